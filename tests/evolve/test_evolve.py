@@ -203,7 +203,7 @@ class TestData:
         assert found.gain.low <= found.gain.mean <= found.gain.high
 
     def test_parts_without_data_are_a_mistake(self):
-        with pytest.raises(errors.SetupError, match="give data too"):
+        with pytest.raises(errors.SetupError, match="Pass data too"):
             atoll.evolve("go", letters, validation=["a"], budget="5evals")
 
     def test_a_test_that_fails_is_told_and_loses_nothing(self):
@@ -268,7 +268,7 @@ class TestResults:
 
         options: dict[str, Any] = {"llm": model, "budget": "3evals", "baselines": True, "unsafe": True}
         found = atoll.evolve(program, lambda path: float(len(path.read_text())), **options)
-        assert "give a model" in str(found.baselines["no LLM"])
+        assert "Pass an LLM" in str(found.baselines["no LLM"])
         assert found.score > found.initial_score
 
 
@@ -279,16 +279,16 @@ class TestMistakes:
             (7, {}, "cannot evolve"),
             ("", {}, "is empty"),
             ("words", {"budget": "much"}, "budget"),
-            ("words", {"budget": "$1"}, "never ends the run without a model"),
+            ("words", {"budget": "$1"}, "never ends a run without an LLM"),
             ("words", {"llm": 7}, "llm is 7"),
             ("words", {"llm": "gpt"}, "no model"),
             ("words", {"kind": "poem"}, "kind is 'poem'"),
             ("words", {"workers": 0}, "at least 1"),
             ({"rate": "x", "size": 3}, {}, "parameter rate"),
             ({"rate": (5, 0, 1)}, {}, "outside of"),
-            (start, {"jail": False}, "judged in a jail"),
+            (start, {"sandbox": False}, "evaluated in a sandbox"),
             (lambda x: x, {}, "lambda"),
-            ("x = = 1", {"kind": "program"}, "nothing that its syntax could change"),
+            ("x = = 1", {"kind": "program"}, "no Python that the syntax mutator can change"),
         ],
     )
     def test_a_mistake_is_one_sentence(self, thing, options, said):
@@ -297,7 +297,7 @@ class TestMistakes:
         assert "\n" not in str(caught.value)
 
     def test_an_evaluator_must_be_a_function(self):
-        with pytest.raises(errors.SetupError, match="give a function that scores"):
+        with pytest.raises(errors.SetupError, match="Give a function that scores"):
             atoll.evolve("words", 7)  # type: ignore[arg-type]
 
     def test_a_model_that_never_answers_ends_the_run(self):
@@ -305,7 +305,7 @@ class TestMistakes:
             raise ConnectionError("no route")
 
         found = atoll.evolve("words to keep", lambda text: 1.0, llm=dead, budget="50evals")
-        assert "no reply" in found.reason
+        assert "the LLM failed" in found.reason
         assert found.best == "words to keep"
 
 

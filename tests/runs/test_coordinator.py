@@ -42,7 +42,7 @@ def test_two_coordinators_share_the_islands_and_the_evaluations(tmp_path, task):
         summary = runs.summarize(kept, run)
         records = list(kept.journal(run).read())
         assert kept.list_coordinators(run) == []
-        with pytest.raises(errors.SetupError, match=f"is shared by coordinators: go on with 'atoll join {run}'"):
+        with pytest.raises(errors.SetupError, match=f"is shared by coordinators. Continue it with 'atoll join {run}'"):
             runs.resume(kept, run)
     paid = 1 + sum(record.data["paid"] for record in records if record.kind == "judged")
     most = max(record.data["allowance"] for record in records if record.kind == "begun")
@@ -109,5 +109,5 @@ def test_a_run_that_is_not_shared_is_not_joined(tmp_path, task):
 def test_a_deterministic_run_is_not_shared(tmp_path, task):
     with store.Store(tmp_path / "atoll.db") as kept:
         plan = config.load(task, [{"run": {"deterministic": True}}])
-        with pytest.raises(errors.SetupError, match="depends on timing: leave --deterministic out"):
+        with pytest.raises(errors.SetupError, match="depends on timing. Leave --deterministic out"):
             runs.Coordinator(kept, plan)

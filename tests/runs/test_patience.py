@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import llm
-from atoll.runs import stop_rules
+from atoll.runs import run_llm
 
 
 class Moody:
@@ -19,14 +19,14 @@ class Moody:
         raise llm.LLMError("no reply", status=status)
 
 
-def asked(model: stop_rules.LLMFailureLimit, times: int) -> None:
+def asked(model: run_llm.LLMFailureLimit, times: int) -> None:
     for _ in range(times):
         with pytest.raises(llm.LLMError):
             model("?")
 
 
 def test_refusals_in_a_row_end_it_soon():
-    model = stop_rules.LLMFailureLimit(Moody(401, 401, 401))
+    model = run_llm.LLMFailureLimit(Moody(401, 401, 401))
     asked(model, 2)
     assert not model.stop_reason
     asked(model, 1)
@@ -34,7 +34,7 @@ def test_refusals_in_a_row_end_it_soon():
 
 
 def test_a_reply_or_another_fault_between_them_begins_the_count_anew():
-    model = stop_rules.LLMFailureLimit(Moody(401, 401, 500, 401, 401, 200, 401, 401))
+    model = run_llm.LLMFailureLimit(Moody(401, 401, 500, 401, 401, 200, 401, 401))
     asked(model, 5)
     assert model("?").text == "yes"
     asked(model, 2)
@@ -42,13 +42,13 @@ def test_a_reply_or_another_fault_between_them_begins_the_count_anew():
 
 
 def test_faults_of_any_kind_end_it_after_a_while():
-    model = stop_rules.LLMFailureLimit(Moody(*[500] * stop_rules.MAX_FAILURES))
-    asked(model, stop_rules.MAX_FAILURES - 1)
+    model = run_llm.LLMFailureLimit(Moody(*[500] * run_llm.MAX_FAILURES))
+    asked(model, run_llm.MAX_FAILURES - 1)
     assert not model.stop_reason
     asked(model, 1)
     assert model.stop_reason
 
 
 def test_once_it_is_lost_nobody_is_asked_any_more():
-    model = stop_rules.LLMFailureLimit(Moody(404, 404, 404))
+    model = run_llm.LLMFailureLimit(Moody(404, 404, 404))
     asked(model, 6)

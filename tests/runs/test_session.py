@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from atoll import config, llm, runs, store
-from atoll.runs import stop_rules
-from atoll.runs.resume_checks import hash_files
+from atoll.runs import run_llm
+from atoll.runs.limits import hash_files
 from tests.cli import tasks
 
 
@@ -61,7 +61,7 @@ def test_an_outage_that_ends_a_run_says_so_to_whoever_asks_then():
     def model(prompt: str) -> llm.Response:
         raise llm.LLMError("gone", is_down=True)
 
-    patient = stop_rules.LLMFailureLimit(model)
+    patient = run_llm.LLMFailureLimit(model)
     for _ in range(2):
         with pytest.raises(llm.LLMError) as raised:
             patient("hi")

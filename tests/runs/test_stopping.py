@@ -1,29 +1,29 @@
 """When a run ends before its budget."""
 
 from atoll.control import RunProgress
-from atoll.runs import stop_rules
+from atoll.runs import limits
 
 
 def test_it_stops_after_so_many_steps_without_a_gain():
-    rule = stop_rules.PlateauRule(3, 0.0)
+    rule = limits.PlateauRule(3, 0.0)
     found = [rule(RunProgress(step, score, 0)) for step, score in enumerate((1.0, 1.0, 2.0, 2.0, 2.0, 2.0))]
-    assert found == [None] * 5 + ["no gain in 3 steps"]
+    assert found == [None] * 5 + ["no gain in 3 iterations"]
 
 
 def test_gains_below_the_least_add_up():
-    rule = stop_rules.PlateauRule(3, 0.5)
+    rule = limits.PlateauRule(3, 0.5)
     scores = (1.0, 1.2, 1.4, 1.6, 1.6, 1.6)
     assert all(rule(RunProgress(step, score, 0)) is None for step, score in enumerate(scores))
-    assert rule(RunProgress(6, 1.7, 0)) == "no gain of at least 0.5 in 3 steps"
+    assert rule(RunProgress(6, 1.7, 0)) == "no gain of at least 0.5 in 3 iterations"
 
 
 def test_a_run_that_goes_on_remembers_what_it_had():
-    rule = stop_rules.PlateauRule(3, 0.0, [(0, 1.0), (2, 5.0), (3, 4.0)])
+    rule = limits.PlateauRule(3, 0.0, [(0, 1.0), (2, 5.0), (3, 4.0)])
     assert rule(RunProgress(4, 5.0, 0)) is None
-    assert rule(RunProgress(5, 5.0, 0)) == "no gain in 3 steps"
+    assert rule(RunProgress(5, 5.0, 0)) == "no gain in 3 iterations"
 
 
 def test_nothing_has_a_score_yet():
-    rule = stop_rules.PlateauRule(2, 0.0)
+    rule = limits.PlateauRule(2, 0.0)
     assert rule(RunProgress(1, None, 0)) is None
-    assert rule(RunProgress(2, None, 0)) == "no gain in 2 steps"
+    assert rule(RunProgress(2, None, 0)) == "no gain in 2 iterations"

@@ -1,4 +1,4 @@
-"""Puts a run together for a thing: who proposes, who judges, what is kept."""
+"""Builds the system that evolves a Python object: proposer, evaluator, population, stop rules."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,136 +14,112 @@ from atoll.programs.gepa import dataset, dataset_evaluator, reflection, text_edi
 from atoll.programs.learners import TextNotes
 from atoll.runs import search_methods
 
-_ISLANDS, _MIGRATION_PERIOD = 4, 50  # of code; steps of each island between migrations
-_MAX_IDLE_ITERATIONS = 300  # in a row without a call of the evaluator end a run of texts: nothing new comes any more
+_ISLANDS, _MIGRATION_PERIOD = 4, 50  # for code; iterations of each island between migrations
+_MAX_IDLE_ITERATIONS = 300  # in a row without an evaluator call: nothing new is proposed any more
 
 
 @dataclass(frozen=True, slots=True)
-class RunParts:
-    """The parts of a run.
+class EvolveProblem:
+    """Everything that the caller of `atoll.evolve` gave, in the form in which it evolves."""
 
-    Attributes:
-        meter: Counts the calls of the evaluator.
-        stop_rules: What ends the run beside its budget.
-        budget: What is left of the budget for the kernel to watch.
-    """
+    representation: Representation
+    evaluator: Callable[..., Any]
+    data: dataset.DatasetSplit | None
+    options: EvolveOptions
 
-    built_system: system.BuiltSystem
-    call_counter: dataset_evaluator.CallCounter
-    stop_rules: Sequence[control.StopRule]
-    budget: control.Budget
+    def open_executor(
+        self, splits: Mapping[str, Sequence[Any]], executor_config: executor.ExecutorConfig
+    ) -> sandbox.Sandbox:
+        """Opens the executor of the evaluations: a sandbox for code, this process for texts and parameters.
 
-
-def open_executor(
-    representation: Representation,
-    evaluator: Callable[..., Any],
-    splits: Mapping[str, Sequence[Any]],
-    options: EvolveOptions,
-    has_llm: bool,
-) -> sandbox.Sandbox:
-    """Opens where candidates are judged: a jail for code, this process for what is data.
-
-    Raises:
-        SetupError: There is no jail, or the evaluator cannot be sent there.
-    """
-    make_job = partial(dataset_evaluator.InstanceJob, evaluator, representation.decode, splits)
-    if not (representation.is_code if options.sandbox is None else options.sandbox):
+        Raises:
+            SetupError: The sandbox is missing, or the evaluator cannot be sent there.
+        """
+        representation, wants_sandbox = self.representation, self.options.sandbox
+        make_job = partial(dataset_evaluator.InstanceJob, self.evaluator, representation.decode, splits)
+        if representation.is_code if wants_sandbox is None else wants_sandbox:
+            return executor_config.open(make_job, get_evaluator_source(self.evaluator))
         if representation.is_code:
-            raise errors.SetupError("Code is judged in a jail: leave jail out, or say unsafe=True where there is none.")
+            raise errors.SetupError(
+                "Code is evaluated in a sandbox. Leave sandbox=False out, or pass unsafe=True if this machine has none."
+            )
         return dataset_evaluator.InProcessExecutor(make_job())
-    executor_config = executor.ExecutorConfig(
-        sandbox.Limits(seconds=options.seconds),
-        min(options.workers, executor.cpu_count()),
-        is_unsafe=options.unsafe or not has_llm,
-    )
-    return executor_config.open(make_job, get_evaluator_source(evaluator))
+
+    def compute_kernel_budget(self, budget: control.Budget) -> control.Budget:
+        """Returns the budget in evaluations of candidates, of which each may call the evaluator several times."""
+        if self.representation.is_text:
+            return replace(budget, evaluations=None)  # a stop rule counts the calls
+        if not self.data or budget.evaluations is None:
+            return budget
+        return replace(budget, evaluations=max(1, budget.evaluations // len(self.data.validation)))
 
 
-def build_run(
-    representation: Representation,
-    evaluator: Callable[..., Any],
-    data: dataset.DatasetSplit | None,
-    options: EvolveOptions,
-    run_llm: llm.LLM | None,
-    budget: control.Budget,
-) -> RunParts:
-    """Makes the parts; whoever gets them closes them.
+def build_system(
+    problem: EvolveProblem, max_calls: int | None, counter: dataset_evaluator.CallCounter, context: system.BuildContext
+) -> system.BuiltSystem:
+    """Builds the system; the caller closes it.
+
+    Args:
+        max_calls: Budget of evaluator calls; None for no limit.
+        counter: Counts the evaluator calls.
 
     Raises:
-        SetupError: They do not fit together.
+        SetupError: The parts do not fit together.
     """
+    representation, data, options = problem.representation, problem.data, problem.options
     splits = {"train": data.train, "validation": data.validation} if data else {}
-    candidate_sandbox = open_executor(representation, evaluator, splits, options, run_llm is not None)
-    candidate_evaluator = dataset_evaluator.DatasetEvaluator(candidate_sandbox, splits)
+    candidate_sandbox = problem.open_executor(splits, context.executor_config)
     try:
-        skeleton = function.PyAstSkeleton(representation.content) if representation.kind == "function" else None
-        props = function.DefaultFunctionProps(
-            skeleton or function.Text(representation.content), candidate_evaluator=candidate_evaluator
-        )
-        evolver_config = _build_evolver_config(representation, data, options, run_llm, function.DefaultFunction(props))
+        is_function = representation.kind == "function"
+        skeleton = (function.PyAstSkeleton if is_function else function.Text)(representation.content)
+        candidate_evaluator = dataset_evaluator.DatasetEvaluator(candidate_sandbox, splits, counter)
+        props = function.DefaultFunctionProps(skeleton, candidate_evaluator=candidate_evaluator)
+        evolver_config = _build_evolver_config(problem, context.llm, function.DefaultFunction(props))
     except BaseException:
         candidate_sandbox.close()
         raise
-    report = {"kind": representation.kind, "engine": "no LLM" if run_llm is None else "LLM", "workers": options.workers}
-    built_system = system.BuiltSystem(evolver_config, report, (), candidate_sandbox.level, candidate_sandbox.close)
-    stop_rules = [] if options.target is None else [control.make_target_rule(options.target)]
     if isinstance(evolver_config.learner, TextNotes):
-        max_calls = _compute_max_calls(data, options)
-        stop_rules += [
-            _make_call_limit_rule(evolver_config.learner, budget.evaluations, max_calls),
-            _make_idle_rule(candidate_evaluator.counter),
-        ]
-        budget = replace(budget, evaluations=None)
-    elif data and budget.evaluations is not None:
-        budget = replace(budget, evaluations=max(1, budget.evaluations // len(data.validation)))
-    return RunParts(built_system, candidate_evaluator.counter, stop_rules, budget)
+        calls_in_flight = _count_calls_in_flight(data, options)
+        rules = [_make_call_limit_rule(evolver_config.learner, max_calls, calls_in_flight), _make_idle_rule(counter)]
+        evolver_config = replace(evolver_config, stop_rules=rules)
+    report = {"kind": representation.kind, "engine": "LLM" if context.llm else "no LLM", "workers": options.workers}
+    return system.BuiltSystem(evolver_config, report, (), candidate_sandbox.level, candidate_sandbox.close)
 
 
 def _build_evolver_config(
-    representation: Representation,
-    data: dataset.DatasetSplit | None,
-    options: EvolveOptions,
-    run_llm: llm.LLM | None,
-    initial: function.Function,
+    problem: EvolveProblem, run_llm: llm.LLM | None, initial: function.Function
 ) -> cluster.EvolverConfig:
+    representation, options = problem.representation, problem.options
     if representation.initial_parameters is not None:
         tunables = parameter_search.parse_tunables(representation.initial_parameters)
-        islands = cluster.IslandConfig(
-            1, 1, initial, parameter_search.PointProposer(tunables), make_population=_get_population_factory(1)
-        )
+        proposer = parameter_search.PointProposer(tunables)
+        islands = cluster.IslandConfig(1, 1, initial, proposer, make_population=_get_population_factory(1))
         learner = parameter_search.SearchLearner(tunables, options.seed)
         return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
-    if representation.kind in ("text", "texts", "folder"):
-        return _build_text_config(representation, data, options, run_llm, initial)
+    if representation.is_text:
+        return _build_text_config(problem, run_llm, initial)
     mutator = _make_mutator(representation, options, run_llm)
     num_islands = 1 if options.method == "sequential" else _ISLANDS
-    islands = cluster.IslandConfig(
-        num_islands, 2, initial, mutator, make_population=_get_population_factory(2, options.method)
-    )
+    make_population = _get_population_factory(2, options.method)
+    islands = cluster.IslandConfig(num_islands, 2, initial, mutator, make_population=make_population)
     schedule = cluster.RoundRobin(num_islands, migrate_every=_MIGRATION_PERIOD * num_islands)
     return cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
 
 
 def _build_text_config(
-    representation: Representation,
-    data: dataset.DatasetSplit | None,
-    options: EvolveOptions,
-    run_llm: llm.LLM | None,
-    initial: function.Function,
+    problem: EvolveProblem, run_llm: llm.LLM | None, initial: function.Function
 ) -> cluster.EvolverConfig:
+    data, options = problem.data, problem.options
     writer: text_mutator.TextWriter = (
         text_edits.RandomTextWriter() if run_llm is None else reflection.ReflectionWriter(run_llm, options.objective)
     )
     batches = data.make_batches(options.minibatch, options.seed) if data else ()
+    text_format = text_mutator.TextFormat(problem.representation.kind != "text")
     merge_probability = 0.2 if options.merge else 0.0
-    mutator = text_mutator.TextMutator(
-        text_mutator.TextFormat(representation.kind != "text"), writer, batches, options.target, merge_probability
-    )
-    make_population = (
-        text_mutator.make_pareto_population
-        if data and options.method == "evolve"
-        else _get_population_factory(2, options.method)
-    )
+    mutator = text_mutator.TextMutator(text_format, writer, batches, options.target, merge_probability)
+    make_population = _get_population_factory(2, options.method)
+    if data and options.method == "evolve":
+        make_population = text_mutator.make_pareto_population
     islands = cluster.IslandConfig(
         1, 2, initial, mutator, prefilter=text_mutator.better_on_batch, make_population=make_population
     )
@@ -154,42 +130,40 @@ def _build_text_config(
 def _make_mutator(
     representation: Representation, options: EvolveOptions, run_llm: llm.LLM | None
 ) -> mutation.MixedMutator:
+    language = representation.language
     if run_llm is not None:
-        build_prompt = partial(
-            mutation.build_program_prompt, task_description=options.objective, language=representation.language
-        )
-        rewrite = mutation.RewriteMutator(
-            run_llm, build_prompt, partial(mutation.extract_code, language=representation.language)
-        )
+        build_prompt = partial(mutation.build_program_prompt, task_description=options.objective, language=language)
+        rewrite = mutation.RewriteMutator(run_llm, build_prompt, partial(mutation.extract_code, language=language))
         return mutation.add_tuner(rewrite, representation.content, "rewrite")
-    if representation.language != "python" or not mutation.is_mutable(representation.content):
+    if language != "python" or not mutation.is_mutable(representation.content):
         raise errors.SetupError(
-            f"This {representation.kind} has nothing that its syntax could change: give a model with llm."
+            f"This {representation.kind} has no Python that the syntax mutator can change. Pass an LLM with llm=."
         )
     return mutation.make_default_mutator(representation.content)
 
 
-def _compute_max_calls(data: dataset.DatasetSplit | None, options: EvolveOptions) -> int:
-    """Returns how often the steps in flight may call the evaluator at most."""
+def _count_calls_in_flight(data: dataset.DatasetSplit | None, options: EvolveOptions) -> int:
+    """Returns the highest number of evaluator calls of the iterations in flight."""
     trials = 1 + (1 if options.target is None else text_mutator.MAX_BATCHES)
     calls_per_iteration = len(data.validation) + trials * min(options.minibatch, len(data.train)) if data else 1
     return calls_per_iteration * options.workers
 
 
-def _make_call_limit_rule(notes: TextNotes, limit: int | None, max_calls: int) -> control.StopRule:
-    """Stops before the evaluator is called more often than that; steps that were applied count, and no clock."""
+def _make_call_limit_rule(notes: TextNotes, limit: int | None, calls_in_flight: int) -> control.StopRule:
+    """Stops before the evaluator is called too often. Counts applied iterations, so timing has no influence."""
     reason = f"budget of {limit} evaluator calls used"
-    return lambda progress: reason if limit is not None and notes.calls + max_calls > limit else None
+    return lambda progress: reason if limit is not None and notes.calls + calls_in_flight > limit else None
 
 
-def _make_idle_rule(call_counter: dataset_evaluator.CallCounter) -> control.StopRule:
-    last_seen = [0, 0]  # the calls, and the step at which there were so many first
+def _make_idle_rule(counter: dataset_evaluator.CallCounter) -> control.StopRule:
+    last_calls, last_iteration = 0, 0
 
     def rule(progress: control.RunProgress) -> str | None:
-        if call_counter.calls != last_seen[0]:
-            last_seen[:] = [call_counter.calls, progress.applied_count]
-        is_idle = progress.applied_count - last_seen[1] >= _MAX_IDLE_ITERATIONS
-        return f"nothing new to judge in {_MAX_IDLE_ITERATIONS} steps" if is_idle else None
+        nonlocal last_calls, last_iteration
+        if counter.calls != last_calls:
+            last_calls, last_iteration = counter.calls, progress.applied_count
+        is_idle = progress.applied_count - last_iteration >= _MAX_IDLE_ITERATIONS
+        return f"no new candidate in {_MAX_IDLE_ITERATIONS} iterations" if is_idle else None
 
     return rule
 

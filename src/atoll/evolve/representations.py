@@ -44,6 +44,11 @@ class Representation:
         return self.kind in ("function", "program", "file", "folder")
 
     @property
+    def is_text(self) -> bool:
+        """Whether an LLM or random edits change it part by part, as a prompt."""
+        return self.kind in ("text", "texts", "folder")
+
+    @property
     def language(self) -> str:
         return LANGUAGES.get(self.suffix, self.suffix.lstrip(".") or "text")
 

@@ -2,22 +2,23 @@
 
 from atoll.runs.coordinator import Coordinator, join
 from atoll.runs.executor_config import UnsafeOptions
-from atoll.runs.resume_checks import extend_budget
-from atoll.runs.session import LLMFactory, Session, make_llm, resume
+from atoll.runs.limits import extend_budget
+from atoll.runs.run_llm import LLMFactory, make_llm
+from atoll.runs.session import Session, resume
 from atoll.runs.summary import Summary, Totals, compute_totals, find_run, summarize
 
 __all__ = [
-    "UnsafeOptions",
     "Coordinator",
     "LLMFactory",
     "Session",
     "Summary",
     "Totals",
-    "find_run",
+    "UnsafeOptions",
+    "compute_totals",
     "extend_budget",
+    "find_run",
     "join",
     "make_llm",
     "resume",
     "summarize",
-    "compute_totals",
 ]

@@ -6,7 +6,8 @@ from typing import Any
 
 from atoll import config, control, errors, store
 from atoll.runs import executor_config, text_format
-from atoll.runs.session import LLMFactory, Session
+from atoll.runs.run_llm import LLMFactory
+from atoll.runs.session import Session
 from atoll.runs.summary import Summary, Totals, compute_totals, summarize
 
 BASELINE_OF = "baseline_of"  # in the configuration of a baseline: the run that it is compared with

@@ -11,8 +11,9 @@ from threading import Event, Thread
 from typing import Any
 
 from atoll import config, control, errors, store
-from atoll.runs import executor_config, resume_checks
-from atoll.runs.session import NON_SECTION_KEYS, POLL_SECONDS, LLMFactory
+from atoll.runs import executor_config, limits
+from atoll.runs.run_llm import LLMFactory
+from atoll.runs.session import NON_SECTION_KEYS, POLL_SECONDS
 from atoll.runs.shared_session import ISLANDS_MOVED, SharedEvolver, SharedSession
 
 LEASE_SECONDS = 15.0
@@ -192,8 +193,8 @@ def join(run_store: store.Store, run_id: str, changes: Sequence[config.Sections]
         raise errors.SetupError(
             f"The task of run {run_id} is not on this machine: put it at {stored_config['folder']}."
         )
-    resume_checks.check_changes(changes)
-    shared_limits = resume_checks.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
+    limits.check_changes(changes)
+    shared_limits = limits.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
     if shared_limits:
         raise errors.SetupError(
             f"run.{min(shared_limits)} is what all coordinators of the run share, and stays as it began."

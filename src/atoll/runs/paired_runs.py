@@ -7,7 +7,8 @@ from typing import Any
 from atoll import config, errors, store
 from atoll.candidate import Candidate
 from atoll.runs import executor_config
-from atoll.runs.session import LLMFactory, Session, make_parameter_reader
+from atoll.runs.run_llm import LLMFactory
+from atoll.runs.session import Session, make_parameter_reader
 from atoll.runs.summary import summarize
 from atoll.store.versions import ledger
 

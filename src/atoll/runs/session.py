@@ -1,9 +1,10 @@
-"""One run under way: its place in the store, its parts and its evolver."""
+"""One run under way. A session builds all parts of a run, owns it in the store and drives it to its end."""
 
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -11,98 +12,56 @@ from typing import Any, NamedTuple, Self
 
 from atoll import cluster, config, control, errors, executor, journal, llm, store, system
 from atoll.candidate import EMPTY, normalize_json
-from atoll.llm import routing
-from atoll.runs import executor_config, llm_budget, resume_checks, search_methods, stop_rules
-from atoll.runs.data_export import iter_responses
+from atoll.runs import executor_config, limits, run_llm, search_methods
 from atoll.runs.live_channel import StoreLiveChannel
-from atoll.runs.stop_rules import LLMFailureLimit
-from atoll.runs.summary import compute_totals, find_run
+from atoll.runs.run_llm import LLMFactory
+from atoll.runs.summary import compute_totals
 from atoll.store.versions import ledger
 
 POLL_SECONDS = 0.02
-NON_SECTION_KEYS = (
-    "is_ordered",
-    "window",
-    "files",
-    "baseline_of",
-    "baseline",
-    "shared",
-)  # what is stored beside the plan
-ALL_ISLANDS = -1  # the island of a record that concerns all of them
+# Keys of a stored run that are not part of its configuration.
+NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")
+ALL_ISLANDS = -1  # island of a record that concerns the whole run
 
-type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
+type BuildSystem = Callable[[system.BuildContext], system.BuiltSystem]
 
 
-def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None) -> llm.LLM | None:
-    """Returns the model that a plan names, or None; `replay:RUN` is a run of the store, where there is no such file.
-
-    Raises:
-        SetupError: The name is not understood, or its key is missing.
-        NotFound: There is neither such a file nor such a run.
-    """
-    if run_store is not None and (run_id := _find_recorded_run(run_config, run_store)):
-        return llm.RecordedLLM(iter_responses(run_store, run_id), name=f"Run {run_id}")
-    options, seconds = run_config.llm.to_options(), run_config.get_budget().seconds
-    if seconds is not None:  # nobody waits longer for a server to come back than the run may last
-        options["outage_seconds"] = min(options["outage_seconds"], seconds)
-    return llm.make_llm(run_config.run.llm, **options)
-
-
-def _find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> str | None:
-    """Returns the run of the store that a plan wants to hear again, if any.
-
-    Raises:
-        NotFound: It names neither a file nor a run.
-    """
-    scheme, _, source = (part.strip() for part in run_config.run.llm.partition(":"))
-    return find_run(run_store, source) if scheme.lower() == "replay" and source and not Path(source).exists() else None
-
-
-def make_parameter_reader(version_ledger: ledger.VersionLedger) -> Callable[[str], config.BoundParameter]:
-    """Returns what finds the parameters that a plan names: KEY, KEY@3 or KEY@production."""
-
-    def resolve(name: str) -> config.BoundParameter:
-        entry = version_ledger.resolve(name)
-        return config.BoundParameter(entry.key, entry.n or 0, json.loads(entry.value or "null"))
-
-    return resolve
-
-
-class _IterationOrder(NamedTuple):
-    """Whether steps are applied in their order, and how many fly."""
+class IterationOrder(NamedTuple):
+    """Whether iterations are applied in order, and how many are in flight."""
 
     is_ordered: bool
     window: int
 
 
 class Session:
-    """A run that this process writes, from its claim to its end; to be used in a `with` block.
+    """A run that this process writes, from its lock to its end. Use it in a `with` block.
 
-    A new run is created only when all its parts could be made.
+    The constructor makes one part after the other. It creates a new run only after the system was built, and closes
+    everything if a later part fails. Shared runs replace `_choose_order`, `_lock_run`, `_open_journal` and
+    `_make_evolver`.
 
     Args:
-        kept: Where the run is.
-        plan: What it is made from.
-        run: A run that goes on; None: a new one.
-        budget: What it may use in all; by default the plan's.
-        model: Makes the model that the plan names.
-        allowed: What whoever starts it takes upon themselves.
-        link: What is stored besides of a new run: which one it is a baseline of.
-        has_dashboard: Whether whoever starts it watches it in a browser.
+        run_id: The run to resume; None creates a new one.
+        budget: Total budget; by default that of the configuration.
+        llm_factory: Makes the LLM; by default the one that the configuration names.
+        allowed: Safety checks that the user waives for this start.
+        extra_config: Stored with a new run, e.g. the run that it is a baseline of.
+        has_dashboard: Whether the user watches the run in a browser.
+        build_system: Builds the system; by default the builder that the configuration names.
+        reserves_cost: Whether an LLM call reserves its highest cost before it starts. False counts costs afterwards.
 
     Attributes:
-        run: The run's id.
-        budget: What it may use in all.
-        start: The text that evolution begins with.
-        caption: Says what people are told of a candidate on the way; None: what is new in its text.
-        seconds: When to stop it from outside, if ever: an ordered run itself knows no clock.
+        run_config: The configuration, with the values of its parameters.
+        initial_program: Text of the initial candidate.
+        summarize_candidate: Describes a candidate for progress output; None to show its new lines.
+        time_limit: Seconds after which `run` stops the run; None for no limit. Ordered runs ignore the clock otherwise.
         evolver: Ready to start.
-        sandbox: The level at which candidates run.
+        sandbox: Sandbox level of the candidates.
 
     Raises:
-        SetupError: The plan cannot be carried out.
-        NotFound: There is no such run.
-        Conflict: Somebody else writes that run.
+        SetupError: The configuration cannot be carried out.
+        NotFound: The run does not exist.
+        Conflict: Another process writes the run.
     """
 
     def __init__(
@@ -116,79 +75,178 @@ class Session:
         allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
         extra_config: Mapping[str, str] = EMPTY,
         has_dashboard: bool = False,
+        build_system: BuildSystem | None = None,
+        reserves_cost: bool = True,
     ) -> None:
-        self.plan = run_config = run_config.bind_parameters(
-            make_parameter_reader(ledger.VersionLedger(run_store.change_log()))
-        )
-        self._store, self.budget = run_store, budget or run_config.get_budget()
-        self._call_price: llm_budget.CallPrice | None = None
-        self.llm_budget: llm.LLMBudget | None = None
-        if run_id is None and llm_factory is None and (recorded_run := _find_recorded_run(run_config, run_store)):
-            # By its id: `latest` would be this run itself when it goes on.
-            self.plan = run_config = replace(
-                run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"})
-            )
-        base_llm = make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
-        for mailbox in _find_mailboxes(base_llm):
-            mailbox.is_stopped = lambda: bool(self.evolver.reason)
-        self._failure_limit = LLMFailureLimit(base_llm, self._stop_as_failed) if base_llm is not None else None
-        resume_checks.check_budget(self.budget, has_llm=base_llm is not None)
-        journaled_llm = self._make_journaled_llm(base_llm, run_id)
-        self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=base_llm is not None)
-        context = self._make_build_context(journaled_llm, has_dashboard)
-        built_system = search_methods.apply_method(
-            run_config.run.method, run_config.build(context)
-        )
-        if isinstance(base_llm, llm.EnsembleLLM):
-            built_system = built_system._replace(config=_add_routing(built_system.config, run_config.llm, base_llm))
-        try:
-            order, files = self._choose_order(run_id, built_system), resume_checks.hash_files(built_system.files)
-            if run_id is not None:
-                self._check_files(run_id, files)
-            self.run_id = run_id or run_store.create_run(
-                config={**run_config.to_data(), **order._asdict(), "files": files, **extra_config}
-            )
-            self._run_lock, self._close = self._lock_run(built_system), built_system.close
-            self._live_channel = StoreLiveChannel(run_store, self.run_id)
-            self._prepare_evolver(built_system, order)
-        except BaseException:
-            built_system.close()
-            if run_lock := getattr(self, "_run_lock", None):
-                run_lock.release()
-            raise
+        self._store = run_store
+        is_recording_fixed = run_id is not None or llm_factory is not None
+        self.run_config = run_config = _resolve_config(run_config, run_store, is_recording_fixed)
+        self.budget = budget or run_config.get_budget()
 
-    def _make_build_context(self, journaled_llm: llm.LLM | None, has_dashboard: bool) -> system.BuildContext:
-        """Returns what the system is built from; what it asks for by a function is there when it runs."""
-        settings, run_store = self.plan.run, self._store
+        base_llm = run_llm.make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
+        has_llm = base_llm is not None
+        limits.check_budget(self.budget, has_llm=has_llm)
+        self._run_llm: run_llm.RunLLM | None = None
+        if base_llm is not None:
+            self._run_llm = run_llm.make_run_llm(
+                base_llm, run_config, self.budget, run_store, run_id, reserves_cost=reserves_cost
+            )
+
+        self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=has_llm)
+        reference = _RunReference()
+        context = self._make_context(reference, has_dashboard)
+        built_system = _build(run_config, context, build_system, base_llm)
+        self._close = built_system.close
+        self.sandbox = built_system.sandbox
+        self.summarize_candidate = built_system.summarize_candidate
+        self._summarize_result = built_system.summarize_result
+        self.initial_program = str(built_system.config.island_config.initial_fn.skeleton())
+
+        with ExitStack() as on_error:
+            on_error.callback(self._close)
+            self._order = self._choose_order(run_id, built_system)
+            self.run_id = self._open_run(run_id, built_system.files, extra_config)
+            self._run_lock = self._lock_run(built_system)
+            on_error.callback(self._run_lock.release)
+            reference.run_id, reference.channel = self.run_id, StoreLiveChannel(run_store, self.run_id)
+
+            self.time_limit = self.budget.seconds if self._order.is_ordered else None
+            run_journal = self._open_journal()
+            evolver_config = self._complete_config(built_system.config, run_journal)
+            self.evolver = self._make_evolver(
+                evolver_config, {**built_system.report, **self._make_report()}, built_system
+            )
+            if self._run_llm is not None:
+                num_islands = evolver_config.island_config.num_islands
+                self._run_llm.connect(self.evolver, num_islands, self._get_llm_limits)
+            run_journal.write(journal.Record("started", 0, ALL_ISLANDS, self._describe_start()))
+            on_error.pop_all()
+
+    def _make_context(self, reference: "_RunReference", has_dashboard: bool) -> system.BuildContext:
+        settings = self.run_config.run
         return system.BuildContext(
-            self.plan.folder,
-            journaled_llm,
-            self._executor_config,
-            settings.workers,
-            settings.seed,
-            run_store.blobs(),
-            run_store.versions(),
-            lambda: self.run_id,
-            lambda: self._live_channel,
-            has_dashboard,
+            folder=self.run_config.folder,
+            llm=self._run_llm.journaled_llm if self._run_llm else None,
+            executor_config=self._executor_config,
+            workers=settings.workers,
+            seed=settings.seed,
+            blobs=self._store.blobs(),
+            versions=self._store.versions(),
+            get_run_id=lambda: reference.run_id,
+            get_channel=lambda: reference.channel,
+            has_dashboard=has_dashboard,
         )
 
-    def _check_files(self, run_id: str, files: Mapping[str, str]) -> None:
-        if files != self._store.get_run(run_id).config["files"]:
+    def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
+        """Applies iterations in order unless a limit depends on timing. The same seed then gives the same run."""
+        if run_id is not None:
+            stored_config = self._store.get_run(run_id).config
+            return IterationOrder(stored_config["is_ordered"], stored_config["window"])
+        settings, schedule = self.run_config.run, built_system.config.schedule
+        timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
+        uses_clock = schedule is not None and schedule.uses_clock
+        is_timed = uses_clock or any(limit is not None for limit in timed_limits)
+        if settings.deterministic and is_timed:
             raise errors.SetupError(
-                f"The files of {self.plan.folder} are not those that run {run_id} began with, so its scores would not "
-                "compare with new ones: put them back, or start a new run."
+                "A deterministic run cannot depend on seconds, dollars or tokens. Give the budget in iterations, evals "
+                "or calls and resets in evaluations, and leave run.island_budget out."
             )
+        if settings.window or is_timed:
+            return IterationOrder(not is_timed, settings.window or settings.workers)
+        fixed_window = built_system.config.window or config.DETERMINISTIC_WINDOW  # a system may need its own
+        return IterationOrder(True, fixed_window if settings.deterministic else 2 * settings.workers)
+
+    def _open_run(self, run_id: str | None, files: Sequence[Path], extra_config: Mapping[str, str]) -> str:
+        """Creates a run, or checks that the files of a stored run have not changed; returns its id."""
+        hashes = limits.hash_files(files)
+        if run_id is None:
+            run_data = {**self.run_config.to_data(), **self._order._asdict(), "files": hashes, **extra_config}
+            return self._store.create_run(config=run_data)
+        if hashes != self._store.get_run(run_id).config["files"]:
+            raise errors.SetupError(
+                f"The files of {self.run_config.folder} have changed since run {run_id} began, so old and new scores "
+                "are not comparable. Restore the files, or start a new run."
+            )
+        return run_id
+
+    def _lock_run(self, built_system: system.BuiltSystem) -> store.RunLock:
+        return self._store.lock_run(self.run_id)
+
+    def _open_journal(self) -> journal.Journal:
+        return self._store.journal(self.run_id)
+
+    def _complete_config(
+        self, system_config: cluster.EvolverConfig, run_journal: journal.Journal
+    ) -> cluster.EvolverConfig:
+        """Adds the parts of the run to the configuration that the system built."""
+        settings, order = self.run_config.run, self._order
+        return replace(
+            system_config,
+            num_parallel=settings.workers,
+            journal=run_journal,
+            budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
+            stop_rules=[*limits.make_stop_rules(settings, self._store, self.run_id), *system_config.stop_rules],
+            inbox=self._store.inbox(self.run_id),
+            seed=settings.seed,
+            ordered=order.is_ordered,
+            window=order.window,
+        )
+
+    def _make_evolver(
+        self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
+    ) -> system.SystemEvolver:
+        return system.SystemEvolver(evolver_config, report, built_system.close, built_system.use_profiler)
+
+    def _get_llm_limits(self) -> control.Budget:
+        """Returns the current limits for LLM calls. In an ordered run the kernel counts the calls by iteration."""
+        budget = self.evolver.budget
+        return replace(budget, calls=None) if self._order.is_ordered else budget
+
+    def _make_report(self) -> Mapping[str, Any]:
+        settings, call_price = self.run_config.run, self._run_llm.call_price if self._run_llm else None
+        limit_texts = [
+            f"{limit:g} {name}" for name, limit in limits.get_limits(self.budget).items() if limit is not None
+        ]
+        limit_texts += [f"a score of {settings.target:g}"] if settings.target is not None else []
+        limit_texts += [f"{settings.patience} iterations without a gain"] if settings.patience is not None else []
+        parameters = [f"{name} = {p['key']}@{p['version']}" for name, p in self.run_config.parameters.items()]
+        report: dict[str, Any] = {"model": settings.llm}
+        if parameters:
+            report["parameters"] = ", ".join(parameters)
+        if call_price:
+            report["cost"] = run_llm.describe_cost(call_price, self.budget, self.initial_program)
+        if ray_config := self._executor_config.ray_config:
+            report["executor"] = f"ray, {self._executor_config.num_slots} slots of {ray_config}"
+        order_text = f"by iteration, {self._order.window} in flight: the same seed gives the same run"
+        report |= {"seed": settings.seed, "limits": ", ".join(limit_texts)}
+        return {**report, "order": order_text if self._order.is_ordered else "by completion time"}
+
+    def _describe_start(self) -> dict[str, Any]:
+        return {
+            "sandbox": self.sandbox,
+            "llm": self.run_config.run.llm,
+            "plan": self.run_config.to_data(),
+            "budget": limits.get_limits(self.budget),
+        }
+
+    @property
+    def llm_budget(self) -> llm.LLMBudget | None:
+        return self._run_llm.budget if self._run_llm else None
+
+    @property
+    def ray_stats(self) -> executor.RayStats | None:
+        """Statistics of the Ray cluster; None if candidates are evaluated on this machine."""
+        return self._executor_config.ray_stats if self._executor_config.ray_config is not None else None
 
     def run(self, on_poll: Callable[[], None] = lambda: None) -> None:
-        """Evolves to the end: of the budget, of the time, or of all hope that the model answers.
+        """Runs until the budget is used, a stop rule applies, or the LLM keeps failing.
 
         Args:
-            on_turn: Called some dozens of times a second meanwhile, for whoever watches.
+            on_poll: Called about 50 times a second meanwhile, e.g. to update a display.
 
         Raises:
-            RunFailed: The run ended before its time; what was written is saved.
-            SetupError: The set-up does not fit the journal.
+            RunFailed: The run failed. Everything until then is saved.
+            SetupError: The configuration does not fit the journal.
         """
         evolver, started_at = self.evolver, time.monotonic()
         evolver.start()
@@ -199,141 +257,21 @@ class Session:
                 evolver.stop(f"budget of {self.time_limit:g} seconds used")
         evolver.join()
 
-    def _make_journaled_llm(self, base_llm: llm.LLM | None, run_id: str | None) -> llm.LLM | None:
-        """Returns the model as steps ask it: stored replies first, then within the budget, then with patience."""
-        if base_llm is None or self._failure_limit is None:
-            return None
-        call_price = llm_budget.get_call_price(base_llm, self.plan.llm)
-        llm_budget.check_dollar_budget(self.plan, self.budget, call_price)
-        self._call_price = call_price
-        self.llm_budget = llm_budget.make_llm_budget(
-            self.plan, self.budget, self._store, run_id, lambda reason: self.evolver.stop(reason)
-        )
-        return llm.JournaledLLM(
-            llm_budget.make_metered_llm(self._failure_limit, call_price, self.llm_budget, self.plan.llm)
-        )
-
-    def _stop_as_failed(self, reason: str) -> None:
-        self.evolver.stop(f"failed: {reason}")
-
-    def _get_llm_limits(self) -> control.Budget:
-        """Returns what calls may cost. In an ordered run the kernel counts them itself, by steps and not by arrival."""
-        budget = self.evolver.budget
-        return replace(budget, calls=None) if self._is_ordered else budget
-
-    def _prepare_evolver(self, built_system: system.BuiltSystem, order: _IterationOrder) -> None:
-        self._is_ordered = order.is_ordered
-        if self.llm_budget is not None:
-            self.llm_budget.num_islands, self.llm_budget.get_budget = (
-                built_system.config.island_config.num_islands,
-                self._get_llm_limits,
-            )
-        run_config, run_journal = self.plan, self._open_journal()
-        self.time_limit = self.budget.seconds if order.is_ordered else None
-        evolver_config = replace(
-            built_system.config,
-            num_parallel=run_config.run.workers,
-            journal=run_journal,
-            budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
-            stop_rules=[
-                *built_system.config.stop_rules,
-                *stop_rules.make_stop_rules(run_config.run, self._store, self.run_id),
-            ],
-            inbox=self._store.inbox(self.run_id),
-            seed=run_config.run.seed,
-            ordered=order.is_ordered,
-            window=order.window,
-        )
-        self._finish, self.summarize_candidate = built_system.summarize_result, built_system.summarize_candidate
-        self.sandbox, self.initial_program = (
-            built_system.sandbox,
-            str(built_system.config.island_config.initial_fn.skeleton()),
-        )
-        report = {**built_system.report, **self._make_report(order)}
-        self.evolver = self._build_evolver(evolver_config, report, built_system)
-        budget_limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
-        data = {
-            "sandbox": built_system.sandbox,
-            "llm": run_config.run.llm,
-            "plan": run_config.to_data(),
-            "budget": budget_limits,
-        }
-        run_journal.write(journal.Record("started", 0, ALL_ISLANDS, data))
-
-    def _lock_run(self, built_system: system.BuiltSystem) -> store.RunLock:
-        """Takes the right to write the run."""
-        return self._store.lock_run(self.run_id)
-
-    def _open_journal(self) -> journal.Journal:
-        return self._store.journal(self.run_id)
-
-    def _build_evolver(
-        self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
-    ) -> system.SystemEvolver:
-        return system.SystemEvolver(evolver_config, report, built_system.close, built_system.use_profiler)
-
     def conclude(self) -> Mapping[str, Any]:
-        """Lets the system sum up what the islands keep, once the run has ended, and stores that; empty: nothing to add.
+        """Stores and returns the system's own summary of an ended run; empty if the system has none.
 
         Raises:
-            SetupError: What it needs for that cannot be read.
+            SetupError: The system cannot read its input.
         """
-        if self._finish is None:
+        if self._summarize_result is None:
             return {}
-        result = normalize_json(self._finish(self.evolver))
-        data = {"reason": self.evolver.reason, "result": result}
-        self._store.journal(self.run_id).write(journal.Record("concluded", 0, ALL_ISLANDS, data))
+        result = normalize_json(self._summarize_result(self.evolver))
+        self._write_end_record("concluded", {"result": result})
         return result
 
-    @property
-    def ray_stats(self) -> executor.RayStats | None:
-        """What a cluster did for the run; None: it is judged on this machine."""
-        return self._executor_config.ray_stats if self._executor_config.ray_config is not None else None
-
-    def _make_report(self, order: _IterationOrder) -> Mapping[str, Any]:
-        budget_limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
-        limit_texts = [f"{limit:g} {name}" for name, limit in budget_limits.items() if limit is not None]
-        limit_texts += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
-        limit_texts += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
-        order_text = f"by steps, {order.window} in flight: the same seed gives the same run"
-        ray_config = self._executor_config.ray_config
-        cost_report = (
-            {"cost": llm_budget.describe_cost(self._call_price, self.budget, self.initial_program)}
-            if self._call_price
-            else {}
-        )
-        parameter_texts = [
-            f"{name} = {parameter['key']}@{parameter['version']}" for name, parameter in self.plan.parameters.items()
-        ]
-        return {
-            "model": self.plan.run.llm,
-            **({"parameters": ", ".join(parameter_texts)} if parameter_texts else {}),
-            **cost_report,
-            **({"executor": f"ray, {self._executor_config.num_slots} seats of {ray_config}"} if ray_config else {}),
-            "seed": self.plan.run.seed,
-            "limits": ", ".join(limit_texts),
-            "order": order_text if order.is_ordered else "free: what is done first counts first",
-        }
-
-    def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> _IterationOrder:
-        """Orders the steps wherever no clock has a say, so that the same seed gives the same run."""
-        if run_id is not None:
-            stored_config = self._store.get_run(run_id).config
-            return _IterationOrder(stored_config["is_ordered"], stored_config["window"])
-        settings, schedule = self.plan.run, built_system.config.schedule
-        uses_clock = schedule is not None and schedule.uses_clock
-        timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
-        is_timed = uses_clock or any(limit is not None for limit in timed_limits)
-        if settings.deterministic and is_timed:
-            raise errors.SetupError(
-                "A deterministic run cannot depend on seconds, dollars or tokens, which hang on timing: give its "
-                "budget in iterations, evals or calls, its resets in evaluations, and islands no budget of their own."
-            )
-        fixed_window = (
-            built_system.config.window or config.DETERMINISTIC_WINDOW
-        )  # a system may know what its order needs
-        default_window = fixed_window if settings.deterministic else 2 * settings.workers
-        return _IterationOrder(not is_timed, settings.window or (settings.workers if is_timed else default_window))
+    def _write_end_record(self, kind: str, data: Mapping[str, Any]) -> None:
+        record = journal.Record(kind, 0, ALL_ISLANDS, {"reason": self.evolver.reason, **data})
+        self._store.journal(self.run_id).write(record)
 
     def __enter__(self) -> Self:
         return self
@@ -341,13 +279,52 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.evolver.reason:  # left early: nothing more is begun, and nobody waits for a model
+        if not self.evolver.reason:  # left early: start nothing more, and do not wait for an LLM
             Thread(target=self.evolver.stop, args=("interrupted",), daemon=True).start()
         self._close()
         if self.ray_stats is not None and self.ray_stats.evaluations:
-            data = {"reason": self.evolver.reason, "executor": self.ray_stats.to_data()}
-            self._store.journal(self.run_id).write(journal.Record("executed", 0, ALL_ISLANDS, data))
+            self._write_end_record("executed", {"executor": self.ray_stats.to_data()})
         self._run_lock.release()
+
+
+@dataclass
+class _RunReference:
+    """Gives a system, which is built before its run exists, the run's id and live channel."""
+
+    run_id: str = ""
+    channel: system.LiveChannel | None = None
+
+
+def _resolve_config(run_config: config.RunConfig, run_store: store.Store, is_recording_fixed: bool) -> config.RunConfig:
+    """Reads the parameters that a configuration names, and replaces the name of a recorded run by its id."""
+    run_config = run_config.bind_parameters(make_parameter_reader(ledger.VersionLedger(run_store.change_log())))
+    recorded_run = None if is_recording_fixed else run_llm.find_recorded_run(run_config, run_store)
+    if recorded_run is None:
+        return run_config
+    # `latest` would mean this run itself when it resumes.
+    return replace(run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"}))
+
+
+def make_parameter_reader(version_ledger: ledger.VersionLedger) -> Callable[[str], config.BoundParameter]:
+    """Returns a function that reads the parameters of a configuration by KEY, KEY@3 or KEY@production."""
+
+    def resolve(name: str) -> config.BoundParameter:
+        entry = version_ledger.resolve(name)
+        return config.BoundParameter(entry.key, entry.n or 0, json.loads(entry.value or "null"))
+
+    return resolve
+
+
+def _build(
+    run_config: config.RunConfig,
+    context: system.BuildContext,
+    build_system: BuildSystem | None,
+    base_llm: llm.LLM | None,
+) -> system.BuiltSystem:
+    """Builds the system, changed as the search method and an ensemble of LLMs require."""
+    built_system = run_config.build(context) if build_system is None else build_system(context)
+    built_system = search_methods.apply_method(run_config.run.method, built_system)
+    return built_system._replace(config=run_llm.add_routing(built_system.config, base_llm, run_config.llm))
 
 
 def resume(
@@ -359,46 +336,28 @@ def resume(
     allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
     has_dashboard: bool = False,
 ) -> Session:
-    """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
+    """Continues a run where it ended. Limits among the changes replace the old ones and count from there.
 
     Raises:
-        NotFound: There is no such run.
-        SetupError: Its task has changed or is gone, or the changes are wrong.
-        Conflict: Somebody else writes it.
+        NotFound: The run does not exist.
+        SetupError: Its task has changed or is missing, or the changes are invalid.
+        Conflict: Another process writes the run.
     """
     stored_config = run_store.get_run(run_id).config
     if "shared" in stored_config:
-        raise errors.SetupError(f"Run {run_id} is shared by coordinators: go on with 'atoll join {run_id}'.")
+        raise errors.SetupError(f"Run {run_id} is shared by coordinators. Continue it with 'atoll join {run_id}'.")
     if "folder" not in stored_config:
-        raise errors.SetupError(f"Run {run_id} comes from no task folder: go on with the program that made it.")
+        raise errors.SetupError(f"Run {run_id} has no task folder. Continue it with the program that started it.")
     if not Path(stored_config["folder"]).is_dir():
-        raise errors.SetupError(f"The task of run {run_id} is gone: put {stored_config['folder']} back to go on.")
-    resume_checks.check_changes(changes)
-    changed_limits = resume_checks.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
-    sections = {name: value for name, value in stored_config.items() if name not in NON_SECTION_KEYS}
-    stored_budget: Mapping[str, Any] | None = None
-    for record in run_store.journal(run_id).read_kinds(
-        "started"
-    ):  # what was changed for an earlier resume stays changed
-        last_plan = record.data["plan"]
-        sections |= {name: last_plan[name] for name in ("llm", "sandbox", "executor") if name in last_plan}
-        carried_keys = ("llm", "workers", *resume_checks.LIMIT_KEYS)
-        sections["run"] = {
-            **sections["run"],
-            **{key: last_plan["run"][key] for key in carried_keys if key in last_plan["run"]},
-        }
-        stored_budget = record.data.get("budget")
-    if changed_limits:
-        sections["run"] = {**sections["run"], **dict.fromkeys(resume_checks.LIMIT_KEYS)}
+        raise errors.SetupError(f"The task of run {run_id} is missing. Restore {stored_config['folder']} to continue.")
+    limits.check_changes(changes)
+    has_new_limits = any(key in limits.LIMIT_KEYS for layer in changes for key in layer.get("run", {}))
+    sections, budget = _load_last_sections(run_store, run_id)
+    if has_new_limits:
+        sections["run"] = {**sections["run"], **dict.fromkeys(limits.LIMIT_KEYS)}
     run_config = config.RunConfig.from_data(sections, changes)
-    previous_budget = (
-        run_config.get_budget() if stored_budget is None else control.Budget(**stored_budget)
-    )  # a resume that was cut had its own
-    budget = (
-        resume_checks.extend_budget(run_config.get_budget(), compute_totals(run_store, run_id))
-        if changed_limits
-        else previous_budget
-    )
+    if has_new_limits:
+        budget = limits.extend_budget(run_config.get_budget(), compute_totals(run_store, run_id))
     return Session(
         run_store,
         run_config,
@@ -410,18 +369,16 @@ def resume(
     )
 
 
-def _find_mailboxes(base_llm: llm.LLM | None) -> list[llm.MailboxLLM]:
-    members = [member.llm for member in base_llm.members] if isinstance(base_llm, llm.EnsembleLLM) else [base_llm]
-    return [member for member in members if isinstance(member, llm.MailboxLLM)]
-
-
-def _add_routing(
-    evolver_config: cluster.EvolverConfig, settings: config.LLMSettings, ensemble: llm.EnsembleLLM
-) -> cluster.EvolverConfig:
-    """Returns a configuration whose steps are advised which model to ask."""
-    learner = routing.make_router(settings.route, ensemble, plateau_iterations=settings.plateau_steps)
-    islands = replace(
-        evolver_config.island_config, mutation_engine=llm.RoutedProposer(evolver_config.island_config.mutation_engine)
-    )
-    combined = learner if evolver_config.learner is None else routing.CombinedLearner(evolver_config.learner, learner)
-    return replace(evolver_config, island_config=islands, learner=combined)
+def _load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:
+    """Returns the configuration of a run with the changes of earlier resumes, and the budget of its last start."""
+    sections = {name: value for name, value in run_store.get_run(run_id).config.items() if name not in NON_SECTION_KEYS}
+    budget = None
+    carried_keys = ("llm", "workers", *limits.LIMIT_KEYS)
+    for record in run_store.journal(run_id).read_kinds("started"):
+        last_config = record.data["plan"]
+        sections |= {name: last_config[name] for name in ("llm", "sandbox", "executor") if name in last_config}
+        last_settings = {key: last_config["run"][key] for key in carried_keys if key in last_config["run"]}
+        sections["run"] = {**sections["run"], **last_settings}
+        stored_budget = record.data.get("budget")
+        budget = None if stored_budget is None else control.Budget(**stored_budget)
+    return sections, budget

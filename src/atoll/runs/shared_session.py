@@ -11,7 +11,7 @@ from atoll import archipelago, cluster, control, errors, function, journal, stor
 from atoll.archipelago import Migration, Reset
 from atoll.cluster import records
 from atoll.evaluation import Cost
-from atoll.runs.session import Session
+from atoll.runs.session import IterationOrder, Session
 
 POLL_SECONDS = 0.5  # between looks for functions that come from others
 
@@ -264,13 +264,13 @@ class SharedSession(Session):
         self._owner, self._lease_seconds, self._leases, self._bests = owner, seconds, leases, bests
         super().__init__(*args, extra_config={"shared": "yes"}, **options)
 
-    def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> Any:
-        if self.plan.run.deterministic:
-            raise errors.SetupError("A run of several coordinators depends on timing: leave --deterministic out.")
+    def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
+        settings = self.run_config.run
+        if settings.deterministic:
+            raise errors.SetupError("A shared run depends on timing. Leave --deterministic out.")
         if not isinstance(built_system.config.schedule, cluster.RoundRobin):
-            raise errors.SetupError("The islands of this system cannot be shared: run it with one coordinator.")
-        order = super()._choose_order(run_id, built_system)
-        return order._replace(is_ordered=False, window=self.plan.run.window or self.plan.run.workers)
+            raise errors.SetupError("The islands of this system cannot be shared. Leave --shared out.")
+        return IterationOrder(is_ordered=False, window=settings.window or settings.workers)
 
     def _lock_run(self, built_system: system.BuiltSystem) -> store.RunLock:
         if self._leases is None:
@@ -285,7 +285,7 @@ class SharedSession(Session):
     def _open_journal(self) -> journal.Journal:
         return self.share.journal
 
-    def _build_evolver(
+    def _make_evolver(
         self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
     ) -> SharedEvolver:
         islands = ", ".join(map(str, sorted(self.share.owned)))

@@ -59,7 +59,7 @@ def make_summarizer(session: runs.Session) -> Callable[[function.Function], syst
     def summarize(fn: function.Function) -> system.CandidateSummary:
         if session.summarize_candidate is None:
             return system.CandidateSummary(
-                "", format_one_line(str(fn.skeleton()), session.initial_program, session.plan.system)
+                "", format_one_line(str(fn.skeleton()), session.initial_program, session.run_config.system)
             )
         group, description = session.summarize_candidate(fn)
         return system.CandidateSummary(group, text_format.escape_control(description))

@@ -162,7 +162,7 @@ def _print_introduction(
     terminal_console.print_line(
         console, f"Run {session.run_id} in {run_store.database.name}, sandbox {session.sandbox}."
     )
-    baseline_note = {"baselines": baselines.describe(session.budget, session.plan.run.llm)} if has_baselines else {}
+    baseline_note = {"baselines": baselines.describe(session.budget, session.run_config.run.llm)} if has_baselines else {}
     session.evolver.use_profiler(lambda event: print_setup(console, event, baseline_note))
 
 

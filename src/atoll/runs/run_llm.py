@@ -1,0 +1,251 @@
+"""The LLM of a run: makes it by name, stops the run when it keeps failing, and keeps its cost within the budget."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+
+from atoll import cluster, config, control, errors, llm, store
+from atoll.evaluation import ZERO_COST, Cost
+from atoll.llm import routing
+from atoll.runs.data_export import iter_responses
+from atoll.runs.summary import find_run
+
+type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
+
+# Assumed for LLMs without a known maximum. A longer response may exceed the budget, by one call per worker.
+DEFAULT_MAX_TOKENS = 4096
+MAX_FAILURES = 10  # in a row, after the retries of each call
+MAX_REFUSALS = 3  # in a row, of errors that no retry mends: a wrong key, a wrong name
+_REFUSAL_STATUSES = (401, 402, 403, 404)
+_FRAME_TOKENS = 64  # added to each prompt by the service
+_PROMPT_CHARS = 3000  # typical length of a prompt without its programs
+_PROGRAMS_SHOWN = 3  # typical number of programs in a prompt
+_CHARS_PER_TOKEN = 4
+
+
+def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None) -> llm.LLM | None:
+    """Returns the LLM that the configuration names; None for `none`.
+
+    `recorded:NAME` plays back a recording: a file, or a run of the store if no such file exists.
+
+    Raises:
+        SetupError: The name is invalid, or its API key is missing.
+        NotFound: Neither a file nor a run has the name of the recording.
+    """
+    if run_store is not None and (run_id := find_recorded_run(run_config, run_store)):
+        return llm.RecordedLLM(iter_responses(run_store, run_id), name=f"Run {run_id}")
+    options, seconds = run_config.llm.to_options(), run_config.get_budget().seconds
+    if seconds is not None:  # waiting for a server longer than the run lasts is useless
+        options["outage_seconds"] = min(options["outage_seconds"], seconds)
+    return llm.make_llm(run_config.run.llm, **options)
+
+
+def find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> str | None:
+    """Returns the run of the store whose recording the configuration names; None if it names another kind of LLM.
+
+    Raises:
+        NotFound: Neither a file nor a run has that name.
+    """
+    scheme, _, source = (part.strip() for part in run_config.run.llm.partition(":"))
+    is_run = scheme.lower() in ("replay", "recorded") and source and not Path(source).exists()
+    return find_run(run_store, source) if is_run else None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPrice:
+    """Upper bound for the cost of one LLM call.
+
+    Attributes:
+        price: Price of the tokens; None if unknown.
+        max_tokens: Length of the longest response.
+        is_bounded: Whether `max_tokens` is a limit of the LLM and not an assumption.
+    """
+
+    price: llm.Price | None
+    max_tokens: int
+    is_bounded: bool
+
+    def max_cost(self, prompt: str) -> Cost:
+        """Returns the highest possible cost of a call. A token has at least one byte."""
+        tokens = len(prompt.encode("utf-8", "replace")) + _FRAME_TOKENS
+        usd = self.price.compute_usd(tokens, self.max_tokens) if self.price else 0.0
+        return Cost(0.0, tokens, self.max_tokens, usd, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLLM:
+    """The LLM of a run with its limits.
+
+    Attributes:
+        journaled_llm: For the system: stored responses first, then calls within the budget, until it fails too often.
+        base_llm: The LLM itself, as the factory made it.
+        call_price: None if calls reserve nothing.
+        budget: None if calls reserve nothing.
+    """
+
+    journaled_llm: llm.LLM
+    base_llm: llm.LLM
+    failure_limit: "LLMFailureLimit"
+    call_price: CallPrice | None = None
+    budget: llm.LLMBudget | None = None
+
+    def connect(self, evolver: cluster.Evolver, num_islands: int, get_budget: Callable[[], control.Budget]) -> None:
+        """Lets the LLM stop the run when it fails or its budget is used, and the run stop waiting for a mailbox."""
+        self.failure_limit.on_stop = lambda reason: evolver.stop(f"failed: {reason}")
+        for member in _list_members(self.base_llm):
+            if isinstance(member, llm.MailboxLLM):
+                member.is_stopped = lambda: bool(evolver.reason)
+        if self.budget is not None:
+            self.budget.num_islands = num_islands
+            self.budget.get_budget = get_budget
+            self.budget.on_exhausted = evolver.stop
+
+
+def make_run_llm(
+    base_llm: llm.LLM,
+    run_config: config.RunConfig,
+    budget: control.Budget,
+    run_store: store.Store,
+    run_id: str | None,
+    *,
+    reserves_cost: bool,
+) -> RunLLM:
+    """Wraps an LLM with the limits of a run.
+
+    Args:
+        run_id: The run to resume, whose earlier calls count; None for a new run.
+        reserves_cost: Whether each call reserves its highest cost first. False: the run counts costs afterwards.
+
+    Raises:
+        SetupError: The price is unknown and the budget is in dollars, or a setting is invalid.
+    """
+    failure_limit = LLMFailureLimit(base_llm)
+    if not reserves_cost:
+        return RunLLM(llm.JournaledLLM(failure_limit), base_llm, failure_limit)
+    configured_price = _get_configured_price(run_config.llm)
+    call_price = _get_call_price(base_llm, configured_price)
+    _check_dollar_budget(run_config, budget, call_price)
+    counting_llm: llm.LLM = llm.TokenCountingLLM(failure_limit)
+    priced_llm = llm.PricedLLM(counting_llm, configured_price) if configured_price else counting_llm
+    llm_budget = _make_llm_budget(run_config, budget, run_store, run_id)
+    metered_llm = llm.MeteredLLM(priced_llm, llm_budget, call_price.max_cost)
+    return RunLLM(llm.JournaledLLM(metered_llm), base_llm, failure_limit, call_price, llm_budget)
+
+
+def add_routing(
+    evolver_config: cluster.EvolverConfig, base_llm: llm.LLM | None, settings: config.LLMSettings
+) -> cluster.EvolverConfig:
+    """Lets every iteration choose among the LLMs of an ensemble; changes nothing for a single LLM."""
+    if not isinstance(base_llm, llm.EnsembleLLM):
+        return evolver_config
+    router = routing.make_router(settings.route, base_llm, plateau_iterations=settings.plateau_steps)
+    islands = evolver_config.island_config
+    return replace(
+        evolver_config,
+        island_config=replace(islands, mutation_engine=llm.RoutedProposer(islands.mutation_engine)),
+        learner=router if evolver_config.learner is None else routing.CombinedLearner(evolver_config.learner, router),
+    )
+
+
+def _list_members(base_llm: llm.LLM) -> list[llm.LLM]:
+    return [member.llm for member in base_llm.members] if isinstance(base_llm, llm.EnsembleLLM) else [base_llm]
+
+
+def _get_call_price(base_llm: llm.LLM, configured_price: llm.Price | None) -> CallPrice:
+    """Returns the price of a call; of an ensemble, the highest price and the longest response."""
+    max_tokens, prices = list[int | None](), list[llm.Price | None]()
+    for member in _list_members(base_llm):
+        hosted = member if isinstance(member, llm.HostedLLM) else None
+        max_tokens.append(hosted.max_tokens if hosted else None)
+        prices.append(configured_price or (hosted.price if hosted else None))
+    known_prices = [price for price in prices if price is not None]
+    price = None
+    if len(known_prices) == len(prices):
+        price = llm.Price(max(p.input_mtok for p in known_prices), max(p.output_mtok for p in known_prices))
+    return CallPrice(price, max(limit or DEFAULT_MAX_TOKENS for limit in max_tokens), None not in max_tokens)
+
+
+def _get_configured_price(settings: config.LLMSettings) -> llm.Price | None:
+    if (settings.price_in is None) != (settings.price_out is None):
+        raise errors.SetupError("Set both llm.price_in and llm.price_out, in USD per million tokens, or neither.")
+    if settings.price_in is None or settings.price_out is None:
+        return None
+    return llm.Price(settings.price_in, settings.price_out)
+
+
+def _check_dollar_budget(run_config: config.RunConfig, budget: control.Budget, call_price: CallPrice) -> None:
+    is_recorded = run_config.run.llm.lower().startswith(("replay:", "recorded:"))
+    if budget.usd is not None and call_price.price is None and not is_recorded:
+        raise errors.SetupError(
+            f"The price of {run_config.run.llm} is unknown, so a budget in dollars cannot be kept. Set llm.price_in "
+            "and llm.price_out (USD per million tokens), or give the budget in tokens or calls."
+        )
+
+
+def _make_llm_budget(
+    run_config: config.RunConfig, budget: control.Budget, run_store: store.Store, run_id: str | None
+) -> llm.LLMBudget:
+    per_island = config.parse_budget(run_config.run.island_budget)
+    if any(limit is not None for limit in (per_island.iterations, per_island.evaluations, per_island.seconds)):
+        raise errors.SetupError(
+            f"run.island_budget is {run_config.run.island_budget!r}. Give dollars, tokens or calls: '$0.1,50calls'."
+        )
+    used, used_by_island = ZERO_COST, dict[int, Cost]()
+    for record in run_store.journal(run_id).read_kinds("replied") if run_id else ():
+        cost = Cost(*record.data.get("usage", ())) + Cost(calls=1)
+        used += cost
+        used_by_island[record.island] = used_by_island.get(record.island, ZERO_COST) + cost
+    return llm.LLMBudget(budget, per_island, used, used_by_island)
+
+
+def describe_cost(call_price: CallPrice, budget: control.Budget, initial_program: str) -> str:
+    """Returns an estimate of the cost of the calls, for the header of a run."""
+    if call_price.price is None:
+        return "price unknown: tokens are counted, dollars are not"
+    prompt_chars = len(initial_program) * _PROGRAMS_SHOWN + _PROMPT_CHARS
+    estimate = call_price.max_cost("x" * (prompt_chars // _CHARS_PER_TOKEN))
+    description = f"about ${estimate.usd:.4f} per call with a response of {call_price.max_tokens:,} tokens"
+    if budget.usd is not None and estimate.usd > 0:
+        return f"{description}; ${budget.usd:g} pays for about {int(budget.usd / estimate.usd):,} calls"
+    calls = min((limit for limit in (budget.calls, budget.iterations) if limit is not None), default=None)
+    return description if calls is None else f"{description}; {calls:,} calls cost about ${calls * estimate.usd:.2f}"
+
+
+class LLMFailureLimit:
+    """An LLM that gives up after too many failures in a row; thread-safe.
+
+    Attributes:
+        on_stop: Called once with the reason, by the thread of the last failure, so that other threads start nothing.
+        stop_reason: Why it gave up; empty until then.
+    """
+
+    def __init__(self, base_llm: llm.LLM, on_stop: Callable[[str], None] = lambda reason: None) -> None:
+        self._llm, self.on_stop, self._lock = base_llm, on_stop, Lock()
+        self._failures = self._refusals = 0
+        self.stop_reason = ""
+
+    def __call__(self, prompt: str) -> llm.Response:
+        if self.stop_reason:
+            raise llm.LLMError(self.stop_reason, is_down=True)
+        try:
+            response = self._llm(prompt)
+        except Exception as error:
+            self._count_failure(error)
+            raise
+        with self._lock:
+            self._failures = self._refusals = 0
+        return response
+
+    def _count_failure(self, error: Exception) -> None:
+        is_refusal = isinstance(error, llm.LLMError) and error.status in _REFUSAL_STATUSES
+        is_down = isinstance(error, llm.LLMError) and error.is_down
+        with self._lock:
+            self._failures += 1
+            self._refusals = self._refusals + 1 if is_refusal else 0
+            is_over = is_down or self._failures >= MAX_FAILURES or self._refusals >= MAX_REFUSALS
+            if not is_over or self.stop_reason:
+                return
+            repetition = f" {self._failures} times in a row" if self._failures > 1 else ""
+            self.stop_reason = f"the LLM failed{repetition}: {error}"
+        self.on_stop(self.stop_reason)
