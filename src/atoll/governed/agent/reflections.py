@@ -134,6 +134,9 @@ class SelfReflector:
         reflection = from_json({**fields, "id": f"r-{uuid.uuid4().hex[:12]}", "created_at": self._clock().isoformat()})
         unapplied = tuple(replace(adjustment, applied=False) for adjustment in reflection.adjustments)
         reflection = replace(reflection, adjustments=unapplied)
+        if "type" not in content:
+            runs, failed = 1 + len(self._store.list(PREFIX)), reflection.metrics.errors > 0
+            reflection = replace(reflection, type=choose_reflection_type(runs, failed=failed))
         self._store.set(
             PREFIX + reflection.id,
             reflection.to_json(),

@@ -49,6 +49,7 @@ class Stateful(Protocol):
 
 
 MAX_BAD_LINES = 20
+_RENAMED_REFLECTORS = {"Aggregator": "AggregatorReflector"}  # class names in checkpoints of Atoll 0.1.0
 
 
 @dataclass(slots=True)
@@ -149,7 +150,9 @@ def read_checkpoint(path: str | os.PathLike[str], request: Mapping[str, Any]) ->
         return None
     except (ValueError, TypeError, RecursionError) as error:
         raise errors.SetupError(f"{os.fspath(path)} is no checkpoint of a replay: delete it ({error}).") from error
-    if checkpoint.request != request:
+    recorded = checkpoint.request
+    names = [_RENAMED_REFLECTORS.get(name, name) for name in recorded.get("reflectors", ())]
+    if request not in (recorded, {**recorded, "reflectors": names}):
         raise errors.SetupError(
             f"{os.fspath(path)} belongs to another replay (its window, attribution or reflectors differ): "
             "delete it, or name another."
