@@ -43,7 +43,7 @@ _MODULES = {
     "WeightedEvaluator": "rollout.evaluators",
 }
 
-__all__ = [  # noqa: F822
+__all__ = [
     "DEFER",
     "AggregatorReflector",
     "AlreadyDecided",
