@@ -114,8 +114,8 @@ def from_json(data: Mapping[str, Any]) -> Reflection:
         raise InvalidReflection(
             f"Reflection type {reflection.type!r:.40} is unknown. Use {', '.join(REFLECTION_TYPES)}."
         )
-    for each in reflection.adjustments:
-        if each.type not in ADJUSTMENT_TYPES or each.priority not in range(1, 6):
+    for adjustment in reflection.adjustments:
+        if adjustment.type not in ADJUSTMENT_TYPES or adjustment.priority not in range(1, 6):
             raise InvalidReflection(
                 f"An adjustment needs a type of {', '.join(ADJUSTMENT_TYPES)} and a priority of 1 to 5."
             )

@@ -273,7 +273,7 @@ class Proposals:
             if matches := self._scanner(text):
                 kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
                 raise SecretFound(
-                    f"The text looks like it contains a secret ({kinds}). Remove it; use an environment variable instead."
+                    f"The text looks like it contains a secret ({kinds}). Use an environment variable instead."
                 )
 
 

@@ -17,8 +17,8 @@ MAX_OPEN_FILES = 16  # open files: several days or entities
 class LineAppender:
     """Appends complete lines, each by one write to a file opened with O_APPEND, so lines are neither torn nor lost.
 
-    Measured with 8 writers on a local file system (`scripts/bench governed_logs`). Network file systems do not guarantee
-    this; `with_lock` locks the file for each line there.
+    Measured with 8 writers on a local file system (`scripts/bench governed_logs`). Network file systems do not
+    guarantee this; `with_lock` locks the file for each line there.
     """
 
     def __init__(self, *, with_lock: bool = False) -> None:

@@ -186,8 +186,8 @@ class History:
         if by_observed:
             records = sorted(records, key=lambda record: to_utc(record.observed_at or record.timestamp))
         grouped: dict[str, list[Feedback]] = {}
-        for each in records:
-            grouped.setdefault(each.metric, []).append(each)
+        for record in records:
+            grouped.setdefault(record.metric, []).append(record)
         self.columns: Sequence[MetricColumn] = [
             MetricColumn(entity, metric, _get_times(grouped[metric], by_observed), grouped[metric])
             for metric in sorted(grouped)

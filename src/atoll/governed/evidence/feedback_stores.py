@@ -154,8 +154,8 @@ class SQLFeedback:
             SetupError: A record is not a valid measurement.
             StoreFailed: The records could not be written.
         """
-        for each in records:
-            check_measurement(each.entity, each.metric, each.value, each.confidence)
+        for record in records:
+            check_measurement(record.entity, record.metric, record.value, record.confidence)
         self._stream.append(
             [
                 event_streams.StreamEvent(

@@ -177,7 +177,7 @@ class FileLogReader:
         self.num_in_progress += reader.num_partial_bytes > 0
 
     def _decode_block(self, path: str, block: LineBlock) -> Iterator[tuple[int, LogEntry]]:
-        """Returns the entries of a block, each with the number of lines up to its end."""
+        """Returns the entries of a block, each with the number of lines read so far."""
         try:
             entries = decode_lines(block.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

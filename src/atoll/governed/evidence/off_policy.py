@@ -102,7 +102,7 @@ class LoggedDataCollector:
         """
         if not self._rows:
             raise errors.SetupError(
-                f"No decision has an action, a propensity and the metric {self._metric}. Log them, or use another metric."
+                f"No decision has an action, a propensity and the metric {self._metric}. Log them, or name another."
             )
         names = sorted({name for row in self._rows for name in (row[0], *row[3])})
         indices = {name: index for index, name in enumerate(names)}
@@ -318,8 +318,8 @@ def estimate(
     diagnostics = diagnose(logged)
     if method != "naive" and diagnostics.effective_size < MIN_EFFECTIVE_SIZE:
         raise InsufficientOverlap(
-            f"The log has an effective size of {diagnostics.effective_size:.1f} decisions of the target policy; at least "
-            f"{MIN_EFFECTIVE_SIZE:.0f} are needed. Log more, or use a policy closer to the logged one."
+            f"The log has an effective size of {diagnostics.effective_size:.1f} decisions of the target policy; "
+            f"at least {MIN_EFFECTIVE_SIZE:.0f} are needed. Log more, or use a policy closer to the logged one."
         )
     rows = METHODS[method](logged, model or choose_reward_model(logged))
     half_width = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))

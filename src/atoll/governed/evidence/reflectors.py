@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from atoll import errors
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import check_cancelled
 from atoll.governed.evidence import day_files
 from atoll.governed.evidence.replay_report import ReplayEvent
 from atoll.governed.statistics import Moments
@@ -379,5 +379,5 @@ class FuncReflector:
         return self._fn if self._stop is None else self._call_unless_cancelled
 
     def _call_unless_cancelled(self, event: ReplayEvent) -> None:
-        governed_errors.check_cancelled(self._stop)
+        check_cancelled(self._stop)
         self._fn(event)

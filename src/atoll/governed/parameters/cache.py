@@ -70,9 +70,9 @@ class CachedParameters:
     def _follow(self, seq: int) -> None:
         try:
             while not self._stopped.is_set():
-                for change_entry in self.store.ledger.follow("", seq, FOLLOW_SECONDS):
-                    seq = change_entry.seq
-                    self._drop(change_entry.key)
+                for entry in self.store.ledger.follow("", seq, FOLLOW_SECONDS):
+                    seq = entry.seq
+                    self._drop(entry.key)
                     if self._stopped.is_set():
                         return
         except errors.AtollError:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from atoll import errors, store
+from atoll.governed.errors import ChainBroken
 from atoll.store.records import json_codec
 from atoll.store.versions import audit, change, ledger
-from atoll.store.versions import errors as versions_errors
 
 AUDIT_FILE, LOCK_FILE = "%audit.jsonl", "%lock"
 SAFE_CHARS = "$&+=:@"  # not escaped, in addition to the characters that `quote` leaves alone
@@ -123,14 +123,14 @@ def _parse_stored(data: Mapping[str, Any], version: int) -> StoredFile:
     return StoredFile(version, data.get("value"), reason, author, str(data.get("timestamp") or ""))
 
 
-def render_files(change_entry: change.ChangeEntry, aliases: Mapping[str, int]) -> Mapping[str, bytes | None]:
+def render_files(entry: change.ChangeEntry, aliases: Mapping[str, int]) -> Mapping[str, bytes | None]:
     """Returns the file contents of a key after a change, by file name; None: the file is removed."""
-    match change_entry.kind:
+    match entry.kind:
         case change.SET | change.ROLLBACK:
-            data = _encode_json(_entry_to_json(change_entry))
-            return {f"history/v{change_entry.n}.json": data, "current.json": data}
+            data = _encode_json(_entry_to_json(entry))
+            return {f"history/v{entry.n}.json": data, "current.json": data}
         case change.LOCK:
-            return {"lock.json": _encode_json(_entry_to_json(change_entry))}
+            return {"lock.json": _encode_json(_entry_to_json(entry))}
         case change.UNLOCK:
             return {"lock.json": None}
         case change.ALIAS:
@@ -138,12 +138,12 @@ def render_files(change_entry: change.ChangeEntry, aliases: Mapping[str, int]) -
     return {}
 
 
-def write_change(root: Path, change_entry: change.ChangeEntry, aliases: Mapping[str, int]) -> None:
+def write_change(root: Path, entry: change.ChangeEntry, aliases: Mapping[str, int]) -> None:
     """Writes a change into the folder of its key. Writing it twice has no further effect."""
-    folder = root / folder_name(change_entry.key)
-    if change_entry.n is not None:
+    folder = root / folder_name(entry.key)
+    if entry.n is not None:
         (folder / "history").mkdir(parents=True, exist_ok=True)
-    for name, data in render_files(change_entry, aliases).items():
+    for name, data in render_files(entry, aliases).items():
         if data is None:
             (folder / name).unlink(missing_ok=True)
         else:
@@ -165,18 +165,11 @@ def _encode_json(data: Mapping[str, Any]) -> bytes:
     return f"{json.dumps(data, ensure_ascii=False)}\n".encode("utf-8", "surrogatepass")
 
 
-def _entry_to_json(change_entry: change.ChangeEntry) -> dict[str, Any]:
-    value = None if change_entry.value is None else json.loads(change_entry.value)
-    version = change_entry.n if change_entry.n is not None else change_entry.target
-    texts = {"reason": change_entry.reason, "timestamp": change_entry.at, "author": change_entry.author}
-    return {
-        "key": change_entry.key,
-        "version": version,
-        "value": value,
-        **texts,
-        "kind": change_entry.kind,
-        "seq": change_entry.seq,
-    }
+def _entry_to_json(entry: change.ChangeEntry) -> dict[str, Any]:
+    value = None if entry.value is None else json.loads(entry.value)
+    version = entry.n if entry.n is not None else entry.target
+    texts = {"reason": entry.reason, "timestamp": entry.at, "author": entry.author}
+    return {"key": entry.key, "version": version, "value": value, **texts, "kind": entry.kind, "seq": entry.seq}
 
 
 def parse_line(line: bytes) -> Sequence[change.ChangeEntry]:
@@ -260,17 +253,17 @@ def verify_folder(root: Path, anchors: Sequence[audit.Anchor] = ()) -> audit.Aud
         raise errors.SetupError(f"Folder {root} not found.")
     with lock_folder(root):
         lines = list(_iter_lines(root / AUDIT_FILE)) if (root / AUDIT_FILE).exists() else []
-        report = audit.verify((change_entry for line in lines for change_entry in parse_line(line)), anchors)
+        report = audit.verify((entry for line in lines for entry in parse_line(line)), anchors)
         index = store.MemoryChangeLog()
         with index.begin_write() as writer:
             for line in lines:
-                for each in parse_line(line):
-                    writer.append(each)
+                for entry in parse_line(line):
+                    writer.append(entry)
         unconfirmed_seq = parse_line(lines[-1])[0].seq if lines else 0
         key_by_folder = {folder_name(key): key for key in index.list_keys("")}
         for folder in iter_folders(root):
             if folder.name not in key_by_folder:
-                raise versions_errors.ChainBroken(f"{folder} holds a key that is not in the log.", report.seq)
+                raise ChainBroken(f"{folder} holds a key that is not in the log.", report.seq)
         for name, key in key_by_folder.items():
             _check_files(root / name, key, index, unconfirmed_seq)
     return report
@@ -286,24 +279,17 @@ def _iter_lines(log: Path) -> Iterator[bytes]:
 
 def _check_files(folder: Path, key: str, index: store.MemoryChangeLog, unconfirmed_seq: int) -> None:
     """Compares the files of a key with the log. Files of changes from `unconfirmed_seq` on may be missing."""
-    entries = sorted(
-        [*index.list_history(key, 0), *index.list_annotations(key)], key=lambda change_entry: change_entry.seq
-    )
+    entries = sorted([*index.list_history(key, 0), *index.list_annotations(key)], key=lambda entry: entry.seq)
     last_alias_seq = max(
-        (
-            change_entry.seq
-            for change_entry in entries
-            if change_entry.kind == change.ALIAS and change_entry.seq < unconfirmed_seq
-        ),
-        default=0,
+        (entry.seq for entry in entries if entry.kind == change.ALIAS and entry.seq < unconfirmed_seq), default=0
     )
     expected: dict[str, set[bytes | None]] = {}
-    for each in entries:
-        if each.kind == change.ALIAS and each.seq < last_alias_seq:
+    for entry in entries:
+        if entry.kind == change.ALIAS and entry.seq < last_alias_seq:
             continue  # replaced by a later change
-        aliases = ledger.VersionLedger(index).get_aliases(key, each.seq) if each.kind == change.ALIAS else {}
-        for name, data in render_files(each, aliases).items():
-            expected[name] = {data} if each.seq < unconfirmed_seq else {*expected.get(name, {None}), data}
+        aliases = ledger.VersionLedger(index).get_aliases(key, entry.seq) if entry.kind == change.ALIAS else {}
+        for name, data in render_files(entry, aliases).items():
+            expected[name] = {data} if entry.seq < unconfirmed_seq else {*expected.get(name, {None}), data}
     try:
         check_not_link(folder)
         existing = {
@@ -311,9 +297,9 @@ def _check_files(folder: Path, key: str, index: store.MemoryChangeLog, unconfirm
         }
         for name in sorted(existing | expected.keys()):
             if (_read_bytes(folder / name) if name in existing else None) not in expected.get(name, {None}):
-                raise versions_errors.ChainBroken(_describe_mismatch(folder, name, key), entries[-1].seq)
+                raise ChainBroken(_describe_mismatch(folder, name, key), entries[-1].seq)
     except (OSError, errors.StoreFailed) as error:
-        raise versions_errors.ChainBroken(f"{key}: {error}", entries[-1].seq) from error
+        raise ChainBroken(f"{key}: {error}", entries[-1].seq) from error
 
 
 def _read_bytes(path: Path) -> bytes:

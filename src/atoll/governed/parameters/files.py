@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import RLock
 
 from atoll import errors, store
+from atoll.governed.errors import InvalidKey
 from atoll.governed.parameters import file_layout
 from atoll.governed.parameters.parameters import Check, Parameters
 from atoll.store.versions import audit, change, change_log, ledger
-from atoll.store.versions import errors as versions_errors
 
 POLL_SECONDS = 0.01  # seconds between checks for changes of other processes
 
@@ -22,8 +22,8 @@ class FileChangeLog:
     """Change log in a file, with an index in memory and one folder of files per key.
 
     A change is one write of one line, so it is complete or missing. The next writer removes a partial line and restores
-    missing files of a crashed process. A file lock lets one process write at a time. Readers compare the size of the log
-    and read only new lines.
+    missing files of a crashed process. A file lock lets one process write at a time. Readers compare the size of the
+    log and read only new lines.
     """
 
     def __init__(self, root: Path, *, is_durable: bool = False) -> None:
@@ -70,19 +70,19 @@ class FileChangeLog:
 
     def _check_names(self, entries: Sequence[change.ChangeEntry]) -> None:
         """Rejects links, and keys that are equal on a case-insensitive file system."""
-        for change_entry in entries:
-            file_layout.check_not_link(self._root / file_layout.folder_name(change_entry.key))
+        for entry in entries:
+            file_layout.check_not_link(self._root / file_layout.folder_name(entry.key))
         if not (self._root / file_layout.LOCK_FILE.upper()).exists():
             return
         names = {file_layout.folder_name(key).lower(): key for key in reversed(self._index.list_keys(""))}
-        for change_entry in entries:
-            if change_entry.n == 1 and names[file_layout.folder_name(change_entry.key).lower()] != change_entry.key:
-                raise versions_errors.InvalidKey(
-                    f"{self._root} already has a folder for {change_entry.key} on this file system. Choose another key."
+        for entry in entries:
+            if entry.n == 1 and names[file_layout.folder_name(entry.key).lower()] != entry.key:
+                raise InvalidKey(
+                    f"{self._root} already has a folder for {entry.key} on this file system. Choose another key."
                 )
 
     def _append(self, entries: Sequence[change.ChangeEntry]) -> None:
-        lines = [audit.format_line(change_entry) for change_entry in entries]
+        lines = [audit.format_line(entry) for entry in entries]
         text = (lines[0] if len(lines) == 1 else f"[{','.join(lines)}]") + "\n"
         data = text.encode()
         fd = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -100,11 +100,9 @@ class FileChangeLog:
 
     def _write_folders(self, entries: Sequence[change.ChangeEntry]) -> None:
         index_ledger = ledger.VersionLedger(self._index)
-        for change_entry in entries:
+        for entry in entries:
             file_layout.write_change(
-                self._root,
-                change_entry,
-                index_ledger.get_aliases(change_entry.key) if change_entry.kind == change.ALIAS else {},
+                self._root, entry, index_ledger.get_aliases(entry.key) if entry.kind == change.ALIAS else {}
             )
 
     def _refresh(self) -> store.MemoryChangeLog:
@@ -122,8 +120,8 @@ class FileChangeLog:
             with self._index.begin_write() as writer:
                 for line in complete.splitlines():
                     self._last_entries = self._parse_line(line)
-                    for change_entry in self._last_entries:
-                        writer.append(change_entry)
+                    for entry in self._last_entries:
+                        writer.append(entry)
             self._offset += len(complete)
             return self._index
 

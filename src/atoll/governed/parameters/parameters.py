@@ -105,7 +105,7 @@ class Parameters:
         return self.ledger.change_log.list_keys(prefix)
 
     def history(self, key: str, limit: int = 0) -> Sequence[Change]:
-        changes = [to_change(change_entry) for change_entry in self.ledger.change_log.list_history(key, limit)]
+        changes = [to_change(entry) for entry in self.ledger.change_log.list_history(key, limit)]
         if not changes:
             raise errors.ParameterNotFound(key)
         return changes
@@ -218,9 +218,9 @@ class Parameters:
         )
 
     def _commit(self, request: ledger.ChangeRequest) -> change.ChangeEntry:
-        change_entry = self.ledger.apply(request)[0]
-        assert change_entry is not None, "a version is always made"
-        return change_entry
+        entry = self.ledger.apply(request)[0]
+        assert entry is not None, "a version is always made"
+        return entry
 
 
 class OpenTransaction:
@@ -238,7 +238,7 @@ class OpenTransaction:
 
     @property
     def changes(self) -> Sequence[Change]:
-        return [to_change(change_entry) for change_entry in self.entries if change_entry is not None]
+        return [to_change(entry) for entry in self.entries if entry is not None]
 
     def set(
         self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None, token: str | None = None
@@ -272,23 +272,14 @@ def _make_request(kind: str, key: str, reason: str, author: str, **options: Any)
     return ledger.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **options)
 
 
-def to_change(change_entry: change.ChangeEntry) -> Change:
+def to_change(entry: change.ChangeEntry) -> Change:
     """Returns a log entry as a `Change`."""
-    value = None if change_entry.value is None else json.loads(change_entry.value)
-    version = change_entry.n if change_entry.n is not None else change_entry.target or 0
-    timestamp = datetime.fromisoformat(change_entry.at).astimezone(UTC)
-    target = change_entry.target if change_entry.kind == change.ROLLBACK else None
+    value = None if entry.value is None else json.loads(entry.value)
+    version = entry.n if entry.n is not None else entry.target or 0
+    timestamp = datetime.fromisoformat(entry.at).astimezone(UTC)
+    target = entry.target if entry.kind == change.ROLLBACK else None
     return Change(
-        change_entry.key,
-        change_entry.kind,
-        version,
-        value,
-        change_entry.reason,
-        change_entry.author,
-        timestamp,
-        change_entry.seq,
-        target,
-        change_entry.hash,
+        entry.key, entry.kind, version, value, entry.reason, entry.author, timestamp, entry.seq, target, entry.hash
     )
 
 
@@ -334,8 +325,8 @@ class StoredParameters(Parameters):
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
         if unexpected := self.store.find_unexpected_objects():
             raise ChainBroken(
-                f"{self.store.database.name} has objects that Atoll did not create: {', '.join(unexpected)}. They could "
-                "falsify results, so nothing was verified. Remove them, or restore a backup.",
+                f"{self.store.database.name} has objects that Atoll did not create: {', '.join(unexpected)}. They "
+                "could falsify results, so nothing was verified. Remove them, or restore a backup.",
                 0,
             )
         return super().verify(anchors)

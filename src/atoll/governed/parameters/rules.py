@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 
 from atoll import errors
-from atoll.store.versions import errors as versions_errors
+from atoll.governed.errors import InvalidValue
 
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
@@ -75,7 +75,7 @@ class Rules:
                 try:
                     check(value)
                 except ValueError as error:
-                    raise versions_errors.InvalidValue(f"{key} was not set: {error}") from error
+                    raise InvalidValue(f"{key} was not set: {error}") from error
 
 
 def _make_checker(prefix: str, rule: Rule) -> Callable[[Any], None]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from atoll import errors, evaluation
 from atoll.candidate import Candidate
 from atoll.evaluation import Evaluation
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import Cancelled, check_cancelled
 
 
 class Evaluator(Protocol):
@@ -66,8 +66,8 @@ class FuncEvaluator:
         Raises:
             Cancelled: The stop event is set.
         """
-        governed_errors.check_cancelled(self._stop)
-        result = errors.capture(lambda: self._fn(candidate), reraise=(governed_errors.Cancelled, errors.SetupError))
+        check_cancelled(self._stop)
+        result = errors.capture(lambda: self._fn(candidate), reraise=(Cancelled, errors.SetupError))
         if isinstance(result, errors.CaughtException):
             return evaluation.failed(str(result))
         match result:

@@ -69,8 +69,8 @@ class EMAProposer:
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
         records = select_evidence(evidence, self.metric)
         value = records[0].value if self.get_initial_value is None else self.get_initial_value(key)
-        for each in records:
-            value += self.alpha * each.confidence * (each.value - value)
+        for record in records:
+            value += self.alpha * record.confidence * (record.value - value)
         return Suggestion(value, compute_confidence(sum(record.confidence for record in records)))
 
 
@@ -131,9 +131,9 @@ NUM_DRAWS = 400  # to estimate the probability that a value is the best
 class ThompsonProposer:
     """Thompson sampling: suggests one of several values by a draw from the posterior of each.
 
-    `meta[field]` of the feedback names the value; feedback without it is ignored. Posteriors are normal. One measurement
-    has the variance of all evidence, and the prior counts as one measurement of the overall mean. The confidence is the
-    probability that the value is the best.
+    `meta[field]` of the feedback names the value; feedback without it is ignored. Posteriors are normal. One
+    measurement has the variance of all evidence; the prior counts as one measurement of the overall mean. The
+    confidence is the probability that the value is the best.
 
     Attributes:
         values: Values to choose from.

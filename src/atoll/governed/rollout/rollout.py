@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from atoll import errors
+from atoll.governed.errors import ParameterLocked, VersionConflict
 from atoll.governed.evidence.feedback import Feedback
 from atoll.governed.evidence.log_stores import now as wall_clock
 from atoll.governed.parameters.store import ParameterStore
@@ -20,7 +21,6 @@ from atoll.governed.rollout.parameter_evolver import HasApproval, HasProposal, g
 from atoll.governed.rollout.shadow_result import Guardrail, ShadowResult
 from atoll.governed.rollout.state import BASELINE, CANDIDATE, RolloutPlan, RolloutState, Stage, is_treated, state_key
 from atoll.governed.statistics import Moments
-from atoll.store.versions import errors as versions_errors
 
 AUTHOR = "rollout"
 WRITE_DELAY = timedelta(seconds=1)  # delay between the time stamp of a report and its line on disk
@@ -78,7 +78,7 @@ class Rollout:
             self._check_can_start(previous[0], timestamp)
         version = self._store.get(self._key).version  # a rollback needs a version to return to
         if proposal.expected_version not in (None, version):
-            raise versions_errors.VersionConflict(self._key, proposal.expected_version or 0, version)
+            raise VersionConflict(self._key, proposal.expected_version or 0, version)
         state = RolloutState(
             self._key,
             proposal.value,
@@ -158,9 +158,9 @@ class Rollout:
                 if new_state is merged and merged == state:
                     return state
                 new_state = self._save(new_state, version)
-            except versions_errors.ParameterLocked as error:
+            except ParameterLocked as error:
                 new_state = self._save(replace(merged, why=f"waits at {merged.share:.0%}: {error}"), version)
-            except versions_errors.VersionConflict as error:
+            except VersionConflict as error:
                 if error.key != self._key:
                     continue  # another process updated it: try again
                 reason = f"{self._key} was changed during the rollout: {error}"
@@ -201,8 +201,11 @@ class Rollout:
         for guardrail in plan.guardrails:
             evidence = state.evidence(guardrail.metric)
             if guardrail.is_breached(evidence.interval):
-                reason = f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)}), margin {guardrail.margin:g}"
-                return state.move_to("rolled_back", timestamp, f"guardrail breached: {reason}", is_settled=True)
+                change = (
+                    f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)})"
+                )
+                reason = f"guardrail breached: {change}, margin {guardrail.margin:g}"
+                return state.move_to("rolled_back", timestamp, reason, is_settled=True)
         if state.stage == "full":
             if timestamp - state.entered_at < timedelta(seconds=plan.bake_seconds):
                 return state
@@ -254,7 +257,7 @@ class Rollout:
         allowed_at = state.entered_at + timedelta(seconds=state.plan.cooldown_seconds)
         if state.stage == "rolled_back" and timestamp < allowed_at:
             raise errors.Conflict(
-                f"The last rollout of {self._key} was rolled back. The next can start at {allowed_at:%Y-%m-%d %H:%M} UTC."
+                f"The last rollout of {self._key} was rolled back. Wait until {allowed_at:%Y-%m-%d %H:%M} UTC."
             )
 
     def _load(self) -> tuple[RolloutState, int] | None:
