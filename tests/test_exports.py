@@ -21,9 +21,11 @@ NAMES = {
         reset_worst_half
     """,
     "atoll.governed": """
-        Cached Change Decided Decider Evolution FilesParameters Gap LATER MemoryParameters ParameterStore Parameters
-        Policy Proposal Proposals Quota QuotaExceeded Rules SecretFound Snapshot StoredParameters Transaction Value
-        acting actor
+        AggregatorReflector AlreadyDecided CachedParameters CascadeEvaluator Change DEFER Decider Evolver Feedback
+        FeedbackChannel FileParameters FuncEvaluator Gap LLMGenerator LogEntry LogReplayer LogSource MemoryParameters
+        ParameterEvolver ParameterStore Parameters Policy Proposal Proposals QuotaExceeded RuleEvaluator Rules
+        RuntimeTool SecretFound SessionQuota ShadowResult ShadowRunner Snapshot StoredParameters ToolBuilder
+        ToolDefinition Transaction Value WeightedEvaluator author_context get_current_author
     """,
     "atoll.llm": """
         LLM CommandLine Counted Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply

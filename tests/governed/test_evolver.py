@@ -56,7 +56,7 @@ def test_store_and_proposer_are_compulsory(store):  # G36
 def test_what_was_approved_becomes_a_version_with_its_reason_and_author(store):  # G34
     said: list[str] = []
     maker = made(store, said)
-    proposal = maker.change("rate", 0.25, id="p1")
+    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
     assert maker.apply(proposal, approved(proposal)) == parameter_evolver.ApplyResult(2)
     change = store.history("rate")[-1]
     assert (change.value, change.reason, change.author) == (0.25, "it pays", "evolver")
@@ -66,7 +66,7 @@ def test_what_was_approved_becomes_a_version_with_its_reason_and_author(store): 
 def test_what_was_rejected_leaves_the_store_alone_and_is_told(store):  # G34, G35
     said: list[str] = []
     maker = made(store, said)
-    proposal = maker.change("rate", 0.25, id="p1")
+    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
     found = maker.apply(proposal, approved(proposal, is_approved=False, reason="too bold"))
     assert (found.version, found.refusal) == (None, "ann rejected it: too bold")
     assert store.get("rate") == (0.5, 1)
@@ -75,19 +75,19 @@ def test_what_was_rejected_leaves_the_store_alone_and_is_told(store):  # G34, G3
 
 def test_an_audit_log_cannot_be_silenced(store, caplog):  # G35
     caplog.set_level("INFO")
-    made(store).decide("rate", 0.25, False, "no", by="ann")
+    made(store).decide("rate", 0.25, False, "no", approver="ann")
     assert "ann rejected it: no" in caplog.text
 
 
 def test_an_empty_reason_is_refused_and_none_is_invented(store):  # G34
     with pytest.raises(ReasonRequired):
-        made(store).decide("rate", 0.25, True, " ", by="ann")
+        made(store).decide("rate", 0.25, True, " ", approver="ann")
     assert store.get("rate") == (0.5, 1)
 
 
 def test_a_proposal_for_an_older_version_does_not_overwrite_a_newer_one(store):  # G37 beyond
     maker = made(store)
-    proposal = maker.change("rate", 0.25, id="p1")
+    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
     store.set("rate", 0.7, "meanwhile")
     with pytest.raises(VersionConflict):
         maker.apply(proposal, approved(proposal))
@@ -95,14 +95,14 @@ def test_a_proposal_for_an_older_version_does_not_overwrite_a_newer_one(store): 
 
 def test_the_same_proposal_twice_makes_one_version(store):
     maker = made(store)
-    proposal = maker.change("rate", 0.25, id="p1")
+    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
     assert maker.apply(proposal, approved(proposal)) == maker.apply(proposal, approved(proposal))
     assert store.get("rate").version == 2
 
 
 def test_an_approval_carries_only_what_was_reviewed_by_somebody_else(store):
     maker = made(store)
-    proposal = maker.change("rate", 0.25, id="p1")
+    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
     edited = parameter_evolver.ParameterProposal("p1", "rate", 0.9, "evolver", 1)
     other = parameter_evolver.ParameterProposal("p2", "rate", 0.25, "evolver", 1)
     assert "changed after" in maker.apply(edited, approved(proposal)).refusal
@@ -115,7 +115,7 @@ def test_an_approval_carries_only_what_was_reviewed_by_somebody_else(store):
 def test_several_proposals_wait_side_by_side(store):  # G37
     maker = made(store)
     store.set("other", 1, "start")
-    proposals = [maker.change(key, 9, id=key) for key in ("rate", "other", "new")]
+    proposals = [maker.make_proposal(key, 9, proposal_id=key) for key in ("rate", "other", "new")]
     assert [maker.apply(each, approved(each)).version for each in proposals] == [2, 2, 1]
 
 

@@ -20,10 +20,10 @@ class Nudge:
 
     def propose(self, context):
         parent = context.parents[-1]
-        engine = ("near", "far")[context.step % 2]
+        engine = ("near", "far")[context.iteration % 2]
         value = float(parent.skeleton()()) + context.rng.gauss(0, {"near": 1, "far": 9}[engine])
         child = parent.clone(function.Text(f"{value:.3f}"))
-        return [child.settle(Candidate("", f"{value:.3f}", meta={"engine": engine}))]
+        return [child.with_evaluation(Candidate("", f"{value:.3f}", meta={"engine": engine}))]
 
 
 @pytest.fixture(scope="module")

@@ -63,10 +63,10 @@ def test_an_entry_without_a_time_is_stamped_now_and_others_are_put_into_utc(log)
 def test_a_reading_goes_on_after_a_place(log):
     for number in range(7):
         log.append(entry(number, START + number * timedelta(hours=9)))
-    reading = log.begin(*FOREVER)
+    reading = log.open_reader(*FOREVER)
     walk = iter(reading)
     seen = [next(walk).decision_id for _ in range(3)]
-    assert seen + ids(log.begin(*FOREVER, after=reading.place)) == [f"d{n}" for n in range(7)]
+    assert seen + ids(log.open_reader(*FOREVER, after=reading.position)) == [f"d{n}" for n in range(7)]
 
 
 def test_what_is_no_plain_data_is_refused(log):

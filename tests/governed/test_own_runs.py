@@ -4,7 +4,7 @@ from examples import governed_own_runs as loop
 
 
 def test_a_parameter_of_runs_is_shadowed_approved_used_and_rolled_back():
-    found = loop.main()
-    assert found.verdict == "promote"
-    assert found.used == [(1, 12), (2, 40), (3, 12)]
-    assert found.resumed == 2  # what is under way keeps what it began with
+    result = loop.main()
+    assert result.verdict == "promote"
+    assert result.used == [(1, 12), (2, 40), (3, 12)]
+    assert result.resumed == 2  # what is under way keeps what it began with

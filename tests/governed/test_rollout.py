@@ -60,7 +60,7 @@ def measured(made, harm=0.0, count=4000, seed=0):
         entity = f"e{number}"
         treated = rollout.is_treated(state.salt, KEY, entity, state.share)
         records.append(feedback.Feedback(made._clock(), entity, "errors", rng.gauss(1 + harm * treated, 0.2)))
-    made.take(records)
+    made.add_feedback(records)
 
 
 def walk(made, clock, harm=0.0, limit=8):
@@ -68,7 +68,7 @@ def walk(made, clock, harm=0.0, limit=8):
     for number in range(limit):
         measured(made, harm, seed=number)
         clock.pass_hours(2)
-        state = made.tick()
+        state = made.update()
         stages.append((state.stage, state.share))
         if state.stage in ("full", "rolled_back"):
             break
@@ -84,15 +84,15 @@ def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  #
     assert walk(made, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
     assert store.get(KEY) == (2.0, 2)
     clock.pass_hours(30)
-    assert made.tick().is_settled
-    assert made.tick() == made.state()
+    assert made.update().is_settled
+    assert made.update() == made.state()
 
 
 def test_harm_is_rolled_back_within_one_tick(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     measured(made, harm=1.0)
-    state = made.tick()
+    state = made.update()
     assert (state.stage, state.is_settled) == ("rolled_back", True)
     assert "errors changed by" in state.why
     assert store.get(KEY) == (1.0, 1)
@@ -106,7 +106,7 @@ def test_harm_after_all_have_it_is_rolled_back_even_on_a_locked_key(store, clock
     store.lock(KEY, "frozen for the holidays")
     for number in range(200):
         made.observe(f"e{number}", "errors", 9.0, arm="candidate")
-    assert made.tick().stage == "rolled_back"
+    assert made.update().stage == "rolled_back"
     change = store.history(KEY)[-1]
     assert (change.value, change.kind, change.author) == (1.0, "rollback", "rollout")
     assert "guardrail breached" in change.reason
@@ -120,7 +120,7 @@ def test_a_key_that_is_locked_waits_in_the_canary(store, clock):
     assert walk(made, clock, limit=5)[-1] == ("canary", 0.25)
     assert "frozen" in made.state().why
     store.unlock(KEY, "go on")
-    assert made.tick().stage == "full"
+    assert made.update().stage == "full"
 
 
 def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
@@ -142,11 +142,11 @@ def test_a_step_needs_its_samples_and_its_time(store, clock):
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     clock.pass_hours(9)
-    assert made.tick().share == 0.01
+    assert made.update().share == 0.01
     measured(made)
-    assert made.tick().share == 0.05
+    assert made.update().share == 0.05
     measured(made, seed=1)
-    assert made.tick().share == 0.05
+    assert made.update().share == 0.05
 
 
 @hypothesis.given(st.text(max_size=20), st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
@@ -190,7 +190,7 @@ def test_two_processes_may_tick_at_the_same_time_and_both_count(store, clock):
     for made in (one, other):
         for number in range(5):
             made.observe(f"e{number}", "errors", 1.0, arm="candidate")
-    one.tick()
+    one.update()
     assert other.update().moments("errors", "candidate").count == 10
 
 
@@ -201,10 +201,10 @@ def test_feedback_of_a_channel_is_taken_once(store, clock):
     for number in range(8):
         channel.report(f"e{number}", "errors", 1.0, meta={"arm": "candidate"})
         channel.report(f"e{number}", "unguarded", 1.0)
-    assert made.tick(channel).moments("errors", "candidate").count == 0  # stamped just now: the next tick takes it
+    assert made.update(channel).moments("errors", "candidate").count == 0  # stamped just now: the next tick takes it
     for _ in range(3):
         clock.pass_hours(1)
-        assert made.tick(channel).moments("errors", "candidate").count == 8
+        assert made.update(channel).moments("errors", "candidate").count == 8
 
 
 def test_every_move_is_in_the_audit_log_with_its_reason(store, clock):  # spec 4.3, 10
@@ -289,8 +289,8 @@ def test_a_harmless_value_is_hardly_ever_rolled_back(clock):
         for _ in range(15):
             arms = ["candidate"] * 8 + ["baseline"] * 32
             drawn = [(rng.lognormvariate(0, 1), {"arm": arm}) for arm in arms]
-            made.take(feedback.Feedback(clock(), "e", "errors", value, meta=meta) for value, meta in drawn)
-            if made.tick().stage == "rolled_back":
+            made.add_feedback(feedback.Feedback(clock(), "e", "errors", value, meta=meta) for value, meta in drawn)
+            if made.update().stage == "rolled_back":
                 back += 1
                 break
     assert back <= 4

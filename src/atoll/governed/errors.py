@@ -1,6 +1,6 @@
-"""What the governed system refuses; all of it is under `atoll.errors.AtollError`.
+"""Errors of the governed system, all derived from `atoll.errors.AtollError`.
 
-The tree stands in `atoll.store.refusals`, since versions of every system refuse the same.
+Errors of versioned keys come from `atoll.store.versions.errors`, which all systems share.
 """
 
 from threading import Event
@@ -30,14 +30,14 @@ __all__ = [
 
 
 class Cancelled(errors.AtollError):
-    """Somebody said stop before the work was done."""
+    """The work was cancelled by its stop event."""
 
 
 def check_cancelled(stop: Event | None) -> None:
-    """Looks before foreign code is called.
+    """Raises if the stop event is set.
 
     Raises:
-        Cancelled: It was said.
+        Cancelled: The event is set.
     """
     if stop is not None and stop.is_set():
-        raise Cancelled("It was told to stop.")
+        raise Cancelled("Cancelled by the stop event.")

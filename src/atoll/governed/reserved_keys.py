@@ -1,4 +1,4 @@
-"""Keys that are kept among the parameters and change by verbs of their own alone, each with its checks and risks."""
+"""Reserved key prefixes. Proposals, tools, skills and rollouts are parameters that only their own commands change."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -20,42 +20,42 @@ RESERVED_PREFIXES = (
 
 
 def check_not_reserved(key: str) -> None:
-    """Refuses to change as a parameter what is none: a proposal that was rejected would be open again.
+    """Raises for reserved keys. Setting one directly could, for example, reopen a rejected proposal.
 
     Raises:
         SetupError: The key is reserved.
     """
     if reserved_prefix := next((prefix for prefix in RESERVED_PREFIXES if key.strip().startswith(prefix)), None):
-        raise errors.SetupError(f"{reserved_prefix} is no parameter's: what is kept there has a way of its own.")
+        raise errors.SetupError(
+            f"Keys under {reserved_prefix} are reserved. Use the commands for {reserved_prefix.rstrip('/')} instead."
+        )
 
 
 class LoadResult[T](NamedTuple):
-    """What could be read, and a sentence for each that could not."""
+    """Loaded items, and an error message for each unreadable one."""
 
     items: Sequence[T]
     errors: Sequence[str]
 
 
 class NamedItem(Protocol):
-    """Something that can be kept under its name."""
+    """Item that is stored under its name."""
 
     @property
     def name(self) -> str: ...
 
     def to_json(self) -> Mapping[str, Any]:
-        """Returns plain data that it can be made from again."""
+        """Returns the item as JSON data."""
 
 
 def load_all[T](
     store: ParameterStore, prefix: str, load: Callable[[str], T], error_type: type[errors.SetupError]
 ) -> LoadResult[T]:
-    """Returns all that is kept under a prefix; one that cannot be read hides no other.
+    """Loads all items under a prefix. An unreadable item does not hide the others.
 
     Args:
-        store: Where they are kept.
-        prefix: Of their keys.
-        find: Reads one by its name, which is its key without the prefix.
-        refused: What it raises for one that cannot be read.
+        load: Loads one item by its name, which is the key without the prefix.
+        error_type: Exception that `load` raises for an unreadable item.
     """
     items: list[T] = []
     messages: list[str] = []
@@ -68,6 +68,6 @@ def load_all[T](
 
 
 def save_item(store: ParameterStore, prefix: str, item: NamedItem, reason: str, author: str, token: str) -> str:
-    """Keeps something under its name and returns its key and version, as `KEY@VERSION`."""
+    """Saves an item under its name and returns `KEY@VERSION`."""
     version = store.set(prefix + item.name, item.to_json(), reason, author=author, token=token)
     return f"{prefix}{item.name}@{version}"

@@ -1,1 +1,1 @@
-"""Agent of governed."""
+"""Self-changing agents: proposals, tools, skills, reflections and candidate generators."""

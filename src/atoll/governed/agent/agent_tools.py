@@ -1,4 +1,4 @@
-"""Three tools with which an agent proposes: a tool, a skill, a reflection. Each goes through `propose`."""
+"""Three tools for agents: propose a tool, propose a skill, record a reflection."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ _OBJECT_SCHEMA: Mapping[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ProposalTool:
-    """A tool that makes proposals."""
+    """Tool that submits proposals."""
 
     name: str
     description: str
@@ -22,7 +22,7 @@ class ProposalTool:
     handler: Callable[[Mapping[str, Any]], str]
 
     def execute(self, inputs: Mapping[str, Any]) -> ToolResult:
-        """Proposes, and says how it ended; what is refused is an output with `is_error`."""
+        """Runs the tool. Errors become an output with `is_error`."""
         try:
             return ToolResult(self.handler(inputs), False)
         except errors.AtollError as error:
@@ -30,7 +30,7 @@ class ProposalTool:
 
 
 def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
-    """Returns CreateTool, LearnSkill and Reflect for an agent, whose name stands on all that it proposes."""
+    """Returns CreateTool, LearnSkill and Reflect. The agent is the author of every proposal."""
 
     def create_tool(inputs: Mapping[str, Any]) -> str:
         return propose("new_tool", inputs)
@@ -41,7 +41,9 @@ def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
     def propose(proposal_type: Any, inputs: Mapping[str, Any]) -> str:
         content = inputs.get("definition")
         if not isinstance(content, Mapping):
-            raise errors.SetupError("Give a definition: an object with name, description and the rest.")
+            raise errors.SetupError(
+                "definition is missing. Pass an object with name, description and the other fields."
+            )
         title = str(inputs.get("title") or content.get("name") or proposal_type)
         proposal = evolver.propose(proposal_type, title, content, agent, rationale=str(inputs.get("rationale", "")))
         return f"Proposal {proposal.id} is {proposal.status}{f': {proposal.outcome}' if proposal.outcome else ''}."
@@ -53,7 +55,7 @@ def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
         for index, adjustment in enumerate(saved.adjustments):
             content = {"reflection": saved.id, "place": index, "adjustment": asdict(adjustment)}
             ids.append(evolver.propose("self_adjust", adjustment.description, content, agent).id)
-        return f"Reflection {saved.id} is kept; its adjustments are proposed: {', '.join(ids) or 'none'}."
+        return f"Reflection {saved.id} saved. Proposed adjustments: {', '.join(ids) or 'none'}."
 
     definition_schema = {
         "type": "object",
@@ -62,9 +64,7 @@ def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
     definition_schema = {**definition_schema, "required": ["definition"]}
     reflection_schema = {"type": "object", "properties": {"summary": _TEXT_SCHEMA}, "required": ["summary"]}
     return [
-        ProposalTool("CreateTool", "Proposes a new tool; somebody else decides.", definition_schema, create_tool),
-        ProposalTool(
-            "LearnSkill", "Proposes a skill that worked; somebody else decides.", definition_schema, learn_skill
-        ),
-        ProposalTool("Reflect", "Keeps what was noticed; adjustments are proposed.", reflection_schema, reflect),
+        ProposalTool("CreateTool", "Propose a new tool. An approver decides.", definition_schema, create_tool),
+        ProposalTool("LearnSkill", "Propose a skill that worked. An approver decides.", definition_schema, learn_skill),
+        ProposalTool("Reflect", "Record observations and propose the adjustments.", reflection_schema, reflect),
     ]

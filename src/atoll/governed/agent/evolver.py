@@ -1,4 +1,4 @@
-"""The one way in which an agent changes itself: propose, have it approved, carry it out."""
+"""Evolver: the only way in which an agent changes itself. It proposes, an approver decides, the change is applied."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,27 +18,27 @@ type Observer = Callable[[Proposal], None]
 
 
 class QuotaExceeded(errors.AtollError):
-    """A session made as many tools or skills as it may."""
+    """The session has used up its quota of tools or skills."""
 
 
 class SessionQuota(NamedTuple):
-    """How many a session may propose; 0 is none, None is as many as it likes."""
+    """Maximum number of proposals in a session; None: no limit."""
 
     tools: int | None = None
     skills: int | None = None
 
 
 class Evolver:
-    """Proposals of an agent, from its wish to what came of it.
+    """Submits, decides and applies the proposals of an agent.
 
     Args:
-        store: Where everything is kept: proposals, tools, skills, reflections, parameters.
-        decider: Who decides at once; `LATER` waits for somebody, None rejects everything.
-        policy: What a decision takes.
-        quota: How many tools and skills one session may propose.
-        observer: Is told of every proposal that moved; cannot change anything.
-        guard: Looks for secrets; None: the usual one.
-        built_in: Names of tools that are taken.
+        store: Holds proposals, tools, skills, reflections and parameters.
+        decider: Decides at once. `DEFER` leaves proposals pending; None rejects all of them.
+        policy: Approval rules.
+        quota: Maximum number of tools and skills per session.
+        observer: Called with every proposal whose status changed.
+        scanner: Finds secrets in texts; None: the default scanner.
+        builtin_names: Tool names that new tools cannot use.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Evolver:
         description: str = "",
         rationale: str = "",
     ) -> Proposal:
-        """Puts a change on the table, has it decided, carries it out if it was approved, and returns how it ended.
+        """Submits a proposal, has it decided and, once approved, applies it. Returns its final state.
 
-        A rejection is an answer, not an error.
+        A rejected proposal is returned, not raised.
 
         Raises:
-            SetupError: The content cannot be what it says; nothing was written.
-            SecretFound: It holds something that looks like a secret; nothing was written.
-            QuotaExceeded: The session made as many as it may; nothing was written.
+            SetupError: The content is invalid; nothing was written.
+            SecretFound: The content contains a secret; nothing was written.
+            QuotaExceeded: The session has used up its quota; nothing was written.
         """
         self._check_content(proposal_type, content)
         proposal = self.proposals.submit(
@@ -93,29 +93,31 @@ class Evolver:
         return self.apply(decided.id) if decided.status == "approved" else decided
 
     def apply(self, proposal_id: str) -> Proposal:
-        """Carries out what was approved, maybe by another process and long ago.
+        """Applies an approved proposal, also one that another process approved.
 
         Raises:
-            Decided: It is not approved.
+            AlreadyDecided: The proposal is not approved.
         """
         applied = self.proposals.apply(proposal_id, self._apply_change)
         self._observer(applied)
         return applied
 
     def apply_approved(self) -> Sequence[Proposal]:
-        """Carries out all that was approved and not yet carried out: after a restart, or after others decided."""
+        """Applies all approved proposals, for example after a restart."""
         approved = [proposal for proposal in self.proposals.list() if proposal.status in ("approved", "applying")]
         return [self.apply(proposal.id) for proposal in approved]
 
     def history(self) -> Sequence[Proposal]:
-        """Returns all proposals ever made, oldest first."""
+        """Returns all proposals, oldest first."""
         return self.proposals.list()
 
     def system_prompt_fragment(self) -> str:
-        """Returns what an agent should know of what it may become."""
-        decision_note = "somebody else decides" if self._decider == DEFER else "each is decided before anything changes"
+        """Returns the system prompt section with approved skills and lessons."""
+        decision_note = (
+            "an approver decides later" if self._decider == DEFER else "each one is decided before anything changes"
+        )
         sections = [
-            f"You may propose new tools, skills and adjustments of yourself; {decision_note}, and you never do.",
+            f"You may propose new tools, skills and adjustments of yourself; {decision_note}. You cannot approve them.",
             self.skill_learner.format_for_system_prompt(),
             self.reflector.format_for_system_prompt(),
         ]
@@ -125,7 +127,9 @@ class Evolver:
         limits = {"new_tool": self._quota.tools, "new_skill": self._quota.skills}
         limit = limits.get(proposal_type)
         if limit is not None and self._proposal_counts[proposal_type] >= limit:
-            raise QuotaExceeded(f"This session may propose {limit} of {proposal_type}, and did.")
+            raise QuotaExceeded(
+                f"This session has proposed {limit} {proposal_type}, which is its quota. Start a new session."
+            )
         if proposal_type == "new_tool":
             self.tool_builder.prepare(content)
         elif proposal_type == "new_skill":
@@ -161,7 +165,7 @@ class Evolver:
                 return f"{key}@{version}"
 
     def get_current_value(self, proposal: Proposal) -> Any:
-        """Returns what a parameter is now that a proposal would change; None: there is none, or it changes none."""
+        """Returns the current value of the parameter that a proposal changes; None if it does not exist."""
         if proposal.type != "optimize":
             return None
         try:

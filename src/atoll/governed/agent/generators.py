@@ -1,4 +1,4 @@
-"""Asks a model for K candidates: one template in, a list of JSON out, duplicates gone."""
+"""Generators: ask an LLM for K different candidates in one prompt."""
 
 import json
 import string
@@ -11,31 +11,31 @@ from atoll import errors, llm
 from atoll.governed.approval.proposal import to_canonical_json
 from atoll.llm import json_output
 
-_MAX_RAW_CHARS = 2000  # characters of a reply that are kept with its candidates
-_REPAIR = "\n\nYour last answer could not be used: {error}\nAnswer again with the JSON array and nothing else."
+_MAX_RAW_CHARS = 2000  # characters of the response kept in the metadata
+_REPAIR = "\n\nYour last response could not be used: {error}\nRespond again with the JSON array and nothing else."
 
-TEMPLATE = """You propose $K different candidates.
+TEMPLATE = """Propose $K different candidates.
 $RolesJoined
-The input:
+Input:
 $Input
 $Constraints
 $History
-Answer with a JSON array of $K candidates and nothing else."""
+Respond with a JSON array of $K candidates and nothing else."""
 
 
 class InvalidK(errors.SetupError):
-    """Fewer than one candidate was asked for."""
+    """Fewer than one candidate was requested."""
 
 
 class LLMFailed(errors.AtollError):
-    """The model gave no reply."""
+    """The LLM returned no response."""
 
 
 class CandidateParseFailed(errors.AtollError):
-    """The reply holds no JSON array of candidates; the caller decides whether to ask again, relax or fall back.
+    """The response has no JSON array of candidates.
 
     Attributes:
-        text: The reply.
+        text: The response.
     """
 
     def __init__(self, message: str, text: str) -> None:
@@ -45,11 +45,11 @@ class CandidateParseFailed(errors.AtollError):
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCandidate:
-    """One proposal of a model.
+    """Candidate proposed by an LLM.
 
     Attributes:
-        payload: What it proposed; JSON.
-        meta: Which model, which role, how warm, what it cost, and the reply it came in.
+        payload: The proposal as JSON.
+        meta: LLM, roles, tokens, cost and the start of the response.
     """
 
     id: str
@@ -59,14 +59,14 @@ class GeneratedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """What one call of a generator asks for besides.
+    """Options of one `generate` call.
 
     Attributes:
-        roles: Points of view that the model takes.
-        constraints: What every candidate must obey.
-        history: Earlier candidates with what became of them.
-        calls: How many times the model is asked, for about K/calls candidates each.
-        repairs: How often it is asked again, with what was wrong, when a reply cannot be read.
+        roles: Points of view for the LLM to take.
+        constraints: Rules that every candidate must follow.
+        history: Earlier candidates and their results.
+        calls: Number of LLM calls that share the K candidates.
+        repairs: Number of retries after an unreadable response.
     """
 
     roles: Sequence[str] = ()
@@ -89,40 +89,37 @@ class Generator(Protocol):
 
         Raises:
             InvalidK: k is below 1.
-            LLMFailed: A model gave no reply.
-            CandidateParseFailed: A reply holds none.
+            LLMFailed: The LLM returned no response.
+            CandidateParseFailed: A response has no JSON array.
         """
 
 
 class LLMGenerator:
-    """Asks a language model.
+    """Asks an LLM for candidates.
 
     Args:
-        model: Any model of `atoll.llm`; its name stands in the meta data of every candidate, and what it is left to
-            choose (temperature, top_p, max_tokens) is an option of the model: None there, and 0.0 is passed on.
-        template: With $K, $Roles, $RolesJoined, $Input, $Constraints and $History in it; $$ is a dollar.
+        model: Any `atoll.llm.LLM`. Sampling options belong to the LLM.
+        template: May use $K, $Roles, $RolesJoined, $Input, $Constraints and $History; $$ is a dollar sign.
 
     Raises:
-        SetupError: The template names something else.
+        SetupError: The template has an unknown placeholder.
     """
 
     def __init__(self, model: llm.LLM, template: str = TEMPLATE) -> None:
         self._llm, self._template = model, string.Template(template)
         known_names = {"K", "Roles", "RolesJoined", "Input", "Constraints", "History"}
         if not self._template.is_valid() or (unknown_names := set(self._template.get_identifiers()) - known_names):
-            problem = (
-                f"names ${sorted(unknown_names)[0]}" if self._template.is_valid() else "has a $ that names nothing"
-            )
+            problem = f"names ${sorted(unknown_names)[0]}" if self._template.is_valid() else "has a $ without a name"
             raise errors.SetupError(
-                f"The template {problem}: it may name {', '.join(f'${name}' for name in sorted(known_names))}."
+                f"The template {problem}. Use only {', '.join(f'${name}' for name in sorted(known_names))}."
             )
 
     def generate(
         self, input_data: Any, k: int, options: GenerateOptions = _DEFAULT_OPTIONS, /
     ) -> Sequence[GeneratedCandidate]:
-        """Returns at most k candidates, each once."""
+        """Returns at most k different candidates."""
         if k < 1:
-            raise InvalidK(f"{k} candidates were asked for: ask for 1 or more.")
+            raise InvalidK(f"k={k}: request at least 1 candidate.")
         candidates: dict[str, GeneratedCandidate] = {}
         used_ids: set[str] = set()
         for size in _split_count(k, options.calls):
@@ -142,7 +139,9 @@ class LLMGenerator:
             Input=input_data
             if isinstance(input_data, str)
             else json.dumps(input_data, ensure_ascii=False, default=str),
-            Constraints="\n".join(["Every candidate must obey:", *options.constraints]) if options.constraints else "",
+            Constraints="\n".join(["Every candidate must follow these rules:", *options.constraints])
+            if options.constraints
+            else "",
             History=_format_history(options.history),
         )
         current_prompt, problem = prompt, ""
@@ -162,9 +161,9 @@ class LLMGenerator:
                     "raw": response.text[:_MAX_RAW_CHARS],
                 }
                 return [(item, meta) for item in items[:k]]
-            problem = "there is no JSON array in it"
+            problem = "it has no JSON array"
             current_prompt = prompt + _REPAIR.format(error=problem)
-        raise CandidateParseFailed(f"{response.model} gave no candidates: {problem}.", response.text)
+        raise CandidateParseFailed(f"The response of {response.model} cannot be used: {problem}.", response.text)
 
     def _call_llm(self, prompt: str) -> llm.Response:
         try:
@@ -174,7 +173,7 @@ class LLMGenerator:
 
 
 def _extract_items(text: str) -> list[Any] | None:
-    """Returns the candidates of a reply: the first array that stands in it, or is all that an object holds."""
+    """Returns the first JSON array of a response, or the one inside an object with a single key."""
     for value in json_output.extract_json(text):
         if isinstance(value, Mapping) and len(value) == 1:
             value = next(iter(value.values()))
@@ -182,7 +181,7 @@ def _extract_items(text: str) -> list[Any] | None:
             try:
                 to_canonical_json(value)
             except ValueError:
-                continue  # NaN and the like
+                continue  # NaN or infinity
             return value
     return None
 
@@ -206,4 +205,4 @@ def _choose_id(payload: Any, used_ids: set[str]) -> str:
 
 def _format_history(history: Sequence[Mapping[str, Any]]) -> str:
     lines = [json.dumps(dict(item), ensure_ascii=False, default=str) for item in history]
-    return "\n".join(["What was tried before, and what became of it:", *lines]) if lines else ""
+    return "\n".join(["Earlier candidates and their results:", *lines]) if lines else ""

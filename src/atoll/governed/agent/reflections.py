@@ -1,4 +1,4 @@
-"""What an agent noticed about itself after a run: observations, and adjustments that nothing applies by itself."""
+"""Reflections: observations of an agent about its sessions, and adjustments that need an approved proposal."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
 
 PREFIX = "reflections/"
-REFLECTION_PERIOD = 10  # runs between two periodic reflections
+REFLECTION_PERIOD = 10  # sessions between two periodic reflections
 
 type ReflectionType = Literal["post_session", "on_error", "periodic"]
 type AdjustmentType = Literal["prompt", "tool_priority", "context", "workflow", "lesson"]
@@ -23,12 +23,12 @@ ADJUSTMENT_TYPES: tuple[AdjustmentType, ...] = ("prompt", "tool_priority", "cont
 
 
 class InvalidReflection(errors.SetupError):
-    """A reflection is none; the sentence says why."""
+    """The data is not a valid reflection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Something that happened more than once, or mattered."""
+    """Pattern that an agent noticed."""
 
     pattern: str
     frequency: int = 1
@@ -38,7 +38,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What should be different; `priority` is 1 to 5, and 5 comes first."""
+    """Suggested change. `priority` is 1 to 5; 5 is the most urgent."""
 
     type: AdjustmentType
     description: str
@@ -50,10 +50,10 @@ class Adjustment:
 
 @dataclass(frozen=True, slots=True)
 class SessionMetrics:
-    """What a session used.
+    """Resources that a session used.
 
     Attributes:
-        duration: In nanoseconds, as the document that this follows has it.
+        duration: Nanoseconds.
     """
 
     turns: int = 0
@@ -68,7 +68,7 @@ class SessionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What was noticed after one session, one failure or several runs."""
+    """Result of reflecting on a session, a failure or several runs."""
 
     id: str
     session_id: str
@@ -80,7 +80,7 @@ class Reflection:
     created_at: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain data that `from_json` reads back."""
+        """Returns JSON data for `from_json`."""
         data = {**asdict(self), "metrics": asdict(self.metrics)}
         return data | {name: list(data[name]) for name in ("observations", "adjustments")}
 
@@ -88,16 +88,16 @@ class Reflection:
 def _parse_adjustment(data: Mapping[str, Any]) -> Adjustment:
     text_fields = ("description", "target", "suggestion")
     if not all(isinstance(data.get(name, ""), str) for name in text_fields):
-        raise TypeError("an adjustment's words are no texts")
-    # On one line each: a lesson stands as a line in a prompt, and must not look like more.
+        raise TypeError("description, target and suggestion must be strings")
+    # One line each: a lesson becomes one line of a prompt and must not look like several.
     return Adjustment(**{**data, **{name: " ".join(data[name].split()) for name in text_fields if name in data}})
 
 
 def from_json(data: Mapping[str, Any]) -> Reflection:
-    """Reads what `Reflection.to_json` wrote, or a model.
+    """Parses a reflection from `Reflection.to_json` or from an LLM.
 
     Raises:
-        ReflectionRefused: It is none.
+        InvalidReflection: A field is missing or has the wrong type.
     """
     try:
         reflection = Reflection(
@@ -109,31 +109,38 @@ def from_json(data: Mapping[str, Any]) -> Reflection:
             }
         )
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InvalidReflection(f"This is no reflection: {error}.") from None
+        raise InvalidReflection(f"The reflection is invalid: {error}.") from None
     if reflection.type not in REFLECTION_TYPES:
-        raise InvalidReflection(f"A reflection is {', '.join(REFLECTION_TYPES)}, not {reflection.type!r:.40}.")
-    for each in reflection.adjustments:
-        if each.type not in ADJUSTMENT_TYPES or each.priority not in range(1, 6):
-            raise InvalidReflection("An adjustment has one of the types and a priority of 1 to 5.")
+        raise InvalidReflection(
+            f"Reflection type {reflection.type!r:.40} is unknown. Use {', '.join(REFLECTION_TYPES)}."
+        )
+    for adjustment in reflection.adjustments:
+        if adjustment.type not in ADJUSTMENT_TYPES or adjustment.priority not in range(1, 6):
+            raise InvalidReflection(
+                f"An adjustment needs a type of {', '.join(ADJUSTMENT_TYPES)} and a priority of 1 to 5."
+            )
     return reflection
 
 
 class SelfReflector:
-    """Keeps reflections; their adjustments become real only by an approved proposal."""
+    """Stores reflections. Adjustments take effect only through an approved proposal."""
 
     def __init__(self, store: ParameterStore, clock: Clock = now) -> None:
         self._store, self._clock = store, clock
 
     def record(self, content: Mapping[str, Any], author: str) -> Reflection:
-        """Keeps a reflection and returns it with its id and time.
+        """Saves a reflection and returns it with its id and time. A missing type is chosen by `choose_reflection_type`.
 
         Raises:
-            ReflectionRefused: It is none.
+            InvalidReflection: The content is not a valid reflection.
         """
         fields = {"session_id": "", "summary": "", "type": "post_session", **content}
         reflection = from_json({**fields, "id": f"r-{uuid.uuid4().hex[:12]}", "created_at": self._clock().isoformat()})
         unapplied = tuple(replace(adjustment, applied=False) for adjustment in reflection.adjustments)
         reflection = replace(reflection, adjustments=unapplied)
+        if "type" not in content:
+            runs, failed = 1 + len(self._store.list(PREFIX)), reflection.metrics.errors > 0
+            reflection = replace(reflection, type=choose_reflection_type(runs, failed=failed))
         self._store.set(
             PREFIX + reflection.id,
             reflection.to_json(),
@@ -144,7 +151,7 @@ class SelfReflector:
         return reflection
 
     def load_recent_reflections(self, limit: int = 10) -> reserved_keys.LoadResult[Reflection]:
-        """Returns the newest reflections, newest first, and a sentence for each that cannot be read."""
+        """Returns the newest reflections first, and an error message for each unreadable one."""
         reflections, messages = reserved_keys.load_all(self._store, PREFIX, self._read, InvalidReflection)
         newest = sorted(
             reflections,
@@ -157,7 +164,7 @@ class SelfReflector:
         return from_json(self._store.get(PREFIX + name).value)
 
     def get_lessons(self) -> Sequence[Adjustment]:
-        """Returns all adjustments that are lessons, the most urgent first."""
+        """Returns all lessons, the most urgent first."""
         reflections = self.load_recent_reflections(limit=10**9).items
         lessons = [
             adjustment
@@ -168,10 +175,10 @@ class SelfReflector:
         return sorted(lessons, key=lambda adjustment: -adjustment.priority)
 
     def find_adjustment(self, content: Mapping[str, Any]) -> tuple[Reflection, int, int]:
-        """Returns the reflection that a proposal is about, its version, and the place of the adjustment in it.
+        """Returns the reflection of a proposal, its version, and the index of the adjustment.
 
         Raises:
-            ReflectionRefused: There is none, or it is not word for word the one that is proposed.
+            InvalidReflection: The adjustment does not exist or differs from the proposed one.
         """
         try:
             value, version = self._store.get(PREFIX + str(content["reflection"]))
@@ -180,16 +187,16 @@ class SelfReflector:
                 raise KeyError("place")
             proposed = _parse_adjustment(content["adjustment"])
         except (KeyError, TypeError, AttributeError, ParameterNotFound) as error:
-            raise InvalidReflection(f"There is no such adjustment: {error!r}.") from None
+            raise InvalidReflection(f"Adjustment not found: {error!r}.") from None
         if replace(reflection.adjustments[index], applied=False) != replace(proposed, applied=False):
-            raise InvalidReflection("The adjustment is another one than the one that is proposed.")
+            raise InvalidReflection("The proposed adjustment differs from the recorded one. Propose it again.")
         return reflection, version, index
 
     def mark_applied(self, content: Mapping[str, Any], author: str, token: str) -> str:
-        """Marks an adjustment as applied, after its proposal was approved; called by nobody else.
+        """Marks an adjustment as applied. Called only after its proposal was approved.
 
         Raises:
-            ReflectionRefused: It is not the one that was approved.
+            InvalidReflection: The adjustment differs from the approved one.
         """
         reflection, version, index = self.find_adjustment(content)
         key, adjustment = PREFIX + reflection.id, reflection.adjustments[index]
@@ -204,13 +211,13 @@ class SelfReflector:
         return f"{key}@{new_version}"
 
     def format_for_system_prompt(self, limit: int = 20) -> str:
-        """Returns the lessons that were approved, a line each."""
+        """Returns the approved lessons, one line each."""
         lines = [f"- {lesson.suggestion or lesson.description}" for lesson in self.get_lessons() if lesson.applied]
         return "\n".join(["Lessons from earlier runs:", *lines[:limit]]) if lines else ""
 
 
 def choose_reflection_type(runs: int, *, failed: bool = False, period: int = REFLECTION_PERIOD) -> ReflectionType:
-    """Returns which reflection a run's end asks for: after a failure, after every so many runs, or the usual one."""
+    """Returns `on_error` after a failure, `periodic` after every `period` runs, else `post_session`."""
     if failed:
         return "on_error"
     return "periodic" if runs and runs % period == 0 else "post_session"

@@ -1,4 +1,4 @@
-"""Proposals and approval: durable, bound to a content hash, decided by somebody else."""
+"""Proposals and approval: durable, bound to a content hash, never approved by their author."""
 
 from atoll.governed.approval.deciders import (
     DEFER,
@@ -15,8 +15,8 @@ from atoll.governed.approval.proposals import AlreadyDecided, ProposalExpired, P
 
 __all__ = [
     "DEFER",
-    "ApprovalFunc",
     "AlreadyDecided",
+    "ApprovalFunc",
     "Decider",
     "InvalidSignature",
     "Policy",

@@ -1,4 +1,4 @@
-"""Who decides on a proposal: a function that is asked at once, or somebody later."""
+"""Deciders: functions that decide at once, deferred decisions, and signed messages."""
 
 import hashlib
 import hmac
@@ -15,19 +15,19 @@ from atoll.governed.approval.proposals import AlreadyDecided, Proposals, now
 from atoll.governed.errors import VersionConflict
 from atoll.governed.parameters import ParameterStore
 
-# Looks at a proposal and says whether it may be carried out.
+# Returns whether a proposal is approved.
 type ApprovalFunc = Callable[[Proposal], bool]
 
 _DEFAULT_SECONDS = 60.0
 
 
 class Decider(NamedTuple):
-    """A function that decides for somebody.
+    """Function that decides on proposals.
 
     Attributes:
-        name: For whom: it stands in the audit log, and is never the author.
-        approve: What decides. One that raises or takes too long has rejected.
-        seconds: How long it may take.
+        name: Name of the approver in the audit log; never the author of the proposal.
+        approve: Decides. An exception or a timeout counts as a rejection.
+        seconds: Time limit.
     """
 
     name: str
@@ -35,26 +35,26 @@ class Decider(NamedTuple):
     seconds: float = _DEFAULT_SECONDS
 
 
-DEFER = "later"  # the proposal waits for the command line, the page or a signed message
+DEFER = "later"  # pending until the command line, the dashboard or a signed message decides
 
 
 def run_decider(
     proposals: Proposals, proposal: Proposal, decider: Decider | str | None, *, allow_auto_approval: bool = True
 ) -> Proposal:
-    """Has a pending proposal decided; `LATER` leaves it pending, and without a decider it is rejected.
+    """Has a pending proposal decided. `DEFER` leaves it pending; None rejects it.
 
     Args:
-        may_pass: Whether it may pass by rule at all: what takes the place of something approved may not.
+        allow_auto_approval: Whether the policy may approve it. False if it replaces something approved.
 
     Raises:
-        Decided: Somebody else was faster.
+        AlreadyDecided: Another decision came first.
     """
     if allow_auto_approval and proposals.policy.auto_approve_read_only and proposals.policy.is_read_only(proposal):
-        return proposals.auto_approve(proposal.id, "it adds words alone, and the policy lets those pass")
+        return proposals.auto_approve(proposal.id, "the skill has only text, and the policy approves such skills")
     if decider == DEFER:
         return proposal
     if not isinstance(decider, Decider):
-        reason = "there is nobody who could approve it"
+        reason = "no approver is configured"
         return proposals.close(proposal.id, "rejected", "policy", reason)
     if refusal_reason := proposals.policy.get_refusal_reason(proposal, decider.name):
         return proposals.close(proposal.id, "rejected", "policy", refusal_reason)
@@ -66,20 +66,20 @@ def run_decider(
 
 def _call_decider(decider: Decider, proposal: Proposal) -> tuple[bool, str]:
     answers: Queue[object] = Queue()
-    # A thread that never ends is left behind: a decision cannot be taken out of anybody.
+    # A thread that hangs is left behind: Python cannot end it.
     Thread(target=lambda: answers.put(errors.capture(lambda: decider.approve(proposal))), daemon=True).start()
     try:
         answer = answers.get(timeout=decider.seconds)
     except Empty:
-        return False, f"{decider.name} did not answer within {decider.seconds:g} seconds"
+        return False, f"{decider.name} did not decide within {decider.seconds:g} seconds"
     if isinstance(answer, errors.CaughtException):
         return False, f"{decider.name} failed: {answer}"
     if answer is True:
         return True, f"{decider.name} approves"
-    return False, f"{decider.name} rejects" if answer is False else f"{decider.name} said neither yes nor no"
+    return False, f"{decider.name} rejects" if answer is False else f"{decider.name} returned neither True nor False"
 
 
-__all__ = ["DEFER", "ApprovalFunc", "AlreadyDecided", "Decider", "run_decider"]
+__all__ = ["DEFER", "AlreadyDecided", "ApprovalFunc", "Decider", "run_decider"]
 
 
 NONCE_PREFIX = "nonces/"
@@ -88,17 +88,17 @@ _FIELDS = ("proposal", "content_hash", "by", "approve", "reason", "nonce", "at")
 
 
 class InvalidSignature(errors.AtollError):
-    """A message is not signed by whoever has the key, is too old, or came before."""
+    """The signature is wrong, or the message is too old or was already used."""
 
 
 class SignedDecisions:
-    """Takes decisions that are signed with a shared key: HMAC-SHA256 of the body, each nonce once.
+    """Accepts decisions that are signed with a shared key: HMAC-SHA256 of the body, each nonce once.
 
     The body is JSON with `proposal`, `content_hash`, `by`, `approve`, `reason`, `nonce` and `at` (ISO 8601).
 
     Args:
-        key: At least 16 bytes, from the environment by name; it is never stored.
-        tolerance: How old, or how far ahead, a message may be.
+        key: At least 16 bytes; never stored. Read it from an environment variable.
+        tolerance: Maximum difference between the message's time and now.
     """
 
     def __init__(
@@ -111,26 +111,26 @@ class SignedDecisions:
         clock: Callable[[], datetime] = now,
     ) -> None:
         if len(key) < _MIN_KEY_BYTES:
-            raise errors.SetupError(f"The key of the webhook has {len(key)} bytes: give at least {_MIN_KEY_BYTES}.")
+            raise errors.SetupError(f"The webhook key has {len(key)} bytes. Use at least {_MIN_KEY_BYTES}.")
         self._proposals, self._store, self._key = proposals, store, key
         self._tolerance, self._clock = tolerance, clock
 
     def accept(self, body: bytes, signature: str) -> Proposal:
-        """Takes one message and returns the proposal as it stands then.
+        """Applies one decision and returns the proposal.
 
         Args:
-            body: As it came, byte for byte.
-            signature: `sha256=` and hexadecimal digits, or the digits alone.
+            body: The bytes as received.
+            signature: Hexadecimal digits, with or without `sha256=`.
 
         Raises:
-            Forged: The signature, the time or the nonce is wrong; nothing changed.
-            Decided: It is right and comes too late, or its author may not decide.
+            InvalidSignature: The signature, the time or the nonce is wrong; nothing changed.
+            AlreadyDecided: The message is valid, but too late, or its author may not decide.
         """
         if len(body) > _MAX_BODY_BYTES or not _signatures_match(sign(body, self._key), signature):
-            raise InvalidSignature("The signature of the message is wrong.")
+            raise InvalidSignature("The signature of the message is wrong. Check the key.")
         message = _parse_message(body)
         if abs(self._clock() - message["at"]) > self._tolerance:
-            raise InvalidSignature("The message is too old, or its clock is wrong.")
+            raise InvalidSignature("The message is too old, or the sender's clock is wrong.")
         self._consume_nonce(message["nonce"], message["by"])
         return self._proposals.decide(
             message["proposal"],
@@ -145,11 +145,11 @@ class SignedDecisions:
         try:
             self._store.set(NONCE_PREFIX + digest, self._clock().isoformat(), "used", author=author, expected_version=0)
         except VersionConflict:
-            raise InvalidSignature("The message came before.") from None
+            raise InvalidSignature("The message was already used. Send a new nonce.") from None
 
 
 def sign(body: bytes, key: bytes) -> str:
-    """Returns the signature of a message in hexadecimal digits."""
+    """Returns the signature of a message as hexadecimal digits."""
     return hmac.new(key, body, hashlib.sha256).hexdigest()
 
 
@@ -163,8 +163,8 @@ def _parse_message(body: bytes) -> dict[str, Any]:
         message = {name: data[name] for name in _FIELDS}
         sent_at = datetime.fromisoformat(message["at"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidSignature(f"The message is not a decision with {', '.join(_FIELDS)}.") from error
+        raise InvalidSignature(f"The message is not a decision. It needs {', '.join(_FIELDS)}.") from error
     has_texts = all(isinstance(message[name], str) and message[name] for name in _FIELDS if name != "approve")
     if not has_texts or not isinstance(message["approve"], bool):
-        raise InvalidSignature("A field of the message is empty, or of the wrong kind.")
+        raise InvalidSignature("A field of the message is empty or has the wrong type.")
     return message | {"at": sent_at if sent_at.tzinfo else sent_at.replace(tzinfo=UTC)}

@@ -1,4 +1,4 @@
-"""What somebody wants to change, and what was said of it: plain data, bound to its content."""
+"""Proposal: a change with its reviews, as JSON data bound to a content hash."""
 
 import hashlib
 import json
@@ -30,10 +30,10 @@ RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What one person, or one rule, said of a proposal.
+    """Decision of one reviewer or of the policy.
 
     Attributes:
-        content_hash: Of what was looked at: it counts for that content and no other.
+        content_hash: Hash of the reviewed content. The review counts only for this content.
     """
 
     by: str
@@ -45,16 +45,15 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change that waits for a decision, or has had one.
+    """Proposed change and its decisions.
 
     Attributes:
-        type: What kind of change.
-        content: All that would be applied; JSON.
-        author: Who wants it; never the one who approves it.
-        editors: Who changed it on the way; none of them approves it either.
-        expires_at: Nobody decided until then: it is off the table.
-        reviews: What was said of this content so far.
-        outcome: What applying it made, or why it failed.
+        content: The change as JSON.
+        author: Never an approver of this proposal.
+        editors: Users who changed it; never approvers either.
+        expires_at: An undecided proposal expires then.
+        reviews: Reviews of the current content.
+        outcome: Result of applying it, or the reason why that failed.
     """
 
     id: str
@@ -74,41 +73,41 @@ class Proposal:
 
     @property
     def content_hash(self) -> str:
-        """What an approval is bound to: the kind of change and all that would be applied."""
+        """Hash of type and content; approvals are bound to it."""
         return hashlib.sha256(to_canonical_json([self.type, self.content]).encode()).hexdigest()
 
     @property
     def token(self) -> str:
-        """What it sets bears this: the same proposal with the same content sets it once."""
+        """Token of the versions that the proposal sets. Applying it twice sets them once."""
         return f"{self.id}/{self.content_hash[:16]}"
 
     @property
     def approvals(self) -> tuple[Review, ...]:
-        """Those that count for the content as it is now."""
+        """Approvals of the current content."""
         return tuple(
             review for review in self.reviews if review.is_approval and review.content_hash == self.content_hash
         )
 
     @property
     def key(self) -> str:
-        """Which parameter it would change; empty: none."""
+        """Parameter that the proposal changes; empty: none."""
         return str(self.content.get("key", ""))
 
     @property
     def value(self) -> Any:
-        """What that parameter would be."""
+        """Proposed value of the parameter."""
         return self.content.get("value")
 
     @property
     def expected_version(self) -> int | None:
-        """The version that the change was worked out on; None: any."""
+        """Version on which the proposal is based; None: any."""
         return self.content.get("expected_version")
 
     def with_review(self, review: Review) -> "Proposal":
         return replace(self, reviews=(*self.reviews, review))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain data that `from_json` reads back."""
+        """Returns JSON data for `from_json`."""
         data = {**asdict(self), "content_hash": self.content_hash}
         data["reviews"] = [{**review, "at": review["at"].isoformat()} for review in data["reviews"]]
         data["editors"] = list(self.editors)
@@ -116,10 +115,10 @@ class Proposal:
 
 
 def from_json(data: Mapping[str, Any]) -> Proposal:
-    """Reads what `Proposal.to_json` wrote.
+    """Parses the result of `Proposal.to_json`.
 
     Raises:
-        ValueError: It is something else, or its content is not the one that its hash names.
+        ValueError: The data is not a proposal, or the content does not match its hash.
     """
     try:
         values = {name: data[name] for name in Proposal.__slots__ if name != "editors"}
@@ -128,22 +127,22 @@ def from_json(data: Mapping[str, Any]) -> Proposal:
         proposal = Proposal(**{**values, **times, "reviews": reviews, "editors": tuple(data.get("editors", ()))})
         computed_hash = proposal.content_hash
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"this is no proposal: {error!r}") from error
+        raise ValueError(f"it is not a proposal: {error!r}") from error
     if computed_hash != data.get("content_hash"):
-        raise ValueError(f"the content of proposal {proposal.id} is not the one that its hash names")
+        raise ValueError(f"the content of proposal {proposal.id} does not match its hash")
     return proposal
 
 
 def to_canonical_json(value: Any) -> str:
-    """Returns JSON that is the same for the same data: sorted, no blanks.
+    """Returns JSON with sorted keys and without blanks.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: The value is not JSON.
     """
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except (TypeError, RecursionError) as error:
-        raise ValueError(f"the content is no JSON: {error}") from error
+        raise ValueError(f"the content is not valid JSON: {error}") from error
 
 
 def _parse_time(text: str) -> datetime:

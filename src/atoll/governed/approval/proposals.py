@@ -1,4 +1,4 @@
-"""Proposals that survive a restart: each is a parameter of the store, so every word about it is in the audit log."""
+"""Proposals in the parameter store. Every change of a proposal is in the audit log."""
 
 import logging
 import uuid
@@ -34,15 +34,15 @@ type SecretScanner = Callable[[str], Sequence[secret_scanner.SecretMatch]]
 
 
 class SecretFound(errors.AtollError):
-    """What was proposed holds something that looks like a secret; nothing of it was written anywhere."""
+    """The content looks like it contains a secret; nothing was written."""
 
 
 class AlreadyDecided(errors.Conflict):
-    """Somebody decided before, or time did."""
+    """The proposal is already decided, or this reviewer may not decide."""
 
 
 class ProposalExpired(AlreadyDecided):
-    """Nobody decided in time, which is a rejection."""
+    """The proposal expired before a decision."""
 
 
 def now() -> datetime:
@@ -50,15 +50,14 @@ def now() -> datetime:
 
 
 class Proposals:
-    """Takes proposals in, has them decided, and carries each out once.
+    """Submits, decides and applies proposals. Each is applied once.
 
-    Several processes may share the store: every step is a compare-and-set, so of two decisions one is a conflict.
+    Several processes may share the store. Every step is a compare-and-set, so the later of two decisions fails.
 
     Args:
-        store: Where they are kept.
-        policy: What a decision takes.
-        clock: What time it is.
-        guard: Looks for secrets in what is proposed and said; `lambda text: []` looks for none.
+        store: Holds the proposals.
+        policy: Approval rules.
+        scanner: Finds secrets in contents and reasons; `lambda text: []` turns the check off.
     """
 
     def __init__(
@@ -82,19 +81,19 @@ class Proposals:
         rationale: str = "",
         risk: Risk | None = None,
     ) -> Proposal:
-        """Puts a proposal on the table and returns it, pending.
+        """Submits a proposal and returns it with status pending.
 
         Raises:
-            SetupError: It has no title, no author, an unknown type, or its content is no JSON.
-            SecretFound: Something in it looks like a secret.
+            SetupError: The title or author is missing, the type is unknown, or the content is not JSON.
+            SecretFound: The content looks like it contains a secret.
         """
         if proposal_type not in TYPES:
-            raise errors.SetupError(f"There is no proposal of type {proposal_type!r}: give one of {', '.join(TYPES)}.")
+            raise errors.SetupError(f"Proposal type {proposal_type!r} is unknown. Use one of {', '.join(TYPES)}.")
         if not title.strip() or not author.strip():
-            raise errors.SetupError("A proposal needs a title and an author: say what it is and whose.")
+            raise errors.SetupError("A proposal needs a title and an author. Pass both.")
         identities.normalize_name(author)
         if risk is not None and risk not in RISKS:
-            raise errors.SetupError(f"There is no risk {risk!r:.40}: it is one of {', '.join(RISKS)}.")
+            raise errors.SetupError(f"Risk {risk!r:.40} is unknown. Use one of {', '.join(RISKS)}.")
         text = _validate_content(content)
         self._check_texts(title, description, rationale, text)
         created_at = self._clock()
@@ -116,21 +115,21 @@ class Proposals:
         return proposal
 
     def get(self, proposal_id: str) -> Proposal:
-        """Returns a proposal as it stands; one whose time is over is expired, whoever looks.
+        """Returns a proposal. One whose time is over has the status expired.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: The proposal does not exist.
         """
         return self._read(proposal_id)[0]
 
     def list(self, status: Status | None = None) -> Sequence[Proposal]:
-        """Returns all proposals, or those of a status, oldest first."""
+        """Returns all proposals, or those with a status, oldest first."""
         proposals = []
         for key in self._store.list(PREFIX):
             try:
                 proposals.append(self.get(key.removeprefix(PREFIX)))
             except errors.StoreFailed as error:
-                _log.warning("%s", error)  # one that somebody spoilt hides no other
+                _log.warning("%s", error)  # an unreadable proposal does not hide the others
         return [
             proposal
             for proposal in sorted(proposals, key=lambda proposal: proposal.created_at)
@@ -138,12 +137,12 @@ class Proposals:
         ]
 
     def edit(self, proposal_id: str, content: Mapping[str, Any], author: str, reason: str) -> Proposal:
-        """Changes what is proposed; what was said of it before counts no longer, and it is the editor's too.
+        """Replaces the content. Earlier reviews become void, and the editor cannot approve the proposal.
 
         Raises:
-            NotFound: There is none of that id.
-            Decided: It is not pending or approved any more.
-            SecretFound: Something in it looks like a secret.
+            NotFound: The proposal does not exist.
+            AlreadyDecided: The proposal is neither pending nor approved.
+            SecretFound: The content looks like it contains a secret.
         """
         self._check_texts(_validate_content(content), reason)
         proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
@@ -156,24 +155,24 @@ class Proposals:
     def decide(
         self, proposal_id: str, reviewer: str, *, approve: bool, reason: str, content_hash: str | None = None
     ) -> Proposal:
-        """Takes one decision down: a rejection ends it, approvals count until there are enough.
+        """Records one decision. One rejection rejects the proposal; a quorum of approvals approves it.
 
         Args:
-            content_hash: Of what the decider looked at; None: what is there now.
+            content_hash: Hash of the reviewed content; None: the current content.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: The proposal does not exist.
             SetupError: The reason or the name is empty.
-            Decided: It is not pending any more, this person may not decide, or its content is another one by now.
+            AlreadyDecided: It is not pending, the reviewer may not decide, or the content has changed.
         """
         if not reason.strip() or not reviewer.strip():
-            raise errors.SetupError("A decision needs a reason and a name: say why, and who you are.")
+            raise errors.SetupError("A decision needs a reason and a name. Pass both.")
         self._check_texts(reason)
         proposal, version = self._read_with_status(proposal_id, ("pending",))
         if refusal_reason := self.policy.get_refusal_reason(proposal, reviewer):
             raise AlreadyDecided(f"{reviewer} cannot decide on proposal {proposal_id}: {refusal_reason}.")
         if content_hash is not None and content_hash != proposal.content_hash:
-            raise AlreadyDecided(f"Proposal {proposal_id} was edited since it was looked at: look again.")
+            raise AlreadyDecided(f"Proposal {proposal_id} was edited after you read it. Read it again.")
         reviewed = proposal.with_review(Review(reviewer, approve, reason, self._clock(), proposal.content_hash))
         if not approve:
             reviewed = replace(reviewed, status="rejected")
@@ -183,45 +182,47 @@ class Proposals:
         return self._write(reviewed, version, f"{verdict}: {reason}", reviewer)
 
     def close(self, proposal_id: str, status: Status, author: str, reason: str) -> Proposal:
-        """Closes a proposal without a decision: it is withdrawn, superseded, or rejected by a rule.
+        """Closes a proposal as withdrawn, superseded, or rejected by the policy.
 
         Raises:
-            SetupError: The status closes nothing.
-            Decided: It was closed before.
+            SetupError: The status does not close a proposal.
+            AlreadyDecided: The proposal is already closed.
         """
         if status not in _CLOSED_STATUSES:
-            raise errors.SetupError(f"A proposal is not closed as {status}: give one of {', '.join(_CLOSED_STATUSES)}.")
+            raise errors.SetupError(
+                f"A proposal cannot be closed as {status}. Use one of {', '.join(_CLOSED_STATUSES)}."
+            )
         self._check_texts(reason)
         proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
         return self._write(replace(proposal, status=status), version, f"{status}: {reason}", author)
 
     def auto_approve(self, proposal_id: str, reason: str) -> Proposal:
-        """Approves by rule what needs nobody: words alone, where the policy says so.
+        """Approves a skill with text only, if the policy allows that.
 
         Raises:
-            Decided: It is not pending, or it does need somebody.
+            AlreadyDecided: The proposal is not pending, or needs an approver.
         """
         proposal, version = self._read_with_status(proposal_id, ("pending",))
         reviewed = proposal.with_review(Review(POLICY_AUTHOR, True, reason, self._clock(), proposal.content_hash))
         if not self.policy.has_enough_approvals(reviewed):
-            raise AlreadyDecided(f"Proposal {proposal_id} needs somebody who approves it.")
+            raise AlreadyDecided(f"Proposal {proposal_id} needs an approver.")
         return self._write(replace(reviewed, status="approved"), version, f"approved: {reason}", POLICY_AUTHOR)
 
     def apply(self, proposal_id: str, apply_change: Callable[[Proposal], str]) -> Proposal:
-        """Carries an approved proposal out and says what it made.
+        """Applies an approved proposal and records the outcome.
 
-        It is marked first, so that nobody edits it meanwhile; a crash in between leaves the mark, and it is carried
-        out again: `carry_out` uses `Proposal.token` for what it sets, so that twice is once.
+        The status is set to applying first, so the content cannot change. After a crash the proposal is applied again;
+        `apply_change` passes `Proposal.token` to the store, so that the second time has no effect.
 
         Raises:
-            Decided: It is not approved, or another process was faster.
+            AlreadyDecided: The proposal is not approved, or another process applied it.
         """
         proposal, version = self._read_with_status(proposal_id, ("approved", "applying"))
         if not self.policy.has_enough_approvals(proposal):
-            raise AlreadyDecided(f"Proposal {proposal_id} has not been approved by enough for what it says now.")
+            raise AlreadyDecided(f"Proposal {proposal_id} has too few approvals for its current content.")
         author = proposal.approvals[-1].by
         if proposal.status == "approved":
-            proposal = self._write(replace(proposal, status="applying"), version, "is carried out", author)
+            proposal = self._write(replace(proposal, status="applying"), version, "applying", author)
         outcome = errors.capture(lambda: apply_change(proposal), reraise=(errors.StoreFailed,))
         has_failed = isinstance(outcome, errors.CaughtException)
         applied = replace(proposal, status="failed" if has_failed else "applied", outcome=str(outcome))
@@ -232,7 +233,7 @@ class Proposals:
         try:
             value, version = self._store.get(PREFIX + proposal_id)
         except ParameterNotFound:
-            raise errors.NotFound(f"There is no proposal {proposal_id}.") from None
+            raise errors.NotFound(f"Proposal {proposal_id} not found.") from None
         try:
             proposal = from_json(value)
         except ValueError as error:
@@ -244,7 +245,9 @@ class Proposals:
     def _read_with_status(self, proposal_id: str, statuses: tuple[Status, ...]) -> tuple[Proposal, int]:
         proposal, version = self._read(proposal_id)
         if proposal.status == "expired":
-            raise ProposalExpired(f"Proposal {proposal_id} is expired since {proposal.expires_at:%Y-%m-%d %H:%M} UTC.")
+            raise ProposalExpired(
+                f"Proposal {proposal_id} expired at {proposal.expires_at:%Y-%m-%d %H:%M} UTC. Submit it again."
+            )
         if proposal.status not in statuses:
             raise AlreadyDecided(f"Proposal {proposal_id} is {proposal.status}, not {' or '.join(statuses)}.")
         return proposal, version
@@ -253,17 +256,15 @@ class Proposals:
         try:
             self._store.set(PREFIX + proposal.id, proposal.to_json(), reason, author=author, expected_version=version)
         except VersionConflict:
-            raise AlreadyDecided(
-                f"Somebody else changed proposal {proposal.id} at the same time: look again."
-            ) from None
+            raise AlreadyDecided(f"Proposal {proposal.id} was changed at the same time. Read it again.") from None
         return proposal
 
     def check_no_secrets(self, content: Mapping[str, Any]) -> None:
-        """Refuses what could not be proposed for its secrets or its size.
+        """Checks the size of a content and scans it for secrets.
 
         Raises:
-            SetupError: It is too large, or no JSON.
-            SecretFound: It holds something that looks like a secret.
+            SetupError: The content is too large or not JSON.
+            SecretFound: The content looks like it contains a secret.
         """
         self._check_texts(_validate_content(content))
 
@@ -271,23 +272,25 @@ class Proposals:
         for text in texts:
             if matches := self._scanner(text):
                 kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
-                raise SecretFound(f"This looks like a secret ({kinds}): take it out, and name a variable instead.")
+                raise SecretFound(
+                    f"The text looks like it contains a secret ({kinds}). Use an environment variable instead."
+                )
 
 
 def _validate_content(content: Mapping[str, Any]) -> str:
     try:
         text = to_canonical_json(content)
     except ValueError as error:
-        raise errors.SetupError(f"The proposal cannot be kept: {error}.") from None
+        raise errors.SetupError(f"The proposal cannot be saved: {error}.") from None
     if len(text) > _MAX_CHARS:
-        raise errors.SetupError(f"The proposal has {len(text):,} characters: give at most {_MAX_CHARS:,}.")
+        raise errors.SetupError(f"The proposal has {len(text):,} characters. Use at most {_MAX_CHARS:,}.")
     return "\n".join(_collect_texts(content))
 
 
 def _collect_texts(value: Any, name: str = "") -> list[str]:
-    """Returns all texts of a content as they are: in JSON a line break is two letters, and a key may hide behind it.
+    """Returns all strings of a content unescaped, since JSON escapes can hide a secret from the scanner.
 
-    What a value is called stands before it, as in a file, so that a guard sees it; so does what a parameter is called.
+    Each value is also listed as `name: "value"`, as in a configuration file, so that the scanner sees its name.
     """
     match value:
         case str():

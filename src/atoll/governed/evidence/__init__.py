@@ -1,1 +1,1 @@
-"""Evidence of governed."""
+"""Evidence: decision logs, feedback, replay, reflectors and off-policy estimates."""

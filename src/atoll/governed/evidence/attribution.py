@@ -1,6 +1,6 @@
-"""Which feedback belongs to a decision.
+"""Attribution: selects the feedback that belongs to a decision.
 
-All look at what came from the moment of the decision until the window ends, that moment included and the end not.
+The window starts at the time of the decision (inclusive) and ends after the window length (exclusive).
 """
 
 import math
@@ -17,52 +17,52 @@ from atoll.governed.evidence.logs import LogEntry
 
 
 class Attribution(Protocol):
-    """Finds the feedback of a decision; called once per decision, keeps nothing. None found means: not yet."""
+    """Selects the feedback of a decision. Called once per decision; stateless. An empty result means pending."""
 
     def __call__(self, history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
-        """Returns what belongs to an entry, ordered by metric.
+        """Returns the feedback of an entry, ordered by metric.
 
         Args:
             history: All feedback of the entry's entity.
-            at: When the entry was made, in microseconds.
-            end: The first moment that is too late.
+            start: Time of the entry in microseconds.
+            end: End of the window, exclusive.
         """
 
 
 def first_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
-    """Takes the earliest feedback of each metric."""
+    """Selects the earliest feedback of each metric."""
     return [feedback for column in history.columns if (feedback := column.find_first(start, end)) is not None]
 
 
 def last_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
-    """Takes the latest feedback of each metric."""
+    """Selects the latest feedback of each metric."""
     return [column.feedback(indices[-1]) for column, indices in _find_in_window(history, start, end)]
 
 
 def every_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
-    """Takes all feedback of each metric, an event each, oldest first."""
+    """Selects all feedback of each metric, oldest first."""
     return [column.feedback(index) for column, indices in _find_in_window(history, start, end) for index in indices]
 
 
 def mean_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
-    """Takes the mean of each metric, weighted by confidence and stamped as the latest; meta has the count."""
+    """Returns the mean of each metric, weighted by confidence, with the latest time; `meta` has the count."""
     return [_average(column, indices, lambda index: 1.0) for column, indices in _find_in_window(history, start, end)]
 
 
 def by_decision(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
-    """Takes what names the decision by its id, the earliest of each metric, whenever it came."""
+    """Selects the earliest feedback of each metric with the id of the decision, at any time."""
     return [column.feedback(indices[0]) for column, indices in history.find_by_decision(entry.decision_id)]
 
 
 @dataclass(frozen=True, slots=True)
 class Decayed:
-    """Takes a mean of each metric in which later feedback counts less: half as much after each half-life."""
+    """Mean of each metric in which the weight of feedback halves with every half-life."""
 
     half_life: timedelta = timedelta(days=1)
 
     def __post_init__(self) -> None:
         if self.half_life <= timedelta(0):
-            raise errors.SetupError(f"half_life={self.half_life}: give a time above 0.")
+            raise errors.SetupError(f"half_life={self.half_life}: use a positive time.")
 
     def __call__(self, history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
         unit = self.half_life / day_files.MICROSECOND
@@ -85,7 +85,7 @@ def _find_in_window(history: History, start: int, end: int) -> Sequence[tuple[Me
 
 def _average(column: MetricColumn, indices: range, get_weight: Callable[[int], float]) -> Feedback:
     weights = [get_weight(index) * column.confidence(index) for index in indices]
-    if not (total := sum(weights)):  # nobody is sure of anything: all count alike
+    if not (total := sum(weights)):  # all confidences are 0: use equal weights
         weights, total = [1.0] * len(indices), float(len(indices))
     value = sum(weight * column.value(index) for weight, index in zip(weights, indices, strict=True)) / total
     latest = column.feedback(indices[-1])

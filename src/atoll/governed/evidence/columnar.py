@@ -1,7 +1,7 @@
-"""The same pairing over whole columns, for statistics of logs that are read once (extra `columnar`).
+"""Columnar replay: the same pairing with polars, for statistics of large logs (extra `columnar`).
 
-Ours only: field names in our casing, files of `FileLog` and `FileFeedback`, first touch. Bad lines and lines in
-progress are left out and counted. Faster than a replay; all decisions of the window are in memory at once.
+Supports files of `FileLog` and `FileFeedback` with lower-case field names, and first-touch attribution. Bad and
+incomplete lines are skipped and counted. Faster than `LogReplayer`, but all decisions are in memory at once.
 """
 
 import os
@@ -19,13 +19,13 @@ from atoll.governed.evidence.logs import to_utc
 from atoll.governed.evidence.off_policy import LoggedData
 from atoll.governed.evidence.replayer import WEEK
 
-CHUNK_BYTES = 1 << 20  # bytes read at a time
-BATCH_LINES = 50_000  # lines that are objects at a time
+CHUNK_BYTES = 1 << 20  # bytes per read
+BATCH_LINES = 50_000  # lines decoded at a time
 NUMBER_FIELDS = ("propensity", "value")
 
 
 class _Line(msgspec.Struct, gc=False):
-    """What statistics need of a decision; polars would parse all of the line, which takes longer than this."""
+    """Fields of a decision that statistics need. Parsing whole lines with polars takes longer."""
 
     timestamp: str
     entity: str
@@ -42,15 +42,15 @@ class _FeedbackLine(_Line, gc=False):
 
 
 class ColumnarReplay:
-    """Decisions of a time and the feedback of their entities.
+    """Decisions of a period and the feedback of their entities.
 
     Args:
-        log: The folder of a `FileLog`.
-        channel: The folder of a `FileFeedback`.
-        window: How late feedback may come.
+        log: Folder of a `FileLog`.
+        channel: Folder of a `FileFeedback`.
+        window: Latest arrival of feedback after a decision.
 
     Attributes:
-        num_left_out: Lines that are no entry, or not yet one.
+        num_skipped: Lines that are invalid or incomplete.
 
     Raises:
         MissingExtra: polars is not installed.
@@ -87,7 +87,7 @@ class ColumnarReplay:
         self._window = window // day_files.MICROSECOND
 
     def _read_decisions(self, line_type: type[_Line]) -> Any:
-        """Returns the decisions of the time in the order in which they were made."""
+        """Returns the decisions of the period in order of time."""
         pl = self._pl
         decisions = (
             self._read(self._files, line_type)
@@ -97,12 +97,12 @@ class ColumnarReplay:
         return decisions if decisions["at"].is_sorted() else decisions.sort("at", maintain_order=True)
 
     def _read_feedback(self, files: Sequence[str]) -> Any:
-        """Returns the feedback; where a line of it is bad, as decisions are read."""
+        """Returns the feedback. Files with bad lines are read line by line."""
         pl, names = self._pl, ("entity", "metric", "value")
         if not files:
             return self._read(files, _FeedbackLine)
         schema = {name: pl.Float64 if name in NUMBER_FIELDS else pl.String for name in ("timestamp", *names)}
-        try:  # all fields are needed, so polars loses nothing here
+        try:  # all fields are needed, so polars is as fast
             rows = pl.scan_ndjson(files, schema=schema, ignore_errors=True).collect()
         except pl.exceptions.ComputeError:
             return self._read(files, _FeedbackLine)
@@ -111,7 +111,7 @@ class ColumnarReplay:
         return valid_rows
 
     def _read(self, files: Sequence[str], line_type: type[_Line]) -> Any:
-        """Returns the good lines of files as columns, the moment as `at`; counts the others."""
+        """Returns the valid lines of files as columns, the time as `at`, and counts the others."""
         pl = self._pl
         schema = {name: pl.Float64 if name in NUMBER_FIELDS else pl.String for name in line_type.__struct_fields__}
         timestamp_expr, frames = (
@@ -128,7 +128,7 @@ class ColumnarReplay:
         return pl.concat(frames)
 
     def _batches(self, files: Sequence[str], decoder: msgspec.json.Decoder[_Line]) -> Iterator[Sequence[_Line]]:
-        """Yields lines as they were decoded, about `BATCH` at a time: as objects they take most of the memory."""
+        """Yields decoded lines in batches of about `BATCH`, since Python objects use most of the memory."""
         rows: list[_Line] = []
         for path in files:
             with open(path, "rb") as stream:
@@ -140,7 +140,7 @@ class ColumnarReplay:
         yield rows
 
     def _decode_lines(self, chunk: bytes, decoder: msgspec.json.Decoder[_Line]) -> Sequence[_Line]:
-        if not chunk.endswith(b"\n"):  # the last line is in progress
+        if not chunk.endswith(b"\n"):  # the last line is incomplete
             self.num_skipped += 1
             chunk = chunk[: chunk.rfind(b"\n") + 1]
         try:
@@ -181,16 +181,16 @@ class ColumnarReplay:
         return sorted(rows, key=lambda row: (row["entity"], row["metric"]))
 
     def to_logged_data(self, metric: str, policy: Mapping[str, float]) -> LoggedData:
-        """Returns what an off-policy estimate needs, for a policy that takes actions with fixed probabilities.
+        """Returns the data of an off-policy estimate for a policy with fixed action probabilities.
 
         Raises:
             SetupError: No decision has an action, a propensity and the metric.
         """
-        num_skipped_before = self.num_skipped  # once is enough
+        num_skipped_before = self.num_skipped  # checked once
         rows = self._pair(self._read_decisions(_DecisionLine), metric).drop_nulls(["action", "propensity", "value"])
         self.num_skipped = num_skipped_before
         if not rows.height:
-            raise errors.SetupError(f"No decision has an action, a propensity and a {metric}: log them.")
+            raise errors.SetupError(f"No decision has an action, a propensity and the metric {metric}. Log them.")
         taken_actions = rows["action"].to_numpy()
         names = sorted({*policy, *rows["action"].unique().to_list()})
         target = np.tile([float(policy.get(name, 0.0)) for name in names], (rows.height, 1))
@@ -203,7 +203,7 @@ def _make_timestamp_expr(pl: Any) -> Any:
 
 
 def _make_entity_expr(pl: Any) -> Any:
-    return pl.col("entity").cast(pl.Categorical)  # numbers are joined and grouped in two thirds of the time
+    return pl.col("entity").cast(pl.Categorical)  # integer keys make joins and groups faster by a third
 
 
 def _decode_line(line: bytes, decoder: msgspec.json.Decoder[_Line]) -> _Line | None:
@@ -217,5 +217,5 @@ def _import_polars() -> Any:
     try:
         import polars
     except ImportError as error:
-        raise errors.MissingExtra("Columns need polars: install it with 'pip install atoll[columnar]'.") from error
+        raise errors.MissingExtra("Columnar replay needs polars: pip install 'atoll[columnar]'.") from error
     return polars

@@ -1,4 +1,4 @@
-"""Appending lines to day files from any number of processes."""
+"""Day files: append lines from any number of processes, read complete lines, and convert times."""
 
 import contextlib
 import fcntl
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from atoll import errors
 from atoll.governed.evidence.logs import to_utc
 
-MAX_OPEN_FILES = 16  # files kept open: several days, or several entities
+MAX_OPEN_FILES = 16  # open files: several days or entities
 
 
 class LineAppender:
-    """Appends whole lines, each by ONE write to a file opened with O_APPEND: no line is torn and none is lost.
+    """Appends complete lines, each by one write to a file opened with O_APPEND, so lines are neither torn nor lost.
 
-    Measured with 8 writers on a local file system (`scripts/bench governed_logs`). A network file system promises no
-    such thing: there `with_lock` takes a lock for each line.
+    Measured with 8 writers on a local file system (`scripts/bench governed_logs`). Network file systems do not
+    guarantee this; `with_lock` locks the file for each line there.
     """
 
     def __init__(self, *, with_lock: bool = False) -> None:
@@ -26,10 +26,10 @@ class LineAppender:
         self._with_lock = with_lock
 
     def append(self, path: str, line: bytes) -> None:
-        """Appends a line, making its file and folder where there are none.
+        """Appends a line; creates its file and folder if missing.
 
         Raises:
-            StoreFailed: It could not be written, or not whole: the disk is full, say.
+            StoreFailed: The line could not be written completely, for example because the disk is full.
         """
         try:
             fd, ends_with_newline = self._open(path)
@@ -38,12 +38,12 @@ class LineAppender:
         except OSError as error:
             raise errors.StoreFailed(f"{path} could not be written: {error.strerror}.") from error
         if num_written != len(line):
-            self._close(path)  # opened again, its half line is given an end
-            raise errors.StoreFailed(f"{path} took {num_written} of {len(line)} bytes: make room on its disk.")
+            self._close(path)  # reopening it ends the partial line
+            raise errors.StoreFailed(f"{path} took only {num_written} of {len(line)} bytes. Free space on its disk.")
 
     def _open(self, path: str) -> tuple[int, bool]:
         fd = self._files.get(path)
-        if fd is not None and os.fstat(fd).st_nlink:  # else somebody deleted it, and lines would go nowhere
+        if fd is not None and os.fstat(fd).st_nlink:  # otherwise the file was deleted, and the line would be lost
             return fd, True
         self._close(path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -51,7 +51,7 @@ class LineAppender:
         if len(self._files) > MAX_OPEN_FILES:
             os.close(self._files.popitem(last=False)[1])
         size = os.fstat(fd).st_size
-        # A writer that died, or met a full disk, left a half line: it gets an end, and readers report it.
+        # End the partial line of a crashed writer or full disk; readers report it.
         return fd, not size or os.pread(fd, 1, size - 1) == b"\n"
 
     @staticmethod
@@ -68,23 +68,21 @@ class LineAppender:
             os.close(fd)
 
     def close(self) -> None:
-        """Closes all files; a later line opens its file again."""
+        """Closes all files. A later line reopens its file."""
         for path in list(self._files):
             self._close(path)
 
 
-BLOCK_BYTES = (
-    1 << 15
-)  # read at a time: what its lines become still fits a core's own cache, a fifth faster than 1 << 18
-MAX_LINE_BYTES = 64 << 20  # what has no end for so long is no line of a log
+BLOCK_BYTES = 1 << 15  # bytes per read; fits the cache of a core, a fifth faster than 1 << 18
+MAX_LINE_BYTES = 64 << 20  # a longer line without an end is not part of a log
 
 
 class LineBlock(NamedTuple):
-    """Complete lines that stand behind each other, each with its end.
+    """Consecutive complete lines.
 
     Attributes:
-        offset: Where the first one begins.
-        body: The lines.
+        offset: Start of the first line.
+        data: The lines with their ends.
     """
 
     offset: int
@@ -92,18 +90,18 @@ class LineBlock(NamedTuple):
 
 
 class LineReader:
-    """Reads blocks of complete lines; what has no end yet is held back, since its writer is at work.
+    """Reads blocks of complete lines. An incomplete line is held back, since its writer may still be active.
 
-    A reader that meets a writer can see the first half of a line: the bytes of one `write` become visible page by page.
+    Readers can see the first half of a line, because the bytes of one `write` become visible page by page.
     """
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self._path, self.offset, self.num_partial_bytes = path, offset, 0
 
     def iter_blocks(self) -> Iterator[LineBlock]:
-        """Yields what is complete, until the end of the file as it is when that is reached.
+        """Yields complete lines until the current end of the file.
 
-        Afterwards `offset` is where the first line without an end begins and `rest` how many bytes of it are there.
+        Afterwards `offset` is the start of the first incomplete line, and `rest` its number of bytes.
         """
         fd = os.open(self._path, os.O_RDONLY)
         try:
@@ -126,12 +124,12 @@ SUFFIX = ".jsonl"
 
 
 def make_file_name(timestamp: datetime) -> str:
-    """Returns the file name of the UTC day of a moment."""
+    """Returns the file name for the UTC day of a time."""
     return f"{to_utc(timestamp).date().isoformat()}{SUFFIX}"
 
 
 def parse_day(name: str) -> date | None:
-    """Returns the day of a file name, None if it is none."""
+    """Returns the day of a file name, None if the name is not a day."""
     if not name.endswith(SUFFIX) or len(name) != len("2026-01-01") + len(SUFFIX):
         return None
     with contextlib.suppress(ValueError):
@@ -140,7 +138,7 @@ def parse_day(name: str) -> date | None:
 
 
 def list_day_files(folder: str, since: date = date.min, until: date = date.max) -> Sequence[str]:
-    """Returns the names of the files from one day to another, oldest first; none where there is no folder."""
+    """Returns the file names of a range of days, oldest first; none if the folder does not exist."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -158,4 +156,4 @@ def to_micros(timestamp: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    return EPOCH + timedelta(0, 0, micros)  # by place: half the time of by name
+    return EPOCH + timedelta(0, 0, micros)  # positional: twice as fast as keywords

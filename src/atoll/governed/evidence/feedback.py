@@ -1,4 +1,4 @@
-"""What became of a decision: one measured number, and how it is written on a line."""
+"""Feedback: measurements of decisions, their JSON lines, the channel interface, and the channel in memory."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,25 +13,25 @@ from atoll.governed.evidence.logs import to_utc
 
 
 class EntityRequired(errors.SetupError):
-    """Feedback was reported or asked for without saying whose."""
+    """Feedback was reported or queried without an entity."""
 
 
 class MetricRequired(errors.SetupError):
-    """Feedback was reported without saying what was measured."""
+    """Feedback was reported without a metric."""
 
 
 class Feedback(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One measurement.
 
     Attributes:
-        timestamp: When it was recorded, in UTC: stamped by the channel, so nobody can say otherwise.
-        entity: Whom it concerns.
-        metric: What was measured.
-        value: A finite number.
-        confidence: How sure it is, from 0 to 1.
-        meta: Whatever else is known.
-        decision_id: Which decision it is about, where somebody knows.
-        observed_at: When it happened, as told by whoever reported it; for figures that come late.
+        timestamp: Time of the record in UTC; set by the channel, not by the reporter.
+        entity: Subject of the measurement.
+        metric: Name of the metric.
+        value: Finite number.
+        confidence: 0 to 1.
+        meta: Further data.
+        decision_id: Decision that was measured, if known.
+        observed_at: Time of the observation, for measurements that arrive late.
     """
 
     timestamp: datetime
@@ -57,7 +57,7 @@ class _GoFeedback(
         "observed_at": "ObservedAt",
     },
 ):
-    """The same with the field names that Go gives structures without tags."""
+    """`Feedback` with the field names of Go structs without tags."""
 
     timestamp: datetime
     entity: str
@@ -74,45 +74,45 @@ _encoder = msgspec.json.Encoder()
 
 
 def check_measurement(entity: str, metric: str, value: float, confidence: float) -> None:
-    """Refuses what is no measurement.
+    """Validates a measurement.
 
     Raises:
-        EntityRequired: Nobody is named.
-        MetricRequired: Nothing is named.
-        SetupError: The value is no finite number, or the confidence not from 0 to 1.
+        EntityRequired: The entity is empty.
+        MetricRequired: The metric is empty.
+        SetupError: The value is not finite, or the confidence is not from 0 to 1.
     """
     check_entity(entity)
     if not metric:
-        raise MetricRequired("Feedback needs a metric: say what was measured.")
+        raise MetricRequired("Feedback needs a metric. Pass the name of the measured quantity.")
     if not math.isfinite(value):
-        raise errors.SetupError(f"The {metric} of {entity} is {value}, which is no finite number: leave it out.")
+        raise errors.SetupError(f"Metric {metric} of {entity} is {value}, not a finite number. Leave it out.")
     if not 0 <= confidence <= 1:
-        raise errors.SetupError(f"confidence={confidence}: give a number from 0 (a guess) to 1 (certain).")
+        raise errors.SetupError(f"confidence={confidence}: use a number from 0 (a guess) to 1 (certain).")
 
 
 def check_entity(entity: str) -> None:
     if not entity:
-        raise EntityRequired("Feedback needs an entity: say whom it concerns.")
+        raise EntityRequired("Feedback needs an entity. Pass the name of the measured subject.")
 
 
 def encode(record: Feedback) -> bytes:
-    """Returns the line of a measurement, with its end.
+    """Returns the line of a measurement with its newline.
 
     Raises:
-        SetupError: Its meta holds what is no plain data.
+        SetupError: `meta` is not JSON data.
     """
     try:
         return _encoder.encode(record) + b"\n"
     except (TypeError, msgspec.MsgspecError, RecursionError) as error:
-        raise errors.SetupError(f"The meta of feedback must be plain data: {error}.") from error
+        raise errors.SetupError(f"The meta of feedback must be JSON data: {error}.") from error
 
 
 def decode(line: bytes) -> Feedback:
-    """Reads a line in either casing.
+    """Parses a line with field names in either case.
 
     Raises:
-        msgspec.MsgspecError: It is no feedback.
-        RecursionError: It is nested beyond all measure.
+        msgspec.MsgspecError: The line is not feedback.
+        RecursionError: The line is nested too deep.
     """
     try:
         record = _decoder.decode(line)
@@ -120,23 +120,23 @@ def decode(line: bytes) -> Feedback:
         try:
             record = Feedback(*msgspec.structs.astuple(_go_decoder.decode(line)))
         except msgspec.ValidationError:
-            record = _decoder.decode(line)  # its words are about the names that we document
+            record = _decoder.decode(line)  # raises an error with the documented field names
     if record.timestamp.tzinfo is UTC:
         return record
     return msgspec.structs.replace(record, timestamp=to_utc(record.timestamp))
 
 
 def decode_lines(lines: bytes) -> list[Feedback]:
-    """Reads many lines of our own casing in one go.
+    """Parses many lines with lower-case field names at once.
 
     Raises:
-        msgspec.MsgspecError: One of them is not so.
+        msgspec.MsgspecError: A line has another format.
     """
     return _decoder.decode_lines(lines)
 
 
 class FeedbackChannel(Protocol):
-    """Takes measurements in and gives them back: push and pull over the same data."""
+    """Stores and returns measurements."""
 
     def report(
         self,
@@ -149,19 +149,19 @@ class FeedbackChannel(Protocol):
         decision_id: str | None = None,
         observed_at: datetime | None = None,
     ) -> Feedback:
-        """Takes in a measurement, stamped now; `observed_at` says when it happened, and is kept beside the stamp.
+        """Records a measurement with the current time; `observed_at` is stored too.
 
         Raises:
             EntityRequired: The entity is empty.
             MetricRequired: The metric is empty.
-            SetupError: The value is no finite number, or the meta no plain data.
+            SetupError: The value is not finite, or `meta` is not JSON data.
         """
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
-        """Returns what was recorded of an entity from a moment on, oldest first; an unknown entity has none.
+        """Returns the measurements of an entity since a time, oldest first; empty for an unknown entity.
 
         Args:
-            metric: Exactly this one; empty means all.
+            metric: Name of one metric; empty: all metrics.
 
         Raises:
             EntityRequired: The entity is empty.
@@ -170,14 +170,14 @@ class FeedbackChannel(Protocol):
 
 @runtime_checkable
 class ListsEntities(Protocol):
-    """A channel that knows whose feedback it has."""
+    """Channel that can list its entities."""
 
     def list_entities(self) -> Sequence[str]:
         """Returns all entities, sorted."""
 
 
 class MemoryFeedback:
-    """A channel that ends with the process. Also holds what `add` brings with its own times: fixtures, imports."""
+    """Feedback channel in memory. `add` stores records with their own times, for tests and imports."""
 
     def __init__(self, *records: Feedback, clock: Callable[[], datetime] = now) -> None:
         self._clock = clock
@@ -202,7 +202,7 @@ class MemoryFeedback:
     ) -> Feedback:
         meta_copy = dict(meta) if meta else None
         record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
-        encode(record)  # refuses what no other channel could keep
+        encode(record)  # rejects data that other channels cannot store
         self.add(record)
         return record
 

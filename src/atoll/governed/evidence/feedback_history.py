@@ -1,4 +1,4 @@
-"""The feedback of one entity as columns: 16 bytes a measurement, where objects take ten times as much."""
+"""Feedback of an entity in columns: 16 bytes per measurement, a tenth of Python objects. Spills to disk."""
 
 import os
 import tempfile
@@ -14,16 +14,16 @@ from atoll.governed.evidence import day_files
 from atoll.governed.evidence.feedback import Feedback, FeedbackChannel
 from atoll.governed.evidence.logs import to_utc
 
-PAGE_SIZE = 256  # numbers that are read at once
-NUMBER_BYTES = 8  # bytes of a number
+PAGE_SIZE = 256  # numbers per page
+NUMBER_BYTES = 8  # bytes per number
 
 type NumberArray = "array[Any] | PagedArray"
 
 
 class PagedArray:
-    """Numbers in a file, of which one page is at hand: whoever goes through them in order reads each page once."""
+    """Numbers in a file with one page in memory. Sequential access reads each page once."""
 
-    __slots__ = ("_file_offset", "_count", "_low", "_page", "_size", "_disk_array")
+    __slots__ = ("_count", "_disk_array", "_file_offset", "_low", "_page", "_size")
 
     def __init__(self, disk_array: "DiskArray", file_offset: int, typecode: str, size: int) -> None:
         self._disk_array, self._file_offset, self._size = disk_array, file_offset, size
@@ -47,7 +47,7 @@ class PagedArray:
 
 
 class DiskArray:
-    """Takes arrays in and gives the same numbers back in pages; its file goes when nobody has any of them."""
+    """Temporary file of number arrays. It is deleted with the last array that uses it."""
 
     def __init__(self) -> None:
         with tempfile.TemporaryFile(prefix="atoll-spill-") as file:
@@ -56,7 +56,7 @@ class DiskArray:
         self._end = 0
 
     def add(self, numbers: NumberArray) -> NumberArray:
-        """Returns numbers of eight bytes each as pages of the file."""
+        """Moves numbers of eight bytes each into the file."""
         if isinstance(numbers, PagedArray):
             return numbers
         data, file_offset = memoryview(numbers).cast("B"), self._end
@@ -69,20 +69,20 @@ class DiskArray:
         return os.pread(self._fd, count, offset)
 
 
-OBJECT_BYTES = 400  # what a measurement with a meta or an id takes beside its columns, roughly
+OBJECT_BYTES = 400  # approximate bytes of a measurement with meta or an id, besides its columns
 COLUMN_BYTES = 600
-MAX_TIME = 1 << 62  # later than every moment
+MAX_TIME = 1 << 62  # later than any time
 NO_EXTRAS = (None, None, None, None)
 
 
 class MetricColumn:
-    """The measurements of one metric of one entity, oldest first.
+    """Measurements of one metric of one entity, oldest first.
 
     Attributes:
-        numbers: When each was, its value, and how sure it is; the last is empty where all are sure.
+        arrays: Times, values and confidences; the last is empty if all confidences are 1.
     """
 
-    __slots__ = ("_entity", "_high", "_cached_match", "_last", "_low", "_extras", "metric", "arrays", "size")
+    __slots__ = ("_cached_match", "_entity", "_extras", "_high", "_last", "_low", "arrays", "metric", "size")
 
     def __init__(self, entity: str, metric: str, times: Sequence[int], records: Sequence[Feedback]) -> None:
         self._entity, self.metric, self.size = entity, metric, len(records)
@@ -97,7 +97,7 @@ class MetricColumn:
             for index, record in enumerate(records)
             if record.meta is not None or record.decision_id is not None or record.observed_at is not None
         }
-        self._last, self._low, self._high = 0, 0, -1  # no moment lies between: the first look finds its place
+        self._last, self._low, self._high = 0, 0, -1  # matches no time, so the first lookup searches
         self._cached_match: Feedback | None = None
 
     @property
@@ -111,7 +111,7 @@ class MetricColumn:
         return float(self.arrays[2][index]) if len(self.arrays[2]) else 1.0
 
     def find_first(self, start: int, end: int) -> Feedback | None:
-        """Returns the earliest measurement from a moment on, if it came before the end."""
+        """Returns the earliest measurement from `start` on, if it is before `end`."""
         if not self._low < start <= self._high:
             self._cached_match = None
             if not self._advance(start):
@@ -125,7 +125,7 @@ class MetricColumn:
         return self._cached_match
 
     def _advance(self, start: int) -> bool:
-        """Takes the next place if a moment lies there, as it mostly does, with one look at the numbers."""
+        """Moves to the next index if it is the right one, which is the common case."""
         next_index = self._last + 1
         if self._low <= self._high < start and next_index < self.size:
             next_time = self.arrays[0][next_index]
@@ -135,9 +135,9 @@ class MetricColumn:
         return False
 
     def find_index(self, start: int) -> int:
-        """Returns the place of the earliest measurement at a moment or after it; `size` if there is none.
+        """Returns the index of the earliest measurement at or after a time; `size` if there is none.
 
-        Logs come mostly in the order of time, so it lies where the last look ended or just behind.
+        Logs are mostly in order of time, so the search starts at the last result.
         """
         index, times = self._last, self.times
         if index and times[index - 1] >= start:
@@ -151,14 +151,14 @@ class MetricColumn:
         return index
 
     def feedback(self, index: int) -> Feedback:
-        """Returns a measurement whole."""
+        """Returns one measurement."""
         meta, decision_id, observed_at, recorded = self._extras.get(index, NO_EXTRAS)
         timestamp = recorded or day_files.from_micros(self.times[index])
         value, confidence = self.value(index), self.confidence(index)
         return Feedback(timestamp, self._entity, self.metric, value, confidence, meta, decision_id, observed_at)
 
     def group_by_decision(self) -> dict[str, list[int]]:
-        """Returns the places of measurements that name a decision."""
+        """Returns the indices of measurements by decision id."""
         indices: dict[str, list[int]] = {}
         for index, extras in self._extras.items():
             if extras[1] is not None:
@@ -174,10 +174,10 @@ class MetricColumn:
 
 
 class History:
-    """All that is known of one entity, a column per metric, sorted by metric.
+    """All feedback of one entity, one column per metric, sorted by metric.
 
     Args:
-        by_observed: Counts a measurement from when it happened, where somebody said so, and not from its record.
+        by_observed: Use the observed time, where given, instead of the record time.
     """
 
     __slots__ = ("_decisions", "columns")
@@ -186,8 +186,8 @@ class History:
         if by_observed:
             records = sorted(records, key=lambda record: to_utc(record.observed_at or record.timestamp))
         grouped: dict[str, list[Feedback]] = {}
-        for each in records:
-            grouped.setdefault(each.metric, []).append(each)
+        for record in records:
+            grouped.setdefault(record.metric, []).append(record)
         self.columns: Sequence[MetricColumn] = [
             MetricColumn(entity, metric, _get_times(grouped[metric], by_observed), grouped[metric])
             for metric in sorted(grouped)
@@ -199,7 +199,7 @@ class History:
         return sum(column.num_bytes for column in self.columns)
 
     def find_by_decision(self, decision_id: str) -> Sequence[tuple[MetricColumn, Sequence[int]]]:
-        """Returns the measurements that name a decision, by metric, oldest first."""
+        """Returns the measurements with a decision id, by metric, oldest first."""
         if self._decisions is None:
             self._decisions = [column.group_by_decision() for column in self.columns]
         pairs = zip(self.columns, self._decisions, strict=True)
@@ -220,28 +220,28 @@ DEFAULT_BYTES = 64 << 20  # four million measurements
 
 
 class FeedbackCache:
-    """Asks a channel once per entity.
+    """Queries a channel once per entity.
 
-    When all histories together grow too large, their numbers move to a file. What is still too large then, such as the
-    notes of measurements, goes with the history that was unused longest.
+    When the histories grow too large, their numbers move to a file. If that is not enough, for example because of meta
+    data, the least recently used histories are removed.
 
     Attributes:
-        kept: By entity, the one unused longest first once any has gone.
-        num_queries: How often the channel was asked.
-        num_evicted: How many histories went; one that is needed again costs another query.
+        histories: By entity; least recently used first once one was removed.
+        num_queries: Queries sent to the channel.
+        num_evicted: Removed histories; using one again costs another query.
     """
 
     def __init__(self, channel: FeedbackChannel, since: datetime, *, by_observed: bool, max_bytes: int) -> None:
         self._channel, self._since, self._by_observed, self._max_bytes = channel, since, by_observed, max_bytes
         self.histories: OrderedDict[str, History] = OrderedDict()
-        self._in_memory: list[History] = []  # whose numbers are in memory
+        self._in_memory: list[History] = []  # entities with numbers in memory
         self._disk_array: DiskArray | None = None
         self._used_bytes = self.num_queries = self.num_evicted = 0
 
     def get(self, entity: str) -> History:
         history = self.histories.get(entity)
         if history is not None:
-            if self.num_evicted:  # until then nobody asks who was used last
+            if self.num_evicted:  # the order of use is tracked only after the first eviction
                 self.histories.move_to_end(entity)
             return history
         return self._load(entity) if entity else NO_HISTORY
@@ -260,7 +260,7 @@ class FeedbackCache:
         return history
 
     def _spill_to_disk(self) -> None:
-        """Moves half of the numbers in memory to the file: what stays is found faster."""
+        """Moves half of the numbers in memory to the file."""
         disk_array = self._disk_array = self._disk_array or DiskArray()
         half = (len(self._in_memory) + 1) // 2
         for column in (column for history in self._in_memory[:half] for column in history.columns):

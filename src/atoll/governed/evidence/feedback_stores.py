@@ -1,4 +1,4 @@
-"""Feedback in files: a folder per entity, in it a file per UTC day."""
+"""Feedback channels in files (one folder per entity, one file per UTC day) and in a store."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +20,15 @@ from atoll.store import event_streams
 
 
 class FileFeedback:
-    """A channel in `FOLDER/ENTITY/YYYY-MM-DD.jsonl`. Any number of processes may report and query at the same time.
+    """Feedback in `FOLDER/ENTITY/YYYY-MM-DD.jsonl`. Any number of processes may report and query at once.
 
     Args:
-        folder: Made where there is none.
-        on_issue: What to do about a line that is no feedback: `raise`, `skip` it, or `quarantine` a copy.
-        clock: Stamps what is reported.
+        folder: Created if missing.
+        on_issue: Treatment of invalid lines: `raise`, `skip`, or `quarantine` a copy.
+        clock: Time of a report.
 
     Attributes:
-        issues: What could not be read so far.
+        issues: Invalid lines so far.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ STREAM = "feedback"
 
 
 class SQLFeedback:
-    """A channel in a store: `StoredFeedback(store.open("atoll.db"))`; an index finds an entity's rows.
+    """Feedback in a store: `SQLFeedback(store.open("atoll.db"))`, indexed by entity.
 
     Args:
-        stream: Several channels may share a store under different names.
-        clock: Stamps what is reported.
+        stream: Name of the channel; several channels can share a store.
+        clock: Time of a report.
     """
 
     def __init__(self, run_store: store.Store, *, stream: str = STREAM, clock: Callable[[], datetime] = now) -> None:
@@ -148,14 +148,14 @@ class SQLFeedback:
         return record
 
     def add(self, *records: Feedback) -> None:
-        """Writes records that have their times already, in one commit: what is imported.
+        """Writes records with their own times in one commit, for imports.
 
         Raises:
-            SetupError: One of them is no measurement.
-            StoreFailed: They could not be written.
+            SetupError: A record is not a valid measurement.
+            StoreFailed: The records could not be written.
         """
-        for each in records:
-            check_measurement(each.entity, each.metric, each.value, each.confidence)
+        for record in records:
+            check_measurement(record.entity, record.metric, record.value, record.confidence)
         self._stream.append(
             [
                 event_streams.StreamEvent(

@@ -1,4 +1,4 @@
-"""Logged decisions in files, one per UTC day."""
+"""Decision logs in files (one per UTC day) and in a store."""
 
 import os
 import time
@@ -31,16 +31,15 @@ def now() -> datetime:
 
 
 class FileLog:
-    """A log in `FOLDER/YYYY-MM-DD.jsonl`: one line of JSON per decision, in the file of its own UTC day.
+    """Log in `FOLDER/YYYY-MM-DD.jsonl`: one JSON line per decision, in the file of its UTC day.
 
-    Any number of processes may append and read at the same time.
+    Any number of processes may append and read at once.
 
     Args:
-        folder: Made where there is none.
-        on_issue: What to do about a line that is no entry: `raise`, `skip` it, or `quarantine` a copy. Either way no
-            entry behind it is lost unseen.
-        with_lock: Locks the file for each line: needed on network file systems only.
-        clock: Stamps entries that come without a time.
+        folder: Created if missing.
+        on_issue: Treatment of invalid lines: `raise`, `skip`, or `quarantine` a copy. Later entries are never lost.
+        with_lock: Lock the file for each line; needed only on network file systems.
+        clock: Time of entries without a time.
     """
 
     def __init__(
@@ -55,14 +54,14 @@ class FileLog:
         os.makedirs(self.folder, exist_ok=True)
         self._on_issue, self._clock = on_issue, clock
         self._appender = LineAppender(with_lock=with_lock)
-        ReadIssues(on_issue)  # refuses what is no policy, now and not at the first bad line
+        ReadIssues(on_issue)  # validates the policy now instead of at the first bad line
 
     def append(self, entry: LogEntry) -> LogEntry:
-        """Appends an entry and returns it as it was written: in UTC, stamped now if it came without a time.
+        """Appends an entry and returns it as written: in UTC, with the current time if it had none.
 
         Raises:
-            SetupError: It holds what is no plain data.
-            StoreFailed: It could not be written.
+            SetupError: The entry is not JSON data.
+            StoreFailed: The entry could not be written.
         """
         if entry.timestamp.tzinfo is not UTC or entry.timestamp.year == 1:
             timestamp = self._clock() if entry.timestamp.year == 1 else entry.timestamp
@@ -78,10 +77,10 @@ class FileLog:
         return [day for name in names if (day := day_files.parse_day(name))]
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
-        """Yields the entries from `since` to `until`, both included, day by day in the order they were written.
+        """Yields the entries from `since` to `until`, both inclusive, by day and in the order of writing.
 
         Raises:
-            Unreadable: A line is no entry, and the policy is to stop.
+            InvalidLogLine: A line is invalid and `on_issue` is `raise`.
         """
         return iter(self.open_reader(since, until))
 
@@ -91,11 +90,11 @@ class FileLog:
     def follow(
         self, since: datetime | None = None, *, timeout: float | None = None, poll_seconds: float = POLL_SECONDS
     ) -> Iterator[LogEntry]:
-        """Yields entries as they are appended, by any process and to any day; never half of one, and each once.
+        """Yields entries as any process appends them, each once and complete.
 
         Args:
-            since: Also what is there already from then on; None: only what comes.
-            timeout: Ends when so many seconds pass without an entry.
+            since: Start with existing entries from this time; None: only new ones.
+            timeout: Ends after this many seconds without an entry.
         """
         offsets: dict[str, int] = (
             {} if since else {name: self._get_size(name) for name in day_files.list_day_files(self.folder)}
@@ -125,10 +124,10 @@ class FileLog:
 
 
 class FileLogReader:
-    """A reading of day files under way.
+    """Reader of day files.
 
     Attributes:
-        offset: Behind the last complete line of the file that was read last.
+        offset: End of the last complete line read from the current file.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class FileLogReader:
 
     @property
     def position(self) -> LogPosition:
-        """Returns the file and the byte behind the line of the entry that was yielded last."""
+        """Returns the file and the byte after the last yielded entry."""
         end = 0
         for _ in range(self._num_lines_read):
             end = self._block.data.index(b"\n", end) + 1
@@ -163,7 +162,7 @@ class FileLogReader:
                 yield from self.read_file(name, offset if name == first else 0)
 
     def read_file(self, name: str, offset: int) -> Iterator[LogEntry]:
-        """Yields what stands in one file behind an offset."""
+        """Yields the entries of one file after an offset."""
         since, until, path = self._since, self._until, os.path.join(self._folder, name)
         reader, self._name = LineReader(path, offset), name
         self._block, self._num_lines_read = LineBlock(offset, b""), 0
@@ -178,14 +177,14 @@ class FileLogReader:
         self.num_in_progress += reader.num_partial_bytes > 0
 
     def _decode_block(self, path: str, block: LineBlock) -> Iterator[tuple[int, LogEntry]]:
-        """Returns the entries of a block, each with the number of lines up to its end."""
+        """Returns the entries of a block, each with the number of lines read so far."""
         try:
             entries = decode_lines(block.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._decode_each_line(path, block)
         if len(entries) == block.data.count(b"\n") and {entry.timestamp.tzinfo for entry in entries} <= {UTC}:
             return enumerate(entries, 1)
-        return self._decode_each_line(path, block)  # empty lines, or times of other zones
+        return self._decode_each_line(path, block)  # empty lines, or times in other zones
 
     def _decode_each_line(self, path: str, block: LineBlock) -> Iterator[tuple[int, LogEntry]]:
         offset = block.offset
@@ -204,11 +203,11 @@ STREAM = "decisions"
 
 
 class SQLLog:
-    """A log in a store: `StoredLog(store.open("atoll.db"))`. Entries come in the order of their times.
+    """Log in a store: `SQLLog(store.open("atoll.db"))`. Entries are in order of time.
 
     Args:
-        stream: Several logs may share a store under different names.
-        clock: Stamps entries that come without a time.
+        stream: Name of the log; several logs can share a store.
+        clock: Time of entries without a time.
     """
 
     def __init__(self, run_store: store.Store, *, stream: str = STREAM, clock: Callable[[], datetime] = now) -> None:
@@ -218,8 +217,8 @@ class SQLLog:
         """Writes entries in one commit.
 
         Raises:
-            SetupError: One of them holds what is no plain data.
-            StoreFailed: They could not be written.
+            SetupError: An entry is not JSON data.
+            StoreFailed: The entries could not be written.
         """
         self._stream.append([self._make_row(entry) for entry in entries])
 
@@ -229,7 +228,7 @@ class SQLLog:
         return event_streams.StreamEvent(day_files.to_micros(timestamp), entry.entity, entry.decision_id, line)
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
-        """Yields the entries from `since` to `until`, both included, in the order of their times."""
+        """Yields the entries from `since` to `until`, both inclusive, in order of time."""
         return iter(self.open_reader(since, until))
 
     def open_reader(self, since: datetime, until: datetime, *, after: LogPosition = None) -> "SQLLogReader":
@@ -237,12 +236,12 @@ class SQLLog:
         return SQLLogReader(self._stream.iter_between(*span, after=tuple(after) if after else None), after)
 
     def query_entity(self, entity: str, since: datetime) -> Iterable[LogEntry]:
-        """Returns the entries of one entity from a moment on, by an index."""
+        """Returns the entries of one entity since a time, by an index."""
         return [decode(row.data.encode()) for row in self._stream.list_by_entity(entity, day_files.to_micros(since))]
 
 
 class SQLLogReader:
-    """A reading of rows under way; a database has no broken lines."""
+    """Reader of log rows; a database has no invalid lines."""
 
     issues: Sequence[ReadIssue] = ()
     num_issues = 0

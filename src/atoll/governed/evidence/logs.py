@@ -1,4 +1,4 @@
-"""One decision as it was logged, and how it is written on a line."""
+"""Logged decisions: entries, their JSON lines, the source interface, the log in memory, and invalid lines."""
 
 import contextlib
 import os
@@ -15,14 +15,14 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One decision.
 
     Attributes:
-        timestamp: When, in UTC.
-        decision_id: Which decision; feedback may name it.
-        entity: Whom it concerns: the stream that feedback is looked up in.
-        payload: What was decided, plain data.
-        meta: Whatever else is known.
-        action: What was chosen, where there was a choice.
-        propensity: With which probability it was chosen: what off-policy estimates need.
-        policy_version: Of the policy that chose.
+        timestamp: Time in UTC.
+        decision_id: Id that feedback can refer to.
+        entity: Subject of the decision; feedback is looked up by it.
+        payload: Decision as JSON data.
+        meta: Further data.
+        action: Chosen action.
+        propensity: Probability of the chosen action; needed by off-policy estimates.
+        policy_version: Version of the policy that decided.
     """
 
     timestamp: datetime
@@ -48,7 +48,7 @@ class _GoLogEntry(
         "policy_version": "PolicyVersion",
     },
 ):
-    """The same with the field names that Go gives structures without tags."""
+    """`LogEntry` with the field names of Go structs without tags."""
 
     timestamp: datetime
     decision_id: str = ""
@@ -65,30 +65,30 @@ _encoder = msgspec.json.Encoder()
 
 
 def to_utc(timestamp: datetime) -> datetime:
-    """Returns a moment in UTC; one without a zone is taken for UTC."""
+    """Returns a time in UTC. A time without a zone is taken as UTC."""
     if timestamp.tzinfo is UTC:
         return timestamp
     return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
 
 
 def encode(entry: LogEntry) -> bytes:
-    """Returns the line of an entry, with its end.
+    """Returns the line of an entry with its newline.
 
     Raises:
-        SetupError: The entry holds what is no plain data.
+        SetupError: The entry is not JSON data.
     """
     try:
         return _encoder.encode(entry) + b"\n"
     except (TypeError, msgspec.MsgspecError, RecursionError) as error:
-        raise errors.SetupError(f"A log entry must be plain data: {error}.") from error
+        raise errors.SetupError(f"A log entry must be JSON data: {error}.") from error
 
 
 def decode(line: bytes) -> LogEntry:
-    """Reads a line in either casing.
+    """Parses a line with field names in either case.
 
     Raises:
-        msgspec.MsgspecError: It is no entry. (`logs.files` turns that into a `ReadIssue`.)
-        RecursionError: It is nested beyond all measure.
+        msgspec.MsgspecError: The line is not an entry.
+        RecursionError: The line is nested too deep.
     """
     try:
         entry = _decoder.decode(line)
@@ -96,30 +96,30 @@ def decode(line: bytes) -> LogEntry:
         try:
             entry = LogEntry(*msgspec.structs.astuple(_go_decoder.decode(line)))
         except msgspec.ValidationError:
-            entry = _decoder.decode(line)  # its words are about the names that we document
+            entry = _decoder.decode(line)  # raises an error with the documented field names
     return entry if entry.timestamp.tzinfo is UTC else msgspec.structs.replace(entry, timestamp=to_utc(entry.timestamp))
 
 
 def decode_lines(lines: bytes) -> list[LogEntry]:
-    """Reads many lines of our own casing in one go, an order of magnitude faster than one by one.
+    """Parses many lines with lower-case field names at once, ten times as fast as one by one.
 
     Raises:
-        msgspec.MsgspecError: One of them is not so: `decode` finds out which.
+        msgspec.MsgspecError: A line has another format; `decode` finds out which.
     """
     return _decoder.decode_lines(lines)
 
 
-type LogPosition = Any  # plain data that only the source understands
+type LogPosition = Any  # JSON data with a meaning only for its source
 
 
 class ReadIssue(NamedTuple):
-    """A line that could not be read.
+    """Invalid line.
 
     Attributes:
-        path: Its file, as the source was named.
-        line: Its number, from 1.
-        offset: Where it begins, in bytes.
-        error: What is wrong with it.
+        path: File of the line.
+        line: Line number, from 1.
+        offset: Start of the line in bytes.
+        error: Description of the problem.
     """
 
     path: str
@@ -129,48 +129,47 @@ class ReadIssue(NamedTuple):
 
 
 class LogSource(Protocol):
-    """Where logged decisions come from.
+    """Source of logged decisions.
 
-    Yields them one by one, so that a log need not fit into memory; those of one source keep their order from one
-    reading to the next.
+    Yields one by one, so a log need not fit into memory. The order is the same in every reading.
     """
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
-        """Yields the decisions from `since` to `until`, both included."""
+        """Yields the decisions from `since` to `until`, both inclusive."""
 
 
 class LogReader(Protocol):
-    """A reading under way, which also tells where it stands and what it could not read."""
+    """Iterator over entries that knows its position and the invalid lines."""
 
     def __iter__(self) -> Iterator[LogEntry]: ...
 
     @property
     def position(self) -> LogPosition:
-        """Where to go on after the entry that was yielded last."""
+        """Position after the last yielded entry."""
 
     @property
     def issues(self) -> Sequence[ReadIssue]:
-        """The first lines that could not be read."""
+        """First invalid lines."""
 
     @property
     def num_issues(self) -> int:
-        """How many there were in all."""
+        """Number of invalid lines."""
 
     @property
     def num_in_progress(self) -> int:
-        """Files whose last line has no end yet: somebody is writing it, and nothing is wrong."""
+        """Number of files whose last line is still being written."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A source that can go on where an earlier reading stopped, without reading again what came before."""
+    """Source that can continue at a position without reading earlier entries."""
 
     def open_reader(self, since: datetime, until: datetime, *, after: LogPosition = None) -> LogReader:
-        """Starts a reading, from the first entry or after a place."""
+        """Opens a reader at the first entry or after a position."""
 
 
 class MemoryLog:
-    """A log that ends with the process; for fixtures and tests. Keeps the order in which entries came."""
+    """Log in memory, for tests. Keeps the order in which entries were added."""
 
     def __init__(self, *entries: LogEntry) -> None:
         self._entries = list(entries)
@@ -186,39 +185,39 @@ class MemoryLog:
 type IssuePolicy = Literal["raise", "skip", "quarantine"]
 
 ISSUE_POLICIES = ("raise", "skip", "quarantine")
-MAX_ISSUES = 100  # issues told one by one; the others are counted
+MAX_ISSUES = 100  # issues kept in full; further ones are counted
 QUARANTINE_FOLDER = "quarantine"
 
 
 class InvalidLogLine(errors.AtollError):
-    """A line of a log cannot be read, and the policy is to stop."""
+    """A line of a log is invalid, and the policy is `raise`."""
 
     def __init__(self, issue: ReadIssue) -> None:
         super().__init__(
-            f"Line {issue.line} of {issue.path} (byte {issue.offset}) is no entry: {issue.error}. "
-            "Mend it, or read on with the policy skip or quarantine."
+            f"Line {issue.line} of {issue.path} (byte {issue.offset}) is not a log entry: {issue.error}. "
+            "Fix it, or use the policy skip or quarantine."
         )
         self.issue = issue
 
 
 class ReadIssues:
-    """Takes note of bad lines after a policy.
+    """Handles invalid lines by a policy.
 
-    `quarantine` copies each line into `quarantine/NAME.OFFSET` beside its file, once however often it is met.
+    `quarantine` copies each line once into `quarantine/NAME.OFFSET` next to its file.
     """
 
     def __init__(self, policy: IssuePolicy) -> None:
         if policy not in ISSUE_POLICIES:
-            raise errors.SetupError(f"There is no policy {policy!r} for bad lines: choose {', '.join(ISSUE_POLICIES)}.")
+            raise errors.SetupError(f"Policy {policy!r} for invalid lines is unknown. Use {', '.join(ISSUE_POLICIES)}.")
         self._policy = policy
         self.first_issues: list[ReadIssue] = []
         self.count = 0
 
     def add(self, path: str, offset: int, line: bytes, error: Exception) -> None:
-        """Notes a bad line.
+        """Handles an invalid line.
 
         Raises:
-            Unreadable: The policy is to stop.
+            InvalidLogLine: The policy is `raise`.
         """
         issue = ReadIssue(path, _find_line_number(path, offset), offset, str(error))
         if self._policy == "raise":
@@ -235,7 +234,7 @@ class ReadIssues:
 
 
 def _find_line_number(path: str, offset: int) -> int:
-    """Counts the lines before an offset: bad lines are rare, so nobody else need count."""
+    """Counts the lines before an offset. Invalid lines are rare, so readers do not count."""
     with open(path, "rb") as file:
         line_number, num_remaining = 1, offset
         while num_remaining and (block := file.read(min(num_remaining, 1 << 20))):

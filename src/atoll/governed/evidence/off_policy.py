@@ -1,10 +1,10 @@
-"""Estimates of a policy's value, each with an interval and its diagnostics.
+"""Off-policy estimates: the reward another policy would have earned, with intervals and diagnostics.
 
-naive        the mean reward of the log: what the LOGGING policy earned, shown to be wrong
+naive        mean reward of the log: reward of the logging policy, for comparison
 ips          inverse propensity scores: no bias, large variance
 clipped_ips  weights cut at the square root of the number of decisions (Ionides, 2008): some bias, less variance
-snips        self-normalised: divides by the sum of the weights (Swaminathan and Joachims, 2015)
-dm           direct method: the model of rewards alone, as wrong as the model
+snips        self-normalized: divides by the sum of the weights (Swaminathan and Joachims, 2015)
+dm           direct method: only the reward model, as wrong as the model
 dr           doubly robust and cross-fitted: right if the model or the propensities are (Dudik et al., 2011)
 """
 
@@ -29,17 +29,17 @@ type Features = Callable[[LogEntry], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class LoggedData:
-    """What was decided, what it earned, and what the target policy would do.
+    """Logged actions and rewards, and the action probabilities of the target policy.
 
     Attributes:
-        actions: Index of the action taken, per row.
-        rewards: What it earned.
-        propensities: With which probability the logging policy took it.
-        target: Probability of every action under the target policy; a row per decision.
-        features: What the decision was made on; None if nothing is known.
+        actions: Index of the chosen action, per row.
+        rewards: Reward per row.
+        propensities: Probability of the chosen action under the logging policy.
+        target: Probability of every action under the target policy, one row per decision.
+        features: Inputs of the decision; None if unknown.
 
     Raises:
-        SetupError: The columns do not fit each other, or hold what is no probability.
+        SetupError: The columns have different lengths or invalid probabilities.
     """
 
     actions: NDArray[np.int64]
@@ -51,30 +51,32 @@ class LoggedData:
     def __post_init__(self) -> None:
         size = len(self.actions)
         if not size or {len(self.rewards), len(self.propensities), len(self.target)} != {size}:
-            raise errors.SetupError("Logged decisions need as many rewards, propensities and target rows, and one.")
+            raise errors.SetupError(
+                "Logged data needs at least one row, and equally many rewards, propensities and target rows."
+            )
         if not np.isfinite(self.rewards).all():
-            raise errors.SetupError("A logged reward is no finite number: leave its decision out.")
+            raise errors.SetupError("A logged reward is not a finite number. Leave its decision out.")
         if not ((self.propensities > 0) & (self.propensities <= 1)).all():
-            raise errors.SetupError("A propensity is not in (0, 1]: log the probability of the action that was taken.")
+            raise errors.SetupError("A propensity is not in (0, 1]. Log the probability of the chosen action.")
         if self.target.min() < 0 or not np.allclose(self.target.sum(1), 1, atol=1e-6):
-            raise errors.SetupError("A row of the target policy does not sum to 1: give a probability per action.")
+            raise errors.SetupError("A row of the target policy does not sum to 1. Give a probability for each action.")
 
     @property
     def weights(self) -> Floats:
-        """How much likelier the target policy takes the logged action than the logging policy did."""
+        """Ratio of the probabilities of the logged action under the target and the logging policy."""
         target_propensities: Floats = self.target[np.arange(len(self.actions)), self.actions]
         return target_propensities / self.propensities
 
 
 class LoggedDataCollector:
-    """A reflector that gathers paired decisions for an estimate.
+    """Reflector that collects paired decisions for an estimate.
 
-    Events without feedback, or whose entry lacks an action or a propensity, are counted in `num_left_out`.
+    Events without feedback, and entries without an action or a propensity, are counted in `num_skipped`.
 
     Args:
-        metric: The metric that is the reward.
-        target: Returns the probabilities of all actions under the target policy for a decision.
-        features: Returns the numbers that the decision was made on.
+        metric: Metric to use as reward.
+        target: Returns the action probabilities of the target policy for a decision.
+        features: Returns the numeric inputs of a decision.
     """
 
     def __init__(self, metric: str, target: TargetPolicy, features: Features | None = None) -> None:
@@ -93,14 +95,14 @@ class LoggedDataCollector:
         self._rows.append((entry.action, feedback.value, entry.propensity, self._target(entry), features))
 
     def to_logged_data(self) -> LoggedData:
-        """Returns what was gathered.
+        """Returns the collected data.
 
         Raises:
-            SetupError: There is nothing, or the target policy is none.
+            SetupError: No data was collected, or the target policy is invalid.
         """
         if not self._rows:
             raise errors.SetupError(
-                f"No decision has an action, a propensity and a {self._metric}: log them, or name another metric."
+                f"No decision has an action, a propensity and the metric {self._metric}. Log them, or name another."
             )
         names = sorted({name for row in self._rows for name in (row[0], *row[3])})
         indices = {name: index for index, name in enumerate(names)}
@@ -114,23 +116,23 @@ class LoggedDataCollector:
         return LoggedData(actions, np.array(columns[1], float), np.array(columns[2], float), target, features)
 
 
-INTERCEPT_RIDGE = 1e-3  # keeps the constant finite where all rewards of an action are the same
+INTERCEPT_RIDGE = 1e-3  # keeps the intercept finite if all rewards of an action are equal
 MAX_NEWTON_STEPS, MIN_NEWTON_STEP = 12, 1e-6
 
 
 class RewardModel(Protocol):
-    """Predicts rewards. Called once per fold; keeps nothing between calls."""
+    """Predicts rewards. Called once per fold; stateless."""
 
     def predict(self, train: LoggedData, features: Floats, num_actions: int) -> Floats:
         """Returns the expected reward of every action (columns) for every row of features."""
 
 
 class Ridge:
-    """A linear model per action, shrunk towards the mean reward; without features, a shrunk mean per action."""
+    """Linear model per action, shrunk towards the mean reward; without features a shrunk mean per action."""
 
     def __init__(self, strength: float = 1.0) -> None:
         if strength <= 0:
-            raise errors.SetupError(f"strength={strength}: a ridge needs one above 0, e.g. 1.")
+            raise errors.SetupError(f"strength={strength}: use a positive number, e.g. 1.")
         self._strength = strength
 
     def predict(self, train: LoggedData, features: Floats, num_actions: int) -> Floats:
@@ -149,15 +151,15 @@ class Ridge:
 
 
 class Logistic:
-    """A logistic model per action, for rewards that are 0 or 1; without features, a share per action.
+    """Logistic model per action for rewards of 0 or 1; without features a rate per action.
 
-    Newton's steps with a ridge on all but the constant; on the log of the benchmark its intervals are a few per cent
+    Newton's method with a ridge penalty on all but the intercept. On the benchmark log its intervals are a few per cent
     narrower than those of the linear model.
     """
 
     def __init__(self, strength: float = 1.0) -> None:
         if strength <= 0:
-            raise errors.SetupError(f"strength={strength}: a ridge needs one above 0, e.g. 1.")
+            raise errors.SetupError(f"strength={strength}: use a positive number, e.g. 1.")
         self._strength = strength
 
     def predict(self, train: LoggedData, features: Floats, num_actions: int) -> Floats:
@@ -193,15 +195,15 @@ def _sigmoid(values: Floats) -> Floats:
 
 
 def choose_reward_model(logged: LoggedData) -> RewardModel:
-    """Returns the model that fits the rewards: logistic where all are 0 or 1, else linear."""
+    """Returns a logistic model if all rewards are 0 or 1, else a linear one."""
     return Logistic() if np.isin(logged.rewards, (0.0, 1.0)).all() else Ridge()
 
 
 def cross_fit(logged: LoggedData, model: RewardModel, num_folds: int = 5) -> Floats:
-    """Returns predictions for every row by a model that never saw the row; folds are every k-th row."""
+    """Returns predictions for every row by a model trained without that row; fold i has every k-th row."""
     size, num_actions = len(logged.actions), logged.target.shape[1]
     if not 2 <= num_folds <= size:
-        raise errors.SetupError(f"{num_folds} folds of {size} decisions: give from 2 to the number of decisions.")
+        raise errors.SetupError(f"num_folds={num_folds}: use 2 to {size}, the number of decisions.")
     features = np.empty((size, 0)) if logged.features is None else logged.features
     predicted = np.empty((size, num_actions))
     folds = np.arange(size) % num_folds
@@ -220,13 +222,13 @@ def cross_fit(logged: LoggedData, model: RewardModel, num_folds: int = 5) -> Flo
 
 
 class Diagnostics(NamedTuple):
-    """How far the target policy is from the logging policy.
+    """Distance between the target and the logging policy.
 
     Attributes:
         num_decisions: Rows of the log.
-        effective_size: So many decisions of the target policy itself would say as much (Kish).
-        max_weight: The largest say of one decision; 1 is that of a decision on the target's own log.
-        overlap: The mean weight, about 1. Well below it: the target does what was never tried.
+        effective_size: Number of decisions of the target policy with the same information (Kish).
+        max_weight: Largest weight of one decision; 1 if both policies are equal.
+        overlap: Mean weight, about 1. Far below 1 the target policy takes actions that were never logged.
     """
 
     num_decisions: int
@@ -242,16 +244,16 @@ def diagnose(logged: LoggedData) -> Diagnostics:
     return Diagnostics(len(weights), effective_size, float(weights.max()), float(weights.mean()))
 
 
-MIN_EFFECTIVE_SIZE = 50.0  # decisions of the target policy that the log must be worth
+MIN_EFFECTIVE_SIZE = 50.0  # smallest effective size for an estimate
 
 
 class InsufficientOverlap(errors.SetupError):
-    """The target policy is too far from the log for any estimate."""
+    """The target policy is too far from the logging policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a policy would earn per decision."""
+    """Estimated reward of a policy per decision."""
 
     method: str
     value: float
@@ -274,7 +276,7 @@ def _clipped_ips(logged: LoggedData, model: RewardModel) -> Floats:
 def _snips(logged: LoggedData, model: RewardModel) -> Floats:
     weights = logged.weights
     value = float((weights * logged.rewards).sum() / weights.sum())
-    # The delta method: the ratio's own part of every row, so that their mean and spread are the ratio's.
+    # Delta method: the mean and variance of these rows are those of the ratio.
     return value + weights * (logged.rewards - value) / float(weights.mean())
 
 
@@ -301,23 +303,23 @@ METHODS: Mapping[str, Callable[[LoggedData, RewardModel], Floats]] = {
 def estimate(
     logged: LoggedData, method: str = "dr", *, model: RewardModel | None = None, alpha: float = 0.05
 ) -> Estimate:
-    """Estimates what the target policy would have earned per decision.
+    """Estimates the reward of the target policy per decision.
 
     Args:
-        model: Of rewards; without it, one that fits them: logistic where all are 0 or 1, else linear.
+        model: Reward model; None: logistic if all rewards are 0 or 1, else linear.
 
     Raises:
-        SetupError: There is no such method.
-        TooFar: The log is worth fewer than 50 decisions of the target policy.
+        SetupError: The method is unknown.
+        InsufficientOverlap: The effective size is below 50.
     """
     if method not in METHODS:
-        raise errors.SetupError(f"There is no estimator {method!r}: choose one of {', '.join(METHODS)}.")
+        raise errors.SetupError(f"Estimator {method!r} is unknown. Use one of {', '.join(METHODS)}.")
     intervals.check_alpha(alpha)
     diagnostics = diagnose(logged)
     if method != "naive" and diagnostics.effective_size < MIN_EFFECTIVE_SIZE:
         raise InsufficientOverlap(
-            f"The log is worth {diagnostics.effective_size:.1f} decisions of the target policy, and fewer than "
-            f"{MIN_EFFECTIVE_SIZE:.0f} say nothing: log more, or choose a policy nearer to the one that ran."
+            f"The log has an effective size of {diagnostics.effective_size:.1f} decisions of the target policy; "
+            f"at least {MIN_EFFECTIVE_SIZE:.0f} are needed. Log more, or use a policy closer to the logged one."
         )
     rows = METHODS[method](logged, model or choose_reward_model(logged))
     half_width = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))

@@ -1,4 +1,4 @@
-"""Descriptive statistics of replayed feedback: what a reflector would see, before any learns."""
+"""Reflectors: statistics per entity and metric, and any function as a reflector."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 from scipy import special
 
 from atoll import errors
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import check_cancelled
 from atoll.governed.evidence import day_files
 from atoll.governed.evidence.replay_report import ReplayEvent
 from atoll.governed.statistics import Moments
 
-ACCURACY = 0.01  # a quantile is off by at most this share of its own value
-MAX_BUCKETS = 1024  # of each sign; with more, the smallest magnitudes share one
-MIN_MAGNITUDE = 1e-12  # what is nearer to 0 counts as 0
+ACCURACY = 0.01  # maximum relative error of a quantile
+MAX_BUCKETS = 1024  # per sign; beyond this the smallest magnitudes share a bucket
+MIN_MAGNITUDE = 1e-12  # smaller magnitudes count as 0
 
 _base = (1 + ACCURACY) / (1 - ACCURACY)
 _log_base = math.log(_base)
 
 
 class QuantileSketch:
-    """Counts values in buckets that grow with them, so that every quantile is true within one per cent of itself.
+    """Quantiles with a relative error of at most one per cent, by counts in geometric buckets.
 
-    The buckets of DDSketch (Masson, Rim and Lee, 2019). Depends on the values alone and not on their order.
+    The buckets of DDSketch (Masson, Rim and Lee, 2019). The order of the values does not matter.
     """
 
-    __slots__ = ("_positive", "_negative", "_num_zero")
+    __slots__ = ("_negative", "_num_zero", "_positive")
 
     def __init__(self) -> None:
         self._positive: dict[int, int] = {}
@@ -51,7 +51,7 @@ class QuantileSketch:
                 _shrink(buckets)
 
     def quantile(self, fraction: float) -> float:
-        """Returns the value below which a share of all lies; 0 if there are none."""
+        """Returns a quantile; 0 without values."""
         positive, negative = sorted(self._positive.items()), sorted(self._negative.items(), reverse=True)
         ordered = [(-_get_bucket_value(index), count) for index, count in negative]
         ordered += [(0.0, self._num_zero)] + [(_get_bucket_value(index), count) for index, count in positive]
@@ -76,7 +76,7 @@ class QuantileSketch:
         return sketch
 
     def merge(self, other: "QuantileSketch") -> None:
-        """Takes in what another one has counted."""
+        """Adds the counts of another sketch."""
         pairs: Sequence[tuple[dict[int, int], Mapping[int, int]]] = (
             (self._positive, other._positive),
             (self._negative, other._negative),
@@ -100,24 +100,24 @@ def _shrink(buckets: dict[int, int]) -> None:
             buckets[smallest_index] += buckets.pop(index)
 
 
-BLOCK_SIZE = 64  # values taken in together; also what is compared with all that came before, for drift
-DRIFT_ALPHA = 0.01  # the probability that a stream without drift is ever flagged, roughly
+BLOCK_SIZE = 64  # values added together; each block is compared with all earlier values to detect drift
+DRIFT_ALPHA = 0.01  # approximate probability that a stream without drift is ever flagged
 
 
 class MetricStats:
-    """Count, sum, mean, variance, bounds, quantiles and drift, in constant memory.
+    """Count, sum, mean, variance, bounds, quantiles and drift in constant memory.
 
-    Values wait until there is a block of them: taking them in one by one would cost ten times as much.
+    Values are buffered into blocks, since adding them one by one takes ten times as long.
     """
 
     __slots__ = (
-        "_num_blocks",
+        "_buffer",
         "_max",
         "_min",
         "_moments",
+        "_num_blocks",
         "_sketch",
         "_sum",
-        "_buffer",
         "is_drifting",
         "last",
         "pending",
@@ -143,7 +143,7 @@ class MetricStats:
     def _add_block(self, block: "ValueBlock") -> None:
         self._num_blocks += 1
         if self._num_blocks > 1 and not self.is_drifting:
-            # Alpha is spent over all blocks, 1/(k(k+1)) of it on the k-th: their sum is alpha, however long it goes.
+            # The k-th block gets 1/(k(k+1)) of alpha, so the sum over all blocks is alpha.
             level = DRIFT_ALPHA / (self._num_blocks * (self._num_blocks - 1))
             self.is_drifting = _has_drifted(self._moments, block.moments, level)
         self._merge_block(block)
@@ -155,7 +155,7 @@ class MetricStats:
         self._min, self._max = min(self._min, block.min), max(self._max, block.max)
 
     def summarize(self) -> "MetricSummary":
-        """Returns the numbers with what still waits, and leaves the cell as it is."""
+        """Returns the statistics including buffered values; changes nothing."""
         copy = MetricStats.from_data(self.to_data())
         if copy._buffer:
             copy._merge_block(copy._make_block())
@@ -183,7 +183,7 @@ class MetricStats:
 
 
 class ValueBlock:
-    """Values that are taken in together."""
+    """Values that are added together."""
 
     __slots__ = ("max", "min", "moments", "sum", "values")
 
@@ -194,7 +194,7 @@ class ValueBlock:
 
 
 class MetricSummary:
-    """The numbers of a cell at one moment."""
+    """Statistics of a metric at one time."""
 
     __slots__ = ("max", "min", "moments", "sketch", "sum")
 
@@ -204,28 +204,28 @@ class MetricSummary:
 
 
 def _has_drifted(previous: Moments, block: Moments, level: float) -> bool:
-    """Compares two means by Welch's test, with the normal in place of Student's distribution."""
+    """Compares two means by Welch's test with a normal approximation."""
     spread = previous.variance / previous.count + block.variance / block.count
     if not spread:
         return previous.mean != block.mean
     return abs(block.mean - previous.mean) / math.sqrt(spread) > -float(special.ndtri(level / 2))
 
 
-PENDING_METRIC = ""  # the metric under which decisions without feedback are counted
-ANY_POLICY = ""  # the policy version that stands for all
+PENDING_METRIC = ""  # metric that counts decisions without feedback
+ANY_POLICY = ""  # policy version that means all
 QUANTILES = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A copy of what is known of one metric of one entity; all 0 for what is unknown.
+    """Statistics of one metric of one entity; all 0 if unknown.
 
     Attributes:
-        pending_count: Decisions still without feedback; counted per entity, under the metric "".
-        last_timestamp: The latest of all decisions and feedback seen.
+        pending_count: Decisions without feedback; counted per entity under the metric "".
+        last_timestamp: Latest decision or feedback.
         variance: Unbiased.
-        p05, p50, p95: Quantiles, true within one per cent of themselves.
-        is_drifting: Some block of 64 values differed from all before it, by more than chance explains.
+        p05, p50, p95: Quantiles with a relative error of one per cent.
+        is_drifting: A block of 64 values differed significantly from all earlier ones.
     """
 
     count: int = 0
@@ -247,16 +247,16 @@ class Stats:
 
 
 class AggregatorReflector:
-    """Keeps statistics per entity and metric, and beside them per policy version. Thread-safe; writes nowhere.
+    """Statistics per entity and metric, optionally per policy version. Thread-safe.
 
     Args:
-        by_policy: Keeps the split by the policy version of the decisions too.
+        by_policy: Also split by the policy version of the decisions.
     """
 
     def __init__(self, *, by_policy: bool = False) -> None:
         self._stats_by_key: dict[tuple[str, str, str], MetricStats] = {}
         self._by_policy, self._lock = by_policy, Lock()
-        self._num_pending = 0  # of all entities: mostly none, and then nobody need look
+        self._num_pending = 0  # over all entities; mostly 0, which saves a lookup
 
     def on_event(self, event: ReplayEvent) -> None:
         entry, feedback = event.log, event.feedback
@@ -292,7 +292,7 @@ class AggregatorReflector:
             metric_stats.last = timestamp
 
     def stats(self, entity: str, metric: str, *, policy_version: str = ANY_POLICY) -> Stats:
-        """Returns a copy of what is known; the metric "" shows what is pending."""
+        """Returns the current statistics; the metric "" has the pending count."""
         with self._lock:
             metric_stats = self._stats_by_key.get((entity, metric, policy_version))
             if metric_stats is None:
@@ -327,21 +327,21 @@ class AggregatorReflector:
             return sorted({entity for entity, _, _ in self._stats_by_key})
 
     def metrics(self, entity: str) -> Sequence[str]:
-        """Returns the metrics of an entity, sorted, without the one for what is pending."""
+        """Returns the metrics of an entity, sorted, without the pending one."""
         with self._lock:
             return sorted(
                 {metric for owner, metric, _ in self._stats_by_key if owner == entity and metric != PENDING_METRIC}
             )
 
     def policies(self, entity: str, metric: str) -> Sequence[str]:
-        """Returns the policy versions that the feedback of an entity is split by, sorted."""
+        """Returns the policy versions of an entity and metric, sorted."""
         with self._lock:
             return sorted(
                 {version for *pair, version in self._stats_by_key if pair == [entity, metric] and version != ANY_POLICY}
             )
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Removes all statistics."""
         with self._lock:
             self._stats_by_key.clear()
             self._num_pending = 0
@@ -360,24 +360,24 @@ class FuncReflector:
     """Calls a function with every event.
 
     Args:
-        fn: Compulsory.
-        stop: Looked at before each call.
+        fn: The function.
+        stop: Checked before each call.
     """
 
     def __init__(self, fn: Callable[[ReplayEvent], object], *, stop: Event | None = None) -> None:
         if not callable(fn):
-            raise errors.SetupError(f"A FuncReflector needs a function, not {fn!r}.")
+            raise errors.SetupError(f"FuncReflector needs a function, not {fn!r}.")
         self._fn, self._stop = fn, stop
 
     @property
     def on_event(self) -> Callable[[ReplayEvent], object]:
-        """What is called with every event: the function itself, where nobody can say stop.
+        """Handler of events; without a stop event it is the function itself, which is faster.
 
         Raises:
-            Cancelled: When called after it was told to stop.
+            Cancelled: The stop event was set before a call.
         """
         return self._fn if self._stop is None else self._call_unless_cancelled
 
     def _call_unless_cancelled(self, event: ReplayEvent) -> None:
-        governed_errors.check_cancelled(self._stop)
+        check_cancelled(self._stop)
         self._fn(event)

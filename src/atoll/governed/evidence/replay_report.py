@@ -1,4 +1,4 @@
-"""What a replay hands to reflectors, and the contract of those."""
+"""Replay events, the Reflector interface, reports and checkpoints."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from atoll.governed.evidence.logs import LogEntry, ReadIssue
 
 
 class ReplayEvent(msgspec.Struct, frozen=True, gc=False):
-    """A decision with one measurement that came of it.
+    """Decision with one measurement.
 
     Attributes:
         log: The decision.
-        feedback: None: nothing has arrived yet.
+        feedback: The measurement; None while pending.
         meta: Left empty by the replayer; free for others.
     """
 
@@ -30,8 +30,8 @@ class ReplayEvent(msgspec.Struct, frozen=True, gc=False):
 class Reflector(Protocol):
     """Learns from events.
 
-    Called by one thread, event after event, in the order of registration. Not thread-safe unless it says so. What it
-    raises is counted and logged, and neither stops the replay nor keeps the event from the next reflector.
+    Called by one thread, event by event, in order of registration. Exceptions are counted and logged; they stop neither
+    the replay nor the other reflectors.
     """
 
     def on_event(self, event: ReplayEvent, /) -> object: ...
@@ -39,32 +39,33 @@ class Reflector(Protocol):
 
 @runtime_checkable
 class Stateful(Protocol):
-    """A reflector whose state a checkpoint can hold."""
+    """Reflector whose state can be saved in a checkpoint."""
 
     def state(self) -> Any:
-        """Returns all it has learned, as plain data."""
+        """Returns the state as JSON data."""
 
     def restore(self, state: Any) -> None:
-        """Takes up what `state` returned."""
+        """Restores a result of `state`."""
 
 
 MAX_BAD_LINES = 20
+_RENAMED_REFLECTORS = {"Aggregator": "AggregatorReflector"}  # class names in checkpoints of Atoll 0.1.0
 
 
 @dataclass(slots=True)
 class ReplayReport:
-    """Counts of a replay; the same log gives the same bytes.
+    """Counts of a replay. Equal logs give equal bytes.
 
     Attributes:
-        entries: Decisions that were read.
-        filtered: Of these, kept out by the filter.
+        entries: Decisions read.
+        filtered: Decisions removed by the filter.
         paired: Events with feedback.
-        pending: Events without any: decisions whose feedback is not there yet.
-        errors: How often each reflector raised.
-        first_errors: What each of them raised first.
-        issues: Lines that could not be read, in all; `bad_lines` names the first of them.
+        pending: Events without feedback.
+        errors: Number of exceptions by reflector.
+        first_errors: First exception of each reflector.
+        issues: Number of invalid lines; `bad_lines` has the first ones.
         in_progress: Files whose last line is still being written.
-        is_stopped: It was told to stop before the end.
+        is_stopped: The replay was stopped before the end.
     """
 
     entries: int = 0
@@ -80,7 +81,7 @@ class ReplayReport:
 
     @property
     def events(self) -> int:
-        """How many events each reflector was handed."""
+        """Number of events for each reflector."""
         return self.paired + self.pending
 
     @property
@@ -105,19 +106,19 @@ class ReplayReport:
         return cls(**{**values, "bad_lines": [ReadIssue(**issue) for issue in data["bad_lines"]]})
 
     def to_json(self) -> str:
-        """Returns the report on one line, its keys sorted."""
+        """Returns the report as one line of JSON with sorted keys."""
         return json.dumps(self.to_data(), sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayCheckpoint:
-    """All that a replay needs to go on.
+    """State of an interrupted replay.
 
     Attributes:
-        request: What was replayed: another replay must not go on with it.
-        place: Where the source is read on.
-        report: The counts so far.
-        states: Of the reflectors, in their order; None of one that keeps none.
+        request: Arguments of the replay; only an equal replay can continue it.
+        place: Position in the source.
+        report: Counts so far.
+        states: States of the reflectors in order; None for a stateless one.
     """
 
     request: Mapping[str, Any]
@@ -126,7 +127,7 @@ class ReplayCheckpoint:
     states: Sequence[Any]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Takes the place of an older one, whole or not at all."""
+        """Replaces an earlier checkpoint in one step."""
         temporary_path = f"{os.fspath(path)}.{os.getpid()}"
         data = {name: getattr(self, name) for name in self.__slots__}
         with open(temporary_path, "w", encoding="utf-8") as file:
@@ -137,10 +138,10 @@ class ReplayCheckpoint:
 
 
 def read_checkpoint(path: str | os.PathLike[str], request: Mapping[str, Any]) -> ReplayCheckpoint | None:
-    """Returns the checkpoint of a replay, None if there is none yet.
+    """Returns the checkpoint of a replay, None if the file does not exist.
 
     Raises:
-        SetupError: It cannot be read, or belongs to another replay.
+        SetupError: The file is invalid or belongs to another replay.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -148,10 +149,12 @@ def read_checkpoint(path: str | os.PathLike[str], request: Mapping[str, Any]) ->
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, RecursionError) as error:
-        raise errors.SetupError(f"{os.fspath(path)} is no checkpoint of a replay: delete it ({error}).") from error
-    if checkpoint.request != request:
+        raise errors.SetupError(f"{os.fspath(path)} is not a replay checkpoint: {error}. Delete it.") from error
+    recorded = checkpoint.request
+    names = [_RENAMED_REFLECTORS.get(name, name) for name in recorded.get("reflectors", ())]
+    if request not in (recorded, {**recorded, "reflectors": names}):
         raise errors.SetupError(
-            f"{os.fspath(path)} belongs to another replay (its window, attribution or reflectors differ): "
-            "delete it, or name another."
+            f"{os.fspath(path)} belongs to another replay: its time, window, attribution or reflectors differ. "
+            "Delete it, or use another path."
         )
     return checkpoint

@@ -1,4 +1,4 @@
-"""Replays logged decisions with what came of them."""
+"""LogReplayer: pairs logged decisions with feedback and passes them to reflectors."""
 
 import logging
 import os
@@ -26,20 +26,20 @@ _log = logging.getLogger(__name__)
 
 
 class LogReplayer:
-    """Pairs every decision of a log with its feedback and tells the reflectors, one event after the other.
+    """Pairs every decision of a log with its feedback and passes the events to the reflectors in order.
 
     Args:
-        source: Where decisions come from.
-        feedback: Where measurements come from; asked once per entity and replay.
-        window: How long after a decision its feedback may come.
-        attribution: Which feedback belongs to a decision; the earliest of each metric.
-        by_observed: Counts feedback from when it happened, where somebody said so, and not from its record.
-        cache_bytes: How much feedback is kept in memory; the rest waits in a temporary file.
-        max_errors: Gives up when reflectors have raised so often; None: never.
-        tell: Told what a reflector raised.
+        source: Logged decisions.
+        feedback: Measurements; queried once per entity and replay.
+        window: Latest arrival of feedback after a decision.
+        attribution: Selects the feedback of a decision; default: the earliest of each metric.
+        by_observed: Use the observed time of feedback, where given, instead of its record time.
+        cache_bytes: Memory for feedback; the rest goes to a temporary file.
+        max_errors: Fail after this many exceptions of reflectors; None: never.
+        log_message: Called with the message of each exception.
 
     Raises:
-        SetupError: The source or the feedback is missing, or the window is not above 0.
+        SetupError: The source or the feedback is missing, or the window is not positive.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class LogReplayer:
     ) -> None:
         for name, argument in (("source", source), ("feedback", feedback)):
             if argument is None:
-                raise errors.SetupError(f"A replay needs a {name}: give one.")
+                raise errors.SetupError(f"LogReplayer needs a {name}.")
         if window <= timedelta(0):
-            raise errors.SetupError(f"window={window}: feedback needs some time after a decision, e.g. 7 days.")
+            raise errors.SetupError(f"window={window}: use a positive time, e.g. 7 days.")
         self._source, self._feedback, self._window = source, feedback, window
         self._attribution, self._by_observed, self._cache_bytes = attribution, by_observed, cache_bytes
         self._max_errors, self._log_message = max_errors, log_message or _log.warning
@@ -66,7 +66,7 @@ class LogReplayer:
         self._lock = Lock()
 
     def register(self, reflector: Reflector) -> None:
-        """Adds a reflector, for replays that start from now on; one added twice hears everything twice."""
+        """Adds a reflector for later replays. One added twice gets every event twice."""
         with self._lock:
             self._reflectors.append(reflector)
 
@@ -80,16 +80,16 @@ class LogReplayer:
         checkpoint_every: int = CHECKPOINT_EVERY,
         stop: Event | None = None,
     ) -> ReplayReport:
-        """Replays the decisions from `since` to `until`, both included.
+        """Replays the decisions from `since` to `until`, both inclusive.
 
         Args:
-            keep: Lets a decision in.
-            checkpoint_path: Written every so many decisions and at the end. A replay that was cut goes on from there,
-                and ends with the same report; reflectors that are no `Stateful` start empty.
-            stop: Ends the replay between two decisions once it is set.
+            entry_filter: Selects decisions.
+            checkpoint_path: Written every `checkpoint_every` decisions and at the end. An interrupted replay continues
+                from it with the same final report. Reflectors that are not `Stateful` start empty.
+            stop: Ends the replay before the next decision once set.
 
         Raises:
-            Unreadable: A line of the log is no entry, and the source's policy is to stop.
+            InvalidLogLine: A line of the log is invalid and the source's policy is `raise`.
             RunFailed: Reflectors raised more than `max_errors` times.
         """
         with self._lock:
@@ -115,7 +115,7 @@ class LogReplayer:
 
 
 class FeedbackMatcher(NamedTuple):
-    """What feedback a decision gets."""
+    """Finds the feedback of a decision."""
 
     histories: FeedbackCache
     attribution: Attribution
@@ -123,7 +123,7 @@ class FeedbackMatcher(NamedTuple):
 
 
 class ReplayOptions(NamedTuple):
-    """Which decisions are let in, and for how long."""
+    """Options of one replay."""
 
     entry_filter: EntryFilter | None
     checkpoint_every: int
@@ -131,7 +131,7 @@ class ReplayOptions(NamedTuple):
 
 
 class ReplayRun:
-    """One replay under way."""
+    """One active replay."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class ReplayRun:
         self.report = ReplayReport()
 
     def resume(self, path: str | os.PathLike[str] | None) -> None:
-        """Takes up a checkpoint, if there is one."""
+        """Loads a checkpoint if it exists."""
         self._path = path
         saved = replay_report.read_checkpoint(path, self._request) if path is not None else None
         if saved is not None:
@@ -172,9 +172,9 @@ class ReplayRun:
     def events(
         self, source: LogSource, since: datetime, until: datetime, matcher: "FeedbackMatcher", options: "ReplayOptions"
     ) -> Iterator[ReplayEvent]:
-        """Yields the events of each decision: one per measurement that belongs to it, or one without any.
+        """Yields the events of each decision: one per measurement, or one without feedback.
 
-        When it is asked for the next event, the reflectors are done with the last.
+        When the next event is requested, all reflectors have handled the last one.
         """
         (histories, attribution, window), (entry_filter, checkpoint_every, stop) = matcher, options
         epoch, unit, report = day_files.EPOCH, day_files.MICROSECOND, self.report
@@ -201,11 +201,11 @@ class ReplayRun:
                 if self._path is not None and not report.entries % checkpoint_every:
                     self._save(self._path)
         except BaseException as error:
-            self._failure = error  # of the source, the feedback or the filter: not of a reflector
+            self._failure = error  # raised by the source, the feedback or the filter, not by a reflector
             raise
 
     def dispatch(self, events: Iterator[ReplayEvent]) -> None:
-        """Tells all reflectors of all events; one that raises misses nothing but this event."""
+        """Passes all events to all reflectors. A reflector that raises misses only that event."""
         dispatch_all = (
             self._make_single_dispatch(events) if len(self._reflectors) == 1 else self._make_multi_dispatch(events)
         )
@@ -244,13 +244,13 @@ class ReplayRun:
             ) from caught.error
 
     def finish(self) -> ReplayReport:
-        """Returns the report, and leaves a checkpoint where one is wanted."""
+        """Writes the final checkpoint, if requested, and returns the report."""
         if self._path is not None:
             self._save(self._path)
         return self._build_report()
 
     def _build_report(self) -> ReplayReport:
-        """Returns the counts of this reading and of those that it goes on from."""
+        """Returns the counts, including those of the resumed checkpoint."""
         report = ReplayReport.from_data(self.report.to_data())
         if self._reader is not None:
             report.count_issues(self._reader.num_issues, self._reader.issues)

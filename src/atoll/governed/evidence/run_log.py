@@ -1,8 +1,7 @@
-"""The journal of a run as a log: each child is a decision, and what was found out about it is its feedback.
+"""Journal of a run as a decision log: each child is a decision, its evaluation is the feedback.
 
-So the loop closes on our own runs: which engine, prompt or island pays is learned from the same replay, reflectors,
-estimates and evolvers as anything else. A journal tells the order of things and no times; its children stand a second
-apart, by step, from the moment at which the run was created.
+So mutators, prompts and islands of Atoll's own runs can be compared by replay. A journal has an order but no times;
+children are placed one second apart, by iteration, starting at the creation of the run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,31 +20,31 @@ ENGINE = "engine"
 
 
 class ReadableJournal(Protocol):
-    """What is needed of a journal: `store.StoredJournal`, `store.MemoryJournal` and others have it."""
+    """Readable journal, such as `store.StoredJournal` or `store.MemoryJournal`."""
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]: ...
 
 
 class RunLog:
-    """A `LogSource` and a read-only feedback channel over the journal of one run.
+    """`LogSource` and read-only feedback channel over the journal of one run.
 
-    The entity of a decision is the engine that made it, or its island where no engine is named; its action is the
-    engine, its payload what was proposed from what. Pair by `attribution.ByDecision`.
+    The entity of a decision is its mutator, or its island if none is named. The action is the mutator; the payload has
+    the proposal and its parents. Pair with `attribution.by_decision`.
 
     Args:
-        kept: The journal.
-        run: The id of the run, the policy version of its decisions.
-        created_at: When the run was created.
-        by: `engine` or `island`: what an entity is.
+        run_journal: Journal of the run.
+        run: Id of the run; becomes the policy version of its decisions.
+        created_at: Creation time of the run.
+        group_by: `engine` or `island`: the entity of a decision.
     """
 
     def __init__(self, run_journal: ReadableJournal, run: str, created_at: datetime, *, group_by: str = ENGINE) -> None:
         if group_by not in (ENGINE, "island"):
-            raise errors.SetupError(f"by={group_by!r}: the entities of a journal are its engines or its islands.")
+            raise errors.SetupError(f"group_by={group_by!r}: use engine or island.")
         self._journal, self._run, self._created_at, self._group_by = run_journal, run, to_utc(created_at), group_by
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
-        """Yields the children of the run as decisions, in the order in which they were judged."""
+        """Yields the children of the run as decisions, in order of evaluation."""
         start, end = to_utc(since), to_utc(until)
         for data in self._iter_children():
             timestamp = self._get_timestamp(data)
@@ -75,7 +74,7 @@ class RunLog:
         start = to_utc(since)
         records = sorted(
             self._iter_feedback(entity), key=attrgetter("timestamp")
-        )  # steps end in another order than they begin
+        )  # iterations end in another order than they begin
         return [record for record in records if record.timestamp >= start and metric in ("", record.metric)]
 
     def report(
@@ -89,12 +88,12 @@ class RunLog:
         decision_id: str | None = None,
         observed_at: datetime | None = None,
     ) -> Feedback:
-        """Refuses: what a journal says is what was found out.
+        """Raises, because journals are read-only.
 
         Raises:
             SetupError: Always.
         """
-        raise errors.SetupError("A journal takes no feedback: report to a channel of your own.")
+        raise errors.SetupError("A journal takes no feedback. Report to another channel.")
 
     def _iter_feedback(self, entity: str) -> Iterator[Feedback]:
         scores: dict[str, float] = {}

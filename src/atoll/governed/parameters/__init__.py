@@ -1,4 +1,4 @@
-"""Parameters: values with a history, a reason, an author, locks, aliases and an audit log."""
+"""Versioned parameters: reasons, authors, locks, aliases and an audit log."""
 
 from atoll.governed.parameters.cache import CachedParameters
 from atoll.governed.parameters.files import FileParameters

@@ -1,4 +1,4 @@
-"""Parameters that are read a million times a second."""
+"""Cache for parameters that are read very often."""
 
 import threading
 from datetime import datetime
@@ -9,23 +9,23 @@ from atoll import errors
 from atoll.governed.parameters.parameters import Parameters
 from atoll.governed.parameters.store import Value
 
-FOLLOW_SECONDS = 0.5  # how long the end may have to wait for the thread that follows
+FOLLOW_SECONDS = 0.5  # maximum wait of `close` for the following thread is four times this
 
 _CACHEABLE_TYPES = (str, int, float, bool, type(None))
 
 
 class CachedParameters:
-    """Keeps what was read until somebody changes it, here or elsewhere.
+    """Keeps read values in memory until they change, in this or another process.
 
-    A thread follows the store, so a change of another process is seen after some milliseconds; one's own are seen at
-    once. Should the store fail, nothing is kept any more and every read asks it. Lists and objects are read anew each
-    time, since whoever gets one may change it.
+    A thread follows the store. Changes of other processes arrive within milliseconds, own changes at once. If the store
+    fails, the cache is emptied and every read goes to the store. Lists and objects are not cached, since callers may
+    modify them.
     """
 
     def __init__(self, store: Parameters) -> None:
         self.store = store
         self._cache: dict[str, Value] = {}
-        self._names_by_key: dict[str, set[str]] = {}  # a key, and the names by which it was read: KEY, KEY@ALIAS
+        self._names_by_key: dict[str, set[str]] = {}  # key to the names by which it was read: KEY, KEY@ALIAS
         self._generation, self._is_live = 0, True
         self._lock, self._stopped = threading.Lock(), threading.Event()
         seq = store.ledger.change_log.get_end().seq
@@ -33,7 +33,7 @@ class CachedParameters:
         self._thread.start()
 
     def get(self, key: str, *, as_of: int | datetime | None = None) -> Value:
-        """Returns as `ParameterStore.get` does."""
+        """Same as `ParameterStore.get`."""
         if as_of is None:
             cached = self._cache.get(key)
             if cached is not None:
@@ -44,7 +44,7 @@ class CachedParameters:
         return self.get(key).value
 
     def set(self, key: str, value: Any, reason: str, **options: Any) -> int:
-        """Makes a new version as `ParameterStore.set` does."""
+        """Same as `ParameterStore.set`."""
         try:
             return self.store.set(key, value, reason, **options)
         finally:
@@ -55,7 +55,7 @@ class CachedParameters:
         value = self.store.get(key, as_of=as_of)
         if as_of is None and isinstance(value.value, _CACHEABLE_TYPES):
             with self._lock:
-                if self._is_live and self._generation == generation:  # else it may be old already
+                if self._is_live and self._generation == generation:  # otherwise the value may be outdated
                     self._cache[key] = value
                     for name in {key, key.rpartition("@")[0]} - {""}:
                         self._names_by_key.setdefault(name, set()).add(key)
@@ -70,20 +70,20 @@ class CachedParameters:
     def _follow(self, seq: int) -> None:
         try:
             while not self._stopped.is_set():
-                for change_entry in self.store.ledger.follow("", seq, FOLLOW_SECONDS):
-                    seq = change_entry.seq
-                    self._drop(change_entry.key)
+                for entry in self.store.ledger.follow("", seq, FOLLOW_SECONDS):
+                    seq = entry.seq
+                    self._drop(entry.key)
                     if self._stopped.is_set():
                         return
         except errors.AtollError:
-            pass  # whoever reads next is told by the store itself
+            pass  # the next read gets the error from the store
         finally:
             with self._lock:
                 self._is_live = False
                 self._cache.clear()
 
     def close(self) -> None:
-        """Ends the thread; the store stays open."""
+        """Stops the thread. The store stays open."""
         self._stopped.set()
         self._thread.join(FOLLOW_SECONDS * 4)
 

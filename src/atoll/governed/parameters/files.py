@@ -10,20 +10,20 @@ from pathlib import Path
 from threading import RLock
 
 from atoll import errors, store
+from atoll.governed.errors import InvalidKey
 from atoll.governed.parameters import file_layout
 from atoll.governed.parameters.parameters import Check, Parameters
 from atoll.store.versions import audit, change, change_log, ledger
-from atoll.store.versions import errors as versions_errors
 
-POLL_SECONDS = 0.01  # between looks at the log for changes of other processes
+POLL_SECONDS = 0.01  # seconds between checks for changes of other processes
 
 
 class FileChangeLog:
-    """A log of lines, an index of it in memory, and the folders that it is projected into.
+    """Change log in a file, with an index in memory and one folder of files per key.
 
-    A change is one write of one line, so it is there whole or not at all; what a dead process left of a line is cut
-    off by the next writer, who also makes up for folders that were not written any more. Writers take turns by a lock
-    on a file; readers look at the log's size, and read what is new of it.
+    A change is one write of one line, so it is complete or missing. The next writer removes a partial line and restores
+    missing files of a crashed process. A file lock lets one process write at a time. Readers compare the size of the
+    log and read only new lines.
     """
 
     def __init__(self, root: Path, *, is_durable: bool = False) -> None:
@@ -31,9 +31,9 @@ class FileChangeLog:
         root.mkdir(parents=True, exist_ok=True)
         self._log = root / file_layout.AUDIT_FILE
         self._index = store.MemoryChangeLog()
-        self._offset = 0  # of the log, up to where the index holds it
-        self._last_entries: Sequence[change.ChangeEntry] = ()  # the last line read: its folders may be missing
-        self._write_lock, self._index_lock = RLock(), RLock()  # of writers; of whoever changes the index
+        self._offset = 0  # bytes of the log that are in the index
+        self._last_entries: Sequence[change.ChangeEntry] = ()  # last line read; its files may be missing
+        self._write_lock, self._index_lock = RLock(), RLock()  # one for writers, one for the index
         if not self._log.exists() and any(file_layout.iter_folders(root)):
             file_layout.check_log_not_removed(root)
             file_layout.import_folder(root, ledger.VersionLedger(self))
@@ -56,7 +56,7 @@ class FileChangeLog:
             self._last_entries = ()
 
     def _repair(self) -> None:
-        """Makes up for what the last writer did not come to: half a line, folders of a whole one."""
+        """Finishes the last change of a crashed writer: its partial line and its missing files."""
         self._refresh()
         if self._has_unread_tail():
             file_layout.repair_tail(self._log, self._offset)
@@ -65,24 +65,24 @@ class FileChangeLog:
         self._last_entries = ()
 
     def _has_unread_tail(self) -> bool:
-        """Says whether the log ends elsewhere than where the index holds it."""
+        """Checks whether the log differs from the index."""
         return (self._log.stat().st_size if self._log.exists() else 0) != self._offset
 
     def _check_names(self, entries: Sequence[change.ChangeEntry]) -> None:
-        """Refuses links, and two keys that a file system without cases would take for one."""
-        for change_entry in entries:
-            file_layout.check_not_link(self._root / file_layout.folder_name(change_entry.key))
+        """Rejects links, and keys that are equal on a case-insensitive file system."""
+        for entry in entries:
+            file_layout.check_not_link(self._root / file_layout.folder_name(entry.key))
         if not (self._root / file_layout.LOCK_FILE.upper()).exists():
             return
         names = {file_layout.folder_name(key).lower(): key for key in reversed(self._index.list_keys(""))}
-        for change_entry in entries:
-            if change_entry.n == 1 and names[file_layout.folder_name(change_entry.key).lower()] != change_entry.key:
-                raise versions_errors.InvalidKey(
-                    f"The file system under {self._root} has a key like {change_entry.key} already."
+        for entry in entries:
+            if entry.n == 1 and names[file_layout.folder_name(entry.key).lower()] != entry.key:
+                raise InvalidKey(
+                    f"{self._root} already has a folder for {entry.key} on this file system. Choose another key."
                 )
 
     def _append(self, entries: Sequence[change.ChangeEntry]) -> None:
-        lines = [audit.format_line(change_entry) for change_entry in entries]
+        lines = [audit.format_line(entry) for entry in entries]
         text = (lines[0] if len(lines) == 1 else f"[{','.join(lines)}]") + "\n"
         data = text.encode()
         fd = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -100,15 +100,13 @@ class FileChangeLog:
 
     def _write_folders(self, entries: Sequence[change.ChangeEntry]) -> None:
         index_ledger = ledger.VersionLedger(self._index)
-        for change_entry in entries:
+        for entry in entries:
             file_layout.write_change(
-                self._root,
-                change_entry,
-                index_ledger.get_aliases(change_entry.key) if change_entry.kind == change.ALIAS else {},
+                self._root, entry, index_ledger.get_aliases(entry.key) if entry.kind == change.ALIAS else {}
             )
 
     def _refresh(self) -> store.MemoryChangeLog:
-        """Reads the whole lines that are new in the log."""
+        """Reads the new complete lines of the log."""
         with self._index_lock:
             try:
                 if os.stat(self._log).st_size <= self._offset:
@@ -122,8 +120,8 @@ class FileChangeLog:
             with self._index.begin_write() as writer:
                 for line in complete.splitlines():
                     self._last_entries = self._parse_line(line)
-                    for change_entry in self._last_entries:
-                        writer.append(change_entry)
+                    for entry in self._last_entries:
+                        writer.append(entry)
             self._offset += len(complete)
             return self._index
 
@@ -131,7 +129,9 @@ class FileChangeLog:
         try:
             return file_layout.parse_line(line)
         except ValueError as error:
-            raise errors.StoreFailed(f"{self._log} is damaged ({error}): 'atoll audit verify' says where.") from error
+            raise errors.StoreFailed(
+                f"{self._log} is damaged ({error}). Run 'atoll audit verify' for details."
+            ) from error
 
     def get_head(self, key: str, end: int | None = None) -> change.ChangeEntry | None:
         return self._refresh().get_head(key, end)
@@ -176,17 +176,17 @@ class FileChangeLog:
                 return self._refresh().wait_for_change(after, 0.0)
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Does nothing; no resources are held."""
 
 
 class FileParameters(Parameters):
-    """Parameters in a folder, for people who like to read and copy files.
+    """Parameters in a folder of readable files.
 
     Args:
-        root: The folder, made where there is none. One of the original layout without a log gets one.
-        check: As for `Parameters`.
-        clock: Says when a change was made.
-        is_durable: Whether a change also survives the death of the machine, which takes longer.
+        root: Folder; created if missing. A folder in the original layout gets a log.
+        check: Same as in `Parameters`.
+        clock: Time of a change.
+        is_durable: Flush every change to disk, which is slower.
     """
 
     def __init__(

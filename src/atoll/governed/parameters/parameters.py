@@ -1,4 +1,4 @@
-"""Parameters over a ledger: JSON values, typed reads, validation, watches with gaps."""
+"""Parameter stores over a change log: JSON values, typed reads, validation, watching, transactions."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def get_current_author() -> str:
 
 @contextmanager
 def author_context(author: str) -> Iterator[None]:
-    """Makes somebody the author of what the block changes, in this thread or task."""
+    """Sets the author of changes inside the block, for this thread or task."""
     token = _current_author.set(author)
     try:
         yield
@@ -34,18 +34,18 @@ def author_context(author: str) -> Iterator[None]:
         _current_author.reset(token)
 
 
-_decode = json.JSONDecoder().raw_decode  # a third of the time of `loads`, of a text that begins with its value
+_decode = json.JSONDecoder().raw_decode  # takes a third of the time of `loads`
 
 type Check = Callable[[str, Any], None]
 
 
 class Parameters:
-    """A `ParameterStore` on any book.
+    """`ParameterStore` over any change log.
 
     Args:
-        kept: Where the entries stand.
-        check: Told each key and new value; raises `InvalidValue` for what the key does not allow.
-        clock: Says when a change was made.
+        change_log: Holds the changes.
+        check: Called with each key and new value; raises `InvalidValue` to reject it.
+        clock: Time of a change.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Parameters:
         """Returns a value of one type: `store.read("ema/alpha", float, 0.3)`.
 
         Args:
-            kind: `bool`, `int`, `float` (which takes whole numbers too), `str`, `list` or `dict`.
-            default: What is returned where there is no such key; without one that is an error.
+            value_type: `bool`, `int`, `float` (accepts integers too), `str`, `list` or `dict`.
+            default: Returned if the key does not exist; without it a missing key is an error.
 
         Raises:
-            ParameterNotFound: There is no such key, and no default.
-            InvalidValue: The value is of another type.
+            ParameterNotFound: The key does not exist and default is None.
+            InvalidValue: The value has another type.
         """
         try:
             value = self.get(key).value
@@ -79,7 +79,7 @@ class Parameters:
         if value_type is float and type(value) is int:
             value = float(value)
         if type(value) is not value_type:
-            raise errors.InvalidValue(f"{key} holds {value!r:.80}, which is no {value_type.__name__}.")
+            raise errors.InvalidValue(f"{key} is {value!r:.80}, not a {value_type.__name__}.")
         return value
 
     def __getitem__(self, key: str) -> Any:
@@ -105,7 +105,7 @@ class Parameters:
         return self.ledger.change_log.list_keys(prefix)
 
     def history(self, key: str, limit: int = 0) -> Sequence[Change]:
-        changes = [to_change(change_entry) for change_entry in self.ledger.change_log.list_history(key, limit)]
+        changes = [to_change(entry) for entry in self.ledger.change_log.list_history(key, limit)]
         if not changes:
             raise errors.ParameterNotFound(key)
         return changes
@@ -194,7 +194,7 @@ class Parameters:
         return audit.Anchor.from_log_end(self.ledger.change_log.get_end(), key)
 
     def close(self) -> None:
-        """Frees what the book holds."""
+        """Closes the change log."""
         self.ledger.change_log.close()
 
     def __enter__(self) -> Self:
@@ -218,17 +218,17 @@ class Parameters:
         )
 
     def _commit(self, request: ledger.ChangeRequest) -> change.ChangeEntry:
-        change_entry = self.ledger.apply(request)[0]
-        assert change_entry is not None, "a version is always made"
-        return change_entry
+        entry = self.ledger.apply(request)[0]
+        assert entry is not None, "a version is always made"
+        return entry
 
 
 class OpenTransaction:
-    """A `Transaction` under way.
+    """Transaction that collects changes until its block ends.
 
     Attributes:
-        operations: What was asked for so far.
-        made: The entries, once the block has ended.
+        requests: Requested changes.
+        entries: Changes made, after the end of the block.
     """
 
     def __init__(self, make_set_request: Callable[..., ledger.ChangeRequest], reason: str, author: str) -> None:
@@ -238,7 +238,7 @@ class OpenTransaction:
 
     @property
     def changes(self) -> Sequence[Change]:
-        return [to_change(change_entry) for change_entry in self.entries if change_entry is not None]
+        return [to_change(entry) for entry in self.entries if entry is not None]
 
     def set(
         self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None, token: str | None = None
@@ -272,31 +272,22 @@ def _make_request(kind: str, key: str, reason: str, author: str, **options: Any)
     return ledger.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **options)
 
 
-def to_change(change_entry: change.ChangeEntry) -> Change:
-    """Returns an entry as those who use parameters see it."""
-    value = None if change_entry.value is None else json.loads(change_entry.value)
-    version = change_entry.n if change_entry.n is not None else change_entry.target or 0
-    timestamp = datetime.fromisoformat(change_entry.at).astimezone(UTC)
-    target = change_entry.target if change_entry.kind == change.ROLLBACK else None
+def to_change(entry: change.ChangeEntry) -> Change:
+    """Returns a log entry as a `Change`."""
+    value = None if entry.value is None else json.loads(entry.value)
+    version = entry.n if entry.n is not None else entry.target or 0
+    timestamp = datetime.fromisoformat(entry.at).astimezone(UTC)
+    target = entry.target if entry.kind == change.ROLLBACK else None
     return Change(
-        change_entry.key,
-        change_entry.kind,
-        version,
-        value,
-        change_entry.reason,
-        change_entry.author,
-        timestamp,
-        change_entry.seq,
-        target,
-        change_entry.hash,
+        entry.key, entry.kind, version, value, entry.reason, entry.author, timestamp, entry.seq, target, entry.hash
     )
 
 
 def _encode_value(key: str, value: Any) -> str:
-    """Returns a value as JSON.
+    """Returns a value as JSON text.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: The value is not JSON.
     """
     try:
         return json_codec.encode(value)
@@ -305,19 +296,19 @@ def _encode_value(key: str, value: Any) -> str:
 
 
 class MemoryParameters(Parameters):
-    """Parameters that end with the process; for tests, and for runs that leave nothing behind."""
+    """Parameters in memory, for tests and for runs that leave nothing behind."""
 
     def __init__(self, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now) -> None:
         super().__init__(store.MemoryChangeLog(), check=check, clock=clock)
 
 
 class StoredParameters(Parameters):
-    """Parameters that all processes share which open the file; `Store.versions` are the same keys, as texts.
+    """Parameters in a store that several processes share. `Store.versions` has the same keys.
 
     Args:
-        kept: A store that is open, or the path or URL of one, which is then closed by `close`.
-        check: As for `Parameters`.
-        clock: Says when a change was made.
+        store_or_url: Open store, or its path or URL; `close` closes only a store opened here.
+        check: Same as in `Parameters`.
+        clock: Time of a change.
     """
 
     def __init__(
@@ -334,8 +325,8 @@ class StoredParameters(Parameters):
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
         if unexpected := self.store.find_unexpected_objects():
             raise ChainBroken(
-                f"{self.store.database.name} holds what no Atoll put there: {', '.join(unexpected)}. What it shows may be "
-                "false, so nothing else was checked: take it out, or go back to a copy.",
+                f"{self.store.database.name} has objects that Atoll did not create: {', '.join(unexpected)}. They "
+                "could falsify results, so nothing was verified. Remove them, or restore a backup.",
                 0,
             )
         return super().verify(anchors)

@@ -1,4 +1,4 @@
-"""What values keys may have: by prefix, as a JSON Schema, a type or a function."""
+"""Rules for parameter values by key prefix: JSON Schemas, types or functions."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 
 from atoll import errors
-from atoll.store.versions import errors as versions_errors
+from atoll.governed.errors import InvalidValue
 
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
@@ -35,15 +35,15 @@ type Rule = Mapping[str, Any] | type | Callable[[Any], None]
 
 
 class Rules:
-    """Checks each new value against every rule whose prefix its key has.
+    """Checks each new value against all rules whose prefix matches its key.
 
     Args:
-        rules: A prefix and what its keys may hold: a JSON Schema (`type`, `enum`, `const`, limits of numbers, lengths,
+        rules: Rule by prefix. A rule is a JSON Schema (`type`, `enum`, `const`, limits of numbers, lengths,
             `pattern`, `items`, `properties`, `required`, `additionalProperties`), a type or pydantic model, or a
             function that raises `ValueError`.
 
     Raises:
-        SetupError: A schema uses words that are not checked here: nobody should lean on them.
+        SetupError: A schema uses an unsupported keyword.
     """
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
@@ -54,28 +54,28 @@ class Rules:
         """Reads schemas by prefix from a JSON file.
 
         Raises:
-            SetupError: There is no such file, or it holds something else.
+            SetupError: The file does not exist or has another format.
         """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise errors.SetupError(f"{path} cannot be read as rules: {error}.") from error
+            raise errors.SetupError(f"The rules in {path} cannot be read: {error}.") from error
         if not isinstance(data, dict):
-            raise errors.SetupError(f"{path} holds no object of prefixes and schemas.")
+            raise errors.SetupError(f"{path} must be a JSON object with a schema for each prefix.")
         return cls(data)
 
     def __call__(self, key: str, value: Any) -> None:
-        """Refuses what a key does not allow.
+        """Checks a value.
 
         Raises:
-            InvalidValue: Says what is wrong, and where in the value.
+            InvalidValue: The value breaks a rule.
         """
         for prefix, check in self._checks.items():
             if key.startswith(prefix):
                 try:
                     check(value)
                 except ValueError as error:
-                    raise versions_errors.InvalidValue(f"{key} was not set: {error}") from error
+                    raise InvalidValue(f"{key} was not set: {error}") from error
 
 
 def _make_checker(prefix: str, rule: Rule) -> Callable[[Any], None]:
@@ -101,13 +101,13 @@ def _check_schema(prefix: str, schema: Any) -> None:
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
-        raise errors.SetupError(f"The rule for {prefix!r} is no schema: {schema!r:.80}.")
+        raise errors.SetupError(f"The rule for {prefix!r} is not a JSON Schema: {schema!r:.80}.")
     unsupported = schema.keys() - KEYWORDS - ANNOTATIONS - NUMBER_LIMITS.keys() - LENGTH_LIMITS.keys()
     kinds = schema.get("type", [])
     unsupported |= {kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind not in TYPES}
     if unsupported:
         raise errors.SetupError(
-            f"The rule for {prefix!r} says {', '.join(sorted(unsupported))}, which is not checked here."
+            f"The rule for {prefix!r} uses unsupported keywords: {', '.join(sorted(unsupported))}. Remove them."
         )
     subschemas = [schema.get("items", True), schema.get("additionalProperties", True)]
     for subschema in (*subschemas, *schema.get("properties", {}).values()):
@@ -120,7 +120,7 @@ def _validate(value: Any, schema: Mapping[str, Any]) -> None:
 
 
 def _find_problems(value: Any, schema: Any, path: str) -> Iterator[str]:
-    """Yields what is wrong with a value, and where."""
+    """Yields the problems of a value with their paths."""
     if isinstance(schema, bool):
         if not schema:
             yield f"{path} is not allowed"
@@ -128,9 +128,9 @@ def _find_problems(value: Any, schema: Any, path: str) -> Iterator[str]:
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(TYPES[kind](value) for kind in kinds):
-        yield f"{path} is no {' or '.join(kinds)}"
+        yield f"{path} is not a valid {' or '.join(kinds)}"
     if "enum" in schema and value not in schema["enum"]:
-        yield f"{path} is none of {schema['enum']}"
+        yield f"{path} is not one of {schema['enum']}"
     if "const" in schema and value != schema["const"]:
         yield f"{path} is not {schema['const']!r}"
     if _is_number(value):

@@ -1,4 +1,4 @@
-"""The contract of every store of parameters, and what it speaks of."""
+"""ParameterStore: the interface of every parameter store, and its data types."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 from atoll.store.versions import audit, change
 
-BUFFER = 16  # changes that a watch lets wait
+BUFFER = 16  # changes that a watch buffers
 
 
 class Value(NamedTuple):
-    """What a key holds: `value, version = store.get(key)`."""
+    """Value and version of a key: `value, version = store.get(key)`."""
 
     value: Any
     version: int
@@ -24,11 +24,10 @@ class Change:
 
     Attributes:
         kind: `set`, `rollback`, `lock`, `unlock`, `alias`, or the kind of a note.
-        version: The version that it made; of a lock, that which it found; of an alias, that which it points at, 0 for
-            nowhere; of a note 0.
-        value: JSON; None of a lock; of an alias, its name.
-        seq: Counts all changes of the store from 1: where a watch goes on.
-        target: What a rollback copied.
+        version: New version; of a lock the current version; of an alias its target, 0 if removed; of a note 0.
+        value: JSON; None for a lock; the name of an alias.
+        seq: Number of the change in the store, from 1. A watch can continue after it.
+        target: Version that a rollback copied.
     """
 
     key: str
@@ -48,7 +47,7 @@ class Change:
 
 
 class Gap(NamedTuple):
-    """Changes that a slow watcher did not get; `changes(after=first - 1, upto=last)` reads them."""
+    """Changes that a slow watcher missed; `changes(after=first - 1, end=last)` reads them."""
 
     first: int
     last: int
@@ -56,22 +55,22 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All keys as they stood once `seq` changes were made."""
+    """All values after the first `seq` changes."""
 
     seq: int
     values: Mapping[str, Value]
 
 
 class Transaction(Protocol):
-    """Collects changes; the end of its block makes all of them or, if one is refused, none.
+    """Collects changes. The end of the block makes all of them, or none if one fails.
 
-    Nothing is checked or locked before that; `expected_version` protects what was read meanwhile.
+    Nothing is checked or locked before that; `expected_version` detects changes in between.
     """
 
     def set(
         self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None, token: str | None = None
     ) -> None:
-        """Asks for a new version; an empty reason takes that of the transaction."""
+        """Adds a new version; an empty reason means the reason of the transaction."""
 
     def rollback(self, key: str, to_version: int, reason: str = "") -> None: ...
 
@@ -84,30 +83,30 @@ class Transaction(Protocol):
     ) -> None: ...
 
     def note(self, key: str, kind: str, value: Any, reason: str = "") -> None:
-        """Asks for a line of the log, so that an approval and what it lets in stand there together or not at all."""
+        """Adds a note, so that an approval and its change are logged together or not at all."""
 
     @property
     def changes(self) -> Sequence[Change]:
-        """What was made, once the block has ended."""
+        """Changes made, after the end of the block."""
 
 
 class ParameterStore(Protocol):
-    """Values with a history; every change has a reason and an author, and none is ever lost.
+    """Versioned values. Every change has a reason and an author; no version is ever lost.
 
-    Checks come in this order: the reason, that the key is there, its lock, its version. An author who is not named is
-    the one of `acting`. Threads may share a store.
+    Checks run in this order: reason, key, lock, version. The default author comes from `author_context`. Threads may
+    share a store.
     """
 
     def get(self, key: str, *, as_of: int | datetime | None = None) -> Value:
-        """Returns the newest value of a key and its version.
+        """Returns a value and its version.
 
         Args:
-            key: A key, else KEY@N for a version, else KEY@ALIAS for the version that an alias points at.
-            as_of: How it stood once so many changes of the store were made, or at that moment.
+            key: KEY for the newest version, KEY@N for version N, or KEY@ALIAS for the version of an alias.
+            as_of: Number of changes after which, or time at which to read.
 
         Raises:
-            ParameterNotFound: There is no such key.
-            VersionNotFound: It has no such version or alias, or had none then.
+            ParameterNotFound: The key does not exist.
+            VersionNotFound: The version or alias does not exist, or did not exist then.
         """
 
     def set(
@@ -120,57 +119,57 @@ class ParameterStore(Protocol):
         expected_version: int | None = None,
         token: str | None = None,
     ) -> int:
-        """Makes a new version and returns its number, 1 for the first.
+        """Creates a new version and returns its number, starting at 1.
 
         Args:
-            expected_version: The version that the change is based on; 0 means that there is none yet.
-            token: The same token again changes nothing and returns the version that it made.
+            expected_version: Version on which the change is based; 0: the key must not exist.
+            token: A second call with the same token changes nothing and returns the version of the first.
 
         Raises:
             ReasonRequired: The reason is empty.
-            InvalidKey: The key is empty, too long or no text.
-            InvalidValue: The value is no JSON, or not what the key allows.
+            InvalidKey: The key is empty, too long or not a string.
+            InvalidValue: The value is not JSON or breaks a rule.
             ParameterLocked: The key is locked.
-            VersionConflict: The newest version is another one than expected.
+            VersionConflict: The newest version differs from `expected_version`.
         """
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        """Returns the keys that begin with a prefix, sorted."""
+        """Returns the keys with a prefix, sorted."""
 
     def history(self, key: str, limit: int = 0) -> Sequence[Change]:
-        """Returns the newest `limit` versions of a key, oldest first; all, if it is not above 0.
+        """Returns the newest `limit` versions of a key, oldest first; 0: all.
 
         Raises:
-            ParameterNotFound: There is no such key.
+            ParameterNotFound: The key does not exist.
         """
 
     def rollback(self, key: str, to_version: int, reason: str, *, author: str | None = None) -> int:
-        """Makes an old value the newest again, as a new version; on a locked key too, which stays locked.
+        """Restores an old value as a new version. Works on locked keys, which stay locked.
 
         Raises:
             ReasonRequired: The reason is empty.
-            ParameterNotFound: There is no such key.
-            VersionNotFound: It has no such version.
+            ParameterNotFound: The key does not exist.
+            VersionNotFound: The version does not exist.
         """
 
     def lock(self, key: str, reason: str, *, author: str | None = None) -> None:
-        """Refuses changes but for rollbacks until `unlock`; a second lock takes the place of the first.
+        """Blocks changes except rollbacks until `unlock`. A second lock replaces the first.
 
         Raises:
             ReasonRequired: The reason is empty.
-            ParameterNotFound: There is no such key.
+            ParameterNotFound: The key does not exist.
         """
 
     def unlock(self, key: str, reason: str, *, author: str | None = None) -> None:
-        """Lets changes in again; what is not locked stays so, and nothing is written.
+        """Allows changes again. Does nothing if the key is not locked.
 
         Raises:
             ReasonRequired: The reason is empty.
-            ParameterNotFound: There is no such key.
+            ParameterNotFound: The key does not exist.
         """
 
     def get_lock(self, key: str) -> Change | None:
-        """Returns the lock that holds a key, or None."""
+        """Returns the lock of a key, or None."""
 
     def alias(
         self,
@@ -182,58 +181,58 @@ class ParameterStore(Protocol):
         author: str | None = None,
         expected_version: int | None = None,
     ) -> None:
-        """Lets KEY@NAME stand for a version; None takes the alias away. Of a locked key it only moves back.
+        """Points KEY@NAME at a version; None removes the alias. On a locked key it can only move to an older version.
 
         Args:
-            expected_version: Where it must point before; 0 means nowhere.
+            expected_version: Version at which it must point before; 0: none.
 
         Raises:
             ReasonRequired: The reason is empty.
-            ParameterNotFound: There is no such key.
+            ParameterNotFound: The key does not exist.
             ParameterLocked: The key is locked, and the alias would not move back.
-            VersionNotFound: It has no such version.
-            VersionConflict: The alias points elsewhere than expected.
+            VersionNotFound: The version does not exist.
+            VersionConflict: The alias points at another version.
         """
 
     def aliases(self, key: str) -> Mapping[str, int]:
-        """Returns where the aliases of a key point."""
+        """Returns the versions of all aliases of a key."""
 
     def note(self, key: str, kind: str, value: Any, reason: str, *, author: str | None = None) -> Change:
-        """Writes into the audit log what makes no version: an approval, a rejection.
+        """Writes a note, such as an approval, into the audit log. It creates no version.
 
         Args:
-            key: What it is about; there need be no such parameter.
-            kind: A plain word, none of the kinds of `Change`.
+            key: Subject of the note; need not exist.
+            kind: Any word that is not a kind of `Change`.
 
         Raises:
             ReasonRequired: The reason is empty.
         """
 
     def transaction(self, reason: str = "", *, author: str | None = None) -> AbstractContextManager[Transaction]:
-        """Collects changes of several keys and makes them together, or none."""
+        """Collects changes of several keys and makes all of them, or none."""
 
     def watch(
         self, prefix: str = "", *, after: int | None = None, timeout: float | None = None, buffer: int | None = BUFFER
     ) -> Iterator[Change | Gap]:
-        """Yields changes of keys with a prefix as they are made, by any process, from now on or `after` a `seq`.
+        """Yields changes of keys with a prefix as any process makes them, from now on or `after` a `seq`.
 
-        No writer ever waits for a watcher. What was made before the watch began is read whole; of what comes later at
-        most `buffer` changes wait, the newest, and a `Gap` tells of those before them (None: all wait).
-        Ends when `timeout` seconds pass without a change.
+        Writers never wait for a watcher. Changes before the start of the watch are read completely. Of later ones the
+        newest `buffer` are kept, and a `Gap` stands for the older ones (None: all are kept).
+        Ends after `timeout` seconds without a change.
         """
 
     def changes(self, prefix: str = "", *, after: int = 0, end: int | None = None) -> Iterator[Change]:
-        """Yields the audit log: changes of keys with a prefix, in their order."""
+        """Yields the audit log: changes of keys with a prefix, in order."""
 
     def snapshot(self, prefix: str = "", *, as_of: int | datetime | None = None) -> Snapshot:
-        """Returns all values at one moment, now or then."""
+        """Returns all values at one time."""
 
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
-        """Checks the audit log from its first change to its last.
+        """Checks the hash chain of the audit log.
 
         Raises:
-            ChainBroken: A change was edited, left out or moved, or an anchor is not met.
+            ChainBroken: A change was edited, removed or moved, or an anchor does not match.
         """
 
     def anchor(self, key: bytes | None = None) -> audit.Anchor:
-        """Returns the end of the audit log, signed if there is a key; to be kept where nobody can change it."""
+        """Returns a hash of the last change, signed if a key is given. Keep it outside the store."""

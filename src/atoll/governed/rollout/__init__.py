@@ -1,4 +1,4 @@
-"""Rollouts: from a shadow to a few, to many, to all; and back by itself when something guarded gets worse."""
+"""Rollouts: shadow run, growing canary shares, full rollout, and automatic rollback."""
 
 from atoll.governed.rollout.rollout import Rollout, ServedValue
 from atoll.governed.rollout.state import (
@@ -13,11 +13,11 @@ from atoll.governed.rollout.state import (
 
 __all__ = [
     "STATE_PREFIX",
-    "RolloutPlan",
     "Rollout",
+    "RolloutPlan",
+    "RolloutState",
     "ServedValue",
     "Stage",
-    "RolloutState",
     "compute_bucket",
     "is_treated",
     "state_key",

@@ -1,4 +1,4 @@
-"""The contract of every evaluator."""
+"""Evaluators: the interface, and evaluation by functions, rules, weighted features and cascades."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,14 +10,14 @@ from typing import Any, Protocol, runtime_checkable
 from atoll import errors, evaluation
 from atoll.candidate import Candidate
 from atoll.evaluation import Evaluation
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import Cancelled, check_cancelled
 
 
 class Evaluator(Protocol):
     """Scores candidates.
 
-    Called from one thread unless it is `ConcurrencySafe`. A bad candidate is an evaluation with a failure, never an
-    exception; higher scores are better. The breakdown by dimension is the evaluation's `metrics`.
+    Called from one thread unless it is `ConcurrencySafe`. Returns a failed evaluation for a bad candidate and never
+    raises for it. Higher scores are better. The breakdown is in the evaluation's `metrics`.
     """
 
     def score(self, candidate: Candidate) -> Evaluation: ...
@@ -25,7 +25,7 @@ class Evaluator(Protocol):
 
 @runtime_checkable
 class ConcurrencySafe(Protocol):
-    """Says that several threads may score at once."""
+    """Marks an evaluator that several threads may call at once."""
 
     is_concurrency_safe: bool
 
@@ -35,7 +35,7 @@ def is_concurrency_safe(evaluator: Evaluator) -> bool:
 
 
 def score_all(evaluator: Evaluator, candidates: Sequence[Candidate], *, workers: int = 1) -> Sequence[Evaluation]:
-    """Scores many candidates, in their order; at the same time only where the evaluator says that it may be."""
+    """Scores candidates in order; in parallel only if the evaluator is `ConcurrencySafe`."""
     if workers > 1 and len(candidates) > 1 and is_concurrency_safe(evaluator):
         with ThreadPoolExecutor(min(workers, len(candidates))) as pool:
             return list(pool.map(evaluator.score, candidates))
@@ -43,31 +43,31 @@ def score_all(evaluator: Evaluator, candidates: Sequence[Candidate], *, workers:
 
 
 class FuncEvaluator:
-    """Scores by a function that returns a number, a number with its breakdown, or an `Evaluation`.
+    """Scores with a function that returns a number, a number and a breakdown, or an `Evaluation`.
 
-    What the function raises is the failure of its candidate.
+    An exception of the function becomes the failure of its candidate.
 
     Args:
-        fn: Compulsory.
-        stop: Looked at before each call.
-        is_concurrency_safe: Several threads may call it at once.
+        fn: The function.
+        stop: Checked before each call.
+        is_concurrency_safe: Several threads may call the function at once.
     """
 
     def __init__(
         self, fn: Callable[[Candidate], Any], *, stop: Event | None = None, is_concurrency_safe: bool = False
     ) -> None:
         if not callable(fn):
-            raise errors.SetupError(f"A FuncEvaluator needs a function, not {fn!r}.")
+            raise errors.SetupError(f"FuncEvaluator needs a function, not {fn!r}.")
         self._fn, self._stop, self.is_concurrency_safe = fn, stop, is_concurrency_safe
 
     def score(self, candidate: Candidate) -> evaluation.Evaluation:
-        """Returns what the function found.
+        """Returns the evaluation of the function.
 
         Raises:
-            Cancelled: It was told to stop.
+            Cancelled: The stop event is set.
         """
-        governed_errors.check_cancelled(self._stop)
-        result = errors.capture(lambda: self._fn(candidate), reraise=(governed_errors.Cancelled, errors.SetupError))
+        check_cancelled(self._stop)
+        result = errors.capture(lambda: self._fn(candidate), reraise=(Cancelled, errors.SetupError))
         if isinstance(result, errors.CaughtException):
             return evaluation.failed(str(result))
         match result:
@@ -80,30 +80,30 @@ class FuncEvaluator:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A constraint with its name; `holds` is a pure function of the candidate."""
+    """Named constraint; `holds` is a pure function of the candidate."""
 
     name: str
     holds: Callable[[Candidate], bool]
 
 
 class RuleEvaluator:
-    """Fails a candidate that breaks a rule, naming all that it breaks; scores the others.
+    """Fails candidates that break a rule and lists all broken rules; scores the others.
 
     Args:
-        rules: Looked at in their order, all of them. A rule that raises is broken.
-        then: Scores what breaks none; without it the score is 1.
+        rules: All are checked, in order. A rule that raises counts as broken.
+        evaluator: Scores candidates that break no rule; None: they score 1.
     """
 
     def __init__(self, rules: Sequence[Rule], evaluator: Evaluator | None = None) -> None:
         if not rules:
-            raise errors.SetupError("A rule evaluator needs a rule at least.")
+            raise errors.SetupError("RuleEvaluator needs at least one rule.")
         self._rules, self._evaluator = tuple(rules), evaluator
         self.is_concurrency_safe = evaluator is None or is_concurrency_safe(evaluator)
 
     def score(self, candidate: Candidate) -> evaluation.Evaluation:
         violations = [violation for rule in self._rules if (violation := _describe_violation(rule, candidate))]
         if violations:
-            return evaluation.failed(f"broke {'; '.join(violations)}", feedback="\n".join(violations))
+            return evaluation.failed(f"broken rules: {'; '.join(violations)}", feedback="\n".join(violations))
         result = self._evaluator.score(candidate) if self._evaluator else evaluation.Evaluation(1.0)
         return replace(result, metrics={**result.metrics, "num_rules": float(len(self._rules))})
 
@@ -117,18 +117,18 @@ def _describe_violation(rule: Rule, candidate: Candidate) -> str:
 
 type Feature = Callable[[Candidate], float]
 
-CLIPPED_PREFIX = "clipped:"  # before the name of a feature in the breakdown, where features are clipped
+CLIPPED_PREFIX = "clipped:"  # prefix of clipped features in the breakdown
 
 
 class ParameterReader(Protocol):
-    """What is needed of a store of parameters to read weights from it."""
+    """Reads parameters."""
 
     def get(self, key: str, /) -> tuple[Any, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterWeight:
-    """A weight that is a parameter: every score takes the value that the store holds at that moment."""
+    """Weight that is read from a parameter at every score."""
 
     store: ParameterReader
     key: str
@@ -137,26 +137,26 @@ class ParameterWeight:
         """Returns the weight.
 
         Raises:
-            NotFound: There is no such parameter.
-            SetupError: It is no finite number.
+            NotFound: The parameter does not exist.
+            SetupError: The parameter is not a finite number.
         """
         value = self.store.get(self.key)[0]
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise errors.SetupError(f"The weight {self.key} is {value!r:.80}: set it to a finite number.")
+            raise errors.SetupError(f"Weight {self.key} is {value!r:.80}. Set it to a finite number.")
         return float(value)
 
 
 class WeightedEvaluator:
-    """Scores the sum of feature times weight; the breakdown holds the features as they are, not their parts of the sum.
+    """Scores the weighted sum of features. The breakdown has the unweighted features.
 
     Args:
-        features: By name; pure functions of the candidate.
-        weights: One per feature. Negative ones say that less is better.
-        clip: Clips every feature to [0, 1] before the sum, for features that mean shares. The breakdown then has the
-            clipped values too, as `clipped:NAME`.
+        features: Pure functions of the candidate, by name.
+        weights: One per feature; negative if less is better.
+        clip: Clip every feature to [0, 1] before the sum. The clipped values are added to the breakdown as
+            `clipped:NAME`.
 
     Raises:
-        SetupError: Features and weights do not fit; the message names everything that is wrong.
+        SetupError: Features and weights do not match; the message lists all problems.
     """
 
     is_concurrency_safe = True
@@ -170,7 +170,7 @@ class WeightedEvaluator:
     ) -> None:
         pairs = list(features.items() if isinstance(features, Mapping) else features)
         if problems := _find_problems([name for name, _ in pairs], weights):
-            raise errors.SetupError(f"A weighted evaluator cannot be made: {'; '.join(problems)}.")
+            raise errors.SetupError(f"The weighted evaluator is invalid: {'; '.join(problems)}.")
         self._features, self._weights, self._clip = dict(pairs), dict(weights), clip
 
     def features(self) -> Sequence[str]:
@@ -178,18 +178,18 @@ class WeightedEvaluator:
         return sorted(self._features)
 
     def weights(self) -> Mapping[str, float]:
-        """Returns a copy of the weights as they are now."""
+        """Returns a copy of the current weights."""
         return {
             name: weight.read() if isinstance(weight, ParameterWeight) else float(weight)
             for name, weight in self._weights.items()
         }
 
     def score(self, candidate: Candidate) -> evaluation.Evaluation:
-        """Returns the sum; a feature that is no finite number is a failure that names it."""
+        """Returns the weighted sum. A feature that is not finite is a failure."""
         raw = {name: float(feature(candidate)) for name, feature in self._features.items()}
         for name, value in raw.items():
             if not math.isfinite(value):
-                return evaluation.failed(f"the feature {name} is {value}, which is no finite number")
+                return evaluation.failed(f"feature {name} is {value}, not a finite number")
         effective = {name: min(max(value, 0.0), 1.0) for name, value in raw.items()} if self._clip else raw
         weights = self.weights()
         metrics = (
@@ -199,36 +199,36 @@ class WeightedEvaluator:
 
 
 def _find_problems(names: Sequence[str], weights: Mapping[str, float | ParameterWeight]) -> Sequence[str]:
-    problems = [] if names else ["there is no feature"]
-    problems += [f"the feature {name} is there twice" for name in sorted({n for n in names if names.count(n) > 1})]
-    problems += [f"the feature {name} has no weight" for name in sorted(set(names) - set(weights))]
-    problems += [f"the weight {name} has no feature" for name in sorted(set(weights) - set(names))]
+    problems = [] if names else ["no features are given"]
+    problems += [f"feature {name} is given twice" for name in sorted({n for n in names if names.count(n) > 1})]
+    problems += [f"feature {name} has no weight" for name in sorted(set(names) - set(weights))]
+    problems += [f"weight {name} has no feature" for name in sorted(set(weights) - set(names))]
     for name, weight in sorted(weights.items()):
         if not isinstance(weight, ParameterWeight) and not math.isfinite(weight):
-            problems.append(f"the weight {name} is {weight}")
+            problems.append(f"weight {name} is {weight}")
     return problems
 
 
-LEVEL_METRIC = "level"  # of the breakdown: how many evaluators a candidate passed
+LEVEL_METRIC = "level"  # metric: number of stages that a candidate passed
 
 
 @dataclass(frozen=True, slots=True)
 class CascadeStage:
-    """An evaluator, and the least score that lets a candidate go on to the next."""
+    """Evaluator and the minimum score to reach the next stage."""
 
     evaluator: Evaluator
     threshold: float = -math.inf
 
 
 class CascadeEvaluator:
-    """Scores step by step. The score is that of the last step reached; metrics of all steps are together.
+    """Scores in stages. The score is that of the last stage reached; metrics of all stages are merged.
 
-    Thresholds may be parameters: make the steps anew when they change.
+    Thresholds may be parameters; make a new cascade when they change.
     """
 
     def __init__(self, stages: Sequence[CascadeStage]) -> None:
         if not stages:
-            raise errors.SetupError("A cascade needs a step at least.")
+            raise errors.SetupError("CascadeEvaluator needs at least one stage.")
         self._stages = tuple(stages)
         self.is_concurrency_safe = all(is_concurrency_safe(stage.evaluator) for stage in stages)
 
@@ -244,4 +244,4 @@ class CascadeEvaluator:
                 has_passed = is_last and result.score is not None and result.score >= stage.threshold
                 metrics[LEVEL_METRIC] = float(level if has_passed else level - 1)
                 return replace(result, metrics=metrics, cost=total_cost)
-        raise AssertionError("the last step returns")
+        raise AssertionError("the last stage returns")

@@ -1,4 +1,4 @@
-"""The evolver of parameters: evidence in, proposals out; approvals in, versions out."""
+"""ParameterEvolver: proposes values from evidence and applies approved ones."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from atoll.governed.rollout.proposers import Proposer, Suggestion
 
 
 class HasProposal(Protocol):
-    """A change that waits for approval, or has it."""
+    """Proposal to set a parameter."""
 
     @property
     def id(self) -> str: ...
@@ -30,15 +30,15 @@ class HasProposal(Protocol):
 
     @property
     def expected_version(self) -> int | None:
-        """The version that the value was computed from: on any other it is not applied. None: on whatever there is."""
+        """Version from which the value was computed; any other version is a conflict. None: any version."""
 
     @property
     def content_hash(self) -> str:
-        """Of everything that was reviewed: an edit makes it another one."""
+        """Hash of the reviewed content; changes with every edit."""
 
 
 class HasApproval(Protocol):
-    """What somebody decided about a proposal."""
+    """Decision about a proposal."""
 
     @property
     def proposal_id(self) -> str: ...
@@ -58,7 +58,7 @@ class HasApproval(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ParameterProposal:
-    """A proposal to set one parameter."""
+    """Proposal to set one parameter."""
 
     id: str
     key: str
@@ -71,13 +71,13 @@ class ParameterProposal:
         try:
             text = json.dumps([self.key, self.value, self.expected_version], sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise errors.SetupError(f"The value proposed for {self.key} is no plain JSON: {error}.") from error
+            raise errors.SetupError(f"The value proposed for {self.key} is not valid JSON: {error}.") from error
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A decision about a proposal, bound to its content."""
+    """Decision about a proposal, bound to its content."""
 
     proposal_id: str
     content_hash: str
@@ -87,20 +87,20 @@ class Approval:
 
     @classmethod
     def for_proposal(cls, proposal: HasProposal, *, is_approved: bool, approver: str, reason: str) -> "Approval":
-        """Decides about a proposal as it is now."""
+        """Returns a decision about the current content of a proposal."""
         return cls(proposal.id, proposal.content_hash, is_approved, approver, reason)
 
 
 def get_refusal_reason(proposal: HasProposal, approval: HasApproval) -> str:
-    """Returns why an approval does not carry a proposal; empty if it does."""
+    """Returns why an approval does not allow a proposal; empty if it does."""
     if approval.proposal_id != proposal.id:
-        return f"the approval is about {approval.proposal_id}"
+        return f"the approval is for proposal {approval.proposal_id}"
     if approval.content_hash != proposal.content_hash:
-        return "the proposal was changed after it was approved"
+        return "the proposal was edited after the approval"
     if not approval.by.strip():
-        return "nobody approved it"
+        return "the approval has no approver"
     if approval.by == proposal.author:
-        return f"{approval.by} proposed it and cannot approve it"
+        return f"{approval.by} is the author and cannot approve it"
     return "" if approval.is_approved else f"{approval.by} rejected it: {approval.reason}"
 
 
@@ -111,11 +111,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What became of a proposal.
+    """Result of applying a proposal.
 
     Attributes:
-        version: The version that it made; None where nothing changed.
-        refusal: Why nothing changed.
+        version: New version; None if nothing changed.
+        refusal: Reason why nothing changed.
     """
 
     version: int | None
@@ -123,14 +123,13 @@ class ApplyResult:
 
 
 class ParameterEvolver:
-    """Proposes values and applies what was approved; from a proposal to its application there is no other way.
+    """Proposes values and applies approved proposals. A proposal takes effect only through `apply`.
 
     Args:
-        store: Where parameters live. Proposing only reads it, if at all.
+        store: Holds the parameters.
         proposer: Suggests values.
-        name: The author of its proposals.
-        audit_log: Told of every decision that comes here, approved or not. None keeps the default, a logger: what
-            changes parameters cannot be silenced.
+        name: Author of the proposals.
+        audit_log: Called with every decision, approved or not. None uses a logger; auditing cannot be turned off.
     """
 
     def __init__(
@@ -138,21 +137,21 @@ class ParameterEvolver:
     ) -> None:
         for label, dependency in (("store", store), ("proposer", proposer)):
             if dependency is None:
-                raise errors.SetupError(f"A parameter evolver needs a {label}: give one.")
+                raise errors.SetupError(f"ParameterEvolver needs a {label}.")
         self._store, self._proposer, self.name = store, proposer, name
         self._write_audit: AuditLog = audit_log or _log.info
 
     def propose(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
-        """Returns the proposer's value for a parameter and its confidence; changes nothing.
+        """Returns the suggested value and its confidence; changes nothing.
 
         Raises:
-            SetupError: The proposer cannot tell from this evidence.
+            SetupError: The evidence is not sufficient for the proposer.
         """
         value, confidence = self._proposer(key, evidence)
         return Suggestion(value, min(max(float(confidence), 0.0), 1.0))
 
     def make_proposal(self, key: str, value: Any, *, proposal_id: str) -> ParameterProposal:
-        """Returns a proposal to set a key, based on the version that it has now."""
+        """Returns a proposal to set a key, based on its current version."""
         try:
             version = self._store.get(key).version
         except errors.NotFound:
@@ -160,15 +159,15 @@ class ParameterEvolver:
         return ParameterProposal(proposal_id, key, value, self.name, version)
 
     def apply(self, proposal: HasProposal, approval: HasApproval) -> ApplyResult:
-        """Sets the parameter if the approval carries the proposal; a rejection leaves the store as it is.
+        """Sets the parameter if the approval is valid. A rejection changes nothing.
 
-        The version says who proposed it, and its reason is that of the approval. The same proposal again changes
-        nothing and returns the version that it made.
+        The proposer becomes the author of the version, the reason comes from the approval. Applying a proposal again
+        changes nothing and returns its version.
 
         Raises:
-            ReasonRequired: The approval gives no reason.
-            VersionConflict: The parameter has moved on since the proposal was made.
-            ParameterLocked: It is locked.
+            ReasonRequired: The approval has no reason.
+            VersionConflict: The parameter has changed since the proposal.
+            ParameterLocked: The parameter is locked.
         """
         reason = get_refusal_reason(proposal, approval)
         if reason:
@@ -187,7 +186,7 @@ class ParameterEvolver:
         return ApplyResult(version)
 
     def decide(self, key: str, value: Any, approved: bool, reason: str, *, approver: str) -> ApplyResult:
-        """Applies or rejects a value in one call, for those who keep no proposals."""
+        """Applies or rejects a value in one call, without stored proposals."""
         proposal = self.make_proposal(key, value, proposal_id=f"{key} by {approver}")
         return self.apply(
             proposal, Approval.for_proposal(proposal, is_approved=approved, approver=approver, reason=reason)

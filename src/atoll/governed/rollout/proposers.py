@@ -1,4 +1,4 @@
-"""The contract of what proposes values."""
+"""Proposers: suggest parameter values from feedback by average, PID control, Thompson sampling or an LLM."""
 
 import json
 import math
@@ -17,45 +17,45 @@ from atoll.governed.statistics import Moments
 
 
 class Suggestion(NamedTuple):
-    """A value and how sure its proposer is, from 0 to 1."""
+    """Value, and the confidence of its proposer from 0 to 1."""
 
     value: Any
     confidence: float
 
 
 class Proposer(Protocol):
-    """Suggests a value for a parameter. Reads the evidence and changes nothing; the same evidence, the same value."""
+    """Suggests a value for a parameter. Has no side effects; equal evidence gives an equal value."""
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion: ...
 
 
 def select_evidence(evidence: Sequence[Feedback], metric: str) -> Sequence[Feedback]:
-    """Returns the evidence on one metric, or on all for an empty one, oldest first.
+    """Returns the evidence for one metric, oldest first; an empty metric selects all.
 
     Raises:
-        SetupError: There is none.
+        SetupError: No evidence is left.
     """
     records = sorted(
         (record for record in evidence if metric in ("", record.metric)), key=lambda record: record.timestamp
     )
     if not records:
-        raise errors.SetupError(f"There is no evidence{f' on {metric}' if metric else ''}: nothing can be proposed.")
+        raise errors.SetupError(f"No evidence{f' for metric {metric}' if metric else ''}. Report feedback first.")
     return records
 
 
 def compute_confidence(count: float, half_count: float = 10.0) -> float:
-    """Returns a confidence that grows with the evidence: 0.5 after `half` measurements."""
+    """Returns a confidence that grows with the evidence: 0.5 after `half_count` measurements."""
     return count / (count + half_count)
 
 
 @dataclass(frozen=True, slots=True)
 class EMAProposer:
-    """Suggests where a metric has been lately: `value += alpha * confidence * (measured - value)`.
+    """Exponential moving average of a metric: `value += alpha * confidence * (measured - value)`.
 
     Attributes:
-        alpha: How fast it follows, above 0 up to 1.
-        metric: Which; empty takes all evidence.
-        start: Returns the value to start from, such as the parameter's own; without it, the first measurement.
+        alpha: Smoothing factor, above 0 up to 1.
+        metric: Metric to follow; empty uses all evidence.
+        get_initial_value: Returns the initial value for a key; None starts with the first measurement.
     """
 
     alpha: float = 0.3
@@ -64,29 +64,29 @@ class EMAProposer:
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
-            raise errors.SetupError(f"alpha={self.alpha}: give a number above 0 up to 1.")
+            raise errors.SetupError(f"alpha={self.alpha}: use a number above 0 and up to 1.")
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
         records = select_evidence(evidence, self.metric)
         value = records[0].value if self.get_initial_value is None else self.get_initial_value(key)
-        for each in records:
-            value += self.alpha * each.confidence * (each.value - value)
+        for record in records:
+            value += self.alpha * record.confidence * (record.value - value)
         return Suggestion(value, compute_confidence(sum(record.confidence for record in records)))
 
 
 @dataclass(frozen=True, slots=True)
 class PIDProposer:
-    """Suggests `value + kp * error + ki * integral + kd * slope`, the error being target minus measured.
+    """PID controller: suggests `value + kp * error + ki * integral + kd * slope` with error = target - measured.
 
-    The sum of errors is held where the suggestion would leave its bounds, so that it does not wind up.
+    The integral stops growing while the suggestion is out of bounds (anti-windup).
 
     Attributes:
-        read: Returns the parameter's present value.
-        target: Where the metric should be.
-        metric: Which; empty takes all evidence.
-        kp, ki, kd: Gains; negative ones where a larger parameter makes the metric smaller.
+        read_value: Returns the current value of the parameter.
+        target: Desired value of the metric.
+        metric: Metric to control; empty uses all evidence.
+        kp, ki, kd: Gains; negative if a larger parameter lowers the metric.
         low, high: Bounds of the parameter.
-        unit: The time in which integral and slope count.
+        unit: Time unit of integral and slope.
     """
 
     read_value: Callable[[str], float]
@@ -101,7 +101,9 @@ class PIDProposer:
 
     def __post_init__(self) -> None:
         if self.low > self.high or self.unit <= timedelta(0):
-            raise errors.SetupError(f"PID needs low <= high and a unit above 0, not {self.low}, {self.high}.")
+            raise errors.SetupError(
+                f"PID needs low <= high and a positive unit, not {self.low}, {self.high}, {self.unit}."
+            )
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
         records, value = select_evidence(evidence, self.metric), self.read_value(key)
@@ -122,22 +124,22 @@ class PIDProposer:
         return min(max(value, self.low), self.high)
 
 
-NUM_DRAWS = 400  # to tell how likely a value is the best
+NUM_DRAWS = 400  # to estimate the probability that a value is the best
 
 
 @dataclass(frozen=True, slots=True)
 class ThompsonProposer:
-    """Suggests one of some values by a draw from what is believed of each.
+    """Thompson sampling: suggests one of several values by a draw from the posterior of each.
 
-    Feedback says by `meta[field]` which value it is about; what names none is left out. Beliefs are normal, with the
-    spread of all evidence as that of one measurement, and a prior that is worth one measurement of the overall mean.
-    Confidence is the probability that the value is the best.
+    `meta[field]` of the feedback names the value; feedback without it is ignored. Posteriors are normal. One
+    measurement has the variance of all evidence; the prior counts as one measurement of the overall mean. The
+    confidence is the probability that the value is the best.
 
     Attributes:
-        values: What can be chosen.
-        metric: Which; empty takes all evidence.
-        field: Where feedback names its value.
-        seed: The same evidence and seed, the same choice.
+        values: Values to choose from.
+        metric: Metric to maximize; empty uses all evidence.
+        field: Key of the value in `meta`.
+        seed: Random seed. Equal evidence and seed give an equal choice.
     """
 
     values: Sequence[Any]
@@ -147,7 +149,7 @@ class ThompsonProposer:
 
     def __post_init__(self) -> None:
         if len(self.values) < 2:
-            raise errors.SetupError("Thompson sampling needs two values at least to choose from.")
+            raise errors.SetupError("ThompsonProposer needs at least two values.")
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
         records = [
@@ -170,18 +172,18 @@ class ThompsonProposer:
         return rng.gauss(posterior_mean, spread / math.sqrt(arm.count + 1))
 
 
-MAX_SHOWN = 20  # measurements in the prompt, the newest; the others are summed up
+MAX_SHOWN = 20  # newest measurements in the prompt; the others are summarized
 
-_PROMPT = """A parameter of a running system is to be improved. Propose its next value.
+_PROMPT = """Propose the next value of a parameter of a running system.
 
 Parameter: {key}
-Present value: {value}
+Current value: {value}
 {about}
-What was measured, per metric: {summary}
-The newest measurements, oldest first:
+Measurements per metric: {summary}
+Newest measurements, oldest first:
 {lines}
 
-Make one careful step that the evidence supports. If it supports none, return the present value with confidence 0."""
+Make one careful step that the evidence supports. If it supports none, return the current value with confidence 0."""
 
 
 class _Answer(pydantic.BaseModel):
@@ -191,17 +193,17 @@ class _Answer(pydantic.BaseModel):
 
 
 class LLMProposer:
-    """Asks a model for the next value; its answer is a suggestion like any other, and needs approval like any other.
+    """Asks an LLM for the next value. The suggestion needs approval like any other.
 
     Args:
-        model: Asked once, or twice where its first answer cannot be read.
-        read: Returns the present value.
-        about: What the parameter does and what is wanted, in words.
-        metric: Which evidence is shown; empty shows all.
-        check: Raises ValueError for a value that cannot be; the model is not asked again.
+        model: Called once, or twice if the first response cannot be parsed.
+        read_value: Returns the current value.
+        description: Description of the parameter and of the goal.
+        metric: Metric of the evidence to show; empty shows all.
+        check: Raises ValueError for an invalid value.
 
     Attributes:
-        rationale: What the model said about its last answer.
+        rationale: Explanation in the last response.
     """
 
     def __init__(
@@ -223,11 +225,11 @@ class LLMProposer:
         self.rationale = ""
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
-        """Returns the model's value.
+        """Returns the value that the LLM suggests.
 
         Raises:
-            NoReply: The model gave none.
-            Unreadable: What it replied cannot be used.
+            LLMError: The LLM returned no response.
+            InvalidResponse: The response cannot be used.
         """
         records = select_evidence(evidence, self._metric)
         answer = llm.ask_json(self._llm, self._build_prompt(key, records), _Answer)
@@ -236,7 +238,7 @@ class LLMProposer:
             try:
                 self._check(answer.value)
             except ValueError as error:
-                raise llm.InvalidResponse(f"The model proposed {answer.value!r:.80} for {key}: {error}", "") from error
+                raise llm.InvalidResponse(f"The LLM proposed {answer.value!r:.80} for {key}: {error}", "") from error
         return Suggestion(answer.value, answer.confidence)
 
     def _build_prompt(self, key: str, records: Sequence[Feedback]) -> str:

@@ -1,10 +1,10 @@
-"""Takes a parameter from a shadow to a canary to everybody, and back by itself.
+"""Rollout of a parameter: shadow run, canary, full, and automatic rollback.
 
     proposed ── shadow ── canary 1 % ── 5 % ── 10 % ── 25 % ── full ── settled
         '----------'---------'-----------'------'-------'-------'──── rolled_back, then a cool-down
 
-The parameter itself stays as it is until `full`: who reads it plainly sees the baseline, who asks `value_for` is in the
-experiment. Every move is one transaction of the store, so that the state and the parameter never disagree.
+The parameter keeps its value until `full`. A plain read returns the baseline; `value_for` returns the value of an
+entity's arm. Every step is one transaction, so the state and the parameter never disagree.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from atoll import errors
+from atoll.governed.errors import ParameterLocked, VersionConflict
 from atoll.governed.evidence.feedback import Feedback
 from atoll.governed.evidence.log_stores import now as wall_clock
 from atoll.governed.parameters.store import ParameterStore
@@ -20,15 +21,14 @@ from atoll.governed.rollout.parameter_evolver import HasApproval, HasProposal, g
 from atoll.governed.rollout.shadow_result import Guardrail, ShadowResult
 from atoll.governed.rollout.state import BASELINE, CANDIDATE, RolloutPlan, RolloutState, Stage, is_treated, state_key
 from atoll.governed.statistics import Moments
-from atoll.store.versions import errors as versions_errors
 
 AUTHOR = "rollout"
-WRITE_DELAY = timedelta(seconds=1)  # between the stamp of a report and its line on disk
-MAX_TRIES = 20  # others may tick the same rollout at the same time
+WRITE_DELAY = timedelta(seconds=1)  # delay between the time stamp of a report and its line on disk
+MAX_TRIES = 20  # other processes may update the same rollout
 
 
 class FeedbackSource(Protocol):
-    """Feedback of entities that are known: `feedback.FileFeedback`, `StoredFeedback` and `MemoryFeedback`."""
+    """Feedback channel that can list its entities."""
 
     def list_entities(self) -> Sequence[str]: ...
 
@@ -36,19 +36,19 @@ class FeedbackSource(Protocol):
 
 
 class ServedValue(NamedTuple):
-    """The value that an entity gets, and from which arm."""
+    """Value that an entity gets, and its arm."""
 
     value: Any
     arm: str
 
 
 class Rollout:
-    """The rollout of one parameter. All of its state is in the store: any process may go on with it at any time.
+    """Rollout of one parameter. All state is in the store, so any process can continue it.
 
     Args:
-        store: Where the parameter and the state live.
+        store: Holds the parameter and the state.
         key: The parameter.
-        clock: Says when a step has taken long enough.
+        clock: Current time, for the durations of stages.
     """
 
     def __init__(self, store: ParameterStore, key: str, *, clock: Callable[[], datetime] = wall_clock) -> None:
@@ -56,30 +56,29 @@ class Rollout:
         self._new_moments: dict[tuple[str, str], Moments] = {}
 
     def state(self) -> RolloutState | None:
-        """Returns where the rollout stands; None if there never was one."""
+        """Returns the state of the rollout; None if it was never started."""
         loaded = self._load()
         return None if loaded is None else loaded[0]
 
     def start(self, proposal: HasProposal, approval: HasApproval, plan: RolloutPlan) -> RolloutState:
-        """Begins a rollout of an approved proposal.
+        """Starts the rollout of an approved proposal.
 
         Raises:
             SetupError: The proposal is for another key.
-            Conflict: The approval does not carry it, another rollout is under way, or the last one was rolled back a
-                short time ago.
-            ParameterNotFound: There is no such parameter, and so nothing to go back to.
-            VersionConflict: The parameter has moved on since the proposal was made.
+            Conflict: The approval is not valid, a rollout is active, or the cool-down has not ended.
+            ParameterNotFound: The parameter does not exist, so a rollback would be impossible.
+            VersionConflict: The parameter has changed since the proposal.
         """
         if proposal.key != self._key:
-            raise errors.SetupError(f"The proposal is about {proposal.key}, not {self._key}.")
+            raise errors.SetupError(f"The proposal is for {proposal.key}, not for {self._key}.")
         if refusal_reason := get_refusal_reason(proposal, approval):
-            raise errors.Conflict(f"The rollout of {self._key} cannot begin: {refusal_reason}.")
+            raise errors.Conflict(f"The rollout of {self._key} cannot start: {refusal_reason}.")
         previous, timestamp = self._load(), self._clock()
         if previous is not None:
             self._check_can_start(previous[0], timestamp)
-        version = self._store.get(self._key).version  # there must be something to go back to
+        version = self._store.get(self._key).version  # a rollback needs a version to return to
         if proposal.expected_version not in (None, version):
-            raise versions_errors.VersionConflict(self._key, proposal.expected_version or 0, version)
+            raise VersionConflict(self._key, proposal.expected_version or 0, version)
         state = RolloutState(
             self._key,
             proposal.value,
@@ -97,14 +96,16 @@ class Rollout:
         return state
 
     def add_shadow_result(self, result: ShadowResult) -> RolloutState:
-        """Goes on after a shadow run: to the canary, back, or into another shadow run.
+        """Continues after a shadow run: with the canary, with a rollback, or with another shadow run.
 
         Raises:
-            Conflict: The rollout is past its shadow.
+            Conflict: The rollout is past its shadow stage.
         """
         state, version = self._require()
         if state.stage not in ("proposed", "shadow"):
-            raise errors.Conflict(f"The rollout of {self._key} is {state.stage}, past its shadow.")
+            raise errors.Conflict(
+                f"The rollout of {self._key} has the status {state.stage} and is past its shadow stage."
+            )
         reason = f"shadow run of {result.sample_size} pairs: {result.reason}"
         stages: dict[str, Stage] = {"promote": "canary", "reject": "rolled_back", "extend": "shadow"}
         stage = stages[result.verdict]
@@ -113,10 +114,10 @@ class Rollout:
         return new_state
 
     def value_for(self, entity: str) -> ServedValue:
-        """Returns the value that an entity gets; the same one as before, unless it is newly treated or all are back.
+        """Returns the value for an entity. It changes only when the entity joins the canary, or after a rollback.
 
         Raises:
-            ParameterNotFound: There is no such parameter, and the entity is not treated.
+            ParameterNotFound: The parameter does not exist.
         """
         state = self.state()
         if state is not None and state.stage == "canary" and self._is_treated(state, entity):
@@ -125,27 +126,27 @@ class Rollout:
         return ServedValue(self._store.get(self._key).value, arm)
 
     def observe(self, entity: str, metric: str, value: float, *, arm: str | None = None) -> None:
-        """Takes in a measurement; the next tick looks at it.
+        """Adds a measurement, to be used by the next `update`.
 
         Args:
-            arm: Which value was served; without it, the one that the entity gets now.
+            arm: Arm that was served; None: the entity's current arm.
         """
         self.add_feedback([Feedback(self._clock(), entity, metric, value, meta={"arm": arm} if arm else None)])
 
     def add_feedback(self, records: Iterable[Feedback]) -> int:
-        """Takes in feedback and returns how much of it is guarded; `meta["arm"]` says which value was served."""
+        """Adds feedback and returns the number of guarded measurements. `meta["arm"]` names the served arm."""
         state = self.state()
         return sum(self._add_record(state, self._new_moments, record) for record in records) if state is not None else 0
 
     def update(self, channel: FeedbackSource | None = None) -> RolloutState:
-        """Looks at all measurements and moves: back at once if a guardrail is breached, on if the step is done.
+        """Evaluates all measurements. Rolls back if a guardrail is breached, else advances when the stage is complete.
 
         Args:
-            channel: Also takes in what was reported there since the last tick, of all entities.
+            channel: Source of new feedback for all entities.
 
         Raises:
-            NotFound: There is no rollout.
-            Conflict: Others kept changing the state; what was observed waits for the next tick.
+            NotFound: No rollout was started.
+            Conflict: Other processes kept changing the state; observations are kept for the next update.
         """
         for _ in range(MAX_TRIES):
             state, version = self._require()
@@ -157,19 +158,19 @@ class Rollout:
                 if new_state is merged and merged == state:
                     return state
                 new_state = self._save(new_state, version)
-            except versions_errors.ParameterLocked as error:
+            except ParameterLocked as error:
                 new_state = self._save(replace(merged, why=f"waits at {merged.share:.0%}: {error}"), version)
-            except versions_errors.VersionConflict as error:
+            except VersionConflict as error:
                 if error.key != self._key:
-                    continue  # somebody else ticked meanwhile: look again
-                reason = f"{self._key} was changed by others meanwhile: {error}"
+                    continue  # another process updated it: try again
+                reason = f"{self._key} was changed during the rollout: {error}"
                 new_state = self._save(merged.move_to("rolled_back", self._clock(), reason, is_settled=True), version)
             self._new_moments.clear()
             return new_state
-        raise errors.Conflict(f"The rollout of {self._key} is being changed all the time: tick again later.")
+        raise errors.Conflict(f"The rollout of {self._key} is being changed by other processes. Update again later.")
 
     def _read_channel(self, state: RolloutState, channel: FeedbackSource) -> RolloutState:
-        """Returns the state with what was reported since the last look; what is stamped just now waits for the next."""
+        """Adds the feedback since the last update. Feedback from the last moments is left for the next one."""
         until = self._clock() - WRITE_DELAY
         since = state.fed_at or state.entered_at
         new_moments: dict[tuple[str, str], Moments] = {}
@@ -180,32 +181,35 @@ class Rollout:
         return replace(state.with_moments(new_moments), fed_at=max(since, until))
 
     def abort(self, reason: str, *, author: str) -> RolloutState:
-        """Rolls back by hand.
+        """Rolls back now.
 
         Raises:
             ReasonRequired: The reason is empty.
-            Conflict: The rollout is over.
+            Conflict: The rollout has ended.
         """
         state, version = self._require()
         if state.is_settled:
-            raise errors.Conflict(f"The rollout of {self._key} is over: it is {state.stage}.")
+            raise errors.Conflict(f"The rollout of {self._key} has ended with the status {state.stage}.")
         full_reason = f"aborted by {author}: {reason}" if reason.strip() else ""
         return self._save(state.move_to("rolled_back", self._clock(), full_reason, is_settled=True), version, author)
 
     def _compute_next_state(self, state: RolloutState) -> RolloutState:
-        """Returns the state after the next move, or the very same if there is none."""
+        """Returns the next state, or the same object if nothing changes."""
         if state.is_settled or state.stage in ("proposed", "shadow"):
             return state
         timestamp, plan = self._clock(), state.plan
         for guardrail in plan.guardrails:
             evidence = state.evidence(guardrail.metric)
             if guardrail.is_breached(evidence.interval):
-                reason = f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)}), margin {guardrail.margin:g}"
-                return state.move_to("rolled_back", timestamp, f"guardrail breached: {reason}", is_settled=True)
+                change = (
+                    f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)})"
+                )
+                reason = f"guardrail breached: {change}, margin {guardrail.margin:g}"
+                return state.move_to("rolled_back", timestamp, reason, is_settled=True)
         if state.stage == "full":
             if timestamp - state.entered_at < timedelta(seconds=plan.bake_seconds):
                 return state
-            return state.move_to("full", timestamp, "no guardrail was breached while it baked", is_settled=True)
+            return state.move_to("full", timestamp, "no guardrail was breached during monitoring", is_settled=True)
         return self._advance(state, timestamp)
 
     def _advance(self, state: RolloutState, timestamp: datetime) -> RolloutState:
@@ -218,11 +222,11 @@ class Rollout:
             reason = f"{num_new} samples at {state.share:.0%}, no guardrail breached: on to {share:.0%}"
             return state.move_to("canary", timestamp, reason, step=state.step + 1)
         if all(_is_satisfied(guardrail, state) for guardrail in plan.guardrails):
-            return state.move_to("full", timestamp, f"{num_new} samples at {state.share:.0%}, all guardrails kept")
+            return state.move_to("full", timestamp, f"{num_new} samples at {state.share:.0%}, all guardrails satisfied")
         return state
 
     def _save(self, state: RolloutState, version: int, author: str = AUTHOR) -> RolloutState:
-        """Writes the state and what it means for the parameter, together or not at all."""
+        """Writes the state and its effect on the parameter in one transaction."""
         previous = self._load()
         previous_stage = previous[0].stage if previous else "proposed"
         with self._store.transaction(state.why, author=author) as changes:
@@ -240,7 +244,7 @@ class Rollout:
         reported_arm = (record.meta or {}).get("arm")
         arm = reported_arm or (CANDIDATE if self._is_treated(state, record.entity) else BASELINE)
         if arm not in (BASELINE, CANDIDATE):
-            raise errors.SetupError(f"arm={reported_arm!r}: an arm is {BASELINE} or {CANDIDATE}.")
+            raise errors.SetupError(f"arm={reported_arm!r}: use {BASELINE} or {CANDIDATE}.")
         new_moments.setdefault((record.metric, arm), Moments()).add(record.value)
         return True
 
@@ -249,11 +253,11 @@ class Rollout:
 
     def _check_can_start(self, state: RolloutState, timestamp: datetime) -> None:
         if not state.is_settled:
-            raise errors.Conflict(f"A rollout of {self._key} is under way: it is {state.stage}. Abort it first.")
+            raise errors.Conflict(f"A rollout of {self._key} is active with the status {state.stage}. Abort it first.")
         allowed_at = state.entered_at + timedelta(seconds=state.plan.cooldown_seconds)
         if state.stage == "rolled_back" and timestamp < allowed_at:
             raise errors.Conflict(
-                f"The last rollout of {self._key} was rolled back; the next may begin at {allowed_at:%Y-%m-%d %H:%M} UTC."
+                f"The last rollout of {self._key} was rolled back. Wait until {allowed_at:%Y-%m-%d %H:%M} UTC."
             )
 
     def _load(self) -> tuple[RolloutState, int] | None:
@@ -266,7 +270,7 @@ class Rollout:
     def _require(self) -> tuple[RolloutState, int]:
         loaded = self._load()
         if loaded is None:
-            raise errors.NotFound(f"There is no rollout of {self._key}: start one.")
+            raise errors.NotFound(f"No rollout of {self._key} found. Start one.")
         return loaded
 
 

@@ -1,4 +1,4 @@
-"""Two arms on the same samples, dimension by dimension."""
+"""Results of shadow runs: paired comparison of two arms, guardrails, and samplers."""
 
 import dataclasses
 import hashlib
@@ -24,15 +24,15 @@ from atoll.governed.statistics import (
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What two arms say about one metric.
+    """Comparison of two arms by one metric.
 
     Attributes:
-        baseline, candidate: Means over the samples that both arms have.
-        difference: Mean of candidate minus baseline, pair by pair.
-        evidence: The interval that holds at all looks, the e-value and the p-value that is valid at any moment.
-        t_interval, bootstrap_interval: For whoever fixed the size beforehand and looks once.
-        adjusted_p: The p-value after Holm, over all dimensions.
-        is_found: The difference stands after e-BH, over all dimensions.
+        baseline, candidate: Means over the samples that both arms scored.
+        difference: Mean of candidate minus baseline over the pairs.
+        evidence: Confidence sequence, e-value and p-value, valid at any time.
+        t_interval, bootstrap_interval: Valid only for a sample size fixed in advance.
+        adjusted_p: p-value adjusted after Holm over all dimensions.
+        is_found: The difference is significant after e-BH over all dimensions.
     """
 
     baseline: float
@@ -47,7 +47,7 @@ class Dimension:
 
 
 class PairedSamples:
-    """The pairs of one metric so far."""
+    """Pairs of one metric."""
 
     def __init__(self, alpha: float, expected: float, min_count: int) -> None:
         self.sequence = ConfidenceSequence(alpha, expected, min_count)
@@ -62,21 +62,21 @@ class PairedSamples:
 
 
 class Comparison:
-    """Gathers pairs by metric and says at any moment what they tell.
+    """Collects pairs by metric and evaluates them at any time.
 
     Args:
-        alpha: The probability that an interval is ever wrong.
-        expected: After about how many pairs a decision should fall.
-        start: Says nothing before so many pairs.
+        alpha: Probability that an interval is ever wrong.
+        expected: Approximate number of pairs until a decision.
+        min_count: Number of pairs before the first evaluation.
     """
 
     def __init__(self, alpha: float = 0.05, expected: float = 200.0, min_count: int = 20) -> None:
-        ConfidenceSequence(alpha, expected, min_count)  # refuses what cannot be, before the first pair
+        ConfidenceSequence(alpha, expected, min_count)  # validates the arguments before the first pair
         self._alpha, self._expected, self._min_count = alpha, expected, min_count
         self._samples_by_metric: dict[str, PairedSamples] = {}
 
     def add(self, baseline: Mapping[str, float], candidate: Mapping[str, float]) -> None:
-        """Takes in one sample's metrics under both arms; what only one of them has is left out."""
+        """Adds the metrics of one sample under both arms. Metrics of only one arm are ignored."""
         for name, value in baseline.items():
             if name in candidate:
                 if name not in self._samples_by_metric:
@@ -84,11 +84,11 @@ class Comparison:
                 self._samples_by_metric[name].add(value, candidate[name])
 
     def get_evidence(self) -> Mapping[str, Evidence]:
-        """Returns the evidence on every metric so far; cheap enough for after each pair."""
+        """Returns the current evidence on every metric; cheap enough to call after each pair."""
         return {name: samples.sequence.get_evidence() for name, samples in self._samples_by_metric.items()}
 
     def compute_dimensions(self, *, seed: int = 0) -> Mapping[str, Dimension]:
-        """Returns all that can be said of every metric, sorted."""
+        """Returns the full comparison of every metric, sorted by name."""
         evidence = self.get_evidence()
         adjusted = holm({name: metric_evidence.p_value for name, metric_evidence in evidence.items()})
         significant = e_bh({name: metric_evidence.e_value for name, metric_evidence in evidence.items()}, self._alpha)
@@ -116,17 +116,17 @@ class Comparison:
         )
 
 
-FITNESS = "fitness"  # the name of the score itself, among the dimensions
+FITNESS = "fitness"  # name of the score among the dimensions
 
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """A metric that a candidate may worsen by less than a margin (non-inferiority).
+    """Metric that a candidate may worsen by less than a margin (non-inferiority).
 
     Attributes:
-        metric: A dimension of the breakdown, or `fitness`.
-        margin: How much worse is still no harm, in units of the metric.
-        lower_is_better: For costs, latencies, error rates.
+        metric: Metric of the breakdown, or `fitness`.
+        margin: Allowed loss, in units of the metric.
+        lower_is_better: For costs, latencies and error rates.
     """
 
     metric: str
@@ -138,15 +138,15 @@ class Guardrail:
             raise errors.SetupError(f"A guardrail needs a metric and a margin of 0 or more, not {self}.")
 
     def to_gain(self, interval: Interval) -> Interval:
-        """Returns the interval of the difference such that above 0 is better."""
+        """Returns the interval of the difference with positive values meaning better."""
         return Interval(-interval.high, -interval.low) if self.lower_is_better else interval
 
     def is_breached(self, difference: Interval) -> bool:
-        """Says whether the candidate is worse by more than the margin, for sure."""
+        """Checks whether the candidate is significantly worse than the margin allows."""
         return self.to_gain(difference).high < -self.margin
 
     def is_satisfied(self, difference: Interval) -> bool:
-        """Says whether the candidate is not worse by more than the margin, for sure."""
+        """Checks whether the candidate is significantly better than the margin requires."""
         return self.to_gain(difference).low >= -self.margin
 
 
@@ -155,22 +155,22 @@ type Verdict = Literal["promote", "reject", "extend"]
 
 @dataclass(frozen=True, slots=True)
 class ShadowResult:
-    """Two arms beside each other.
+    """Result of comparing two values of a parameter.
 
     Attributes:
         baseline_fitness, candidate_fitness: Mean scores.
         baseline_breakdown, candidate_breakdown: Means of every metric.
         sample_size: Pairs that both arms scored.
-        divergence: How far the means are apart, as a share of the larger; 0 to 1.
-        disagreement: The share of samples on which the arms differ at all.
-        verdict: Promote, reject, or extend: nothing is sure yet.
-        reason: Why, in words.
-        dimensions: All that can be said of `fitness` and every metric.
+        divergence: Difference of the means relative to the larger one, 0 to 1.
+        disagreement: Fraction of samples on which the arms differ.
+        verdict: promote, reject, or extend if the evidence is not sufficient.
+        reason: Explanation of the verdict.
+        dimensions: Comparison by `fitness` and by every metric.
         num_failed: Samples that an arm could not score, by arm.
-        noise: Variance of a score that is taken again, where scores were repeated; else None.
-        num_calls, num_saved: Scores taken, and not taken since the verdict was clear before the samples were used up.
-        ratio: Whether the sample has the share that was asked for, where the sampler tells.
-        meta: Free.
+        noise: Variance of repeated scores of a sample; None without repeats.
+        num_calls, num_saved: Scores computed, and scores saved by stopping early.
+        ratio: Check of the sampled fraction, if the sampler knows its size.
+        meta: Free for callers.
     """
 
     baseline_fitness: float = 0.0
@@ -181,7 +181,7 @@ class ShadowResult:
     divergence: float = 0.0
     disagreement: float = 0.0
     verdict: Verdict = "extend"
-    reason: str = "there is no sample"
+    reason: str = "no samples"
     dimensions: Mapping[str, Dimension] = field(default_factory=dict)
     num_failed: Mapping[str, int] = field(default_factory=dict)
     noise: float | None = None
@@ -191,14 +191,14 @@ class ShadowResult:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_data(self) -> Mapping[str, Any]:
-        """Returns the result as plain JSON; what has no bound is null."""
+        """Returns the result as JSON data; infinite bounds are null."""
         plain = _to_json(dataclasses.asdict(self))
         assert isinstance(plain, dict)
         return plain
 
 
 def compute_divergence(baseline: float, candidate: float) -> float:
-    """Returns how far two means are apart, relative to the larger, 1 at most."""
+    """Returns the difference of two means relative to the larger one, at most 1."""
     return min(abs(baseline - candidate) / max(abs(baseline), abs(candidate), 1e-9), 1.0)
 
 
@@ -211,12 +211,12 @@ def _to_json(value: Any) -> Any:
 
 
 def hash_to_unit(id: str, salt: str = "") -> float:
-    """Returns a number from 0 to 1 that hangs on an id alone: a growing share keeps all that it had."""
+    """Returns a number from 0 to 1 that depends only on the id. A growing fraction keeps all earlier ids."""
     return int.from_bytes(hashlib.sha256(f"{salt}|{id}".encode()).digest()[:8]) / 2**64
 
 
 class FixedSampler:
-    """Takes a share of given candidates, by the hash of their ids; a share of 1 takes all."""
+    """Selects a fraction of fixed candidates by the hash of their ids."""
 
     def __init__(self, candidates: Sequence[Candidate], *, salt: str = "") -> None:
         self._candidates, self._salt = tuple(candidates), salt
@@ -230,5 +230,5 @@ class FixedSampler:
 
     @property
     def num_offered(self) -> int:
-        """How many there are to choose from."""
+        """Number of candidates to choose from."""
         return len(self._candidates)

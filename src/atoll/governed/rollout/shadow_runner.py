@@ -1,4 +1,4 @@
-"""Runs a candidate value beside the present one."""
+"""Shadow runs: compare a candidate value with the current one without changing anything."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from itertools import islice
@@ -21,30 +21,30 @@ from atoll.governed.statistics import Evidence, Moments, RatioCheck, check_ratio
 type Sampler = Callable[[float], Iterable[Candidate]]
 type Applier = Callable[[Candidate, Any], Candidate]
 
-SCORED_METRIC = "scored"  # 1 or 0: whether an arm could score the sample; a guardrail of its own
+SCORED_METRIC = "scored"  # metric: 1 or 0 for a failed sample; always guarded
 TOLERANCE = 1e-12
 
 
 class ParameterReader(Protocol):
-    """What a shadow run needs of a store of parameters: to read."""
+    """Reads parameters."""
 
     def get(self, key: str, /) -> tuple[Any, int]: ...
 
 
 @runtime_checkable
 class SizedSampler(Protocol):
-    """A sampler that says how many candidates it chose from, so that its share can be checked."""
+    """Sampler that knows the number of its candidates, so that the sampled fraction can be checked."""
 
     @property
     def num_offered(self) -> int: ...
 
 
 class VerdictRules(NamedTuple):
-    """When a verdict falls.
+    """Conditions of a verdict.
 
     Attributes:
-        min_effect: The least gain in fitness that is worth a change.
-        guardrails: What must not become worse.
+        min_effect: Smallest gain in fitness worth a change.
+        guardrails: Metrics that must not become worse.
     """
 
     min_effect: float
@@ -52,23 +52,23 @@ class VerdictRules(NamedTuple):
 
 
 class ShadowRunner:
-    """Scores every sample twice, with the present value of a parameter and with a candidate value.
+    """Scores every sample twice, with the current value of a parameter and with a candidate value.
 
-    Nothing is ever written: what to do about the result is for somebody else to decide. The verdict may be looked for
-    after every pair, and the run ends as soon as it is clear, since the intervals hold at all looks together.
+    Writes nothing. The run ends as soon as the verdict is clear. The intervals are valid at any time, so checking
+    after every pair is allowed.
 
     Args:
         store: Only read.
-        evaluator: Scores; from several threads only if it says that it may be.
-        sampler: Returns the samples for a share of the traffic; an iterator is read no further than needed.
-        applier: Returns a new candidate as it would be under a value; pure.
-        min_effect: The least gain in fitness that is worth a change.
-        guardrails: Metrics that must not become worse by their margins; failures are guarded always.
-        alpha: The probability of a wrong verdict.
-        expected: After about how many pairs the verdict should fall.
-        stop_early: False scores all samples whatever they say.
-        repeats: Scores so many samples once more, to tell the noise of the evaluator.
-        workers: Pairs that are scored at the same time.
+        evaluator: Scores; called from several threads only if it is `ConcurrencySafe`.
+        sampler: Returns the samples for a fraction of the traffic; an iterator is read no further than needed.
+        applier: Returns a new candidate with the value applied; a pure function.
+        min_effect: Smallest gain in fitness worth a change.
+        guardrails: Metrics that must not become worse by their margins; failures are always guarded.
+        alpha: Probability of a wrong verdict.
+        expected: Approximate number of pairs until a verdict.
+        stop_early: False scores all samples.
+        repeats: Number of samples to score again, to measure the noise of the evaluator.
+        workers: Pairs scored in parallel.
     """
 
     def __init__(
@@ -90,36 +90,36 @@ class ShadowRunner:
     ) -> None:
         required = {"store": store, "evaluator": evaluator, "sampler": sampler, "applier": applier}
         if missing := [name for name, argument in required.items() if argument is None]:
-            raise errors.SetupError(f"A shadow run needs {', '.join(missing)}: give it.")
+            raise errors.SetupError(f"ShadowRunner needs {', '.join(missing)}.")
         if min_effect < 0:
-            raise errors.SetupError(f"min_effect={min_effect}: a change must bring 0 or more.")
+            raise errors.SetupError(f"min_effect={min_effect}: use 0 or more.")
         self._store, self._evaluator, self._sampler, self._applier = store, evaluator, sampler, applier
         self._rules = VerdictRules(min_effect, tuple(guardrails))
         self._comparison_args = (alpha, expected, min_count)
-        Comparison(*self._comparison_args)  # refuses what cannot be, now
+        Comparison(*self._comparison_args)  # validates the arguments
         self._stop_early, self._repeats, self._workers, self._seed = stop_early, repeats, max(workers, 1), seed
 
     def run_shadow(
         self, key: str, candidate_value: Any, traffic: float = 1.0, *, meta: Mapping[str, Any] | None = None
     ) -> ShadowResult:
-        """Compares a candidate value with the one that a parameter has.
+        """Compares a candidate value with the current value of a parameter.
 
         Args:
-            traffic: The share to sample, 0 to 1; 1 is a pure replay.
+            traffic: Fraction of the samples to use, 0 to 1.
 
         Raises:
-            SetupError: The share is not from 0 to 1.
-            ParameterNotFound: There is no such parameter.
+            SetupError: The fraction is not from 0 to 1.
+            ParameterNotFound: The parameter does not exist.
         """
         if not 0 <= traffic <= 1:
-            raise errors.SetupError(f"traffic={traffic}: give a share from 0 to 1.")
+            raise errors.SetupError(f"traffic={traffic}: use a fraction from 0 to 1.")
         current_value = self._store.get(key)[0]
         samples = self._sampler(traffic)
         arms = ArmScores(
             Comparison(*self._comparison_args), self._evaluator, self._applier, current_value, candidate_value
         )
         verdict: Verdict = "extend"
-        reason, remaining_samples = "there is no sample", iter(samples)
+        reason, remaining_samples = "no samples", iter(samples)
         while batch := list(islice(remaining_samples, self._workers)):
             arms.score(batch, self._workers, self._repeats)
             verdict, reason = decide_verdict(arms.comparison.get_evidence(), self._rules)
@@ -128,7 +128,7 @@ class ShadowRunner:
         num_planned = 2 * len(samples) if isinstance(samples, Sized) else arms.num_calls
         ratio = self._check_share(samples, traffic)
         if ratio is not None and ratio.is_off and verdict == "promote":
-            verdict, reason = "extend", f"the sample is {ratio.share:.3g} of what was offered, not {traffic:.3g}"
+            verdict, reason = "extend", f"the sample is {ratio.share:.3g} of the candidates instead of {traffic:.3g}"
         return arms.make_result(self._seed, verdict, reason, max(num_planned - arms.num_calls, 0), ratio, meta or {})
 
     def _check_share(self, samples: Iterable[Candidate], traffic: float) -> RatioCheck | None:
@@ -138,7 +138,7 @@ class ShadowRunner:
 
 
 class ArmScores:
-    """Both arms of a run under way."""
+    """Scores of both arms during a run."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class ArmScores:
     def _repeat(self, applied: Candidate, score: float) -> None:
         repeated_score = self._evaluator.score(applied).score
         if repeated_score is not None:
-            self._noise.add((repeated_score - score) ** 2 / 2)  # the mean of these is the variance of one score
+            self._noise.add((repeated_score - score) ** 2 / 2)  # their mean is the variance of one score
 
     def _add_pair(self, baseline: Evaluation, candidate: Evaluation) -> None:
         self._num_samples += 1
@@ -217,7 +217,7 @@ class ArmScores:
 
 
 def decide_verdict(evidence: Mapping[str, Evidence], rules: VerdictRules) -> tuple[Verdict, str]:
-    """Returns the verdict that the evidence allows, and why."""
+    """Returns the verdict that the evidence supports, and the reason."""
     guardrails = [*rules.guardrails, Guardrail(SCORED_METRIC)]
     for guardrail in guardrails:
         if guardrail.metric in evidence and guardrail.is_breached(evidence[guardrail.metric].interval):
@@ -231,7 +231,7 @@ def decide_verdict(evidence: Mapping[str, Evidence], rules: VerdictRules) -> tup
         return "extend", f"after {fitness.count} pairs fitness may gain more or less than {rules.min_effect:g}"
     for guardrail in rules.guardrails:
         if guardrail.metric not in evidence:
-            return "extend", f"{guardrail.metric} is guarded, and nobody measured it"
+            return "extend", f"guarded metric {guardrail.metric} was never measured"
         if not guardrail.is_satisfied(evidence[guardrail.metric].interval):
             return "extend", f"{guardrail.metric} may be worse by {guardrail.margin:g} or more"
-    return "promote", f"fitness gains more than {rules.min_effect:g}, and nothing guarded is worse"
+    return "promote", f"fitness gains more than {rules.min_effect:g}, and no guarded metric is worse"

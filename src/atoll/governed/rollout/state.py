@@ -1,4 +1,4 @@
-"""Where a rollout stands; a parameter like any other, so that it is versioned, audited and survives a restart."""
+"""State of a rollout. It is a parameter, so it is versioned, audited and survives restarts."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """The steps of a rollout.
+    """Stages of a rollout.
 
     Attributes:
-        guardrails: What must not become worse; one at least, or nothing could ever roll back by itself.
-        shares: Of the entities that get the candidate, step by step, growing.
-        min_samples: Measurements of treated entities, of each guarded metric, before a step ends.
-        min_seconds: How long a step takes at least.
-        bake_seconds: How long it stays guarded once all have it.
-        cooldown_seconds: How long after a rollback no new rollout of the key begins.
-        alpha: The probability that a harmless candidate is ever rolled back.
-        expected: Measurements of treated entities after which harm should be seen.
-        needs_shadow: A shadow run must say promote before the first real entity gets the candidate.
+        guardrails: Metrics that must not become worse; at least one, since only they trigger a rollback.
+        shares: Growing fractions of entities that get the candidate, one per canary stage.
+        min_samples: Measurements of treated entities per guarded metric before a stage can end.
+        min_seconds: Minimum duration of a stage.
+        bake_seconds: Monitoring time after the last stage.
+        cooldown_seconds: Time after a rollback before the next rollout of the key.
+        alpha: Probability that a harmless candidate is ever rolled back.
+        expected: Number of treated measurements after which harm should be detected.
+        needs_shadow: Require a shadow run with the verdict promote before the canary.
     """
 
     guardrails: Sequence[Guardrail]
@@ -44,12 +44,14 @@ class RolloutPlan:
     def __post_init__(self) -> None:
         intervals.check_alpha(self.alpha)
         if not self.guardrails:
-            raise errors.SetupError("A rollout needs a guardrail: without one it could not roll back by itself.")
+            raise errors.SetupError(
+                "A rollout needs at least one guardrail. Without one it cannot roll back automatically."
+            )
         is_growing = all(smaller < larger for smaller, larger in pairwise((0.0, *self.shares, 1.0)))
         if not self.shares or not is_growing:
-            raise errors.SetupError(f"shares={tuple(self.shares)}: give growing shares above 0 and below 1.")
+            raise errors.SetupError(f"shares={tuple(self.shares)}: use growing fractions above 0 and below 1.")
         if self.min_samples < 0 or min(self.min_seconds, self.bake_seconds, self.cooldown_seconds) < 0:
-            raise errors.SetupError("Numbers of samples and seconds in a plan are 0 or more.")
+            raise errors.SetupError("min_samples and all seconds of a rollout plan must be 0 or more.")
 
     def to_data(self) -> Mapping[str, Any]:
         return {
@@ -71,27 +73,27 @@ BASELINE, CANDIDATE = "baseline", "candidate"
 
 
 def state_key(key: str) -> str:
-    """Returns the parameter that holds the rollout of another one."""
+    """Returns the key of the parameter that holds the rollout state of another one."""
     return f"{STATE_PREFIX}{key}"
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """One rollout.
+    """State of one rollout.
 
     Attributes:
-        key: The parameter that changes.
-        value: Its candidate value.
-        proposal: The id of the proposal.
-        author: Who proposed it.
-        baseline_version: The version that a rollback goes back to.
-        step: Which share of the plan, while it is a canary.
-        entered_at: When the stage or step began.
-        entered_count: Treated measurements at that moment, by metric.
+        key: The parameter.
+        value: Candidate value.
+        proposal: Id of the proposal.
+        author: Author of the proposal.
+        baseline_version: Version that a rollback restores.
+        step: Index of the current share during the canary.
+        entered_at: Start of the current stage or step.
+        entered_count: Treated measurements at that time, by metric.
         arms: Moments of every guarded metric, by arm.
-        fed_at: Up to when feedback was taken from a channel.
-        is_settled: It is over: full and no longer guarded, or rolled back.
-        why: What led here.
+        fed_at: Time up to which feedback was read from a channel.
+        is_settled: The rollout has ended: full and no longer monitored, or rolled back.
+        why: Reason of the last change.
     """
 
     key: str
@@ -112,7 +114,7 @@ class RolloutState:
 
     @property
     def share(self) -> float:
-        """The share of entities that get the candidate now."""
+        """Fraction of entities that get the candidate now."""
         if self.stage == "canary":
             return self.plan.shares[self.step]
         return 1.0 if self.stage == "full" else 0.0
@@ -121,13 +123,13 @@ class RolloutState:
         return Moments(*self.arms.get(metric, {}).get(arm, (0, 0.0, 0.0)))
 
     def evidence(self, metric: str) -> Evidence:
-        """Returns what is known of the difference, candidate minus baseline; all guardrails share alpha."""
+        """Returns the evidence on candidate minus baseline. The guardrails share alpha."""
         alpha = self.plan.alpha / len(self.plan.guardrails)
         arms = self.moments(metric, BASELINE), self.moments(metric, CANDIDATE)
         return compare_means(*arms, alpha=alpha, expected=self.plan.expected)
 
     def with_moments(self, new_moments: Mapping[tuple[str, str], Moments]) -> "RolloutState":
-        """Returns the state with measurements that came since."""
+        """Returns the state with new measurements added."""
         arms = {metric: dict(by_arm) for metric, by_arm in self.arms.items()}
         for (metric, arm), moments in new_moments.items():
             total = self.moments(metric, arm)
@@ -136,7 +138,7 @@ class RolloutState:
         return replace(self, arms=arms)
 
     def count_new(self, metric: str) -> int:
-        """Returns how many treated measurements came since the stage or step began."""
+        """Returns the number of treated measurements since the stage or step began."""
         return self.moments(metric, CANDIDATE).count - self.entered_count.get(metric, 0)
 
     def move_to(
@@ -179,10 +181,10 @@ class RolloutState:
 
 
 def compute_bucket(salt: str, key: str, entity: str) -> float:
-    """Returns where an entity stands between 0 and 1; it hangs on nothing else, so it stays there forever."""
+    """Returns the position of an entity between 0 and 1. It depends only on the arguments and never changes."""
     return int.from_bytes(hashlib.sha256(f"{salt}|{key}|{entity}".encode()).digest()[:8]) / 2**64
 
 
 def is_treated(salt: str, key: str, entity: str, share: float) -> bool:
-    """Says whether an entity gets the candidate value; with a growing share none ever loses it."""
+    """Checks whether an entity gets the candidate value. With a growing share no entity ever loses it."""
     return compute_bucket(salt, key, entity) < share

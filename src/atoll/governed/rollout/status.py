@@ -1,4 +1,4 @@
-"""Where rollouts and shadow runs stand, as plain data: what people look at before they decide."""
+"""Status of rollouts and shadow runs as JSON data, for the command line and the dashboard."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from atoll.governed import parameters, rollout
 from atoll.governed.rollout import shadow_result
 
-SHADOW_PREFIX = "shadow/"  # before the key of a parameter: the newest shadow run of it that was kept
+SHADOW_PREFIX = "shadow/"  # prefix of the newest saved shadow result of a parameter
 
 
 def load_rollouts(parameter_store: parameters.Parameters) -> Sequence[rollout.RolloutState]:
-    """Returns where all rollouts stand, by key."""
+    """Returns the states of all rollouts, sorted by key."""
     keys = [key.removeprefix(rollout.STATE_PREFIX) for key in parameter_store.list(rollout.STATE_PREFIX)]
     return [state for key in keys if (state := rollout.Rollout(parameter_store, key).state())]
 
 
 def rollout_to_json(state: rollout.RolloutState) -> Mapping[str, Any]:
-    """Returns where a rollout stands as plain data, with what is known of its guardrails."""
+    """Returns the state of a rollout as JSON data, with the evidence on its guardrails."""
     guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.plan.guardrails}
     return {**state.to_data(), "share": state.share, "guarded": guardrails}
 
@@ -24,13 +24,13 @@ def rollout_to_json(state: rollout.RolloutState) -> Mapping[str, Any]:
 def save_shadow_result(
     parameter_store: parameters.Parameters, key: str, candidate: Any, result: shadow_result.ShadowResult, author: str
 ) -> None:
-    """Keeps what a shadow run found, for whoever decides later and for the audit log."""
+    """Saves the result of a shadow run in the store."""
     reason = f"{result.verdict}: {result.reason}"
     parameter_store.set(SHADOW_PREFIX + key, {"value": candidate, **result.to_data()}, reason, author=author)
 
 
 def load_shadow_results(parameter_store: parameters.Parameters) -> Sequence[Mapping[str, Any]]:
-    """Returns the newest shadow run of every parameter of which one was kept."""
+    """Returns the newest saved shadow result of every parameter."""
     results = []
     for key in parameter_store.list(SHADOW_PREFIX):
         (change,) = parameter_store.history(key, 1)

@@ -1,4 +1,4 @@
-"""Statistics that decide: moments, fixed-sample intervals, confidence sequences, several questions at once."""
+"""Statistics for decisions: moments, intervals, confidence sequences, and multiple tests."""
 
 from atoll.governed.statistics.intervals import (
     Interval,
@@ -22,8 +22,8 @@ __all__ = [
     "bootstrap_interval",
     "check_ratio",
     "compare_means",
+    "compute_sample_size",
     "e_bh",
     "holm",
-    "compute_sample_size",
     "t_interval",
 ]

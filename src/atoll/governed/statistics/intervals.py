@@ -1,7 +1,7 @@
-"""Intervals for a sample whose size was fixed before anybody looked.
+"""Moments, intervals for a fixed sample size, multiple testing, and sample ratio checks.
 
-Whoever looks at one of these again and again and stops when it excludes 0 is wrong nearly half the time
-(`scripts/bench governed_statistics`); `sequence` is for that.
+Checking a fixed-size interval repeatedly and stopping when it excludes 0 is wrong nearly half the time
+(`scripts/bench governed_statistics`). Use `sequence` for repeated checks.
 """
 
 import math
@@ -17,12 +17,12 @@ from atoll import errors
 
 @dataclass(slots=True)
 class Moments:
-    """Running moments by Welford's recurrence, which loses no digits where a sum of squares would.
+    """Running moments by Welford's recurrence, which avoids the cancellation of a sum of squares.
 
     Attributes:
-        count: How many values were taken.
-        mean: Their mean, 0 if there are none.
-        squares: The sum of squared distances from the mean.
+        count: Number of values.
+        mean: Mean of the values, 0 if there are none.
+        squared_deviations: Sum of squared distances from the mean.
     """
 
     count: int = 0
@@ -43,7 +43,7 @@ class Moments:
         self.squared_deviations += delta * (value - self.mean)
 
     def merge(self, other: "Moments") -> None:
-        """Takes in what another one has seen (Chan, Golub and LeVeque, 1979)."""
+        """Adds the values of another one (Chan, Golub and LeVeque, 1979)."""
         if not other.count:
             return
         count, delta = self.count + other.count, other.mean - self.mean
@@ -53,7 +53,7 @@ class Moments:
 
     @property
     def variance(self) -> float:
-        """The unbiased variance; 0 with fewer than two values."""
+        """Unbiased variance; 0 with fewer than two values."""
         return self.squared_deviations / (self.count - 1) if self.count > 1 else 0.0
 
     @property
@@ -65,7 +65,7 @@ class Moments:
 
 
 class Interval(NamedTuple):
-    """Where a mean lies, with its level of confidence behind it."""
+    """Confidence interval of a mean and its level."""
 
     low: float
     high: float
@@ -78,17 +78,19 @@ UNBOUNDED = Interval(-math.inf, math.inf)
 
 
 def check_alpha(alpha: float) -> None:
-    """Refuses what is no probability of error.
+    """Validates a probability of error.
 
     Raises:
-        SetupError: It is not between 0 and 1.
+        SetupError: alpha is not between 0 and 1.
     """
     if not 0 < alpha < 1:
-        raise errors.SetupError(f"alpha={alpha} is no probability of error: give one between 0 and 1, e.g. 0.05.")
+        raise errors.SetupError(
+            f"alpha={alpha} is not a probability of error. Use a number between 0 and 1, e.g. 0.05."
+        )
 
 
 def t_interval(moments: Moments, alpha: float = 0.05) -> Interval:
-    """Returns Student's interval for the mean; everywhere with fewer than two values."""
+    """Returns Student's interval of the mean; infinite with fewer than two values."""
     check_alpha(alpha)
     if moments.count < 2:
         return UNBOUNDED
@@ -99,28 +101,28 @@ def t_interval(moments: Moments, alpha: float = 0.05) -> Interval:
 def bootstrap_interval(
     values: Sequence[float], alpha: float = 0.05, *, num_resamples: int = 1000, seed: int = 0
 ) -> Interval:
-    """Returns the interval of percentiles of resampled means; the same values and seed give the same interval."""
+    """Returns the percentile interval of resampled means. Equal values and seed give an equal interval."""
     check_alpha(alpha)
     if len(values) < 2:
         return UNBOUNDED
     rng, sample = np.random.default_rng(seed), np.asarray(values, dtype=float)
-    # One draw at a time: a thousand draws of a long sample at once would be gigabytes.
+    # One resample at a time: a thousand at once would need gigabytes for a long sample.
     means = [sample[rng.integers(0, len(sample), len(sample))].mean() for _ in range(num_resamples)]
     low, high = np.quantile(means, [alpha / 2, 1 - alpha / 2])
     return Interval(float(low), float(high))
 
 
 def compute_sample_size(effect: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Returns how many pairs a test of fixed size needs to find an effect, given in standard deviations."""
+    """Returns the number of pairs that a fixed-size test needs to detect an effect, in standard deviations."""
     check_alpha(alpha)
     if not effect:
-        raise errors.SetupError("No sample is large enough to find an effect of 0: give the least that matters.")
+        raise errors.SetupError("effect=0 needs an infinite sample. Use the smallest effect that matters.")
     z_sum = float(special.ndtri(1 - alpha / 2) + special.ndtri(power))
     return math.ceil((z_sum / effect) ** 2)
 
 
 def holm(p_values: Mapping[str, float]) -> Mapping[str, float]:
-    """Returns p-values adjusted after Holm (1979): one below alpha is wrong anywhere with probability alpha."""
+    """Returns p-values adjusted after Holm (1979), which bounds the probability of any false positive."""
     adjusted: dict[str, float] = {}
     worst = 0.0
     for index, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
@@ -130,7 +132,7 @@ def holm(p_values: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def e_bh(e_values: Mapping[str, float], alpha: float = 0.05) -> frozenset[str]:
-    """Returns the findings whose share of false ones is alpha at most, however they depend on each other.
+    """Returns the findings with a false discovery rate of at most alpha under any dependence.
 
     The e-BH procedure of Wang and Ramdas (2022): the k largest where the k-th is at least n / (k alpha).
     """
@@ -140,16 +142,16 @@ def e_bh(e_values: Mapping[str, float], alpha: float = 0.05) -> frozenset[str]:
     return frozenset(ranked[: max(passing_ranks, default=0)])
 
 
-STRICT_ALPHA = 0.001  # a check that runs all the time must hardly ever cry wolf
+STRICT_ALPHA = 0.001  # low, since the check runs continuously
 
 
 class RatioCheck(NamedTuple):
-    """Counts beside their plan.
+    """Result of a sample ratio check.
 
     Attributes:
-        share: What the second group makes of both.
-        p_value: Valid at any moment, however often it is asked.
-        is_off: The split is broken: what the groups say of each other is not to be trusted.
+        share: Fraction of the second group.
+        p_value: Valid at any time, however often it is checked.
+        is_off: The split is broken, so comparisons of the groups are not valid.
     """
 
     share: float
@@ -159,16 +161,16 @@ class RatioCheck(NamedTuple):
 
 
 def check_ratio(num_baseline: int, num_candidate: int, expected: float, *, alpha: float = STRICT_ALPHA) -> RatioCheck:
-    """Compares the share of the second group with the planned one.
+    """Compares the fraction of the second group with the expected one.
 
-    The evidence is the likelihood ratio of a share about which nothing is known (uniform) against the planned one: a
-    martingale where the plan holds, so that looking often does no harm (Lindon and Malek, 2020).
+    The evidence is the likelihood ratio of a uniform prior against the expected share. It is a martingale if the split
+    is right, so repeated checks are allowed (Lindon and Malek, 2020).
 
     Raises:
-        SetupError: The planned share is not between 0 and 1.
+        SetupError: The expected share is not between 0 and 1.
     """
     if not 0 < expected < 1:
-        raise errors.SetupError(f"A planned share of {expected} leaves a group empty: there is nothing to compare.")
+        raise errors.SetupError(f"expected={expected} leaves one group empty. Use a share between 0 and 1.")
     total = num_baseline + num_candidate
     marginal = float(special.betaln(num_candidate + 1, num_baseline + 1))
     planned = num_candidate * math.log(expected) + num_baseline * math.log1p(-expected)

@@ -1,4 +1,4 @@
-"""Skills that an agent learnt and somebody approved, also as SKILL.md folders."""
+"""Skills of an agent, stored as parameters and exchanged as SKILL.md folders."""
 
 from atoll.governed.agent.skills.skill_md import format_skill, parse_skill, read_skill, write_skill
 from atoll.governed.agent.skills.skills import (
@@ -11,14 +11,14 @@ from atoll.governed.agent.skills.skills import (
 )
 
 __all__ = [
-    "SkillOrigin",
+    "InvalidSkill",
     "SkillDefinition",
     "SkillLearner",
-    "InvalidSkill",
+    "SkillOrigin",
     "SkillStep",
+    "format_skill",
+    "make_slug",
     "parse_skill",
     "read_skill",
-    "make_slug",
-    "format_skill",
     "write_skill",
 ]

@@ -1,4 +1,4 @@
-"""Skills as SKILL.md folders, which other agents read: what we write they take, and what we wrote we read back."""
+"""Reads and writes skills as SKILL.md folders, the format that other agents use."""
 
 import json
 import os
@@ -22,14 +22,13 @@ from atoll.governed.agent.skills.skills import (
 )
 
 SKILL_FILE = "SKILL.md"
-_METADATA_PREFIX = "atoll-"  # before our keys in `metadata`, whose values are texts
+_METADATA_PREFIX = "atoll-"  # prefix of Atoll's keys in `metadata`, whose values are strings
 _FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _WHEN_PHRASE = " Use it when "
 _MAX_BYTES = 1_000_000
 
 
 def format_skill(skill: SkillDefinition) -> str:
-    """Returns the SKILL.md of a skill."""
     check_skill(skill)
     meta = {
         "when": skill.when_to_use,
@@ -54,15 +53,15 @@ def format_skill(skill: SkillDefinition) -> str:
 
 
 def write_skill(skill: SkillDefinition, folder: Path) -> Path:
-    """Writes a skill as a new folder of its name and returns its SKILL.md.
+    """Writes a skill into a new folder with its name and returns the path of its SKILL.md.
 
     Raises:
-        SkillRefused: There is such a folder already, or it cannot be made.
+        InvalidSkill: The folder exists or cannot be written.
     """
     text, skill_folder = format_skill(skill), folder / skill.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        skill_folder.mkdir()  # a new one: nothing is written through a link that lies there
+        skill_folder.mkdir()  # must be new, so that no file is written through an existing link
         if skill.scripts:
             (skill_folder / "scripts").mkdir()
         for name, script in skill.scripts.items():
@@ -70,22 +69,24 @@ def write_skill(skill: SkillDefinition, folder: Path) -> Path:
         path = skill_folder / SKILL_FILE
         path.write_text(text, encoding="utf-8")
     except FileExistsError:
-        raise InvalidSkill(f"{skill_folder} is there already: give another folder, or take it away.") from None
+        raise InvalidSkill(f"{skill_folder} already exists. Choose another folder, or remove it.") from None
     except (OSError, UnicodeEncodeError) as error:
         raise InvalidSkill(f"{skill_folder} cannot be written: {error}.") from None
     return path
 
 
 def read_skill(path: Path) -> SkillDefinition:
-    """Reads a SKILL.md, ours or anybody's, or the folder that it is in.
+    """Reads a SKILL.md file, or the one in a folder.
 
     Raises:
-        SkillRefused: It breaks a rule of the format; the sentence says which.
+        InvalidSkill: The file breaks a rule of the format.
     """
     path = path / SKILL_FILE if path.is_dir() else path
     skill = parse_skill(_read_text(path))
     if path.parent.name != skill.name:
-        raise InvalidSkill(f"The folder is called {path.parent.name!r} and the skill {skill.name!r}: they must be one.")
+        raise InvalidSkill(
+            f"The folder is named {path.parent.name!r}, the skill {skill.name!r}. Give both the same name."
+        )
     scripts = sorted((path.parent / "scripts").glob("*"))
     full_skill = replace(skill, scripts={script.name: _read_text(script) for script in scripts})
     check_skill(full_skill)
@@ -93,31 +94,31 @@ def read_skill(path: Path) -> SkillDefinition:
 
 
 def _read_text(path: Path) -> str:
-    """Returns what a file holds: a plain file, no link and no device, and not for ever."""
+    """Reads a regular file. Links and devices are rejected."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise InvalidSkill(f"{path.name} is no plain file.")
+                raise InvalidSkill(f"{path.name} is not a regular file.")
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise InvalidSkill(f"{path.name} has over {_MAX_BYTES:,} bytes.")
+            raise InvalidSkill(f"{path.name} has over {_MAX_BYTES:,} bytes. Shorten it.")
         return data.decode("utf-8")
     except OSError as error:
         raise InvalidSkill(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise InvalidSkill(f"{path} cannot be read: it is no UTF-8.") from None
+        raise InvalidSkill(f"{path} is not UTF-8.") from None
 
 
 def parse_skill(text: str) -> SkillDefinition:
-    """Reads the text of a SKILL.md.
+    """Parses the text of a SKILL.md file.
 
     Raises:
-        SkillRefused: It breaks a rule of the format.
+        InvalidSkill: The text breaks a rule of the format.
     """
     match = re.match(r"\A\ufeff?---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)(.*)", text, re.S)
     if not match:
-        raise InvalidSkill("A SKILL.md begins with a block between two lines of ---.")
+        raise InvalidSkill("A SKILL.md must begin with front matter between two lines of ---.")
     front_matter = _parse_front_matter(match[1])
     meta = front_matter.get("metadata") or {}
     own_metadata = {
@@ -155,26 +156,26 @@ def _parse_front_matter(block: str) -> dict[str, Any]:
     try:
         front_matter = safe_yaml.load(block)
     except safe_yaml.InvalidYAML as error:
-        raise InvalidSkill(f"The head of the SKILL.md is no YAML: {error}.") from None
+        raise InvalidSkill(f"The front matter of the SKILL.md is not valid YAML: {error}.") from None
     if not isinstance(front_matter, dict):
-        raise InvalidSkill("The head of a SKILL.md has keys and values.")
+        raise InvalidSkill("The front matter of a SKILL.md must be a mapping.")
     if unknown_keys := [key for key in front_matter if key not in _FIELDS]:
-        raise InvalidSkill(f"The head of a SKILL.md has no key {unknown_keys[0]!r:.60}; it has {', '.join(_FIELDS)}.")
+        raise InvalidSkill(f"The front matter has an unknown key {unknown_keys[0]!r:.60}. Use {', '.join(_FIELDS)}.")
     check_name(front_matter.get("name"))
     if (
         not isinstance(front_matter.get("description"), str)
         or not 1 <= len(front_matter["description"].strip()) <= 1024
     ):
-        raise InvalidSkill("The description of a skill is a text of 1 to 1,024 characters.")
+        raise InvalidSkill("The description of a skill must be a string of 1 to 1,024 characters.")
     compatibility = front_matter.get("compatibility")
     if compatibility is not None and not (isinstance(compatibility, str) and 1 <= len(compatibility) <= 500):
-        raise InvalidSkill("The compatibility of a skill is a text of 1 to 500 characters.")
+        raise InvalidSkill("The compatibility of a skill must be a string of 1 to 500 characters.")
     meta = front_matter.get("metadata") or {}
     if not isinstance(meta, dict) or not all(isinstance(item, str) for pair in meta.items() for item in pair):
-        raise InvalidSkill("The metadata of a skill are texts by names.")
+        raise InvalidSkill("The metadata of a skill must map strings to strings.")
     tools = front_matter.get("allowed-tools")
     if tools is not None and not isinstance(tools, str | list):
-        raise InvalidSkill("The allowed tools of a skill are names with blanks between them.")
+        raise InvalidSkill("The allowed tools of a skill must be a list, or names separated by blanks.")
     return front_matter
 
 
@@ -194,7 +195,7 @@ def _step_to_json(step: SkillStep) -> dict[str, Any]:
 
 
 def _format_body(skill: SkillDefinition) -> str:
-    """Returns what a reader follows: the words, then the steps by number."""
+    """Returns the Markdown body: the instructions, then the numbered steps."""
     parts = [f"# {skill.name}"]
     if skill.prompt:
         parts.append(skill.prompt)

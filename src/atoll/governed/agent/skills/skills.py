@@ -1,4 +1,4 @@
-"""A way of doing something that worked, written down so that it can be done again."""
+"""Skills: definitions, validation, and the store of approved ones."""
 
 import re
 import unicodedata
@@ -17,13 +17,11 @@ _NAME = re.compile(r"[^\W_A-Z]+(?:-[^\W_A-Z]+)*")
 
 
 class InvalidSkill(errors.SetupError):
-    """A skill cannot be kept as it is; the sentence says why."""
+    """The skill definition is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillStep:
-    """One step of a skill."""
-
     order: int
     description: str
     tool_name: str = ""
@@ -34,7 +32,7 @@ class SkillStep:
 
 @dataclass(frozen=True, slots=True)
 class SkillOrigin:
-    """Where a skill was learnt."""
+    """Session in which a skill was learned."""
 
     session_id: str = ""
     task_description: str = ""
@@ -45,16 +43,15 @@ class SkillOrigin:
 
 @dataclass(frozen=True, slots=True)
 class SkillDefinition:
-    """What a skill is.
+    """Description of a way of doing something.
 
     Attributes:
-        name: Lower-case letters, digits and single hyphens between them, up to 64: it is the name of a folder.
-        description: What it does, up to 1,024 characters together with when to use it.
-        steps: In their order.
-        prompt: More words for whoever follows it.
-        required_tools: What it needs; a skill with tools is more than words.
-        scripts: Files that come with it, by name.
-        success_rate: Share of uses that went well, in 0 to 1.
+        name: Folder name: lower-case letters, digits and single hyphens, up to 64 characters.
+        description: What the skill does. Together with `when_to_use` up to 1,024 characters.
+        prompt: Further instructions.
+        required_tools: Names of the tools that the steps call.
+        scripts: Contents of script files by name.
+        success_rate: Fraction of successful uses, 0 to 1.
     """
 
     name: str
@@ -74,26 +71,26 @@ class SkillDefinition:
 
     @property
     def headline(self) -> str:
-        """What it does and when to use it, in one text."""
+        """Description and `when_to_use` in one text."""
         return f"{self.description} Use it when {self.when_to_use}" if self.when_to_use else self.description
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain data that `from_json` reads back."""
+        """Returns JSON data for `from_json`."""
         data = {**asdict(self), "scripts": dict(self.scripts)}
         data["learned_from"]["tools_used"] = list(self.learned_from.tools_used)
         return data | {name: list(data[name]) for name in ("steps", "required_tools", "tags")}
 
 
 def from_json(data: Mapping[str, Any]) -> SkillDefinition:
-    """Reads a skill, as it was stored or as a model wrote it.
+    """Parses a skill from the store or from an LLM.
 
     Raises:
-        SkillRefused: It is none, with the reason.
+        InvalidSkill: A field is missing or invalid.
     """
     if not isinstance(data, Mapping):
-        raise InvalidSkill("A skill is an object with a name, a description and the rest.")
+        raise InvalidSkill("A skill must be an object with name, description and the other fields.")
     if missing := [name for name in ("name", "description") if name not in data]:
-        raise InvalidSkill(f"A skill needs {', '.join(missing)} too.")
+        raise InvalidSkill(f"The skill has no {', '.join(missing)}. Add it.")
     try:
         steps = tuple(SkillStep(**step) for step in data.get("steps", ()))
         origin_data = dict(data.get("learned_from", {}))
@@ -102,52 +99,54 @@ def from_json(data: Mapping[str, Any]) -> SkillDefinition:
         skill = SkillDefinition(**{**data, "steps": steps, "learned_from": origin, **lists})
         _check_types(skill)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InvalidSkill(f"This is no definition of a skill: {error}.") from None
+        raise InvalidSkill(f"The skill definition is invalid: {error}.") from None
     check_skill(skill)
     return skill
 
 
 def _check_types(skill: SkillDefinition) -> None:
-    """Refuses words that are no texts and counts that are no numbers, wherever they came from.
+    """Checks the field types, since the data may come from an LLM.
 
     Raises:
-        TypeError: One is of another kind.
+        TypeError: A field has the wrong type.
     """
     texts: list[object] = [skill.description, skill.when_to_use, skill.prompt, skill.created_at, skill.updated_at]
     texts += [getattr(step, name) for step in skill.steps for name in SkillStep.__slots__ if name != "order"]
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("its words are no texts")
+        raise TypeError("descriptions, conditions and times must be strings")
     numbers: tuple[object, ...] = (skill.success_rate, skill.usage_count, skill.version)
     if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
-        raise TypeError("its counts are no numbers")
+        raise TypeError("success_rate, usage_count and version must be numbers")
     scripts: object = skill.scripts
     if not isinstance(scripts, Mapping) or not all(isinstance(script, str) for script in scripts.values()):
-        raise TypeError("its scripts are no texts by names")
+        raise TypeError("scripts must map file names to strings")
 
 
 def check_skill(skill: SkillDefinition) -> None:
-    """Refuses a skill that no reader of SKILL.md files would take.
+    """Checks the rules of the SKILL.md format.
 
     Raises:
-        SkillRefused: The name or a text is wrong.
+        InvalidSkill: The name or a text breaks a rule.
     """
     check_name(skill.name)
     if not str(skill.description).strip():
-        raise InvalidSkill(f"{skill.name} has no description: say what it does and when.")
+        raise InvalidSkill(f"Skill {skill.name} has no description. Say what it does and when to use it.")
     if len(skill.headline) > _MAX_DESCRIPTION:
-        raise InvalidSkill(f"What {skill.name} does and when has over {_MAX_DESCRIPTION:,} characters: cut it.")
+        raise InvalidSkill(
+            f"The description of skill {skill.name} has over {_MAX_DESCRIPTION:,} characters. Shorten it."
+        )
     if not 0.0 <= skill.success_rate <= 1.0 or skill.usage_count < 0 or skill.version < 1:
-        raise InvalidSkill(f"The counts of {skill.name} are none.")
+        raise InvalidSkill(f"Skill {skill.name} has an invalid success_rate, usage_count or version.")
     for name in skill.scripts:
         if not _FILE_NAME.fullmatch(name) or name.strip(".") == "":
-            raise InvalidSkill(f"{name!r:.60} is no name of a script's file: use letters, digits, dots, _ and -.")
+            raise InvalidSkill(f"{name!r:.60} is not a valid script name. Use letters, digits, dots, _ and -.")
 
 
 def check_name(name: Any) -> None:
-    """Refuses a name that is no folder of a skill.
+    """Checks that a name is a valid folder name of a skill.
 
     Raises:
-        SkillRefused: It has capitals, blanks, odd characters, or hyphens where none may be.
+        InvalidSkill: The name has capitals, blanks, other characters, or misplaced hyphens.
     """
     normalized = unicodedata.normalize("NFKC", name) if isinstance(name, str) else ""
     if (
@@ -156,13 +155,15 @@ def check_name(name: Any) -> None:
         or not _NAME.fullmatch(normalized)
         or normalized != normalized.lower()
     ):
-        raise InvalidSkill(f"{name!r:.80} is no name of a skill: use a-z, 0-9 and single hyphens, up to 64.")
+        raise InvalidSkill(
+            f"{name!r:.80} is not a valid skill name. Use a-z, 0-9 and single hyphens, up to 64 characters."
+        )
 
 
 def make_slug(text: str) -> str:
-    """Returns a name for a skill that is called so; `skill` where nothing is left of it."""
+    """Returns a valid skill name made from a title; `skill` if no character is usable."""
     normalized = unicodedata.normalize("NFKC", text).lower()
-    # Lower case may bring back what NFKC had taken out.
+    # Lower-casing can undo the NFKC normalization.
     normalized = unicodedata.normalize("NFKC", normalized).lower()
     words = re.findall(r"[^\W_]+", normalized)
     shortened = "-".join(words)[:_MAX_NAME].strip("-")
@@ -173,35 +174,35 @@ PREFIX = "skills/"
 
 
 class SkillLearner:
-    """Finds skills by name, takes in new ones and counts how they fare."""
+    """Loads skills, saves approved ones and counts their uses."""
 
     def __init__(self, store: ParameterStore) -> None:
         self._store = store
 
     def find(self, name: str) -> SkillDefinition:
-        """Returns a skill as it is now.
+        """Returns a skill by name.
 
         Raises:
-            NotFound: There is none.
-            SkillRefused: What is kept under its name is no skill.
+            NotFound: The skill does not exist.
+            InvalidSkill: The stored value is not a skill.
         """
         return self._read(name)[0]
 
     def load_all(self) -> reserved_keys.LoadResult[SkillDefinition]:
-        """Returns all skills; one that cannot be read hides no other."""
+        """Returns all skills, and an error message for each unreadable one."""
         return reserved_keys.load_all(self._store, PREFIX, self.find, InvalidSkill)
 
     def prepare(self, content: Mapping[str, Any]) -> SkillDefinition:
-        """Returns the skill that a content describes, as it would be kept: one version on, its counts its own.
+        """Returns the skill as it would be saved: with the next version, and with its own usage counts.
 
         Raises:
-            SkillRefused: It cannot be kept.
+            InvalidSkill: The content is not a valid skill.
         """
         skill = from_json(content)
         try:
             existing = self.find(skill.name)
         except errors.NotFound:
-            return replace(skill, version=1, usage_count=0, success_rate=0.0)  # nobody has used it here
+            return replace(skill, version=1, usage_count=0, success_rate=0.0)  # not used in this store yet
         return replace(
             skill,
             version=existing.version + 1,
@@ -211,18 +212,18 @@ class SkillLearner:
         )
 
     def save(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
-        """Keeps an approved skill and returns its name and version.
+        """Saves an approved skill and returns its key and version.
 
         Raises:
-            SkillRefused: It cannot be kept.
+            InvalidSkill: The content is not a valid skill.
         """
         return reserved_keys.save_item(self._store, PREFIX, self.prepare(content), reason, author, token)
 
     def record_usage(self, name: str, success: bool, *, author: str = "usage") -> SkillDefinition:
-        """Counts a use; the success rate is the mean over all of them.
+        """Counts one use. The success rate is the mean over all uses.
 
         Raises:
-            NotFound: There is no such skill.
+            NotFound: The skill does not exist.
         """
         while True:
             skill, version = self._read(name)
@@ -233,23 +234,23 @@ class SkillLearner:
                 self._store.set(
                     PREFIX + name,
                     used.to_json(),
-                    "used, well" if success else "used, in vain",
+                    "used, well" if success else "used, failed",
                     author=author,
                     expected_version=version,
                 )
             except VersionConflict:
-                continue  # somebody else used it at the same time
+                continue  # another process counted a use at the same time
             return used
 
     def format_for_system_prompt(self) -> str:
-        """Returns a line for each skill, for whoever may use them."""
+        """Returns the system prompt section with one line per skill."""
         skills = self.load_all().items
         lines = [f"- {skill.name}: {' '.join(skill.headline.split())}" for skill in skills]
-        return "\n".join(["Skills that were learnt:", *lines]) if lines else ""
+        return "\n".join(["Learned skills:", *lines]) if lines else ""
 
     def _read(self, name: str) -> tuple[SkillDefinition, int]:
         try:
             value, version = self._store.get(PREFIX + name)
         except ParameterNotFound:
-            raise errors.NotFound(f"There is no skill {name!r:.80}.") from None
+            raise errors.NotFound(f"Skill {name!r:.80} not found.") from None
         return from_json(value), version

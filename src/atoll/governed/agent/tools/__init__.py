@@ -1,4 +1,4 @@
-"""Tools that an agent proposed and somebody approved: scripts, commands and sequences of them, run in the jail."""
+"""Approved tools: scripts, commands and composites, run in the sandbox."""
 
 from atoll.governed.agent.tools.builder import ToolBuilder
 from atoll.governed.agent.tools.definition import InvalidTool, ToolDefinition, ToolStep
@@ -6,12 +6,12 @@ from atoll.governed.agent.tools.runner import RuntimeTool, ToolResult, ToolRunne
 from atoll.governed.reserved_keys import LoadResult
 
 __all__ = [
+    "InvalidTool",
     "LoadResult",
     "RuntimeTool",
-    "ToolStep",
-    "ToolDefinition",
-    "InvalidTool",
-    "ToolResult",
     "ToolBuilder",
+    "ToolDefinition",
+    "ToolResult",
     "ToolRunner",
+    "ToolStep",
 ]

@@ -1,4 +1,4 @@
-"""Approved tools over MCP: whoever speaks it may list and call them. Needs the extra `mcp`."""
+"""MCP server of approved tools. Needs the extra `mcp`."""
 
 import asyncio
 import logging
@@ -14,14 +14,14 @@ try:
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
 except ImportError as error:
-    raise errors.MissingExtra("Tools are served over MCP by an extra: pip install 'atoll[mcp]'.") from error
+    raise errors.MissingExtra("Serving tools over MCP needs an extra: pip install 'atoll[mcp]'.") from error
 
 
 def make_server(builder: ToolBuilder, runner: ToolRunner) -> Server[Any]:
-    """Returns a server of all approved tools.
+    """Returns an MCP server of all approved tools.
 
-    They are read from the store at each list and call, so one that is approved, changed or rolled back meanwhile is
-    there at once. One that is not safe to run beside itself runs one call at a time.
+    Each request reads the store, so approvals and rollbacks take effect at once. Calls of a tool that is not
+    `concurrency_safe` run one at a time.
     """
     locks: dict[str, asyncio.Lock] = {}
 
@@ -46,12 +46,12 @@ def make_server(builder: ToolBuilder, runner: ToolRunner) -> Server[Any]:
 
 
 def serve(builder: ToolBuilder, runner: ToolRunner, port: int | None = None) -> None:
-    """Serves until the input ends, or, at a port of loopback, until Ctrl-C."""
+    """Serves over stdio until the input ends, or over HTTP on a loopback port until Ctrl-C."""
     server = make_server(builder, runner)
     if port is None:
         asyncio.run(_serve_stdio(server))
         return
-    import uvicorn  # comes with mcp
+    import uvicorn  # installed with mcp
 
     uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=port, log_level="warning")
 
@@ -64,7 +64,7 @@ async def _serve_stdio(server: Server[Any]) -> None:
 def _describe(tool: ToolDefinition) -> types.Tool:
     hints = types.ToolAnnotations(
         read_only_hint=tool.read_only,
-        destructive_hint=False,  # a jail holds it: what it writes is gone with the call
+        destructive_hint=False,  # the sandbox discards all files after the call
         idempotent_hint=tool.read_only,
         open_world_hint=False,
     )

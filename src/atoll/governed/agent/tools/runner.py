@@ -1,4 +1,4 @@
-"""Runs tools, in the jail and nowhere else."""
+"""Runs tools in the sandbox."""
 
 import json
 import os
@@ -30,26 +30,26 @@ type Progress = Callable[[str], None]
 
 
 class ToolResult(NamedTuple):
-    """What a call put out."""
+    """Output of a tool call."""
 
     output: str
     is_error: bool
 
 
 class ToolRegistry(Protocol):
-    """Where the steps of a composite find other tools."""
+    """Source of the tools that a composite calls."""
 
     def find(self, name: str) -> ToolDefinition:
-        """Returns a tool by its name.
+        """Returns a tool by name.
 
         Raises:
-            NotFound: There is none.
+            NotFound: The tool does not exist.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramJob:
-    """What runs in a jail: a program with arguments and variables, in an empty folder."""
+    """Sandbox job that runs a program in an empty folder."""
 
     def __call__(self, request: Mapping[str, Any]) -> JSON:
         process = subprocess.run(
@@ -70,10 +70,10 @@ class ProgramJob:
 
 
 class ToolRunner:
-    """Runs programs in jails, one jail for each set of programs; opened when first needed.
+    """Runs programs in sandboxes, one sandbox for each set of programs. Sandboxes are opened on demand.
 
     Args:
-        place: The limits of a call and how strong the jail must be; its environment stays empty unless it names some.
+        config: Limits of a call, required sandbox level, and environment variables to pass on.
     """
 
     def __init__(self, config: executor.ExecutorConfig) -> None:
@@ -84,7 +84,7 @@ class ToolRunner:
         """Runs one program.
 
         Raises:
-            ToolRefused: A program is not on this machine.
+            InvalidTool: A program is not installed.
         """
         paths = tuple(sorted({_find_program(name) for name in programs}))
         result = sandbox.run_job(
@@ -100,10 +100,10 @@ class ToolRunner:
         match result.value:
             case {"code": int(code), "output": str(output)}:
                 return ToolResult(output, code != 0)
-        return ToolResult("the tool answered with something else than its output", True)
+        return ToolResult("the tool returned no valid output", True)
 
     def close(self) -> None:
-        """Ends all jails; a second call does nothing."""
+        """Closes all sandboxes; a second call does nothing."""
         with self._lock:
             for tool_executor in self._executors.values():
                 tool_executor.close()
@@ -120,12 +120,11 @@ class ToolRunner:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeTool:
-    """A tool that can be called.
+    """Callable tool.
 
     Attributes:
-        definition: What it is.
-        workshop: Where it runs; there is no other way.
-        registry: Where a composite finds the others.
+        runner: Runs the programs.
+        registry: Finds the tools that a composite calls.
     """
 
     definition: ToolDefinition
@@ -134,7 +133,7 @@ class RuntimeTool:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What a caller may want to know of it."""
+        """Properties for callers."""
         tool = self.definition
         return {
             "concurrency_safe": tool.concurrency_safe,
@@ -144,11 +143,11 @@ class RuntimeTool:
         }
 
     def execute(self, inputs: Mapping[str, Any], progress: Progress = lambda line: None) -> ToolResult:
-        """Calls it; what goes wrong is an output with `is_error`, never an exception.
+        """Calls the tool. Errors become an output with `is_error`.
 
         Args:
-            inputs: As the schema wants them.
-            progress: Gets a line when something begins.
+            inputs: Inputs that match the schema.
+            progress: Called with a line when a tool starts.
         """
         try:
             return _ToolCall(self.runner, self.registry, progress).execute(self.definition, inputs, ())
@@ -157,7 +156,7 @@ class RuntimeTool:
 
 
 class _ToolCall:
-    """One call of a tool, with all that it calls itself."""
+    """One call of a tool with its nested calls."""
 
     def __init__(self, runner: ToolRunner, registry: ToolRegistry, progress: Progress) -> None:
         self._runner, self._registry, self._progress, self._count = runner, registry, progress, 0
@@ -165,7 +164,9 @@ class _ToolCall:
     def execute(self, tool: ToolDefinition, inputs: Mapping[str, Any], callers: tuple[str, ...]) -> ToolResult:
         self._count += 1
         if tool.name in callers or len(callers) > MAX_DEPTH or self._count > MAX_CALLS:
-            raise InvalidTool(f"Tools call each other in a circle, or too often: {' > '.join((*callers, tool.name))}.")
+            raise InvalidTool(
+                f"The tools call each other in a cycle or too often: {' > '.join((*callers, tool.name))}."
+            )
         check_input(tool, inputs)
         self._progress(f"{tool.name} begins")
         if tool.execution_type == "command":
@@ -192,7 +193,7 @@ class _ToolCall:
 
 
 def _parse_input(tool: ToolDefinition, name: str, text: str) -> Any:
-    """Returns a filled-in template as the tool's schema wants it: a number that stands alone is a number."""
+    """Parses a filled-in template as JSON unless the schema asks for a string."""
     json_type = tool.input_schema.get("properties", {}).get(name, {}).get("type", "string")
     if json_type == "string":
         return text
@@ -205,5 +206,5 @@ def _parse_input(tool: ToolDefinition, name: str, text: str) -> Any:
 def _find_program(name: str) -> str:
     path = shutil.which(name) if "/" not in name else None
     if path is None:
-        raise InvalidTool(f"There is no program {name[:60]!r} on this machine's path: name one that there is.")
+        raise InvalidTool(f"Program {name[:60]!r} not found on the PATH. Install it, or name another program.")
     return os.path.realpath(path)
