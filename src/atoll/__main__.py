@@ -1,4 +1,4 @@
-"""`python -m atoll`, and the command `atoll`."""
+"""Entry point of `atoll` and `python -m atoll`."""
 
 import gc
 import io
@@ -6,17 +6,17 @@ import sys
 
 
 def start() -> None:
-    """Runs one verb and ends the process with its exit status."""
+    """Runs one command and exits with its status."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no umlauts shows them spelled out
+        if isinstance(stream, io.TextIOWrapper):  # terminals without UTF-8 show escapes
             stream.reconfigure(errors="backslashreplace")
     try:
-        from atoll import cli  # here, so that a Ctrl-C in the first tenth of a second is no traceback
+        from atoll import cli  # imported here: Ctrl-C during the import must not print a traceback
 
         status = cli.main()
     except KeyboardInterrupt:
         status = 130
-    gc.freeze()  # else the interpreter looks through every imported module once more: a quarter of a second
+    gc.freeze()  # saves the last garbage collection, a quarter of a second
     sys.exit(status)
 
 

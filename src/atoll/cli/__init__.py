@@ -1,4 +1,4 @@
-"""The command line. One file per group of verbs; what they need is imported when they run, so that help is instant."""
+"""Command line. One file per group of verbs. Verbs import what they need when they run, so that help is fast."""
 
 import contextlib
 import errno
@@ -12,8 +12,9 @@ import typer
 
 import atoll
 from atoll import errors
+from atoll.cli import aliases
 from atoll.cli.data import export, import_checkpoint, logs, store
-from atoll.cli.govern import audit, params_read, playbook, proposals, rollout, shadow, tools, worldlines
+from atoll.cli.govern import audit, params_read, playbook, proposals, rollout, tools, worldlines
 from atoll.cli.inspect import compare, list_runs, show
 from atoll.cli.run import control, demo, init, join, run
 from atoll.cli.services import dashboard, doctor, llm
@@ -26,10 +27,11 @@ app = typer.Typer(
 )
 UNWRITABLE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a closed stream
 
-# In the order in which somebody meets them; `--help` lists them so.
+# In the order of `--help`.
 COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "init": init.init,
+    "doctor": doctor.doctor,
     "run": run.run,
     "resume": run.resume,
     "join": join.join,
@@ -42,36 +44,41 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "tree": show.tree,
     "compare": compare.compare,
     "report": compare.report,
+    "dashboard": dashboard.dashboard,
     "export": export.export,
     "import": import_checkpoint.import_checkpoint,
-    "replay": logs.replay,
-    "shadow": shadow.shadow,
-    "dashboard": dashboard.dashboard,
-    "doctor": doctor.doctor,
+}
+GROUPS: Mapping[str, typer.Typer] = {
+    "store": store.app,
+    "llm": llm.app,
+    "worldlines": worldlines.app,
+    "proposals": proposals.app,
+    "playbook": playbook.app,
+    "params": params_read.app,
+    "rollout": rollout.app,
+    "logs": logs.app,
+    "audit": audit.app,
+    "tools": tools.tools,
+    "skills": tools.skills,
 }
 for command_name, command in COMMANDS.items():
     app.command(command_name)(command)
-app.add_typer(rollout.app, name="rollout")
-app.add_typer(llm.app, name="llm")
-app.add_typer(worldlines.app, name="worldlines")
-app.add_typer(playbook.app, name="playbook")
-app.add_typer(proposals.app, name="proposals")
-app.add_typer(tools.tools, name="tools")
-app.add_typer(tools.skills, name="skills")
-app.add_typer(params_read.app, name="params")
-app.add_typer(audit.app, name="audit")
-app.add_typer(store.app, name="store")
+for group_name, group in GROUPS.items():
+    app.add_typer(group, name=group_name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one verb and returns the exit status: 0 done, 1 it failed, 2 bad usage, 130 cut by a second Ctrl-C.
+    """Runs one command. Returns the exit status: 0 success, 1 failure, 2 wrong usage, 130 second Ctrl-C.
 
-    What goes wrong is told in one sentence; a traceback is for bugs.
+    Errors are printed as one sentence. Only bugs print a traceback.
     """
+    words, hints = aliases.translate(sys.argv[1:] if arguments is None else arguments)
+    for hint in hints:
+        _print_error(hint, 0)
     try:
-        status: int | None = app(args=arguments, prog_name="atoll", standalone_mode=False)
+        status: int | None = app(args=words, prog_name="atoll", standalone_mode=False)
     except typer.TyperException as error:
-        context: typer.Context | None = getattr(error, "ctx", None)  # of the verb, where the parser got so far
+        context: typer.Context | None = getattr(error, "ctx", None)  # command that the parser reached
         message, command_path = error.format_message(), context.command_path if context else "atoll"
         return _print_error(
             f"{message}{'' if message[-1:] in '.?' else '.'} Try '{command_path} --help'.", error.exit_code
@@ -82,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_error(str(error), 1)
     except OSError as error:
         if error.errno == errno.EPIPE:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains at its end
-            return 0  # whoever reads has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes stdout at exit
+            return 0  # the reader closed the pipe
         if error.errno not in UNWRITABLE_ERRORS:
             raise
         return _print_error(f"The output could not be written: {error.strerror}.", 1)
@@ -91,10 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_error(sentence: str, status: int) -> int:
-    """Says one sentence, in which the words of others may stand: what could take over a terminal is spelled out."""
+    """Prints one sentence on stderr. Control characters, which may come from untrusted text, are escaped."""
     text = doctor.add_checkout_command(sentence)
     escaped = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
-    with contextlib.suppress(OSError):  # nobody listens
+    with contextlib.suppress(OSError):  # stderr is closed
         print(f"atoll: {escaped}", file=sys.stderr)
     return status
 
@@ -109,17 +116,17 @@ def _show_version(is_requested: bool) -> None:
 def root_command(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Evolves code, prompts, plans and parameters on islands, with LLMs and without them.
+    """Evolve programs, prompts, plans and parameters.
 
     \b
     Examples:
-      atoll demo                              a small real run on this machine, with no key
-      atoll init llmsr my_task                a task folder that runs as it is
+      atoll demo                              a run of 10 seconds, without an API key
+      atoll init llmsr my_task                create a task folder
       atoll run my_task --budget 60s          evolve it
-      atoll best latest                       what was found
+      atoll best latest                       print the best candidate
     """  # noqa: D301 - \b keeps the lines of the example apart
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -59,6 +59,7 @@ class Summary:
         cost = usage.pop("cost")
         tokens = {"tokens_in": cost["tokens_in"], "tokens_out": cost["tokens_out"]}
         data["created_at"] = self.created_at.isoformat()
+        usage["iterations"] = usage["steps"]
         return {**data, **usage, "calls": cost["calls"], "cost_usd": cost["usd"], **tokens}
 
 

@@ -1,1 +1,1 @@
-"""Data of cli."""
+"""Commands that export, import and analyze data."""

@@ -1,4 +1,4 @@
-"""The verb `atoll export`, and where results go."""
+"""Command `export`, and writing of results to stdout or a file."""
 
 import os
 import sys
@@ -13,85 +13,77 @@ import typer
 from atoll import errors
 from atoll.cli.terminal import options
 
-FORMAT_OPTIONS = ("--jsonl", "--csv", "--dataset", "--html", "--replay", "--openevolve")
-
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
-]
+FORMATS = ("jsonl", "csv", "html", "dataset", "responses", "openevolve")
+LLM_FORMATS = ("dataset", "responses")  # empty without LLM calls
 
 
 def export(
     run: options.RunArgument,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="All candidates, one JSON object per line.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="All candidates, for a spreadsheet.")] = False,
-    dataset: Annotated[bool, typer.Option("--dataset", help="Prompts, replies and scores, to tune a model.")] = False,
-    html: Annotated[bool, typer.Option("--html", help="A page that opens in any browser, offline too.")] = False,
-    replay: Annotated[bool, typer.Option("--replay", help="All replies, for --llm replay:FILE.")] = False,
-    openevolve: Annotated[
-        Path | None, typer.Option("--openevolve", metavar="DIR", help="A checkpoint of OpenEvolve's, into a folder.")
-    ] = None,
-    output_path: OutputOption = None,
+    formats: Annotated[
+        list[str],
+        typer.Option("--format", metavar="F", help="Export: jsonl, csv, html, dataset, responses, openevolve."),
+    ],
+    output_path: options.OutputOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes a run out, in one of six formats.
+    """Export a run.
 
-    Equal runs give equal bytes with --jsonl, --csv and --dataset.
+    jsonl and csv have all candidates, dataset has prompts, responses and scores for fine-tuning, responses has the LLM
+    responses for --llm recorded:FILE, html is one page, and openevolve is a checkpoint folder. Equal runs give equal
+    bytes with jsonl, csv and dataset.
 
     \b
     Examples:
-      atoll export latest --jsonl > run.jsonl
-      atoll export latest --csv -o run.csv
-      atoll export latest --html -o run.html
-      atoll export latest --dataset -o tuning.jsonl
-      atoll export latest --replay -o replies.jsonl
-      atoll export latest --openevolve checkpoints
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import runs  # with SQLAlchemy: help need not wait for it
-    from atoll.runs import openevolve_export as checkpoints
+      atoll export latest --format jsonl > run.jsonl
+      atoll export latest --format html -o run.html
+      atoll export latest --format responses -o responses.jsonl
+      atoll export latest --format openevolve -o checkpoints
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs  # slow import: SQLAlchemy
+    from atoll.runs import openevolve_export
 
-    flags = (jsonl, csv, dataset, html, replay, openevolve is not None)
-    formats = [name for name, is_selected in zip(FORMAT_OPTIONS, flags, strict=True) if is_selected]
-    if len(formats) != 1:
-        problem = "no format" if not formats else f"{' and '.join(formats)} at once"
-        raise errors.SetupError(
-            f"export was given {problem}: choose one of {', '.join(FORMAT_OPTIONS[:-1])} and {FORMAT_OPTIONS[-1]}."
-        )
+    if len(formats) != 1 or formats[0] not in FORMATS:
+        raise errors.SetupError(f"--format {' '.join(formats):.40} is not valid. Pass one of {', '.join(FORMATS)}.")
+    (export_format,) = formats
     with options.open_existing_store(store) as run_store:
         run_id = runs.find_run(run_store, run)
-        if openevolve is not None:
-            print(f"atoll: Written to {checkpoints.export_checkpoint(run_store, run_id, openevolve)}.", file=sys.stderr)
+        if export_format == "openevolve":
+            if output_path is None:
+                raise errors.SetupError("--format openevolve writes a folder. Name it with -o DIR.")
+            folder = openevolve_export.export_checkpoint(run_store, run_id, output_path)
+            print(f"atoll: Written to {folder}.", file=sys.stderr)
             return
-        num_chunks = write_output(iter_chunks(run_store, run_id, formats[0]), output_path, is_untrusted=True)
-    if formats[0] in ("--dataset", "--replay") and not num_chunks:
-        print(f"atoll: Run {run_id} asked no model, so its {formats[0][2:]} is empty.", file=sys.stderr)
+        num_chunks = write_output(iter_chunks(run_store, run_id, export_format), output_path, is_untrusted=True)
+    if export_format in LLM_FORMATS and not num_chunks:
+        print(f"atoll: Run {run_id} made no LLM calls, so its {export_format} export is empty.", file=sys.stderr)
 
 
-def iter_chunks(run_store: Any, run: str, format_option: str) -> Iterator[str]:
-    """Yields a run in a format, one of `FORMATS`, in pieces with their line ends."""
+def iter_chunks(run_store: Any, run: str, export_format: str) -> Iterator[str]:
+    """Yields a run in a text format, in chunks that end with a line break."""
     import json
 
     from atoll.runs import data_export, html_export
 
-    match format_option:
-        case "--jsonl":
+    match export_format:
+        case "jsonl":
             return (f"{line}\n" for line in run_store.export(run))
-        case "--csv":
+        case "csv":
             return data_export.to_csv(run_store.candidates(run))
-        case "--dataset":
+        case "dataset":
             return (f"{json.dumps(record)}\n" for record in data_export.iter_finetuning_rows(run_store, run))
-        case "--replay":
+        case "responses":
             return (f"{line}\n" for line in data_export.iter_responses(run_store, run))
         case _:
             return html_export.render_html(run_store, run)
 
 
 def write_output(chunks: Iterable[str], output_path: Path | None, *, is_untrusted: bool = False) -> int:
-    """Writes pieces to a file, whole or not at all, or to stdout; returns how many there were.
+    """Writes chunks to stdout, or atomically to a file. Returns their number.
 
     Args:
-        written: The pieces, with their line ends.
-        to: The file; None: stdout.
-        is_foreign: It is somebody else's text, which must not take over a terminal.
+        chunks: Texts with their line breaks.
+        output_path: The file; None means stdout.
+        is_untrusted: Escape control characters on a terminal.
 
     Raises:
         SetupError: The file cannot be written.
@@ -103,7 +95,7 @@ def write_output(chunks: Iterable[str], output_path: Path | None, *, is_untruste
             else _save_chunks(chunks, output_path)
         )
     except BrokenPipeError:
-        raise  # whoever reads has seen enough; the command line ends quietly
+        raise  # the reader closed the pipe; `main` exits quietly
     except OSError as error:
         raise errors.SetupError(f"{output_path or 'stdout'} cannot be written: {error.strerror}.") from error
 
@@ -120,7 +112,7 @@ def _print_chunks(chunks: Iterable[str], *, is_untrusted: bool) -> int:
 
 
 def _save_chunks(chunks: Iterable[str], output_path: Path) -> int:
-    if output_path.exists() and not output_path.is_file():  # a device or a pipe, which nothing can replace
+    if output_path.exists() and not output_path.is_file():  # a device or a pipe cannot be replaced
         with output_path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             return sum(1 for chunk in chunks if file.write(chunk) >= 0)
     descriptor, temporary_path = tempfile.mkstemp(dir=output_path.parent, prefix=f".{output_path.name}.")
@@ -129,7 +121,7 @@ def _save_chunks(chunks: Iterable[str], output_path: Path) -> int:
             count = sum(1 for chunk in chunks if file.write(chunk) >= 0)
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(temporary_path, 0o666 & ~mask)  # as any new file: a temporary one is for its owner only
+        os.chmod(temporary_path, 0o666 & ~mask)  # temporary files are private; use the mode of a new file
         os.replace(temporary_path, output_path)
     except BaseException:
         with suppress(FileNotFoundError):

@@ -1,5 +1,6 @@
-"""The verb `atoll import`."""
+"""Command `import`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,29 +10,25 @@ from atoll.cli.terminal import options
 
 
 def import_checkpoint(
-    checkpoint: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A checkpoint of OpenEvolve, or its output folder.")
-    ],
+    checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="OpenEvolve checkpoint or output folder.")],
     task: Annotated[
-        Path | None, typer.Argument(metavar="[TASK]", show_default=False, help="Its folder, if DIR is not in it.")
+        Path | None, typer.Argument(metavar="[TASK]", show_default=False, help="Task folder, if DIR is not inside it.")
     ] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="YAML", help="Another configuration of OpenEvolve's.")
-    ] = None,
+    settings: options.ConfigOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Makes a run of a checkpoint of OpenEvolve's.
+    """Create a run from an OpenEvolve checkpoint.
 
-    Its programs are the first steps of the run, in the order in which they were found, with the scores that they have
-    there; only the folder's initial program is judged. Then 'atoll resume RUN --iterations 100' goes on with them.
+    Its programs become the first iterations of the run, in their order and with their scores. Only the initial program
+    of the folder is evaluated. Continue with 'atoll resume RUN --iterations 100'.
 
     \b
     Examples:
       atoll import my_task/openevolve_output
       atoll import checkpoints/checkpoint_100 my_task
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import config, runs  # slow imports: SQLAlchemy, pydantic
     from atoll import store as stores
     from atoll.cli.run import session_output
     from atoll.cli.terminal import console
@@ -42,12 +39,10 @@ def import_checkpoint(
     with stores.Store(store) as run_store:
         session = runs.Session(run_store, run_config)
         status = session_output.run_session(session, run_store, as_json=as_json, quiet=True)
-        message = f"Imported {run_config.run.iterations} programs as run {session.run_id} in {run_store.database.name}. To go on:"
-        store_option = (
-            "" if store == options.DEFAULT_STORE else f" --store {console.quote_shell(run_store.database.name)}"
-        )
-        console.print_line(
-            console.get_stderr_console(),
-            f"{message}\n  {console.get_program_name()} resume {session.run_id} --iterations 100{store_option}",
+        name = run_store.database.name
+        message = f"Imported {run_config.run.iterations} programs as run {session.run_id} in {name}. Continue:"
+        store_option = "" if store == options.DEFAULT_STORE else f" --store {shlex.quote(name)}"
+        console.print_note(
+            f"{message}\n  {console.get_program_name()} resume {session.run_id} --iterations 100{store_option}"
         )
     return status

@@ -1,4 +1,4 @@
-"""The verbs `atoll store copy`, `atoll store check` and `atoll store upgrade`."""
+"""Commands `store copy`, `store check` and `store upgrade`."""
 
 from typing import Annotated, Any
 
@@ -7,31 +7,26 @@ import typer
 from atoll import errors
 from atoll.cli.terminal import options
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Copy a store to a file or a server, check one, bring one up to date.",
-)
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="A file, or postgresql://USER@HOST/DATABASE.")]
+app = options.make_group("Copy, check and upgrade stores.")
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="Store: a file or postgresql://USER@HOST/DB.")]
 
 
 @app.command("copy")
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The store to copy: a file, or a URL.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="Where to: a file, or an existing database of a server.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Store to copy: a file or a URL.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Target: a file, or an existing database on a server.")],
     as_json: options.JsonOption = False,
 ) -> None:
-    """Copies all runs, parameters, logs and bodies into another store, and reads them back before they count.
+    """Copy a store and verify the copy.
 
-    Whatever happens on the way, the target has all of it or nothing. It may hold other runs already. The source is
-    read as it stands at one moment: runs may go on meanwhile.
+    Copies runs, parameters, logs and blobs in one transaction: the target gets all of them or nothing. The target may
+    already hold other runs. Runs may continue in the source during the copy.
 
     \b
     Examples:
       atoll store copy atoll.db postgresql://me@db.example/atoll
       atoll store copy postgresql:///atoll?host=/var/run/postgresql laptop.db
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll import store
     from atoll.cli.terminal import console
     from atoll.store import transfer
@@ -54,24 +49,24 @@ def copy(
         console.print_json(data)
         return
     num_candidates = sum(run.candidates for run in result.runs)
-    console.print_line(
-        console.get_stdout_console(),
+    console.print_result(
         f"Copied {len(result.runs):,} runs with {num_candidates:,} candidates, {result.changes:,} changes, "
-        f"{result.moments:,} moments and {result.blobs:,} bodies to {target_name}; read back, they are the same.",
+        f"{result.moments:,} events and {result.blobs:,} blobs to {target_name}; verified."
     )
 
 
 @app.command("check")
 def check(url: UrlArgument = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> None:
-    """Reads all of a store, and says what is lost or damaged; exits 1 if anything is.
+    """Verify every row of a store.
 
-    Each run comes with a hash over all its rows: copies of a run have the same, in whatever store.
+    Lists missing and damaged rows, and exits with status 1 if any exist. The hash of a run covers all its rows; copies
+    of a run have the same hash.
 
     \b
     Examples:
       atoll store check atoll.db
       atoll store check postgresql://me@db.example/atoll --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.store import transfer
     from atoll.store.versions import audit
@@ -87,28 +82,30 @@ def check(url: UrlArgument = options.DEFAULT_STORE, as_json: options.JsonOption 
     else:
         for run in runs:
             counts = f"{run.records:,} records, {run.candidates:,} candidates"
-            console.print_line(console.get_stdout_console(), f"{run.run}  {counts}  {run.digest}")
-        console.print_line(console.get_stdout_console(), f"{last_change.seq:,} changes, ending in {last_change.hash}.")
+            console.print_result(f"{run.run}  {counts}  {run.digest}")
+        console.print_result(f"{last_change.seq:,} changes, last hash {last_change.hash}.")
     if problems:
         raise errors.StoreFailed(" ".join(problems))
     if not as_json:
-        console.print_line(console.get_stdout_console(), f"{name} is whole.")
+        console.print_result(f"{name} is intact.")
 
 
 @app.command("upgrade")
 def upgrade(url: UrlArgument = options.DEFAULT_STORE) -> None:
-    """Brings the tables of a store up to date, as every verb does that opens it.
+    """Upgrade the tables of a store.
+
+    Every command that opens a store for writing does the same.
 
     \b
     Examples:
       atoll store upgrade atoll.db
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.store.database import schema
 
     with options.open_existing_store(url) as run_store:
         old_version, name = run_store.database.original_version, run_store.database.name
     change_note = (
-        "as it was" if old_version == schema.VERSION else f"brought up from {old_version}" if old_version else "made"
+        "unchanged" if old_version == schema.VERSION else f"upgraded from {old_version}" if old_version else "created"
     )
-    console.print_line(console.get_stdout_console(), f"{name} has schema {schema.VERSION}, {change_note}.")
+    console.print_result(f"{name} has schema {schema.VERSION}, {change_note}.")

@@ -1,1 +1,1 @@
-"""Govern of cli."""
+"""Commands for parameters, proposals, rollouts, playbooks, tools, skills and the audit log."""

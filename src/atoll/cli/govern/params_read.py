@@ -1,10 +1,9 @@
-"""The verbs `atoll params get`, `list`, `history`, `diff`, `watch` and `export`; `governing` has those that change."""
+"""Commands `params get`, `list`, `history`, `diff`, `watch` and `export`; `params_write` has the others."""
 
 import difflib
 import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,37 +12,39 @@ from atoll import errors
 from atoll.cli.govern import params_write
 from atoll.cli.terminal import options, parsing
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Look after parameters: values with a history, a reason, locks, aliases and an audit log.",
-)
-for command_name, command in {**params_write.COMMANDS, "evolvable": params_write.list_settings}.items():
+app = options.make_group("Manage versioned parameters.")
+for command_name, command in params_write.COMMANDS.items():
     app.command(command_name)(command)
 
-MAX_INTEGER = 2**63 - 1  # the greatest number that a store can hold
-PrefixArgument = Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Keys that begin so.")]
+MAX_INTEGER = 2**63 - 1  # largest integer of a store
+AsOfOption = Annotated[
+    str | None, typer.Option("--as-of", metavar="TIME", help="Read the state at a time or after N changes.")
+]
+PrefixArgument = Annotated[
+    str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Only keys with this prefix.")
+]
 
 
 @app.command("get")
 def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key, KEY@3 for a version, KEY@production for an alias.")],
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="WHEN", help="After so many changes, or at a time.")
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Key; KEY@3 for a version, KEY@NAME for an alias.")],
+    as_of: AsOfOption = None,
+    default: Annotated[
+        str | None, typer.Option("--default", metavar="VALUE", help="Value to print if the key does not exist.")
     ] = None,
-    default: Annotated[str | None, typer.Option(metavar="VALUE", help="What to print if there is no such key.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Prints a value: a text as it is, all else as JSON.
+    """Print a value; KEY@3 and KEY@production work too.
+
+    Strings are printed without quotes, other values as JSON.
 
     \b
     Examples:
       atoll params get ema/alpha
       atoll params get ema/alpha@production --json
       atoll params get ema/alpha --as-of 2026-11-15T12:00
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
 
@@ -63,20 +64,18 @@ def get(
 @app.command("list")
 def list_keys(
     prefix: PrefixArgument = "",
-    include_all: Annotated[
-        bool, typer.Option("--all", help="Also what other verbs keep: proposals, rollouts, playbooks, tools, skills.")
-    ] = False,
+    include_all: Annotated[bool, typer.Option("--all", help="Include keys managed by other commands.")] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lists parameters with their values, versions, aliases and locks.
+    """List parameters.
 
     \b
     Examples:
       atoll params list
       atoll params list --all
       atoll params list ema/ --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
 
@@ -102,17 +101,15 @@ def list_keys(
         for row in parameter_rows
     ]
     headings = ["key", "version", "value", "aliases", "locked"]
-    console.print_table(console.get_stdout_console(), headings, cells, right_aligned=["version"], flexible="value")
+    console.print_result_table(headings, cells, right_aligned=["version"], flexible="value")
     if len(keys) < len(all_values):
-        console.print_line(
-            console.get_stderr_console(),
-            f"{len(all_values) - len(keys):,} more are kept by other verbs; --all lists them.",
-            "dim",
+        console.print_note(
+            f"{len(all_values) - len(keys):,} more are managed by other commands. List them with --all.", "dim"
         )
 
 
 def _is_reserved(key: str, prefix: str) -> bool:
-    """Whether another verb looks after a key, and nobody asked for its kind."""
+    """Tells whether another command manages a key that the prefix does not name."""
     from atoll.governed import reserved_keys
 
     return any(
@@ -123,19 +120,19 @@ def _is_reserved(key: str, prefix: str) -> bool:
 
 @app.command("history")
 def history(
-    key: params_write.KeyArgument,
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", max=MAX_INTEGER, help="Only the newest; 0 is all.")
-    ] = 0,
+    key: options.KeyArgument,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", max=MAX_INTEGER, help="Show at most N rows.")] = 0,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lists the versions of a parameter, the oldest first: who, when and why.
+    """List the versions of a parameter.
+
+    The oldest is first. -n N shows the newest N.
 
     \b
     Examples:
       atoll params history ema/alpha -n 10
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
 
@@ -148,29 +145,29 @@ def history(
         [str(change["version"]), change["timestamp"][:19].replace("T", " "), change["kind"], change["author"],
          format_value(change["value"]), change["reason"]] for change in changes
     ]  # fmt: skip
-    headings = ["version", "when (UTC)", "kind", "author", "value", "reason"]
-    console.print_table(
-        console.get_stdout_console(), headings, cells, right_aligned=["version"], flexible="value", optional=["kind"]
-    )
+    headings = ["version", "time (UTC)", "kind", "author", "value", "reason"]
+    console.print_result_table(headings, cells, right_aligned=["version"], flexible="value", optional=["kind"])
 
 
 @app.command("diff")
 def diff(
-    key: params_write.KeyArgument,
+    key: options.KeyArgument,
     old: Annotated[
-        str | None, typer.Argument(metavar="[OLD]", help="A version or an alias; else the one before.")
+        str | None, typer.Argument(metavar="[OLD]", help="Version or alias; default: the previous version.")
     ] = None,
-    new: Annotated[str | None, typer.Argument(metavar="[NEW]", help="A version or an alias; else the newest.")] = None,
+    new: Annotated[
+        str | None, typer.Argument(metavar="[NEW]", help="Version or alias; default: the current version.")
+    ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows what changed between two versions of a parameter.
+    """Compare two versions.
 
     \b
     Examples:
       atoll params diff prompt/system
       atoll params diff prompt/system production 7
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
 
@@ -189,28 +186,30 @@ def diff(
     for line in difflib.unified_diff(
         old_lines, new_lines, f"{key}@{old_value.version}", f"{key}@{new_value.version}", lineterm=""
     ):
-        console.print_line(console.get_stdout_console(), line)
+        console.print_result(line)
 
 
 @app.command("watch")
 def watch(
     prefix: PrefixArgument = "",
     after: Annotated[
-        int | None, typer.Option(metavar="N", max=MAX_INTEGER, help="Begin behind so many changes; 0 shows all.")
+        int | None, typer.Option("--after", metavar="N", max=MAX_INTEGER, help="Start after change N.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="S", help="End when nothing comes for so long.")
+        float | None, typer.Option("--timeout", min=0, metavar="S", help="Stop after S seconds without changes.")
     ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Prints changes as they are made, by whichever process, until Ctrl-C.
+    """Print changes as they happen.
+
+    Shows changes by all processes, until Ctrl-C.
 
     \b
     Examples:
       atoll params watch
       atoll params watch ema/ --after 0 --timeout 1 --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
 
@@ -219,7 +218,7 @@ def watch(
             for change in param_store.watch(prefix, after=after, timeout=timeout, buffer=None):
                 data = change_to_json(change)
                 line = json.dumps(data) if as_json else _format_change(data)
-                console.print_line(console.get_stdout_console(), line) if not as_json else print(line, flush=True)
+                console.print_result(line) if not as_json else print(line, flush=True)
         except KeyboardInterrupt:
             return
 
@@ -227,29 +226,27 @@ def watch(
 @app.command("export")
 def export(
     prefix: PrefixArgument = "",
-    is_log: Annotated[bool, typer.Option("--log", help="The whole audit log, a line per change.")] = False,
-    as_of: Annotated[str | None, typer.Option("--as-of", metavar="WHEN", help="As it stood then.")] = None,
-    output_path: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")
-    ] = None,
+    is_audit_log: Annotated[bool, typer.Option("--audit-log", help="Write the audit log instead of values.")] = False,
+    as_of: AsOfOption = None,
+    output_path: options.OutputOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes values as one JSON object, or the audit log as lines of JSON.
+    """Write values as JSON.
 
-    'atoll params import FILE' reads the former; 'atoll audit verify --log FILE' checks the latter.
+    'atoll params import FILE' reads the values. 'atoll audit verify --exported FILE' verifies the audit log.
 
     \b
     Examples:
       atoll params export > values.json
-      atoll params export --log -o audit.jsonl
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+      atoll params export --audit-log -o audit.jsonl
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
     from atoll.store.versions import audit
 
-    if is_log and (prefix or as_of):
-        raise errors.SetupError("The log is exported whole, or its chain would not hold: leave out the rest.")
+    if is_audit_log and (prefix or as_of):
+        raise errors.SetupError("--audit-log always exports the full log. Leave out PREFIX and --as-of.")
     with parameter_stores.open_parameters(store) as param_store:
-        if is_log:
+        if is_audit_log:
             lines = [audit.format_line(entry) for entry in param_store.ledger.iter_entries()]
         else:
             values_by_key = param_store.snapshot(prefix, as_of=parameter_stores.parse_as_of(as_of)).values
@@ -263,13 +260,12 @@ def export(
 
 
 def change_to_json(change: Any) -> dict[str, Any]:
-    """Returns a change as plain data."""
     names = ("seq", "key", "kind", "version", "value", "reason", "author", "target", "hash")
     return {name: getattr(change, name) for name in names} | {"timestamp": change.timestamp.isoformat()}
 
 
 def format_value(value: Any, indent: int | None = None) -> str:
-    """Returns a text as it is, and all else as JSON."""
+    """Returns a string unchanged, and other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent)
 
 

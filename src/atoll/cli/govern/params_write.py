@@ -1,6 +1,7 @@
-"""The verbs of `atoll params` that change: set, rollback, lock, unlock, alias, import."""
+"""Commands `params set`, `rollback`, `lock`, `unlock`, `alias`, `import`, `settings` and `suggest`."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,18 +11,17 @@ import typer
 from atoll import errors
 from atoll.cli.terminal import options, parsing
 
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Which parameter.")]
 ExpectOption = Annotated[
-    int | None, typer.Option("--expect", metavar="N", help="Only if the newest version is this one; 0: none yet.")
+    int | None, typer.Option("--expect", metavar="N", help="Fail unless the current version is N.")
 ]
 RulesOption = Annotated[
-    Path | None, typer.Option("--rules", metavar="FILE", envvar="ATOLL_RULES", help="JSON Schemas by prefix.")
+    Path | None, typer.Option("--rules", metavar="FILE", envvar="ATOLL_RULES", help="JSON Schemas by key prefix.")
 ]
 
 
 def set_value(
-    key: KeyArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or a plain text; @FILE reads a file.")],
+    key: options.KeyArgument,
+    value: options.ValueArgument,
     reason: options.ReasonOption = "",
     author: options.AuthorOption = None,
     expect: ExpectOption = None,
@@ -29,14 +29,14 @@ def set_value(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Makes a new version of a parameter.
+    """Set a value; creates a new version.
 
     \b
     Examples:
       atoll params set ema/alpha 0.3 -m "a start"
       atoll params set ema/alpha 0.4 -m "faster" --expect 1
       atoll params set prompt/system @prompt.txt -m "shorter" --store params/
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
     _check_change(reason, key)
@@ -46,48 +46,50 @@ def set_value(
         version = param_store.set(
             key, parsed_value, reason, author=parsing.resolve_author(author), expected_version=expect
         )
-    _print_result(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
+    _print_result(f"Set {key}, version {version}.", as_json, {"key": key, "version": version})
 
 
 def rollback(
-    key: KeyArgument,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="Whose value shall hold again.")],
+    key: options.KeyArgument,
+    version: Annotated[int, typer.Argument(metavar="N", help="Version to restore.")],
     reason: options.ReasonOption = "",
     author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Makes an old value the newest again, as a new version; of a locked parameter too.
+    """Restore version N as a new version.
+
+    Works for locked parameters, too.
 
     \b
     Examples:
       atoll params rollback ema/alpha 1 -m "0.4 was worse"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
     _check_change(reason, key)
     with parameter_stores.open_parameters(store) as param_store:
         new_version = param_store.rollback(key, version, reason, author=parsing.resolve_author(author))
     _print_result(
-        f"{key} is at version {new_version} now, with the value of {version}.",
-        as_json,
-        {"key": key, "version": new_version},
+        f"Restored version {version} of {key} as version {new_version}.", as_json, {"key": key, "version": new_version}
     )
 
 
 def lock(
-    key: KeyArgument,
+    key: options.KeyArgument,
     reason: options.ReasonOption = "",
     author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Refuses changes of a parameter, but for rollbacks, until it is unlocked.
+    """Block changes until unlocked.
+
+    Rollbacks still work.
 
     \b
     Examples:
       atoll params lock ema/alpha -m "release week"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
     parsing.check_reason(reason)
@@ -97,85 +99,84 @@ def lock(
 
 
 def unlock(
-    key: KeyArgument,
+    key: options.KeyArgument,
     reason: options.ReasonOption = "",
     author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lets changes of a parameter in again.
+    """Allow changes again.
 
     \b
     Examples:
       atoll params unlock ema/alpha -m "released"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
     parsing.check_reason(reason)
     with parameter_stores.open_parameters(store) as param_store:
         param_store.unlock(key, reason, author=parsing.resolve_author(author))
-    _print_result(f"{key} is not locked.", as_json, {"key": key, "locked": False})
+    _print_result(f"{key} is unlocked.", as_json, {"key": key, "locked": False})
 
 
 def alias(
-    key: KeyArgument,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="E.g. production, canary.")],
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="What it stands for; 'none' takes it away.")],
+    key: options.KeyArgument,
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="Name such as production or canary.")],
+    version: Annotated[str, typer.Argument(metavar="N", help="Version; none removes the alias.")],
     reason: options.ReasonOption = "",
     author: options.AuthorOption = None,
-    expect: Annotated[
-        int | None, typer.Option("--expect", metavar="N", help="Only if it points there; 0: nowhere.")
-    ] = None,
+    expect: ExpectOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lets KEY@ALIAS stand for a version.
+    """Point KEY@ALIAS at version N.
+
+    --expect is the version that the alias points at now; 0 means none.
 
     \b
     Examples:
       atoll params alias ema/alpha production 2 -m "the canary held"
       atoll params get ema/alpha@production
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
     _check_change(reason, key)
     if version != "none" and not version.isdigit():
-        raise errors.SetupError(f"{version!r} is no version: give a number, or 'none' to take the alias away.")
+        raise errors.SetupError(f"{version!r} is not a version. Give a number, or 'none' to remove the alias.")
     target = None if version == "none" else int(version)
     with parameter_stores.open_parameters(store) as param_store:
         param_store.alias(key, name, target, reason, author=parsing.resolve_author(author), expected_version=expect)
-    message = f"{key}@{name} is gone." if target is None else f"{key}@{name} stands for version {target} now."
+    message = f"Removed {key}@{name}." if target is None else f"{key}@{name} is version {target}."
     _print_result(message, as_json, {"key": key, "alias": name, "version": target})
 
 
 def import_values(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", show_default=False, help="What 'export' wrote.")
+        Path | None, typer.Argument(metavar="[FILE]", show_default=False, help="File written by 'params export'.")
     ] = None,
     flyto: Annotated[
-        Path | None, typer.Option("--flyto", metavar="DIR", help="A folder of the original layout, with its history.")
+        Path | None, typer.Option("--flyto", metavar="DIR", help="Import a Flyto parameter folder with its history.")
     ] = None,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put before the keys of --flyto.")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Prefix for imported keys.")] = "",
     reason: options.ReasonOption = "",
     author: options.AuthorOption = None,
     rules: RulesOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Takes parameters in: values from a file, all of them or none, or a folder with its history and locks.
+    """Import exported values, all or none.
 
-    Values that are the same already make no version. A folder keeps its reasons, authors and times; its keys must be
-    new here.
+    Unchanged values create no version. --flyto keeps reasons, authors, times and locks; its keys must be new.
 
     \b
     Examples:
       atoll params import values.json -m "from the test system"
       atoll params import --flyto evolve/params --store params.db
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
     if (file is None) == (flyto is None):
-        raise errors.SetupError("import needs one source: a FILE that 'atoll params export' wrote, or --flyto DIR.")
+        raise errors.SetupError("import needs one source: a FILE written by 'atoll params export', or --flyto DIR.")
     if flyto is not None:
         with parameter_stores.open_parameters(store, create=True) as param_store:
             keys = parameter_stores.import_folder(param_store, flyto, prefix)
@@ -190,22 +191,8 @@ def import_values(
     _print_result(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "set": set_value,
-    "rollback": rollback,
-    "lock": lock,
-    "unlock": unlock,
-    "alias": alias,
-    "import": import_values,
-}
-
-
 def _check_change(reason: str, key: str) -> None:
-    """Asks for a reason and the key of a parameter before anything is made.
-
-    Raises:
-        SetupError: There is none, or other verbs look after the key.
-    """
+    """Raises SetupError if the reason is empty, or the key is invalid or managed by another command."""
     from atoll.governed import reserved_keys
     from atoll.store.versions import change
 
@@ -217,27 +204,27 @@ def _check_change(reason: str, key: str) -> None:
 def _print_result(sentence: str, as_json: bool, data: Mapping[str, Any]) -> None:
     from atoll.cli.terminal import console
 
-    console.print_json(data) if as_json else console.print_line(console.get_stdout_console(), sentence)
+    console.print_json(data) if as_json else console.print_result(sentence)
 
 
 def list_settings(
     system_or_task: Annotated[
-        str | None, typer.Argument(metavar="[SYSTEM|TASK]", show_default=False, help="A system, or a task's folder.")
+        str | None, typer.Argument(metavar="[SYSTEM|TASK]", show_default=False, help="System or task folder.")
     ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lists the settings of runs that may be parameters, with their values: of a system, of a task, or of all.
+    """List run settings that can be parameters.
 
-    A task says "@param:KEY" or "@param:KEY@production" in place of a value; a run reads it when it begins. For a task
-    the list says which parameter a setting is, and which version of it the next run would use.
+    A task sets "@param:KEY" or "@param:KEY@production" in place of a value. A run reads the parameter when it starts.
+    For a task the list shows the parameter of each setting and the version that the next run uses.
 
     \b
     Examples:
-      atoll params evolvable mind
-      atoll params evolvable examples/mind_natural_plan --json
+      atoll params settings mind
+      atoll params settings examples/mind_natural_plan --json
       atoll run examples/mind_natural_plan --set mind.weights=@param:mind/weights
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll import config
     from atoll.cli.terminal import console
 
@@ -257,17 +244,13 @@ def list_settings(
         (row["setting"], _format_one_line(row["value"]), row["parameter"] or "", row["version"] or "") for row in rows
     ]
     headings = ("setting", "value", "parameter", "version")
-    console.print_table(
-        console.get_stdout_console(),
-        headings,
-        [tuple(map(str, cell_row)) for cell_row in cells],
-        right_aligned=["version"],
-        flexible="value",
+    console.print_result_table(
+        headings, [tuple(map(str, cell_row)) for cell_row in cells], right_aligned=["version"], flexible="value"
     )
 
 
 def _iter_system_settings(name: str, *, include_common: bool) -> Iterator[tuple[str, Any]]:
-    """Yields what a system offers; what all share only where it stands alone."""
+    """Yields the settings of a system, optionally with the settings common to all systems."""
     from atoll import config
 
     return (
@@ -292,14 +275,13 @@ def _iter_task_settings(folder: Path, url: str) -> Iterator[dict[str, Any]]:
         }
         if setting not in bindings:
             yield _make_row(setting, config_data[section][key])
-        for each, name in bindings.items():
-            value, version = parameter_values.get(name, ("not set yet", None))
-            yield _make_row(each, value, name, version)
+        for bound_setting, name in bindings.items():
+            value, version = parameter_values.get(name, ("not set", None))
+            yield _make_row(bound_setting, value, name, version)
 
 
 def _read_parameters(url: str, names: set[str]) -> dict[str, tuple[Any, int]]:
-    """Returns what the parameters are that a store has."""
-    from atoll import errors
+    """Returns value and version of the parameters that exist in a store."""
     from atoll.config import parameter_stores
 
     values: dict[str, tuple[Any, int]] = {}
@@ -321,3 +303,59 @@ def _make_row(setting: str, value: Any, name: str | None = None, version: int | 
 def _format_one_line(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return " ".join(text.split())
+
+
+def suggest(
+    key: options.KeyArgument,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="Proposer: ema, pid, thompson or llm.")
+    ] = "ema",
+    feedback: options.FeedbackOption = None,
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="Use feedback of this metric only.")] = "",
+    setpoint: Annotated[
+        float | None, typer.Option("--setpoint", metavar="X", help="Desired value of the metric (pid).")
+    ] = None,
+    llm: options.LLMOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Propose a value from feedback.
+
+    Nothing is changed. ema follows the metric, and pid moves the metric to --setpoint. thompson chooses among the
+    values in the field 'value' of the feedback's meta data. llm asks --llm.
+
+    \b
+    Examples:
+      atoll params suggest risk/penalty --feedback feedback --metric late
+      atoll params suggest risk/penalty -f feedback --method pid --metric late --setpoint 0.02
+      atoll params suggest risk/penalty -f feedback --method llm --llm openai:gpt-5-mini
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll.cli.govern import rollout_actions  # slow imports: SQLAlchemy, numpy
+    from atoll.cli.terminal import console
+    from atoll.config import parameter_stores
+
+    with parameter_stores.open_parameters(store) as param_store:
+        suggestion = rollout_actions.suggest_value(
+            param_store, key, feedback or store, method=method, metric=metric, setpoint=setpoint, llm_name=llm
+        )
+    if as_json:
+        console.print_json(suggestion)
+        return
+    value = json.dumps(suggestion["value"])
+    evidence = f"confidence {suggestion['confidence']:.2f}, {suggestion['evidence']:,} measurements"
+    console.print_result(f"{key}: {value} instead of {json.dumps(suggestion['current'])} ({evidence})")
+    if suggestion["rationale"]:
+        console.print_result(suggestion["rationale"])
+    console.print_note(f"Test it: atoll rollout shadow {key} {shlex.quote(value)} --with FILE.py", "dim")
+
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "set": set_value,
+    "rollback": rollback,
+    "lock": lock,
+    "unlock": unlock,
+    "alias": alias,
+    "import": import_values,
+    "settings": list_settings,
+    "suggest": suggest,
+}

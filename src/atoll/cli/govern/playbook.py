@@ -1,4 +1,4 @@
-"""The verbs `atoll playbook show`, `history`, `held`, `apply`, `reject`, `rollback`, `stats`, `export` and `import`."""
+"""Commands of `playbook`."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,44 +10,34 @@ import typer
 from atoll import errors
 from atoll.cli.terminal import options, parsing
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Look after playbooks: what agents have learnt, how it came about, and how to go back.",
-)
+app = options.make_group("Show and edit playbooks.")
 
 COUNT_NAMES = ("applied", "held", "rejected", "retired")
 PREFIX = "playbook/"
-KeyOption = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="Which playbook, or which run's, e.g. latest; needless where it is one."),
-]
+KeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Playbook key, or a run.")]
 
 
 def open_playbook(run_store: Any, key: str | None) -> Any:
-    """Opens the playbook that is meant.
+    """Opens a playbook by its key or run. A store with one playbook needs no key.
 
     Raises:
-        SetupError: There is none, or several and none was named.
+        SetupError: The playbook is not found, or the key is missing.
     """
-    from atoll import playbook  # with pydantic: help need not wait for it
+    from atoll import playbook  # slow import: pydantic
 
     keys = run_store.versions().list(PREFIX)
     if key is None and len(keys) != 1:
-        problem = (
-            f"there are {', '.join(keys)}: name one with --key" if keys else "there is none yet: run an agent first"
-        )
-        raise errors.SetupError(f"Which playbook of {run_store.database.name}? {problem.capitalize()}.")
+        problem = f"has several: {', '.join(keys)}. Name one with --key." if keys else "has none. Run an agent first."
+        raise errors.SetupError(f"No playbook is named, and {run_store.database.name} {problem}")
     playbook_key = keys[0] if key is None else _find_key(run_store, key, keys)
     return playbook.PlaybookStore(run_store.versions(), key=playbook_key)
 
 
 def _find_key(run_store: Any, name: str, keys: Sequence[str]) -> str:
-    """Returns the key that somebody named: itself, or the run whose playbook it is.
+    """Returns the key of a playbook by its key or run.
 
     Raises:
-        SetupError: There is none of that name.
+        SetupError: The playbook is not found.
     """
     from atoll import runs
 
@@ -57,28 +47,30 @@ def _find_key(run_store: Any, name: str, keys: Sequence[str]) -> str:
         run_key = f"{PREFIX}{runs.find_run(run_store, name.removeprefix(PREFIX))}"
         if run_key in keys:
             return run_key
-    available = f"there are {', '.join(keys)}" if keys else "there is none yet: run an agent first"
-    raise errors.SetupError(f"There is no playbook {name} in {run_store.database.name}; {available}.")
+    available = f"Playbooks: {', '.join(keys)}." if keys else "Run an agent first."
+    raise errors.SetupError(f"Playbook {name} not found in {run_store.database.name}. {available}")
 
 
 @app.command("show")
 def show(
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="Show only what an agent would be given.")
+        str | None, typer.Argument(metavar="QUERY", help="Show only the bullets that an agent would get.")
     ] = None,
-    version: Annotated[int | None, typer.Option("--version", "-v", min=1, metavar="N", help="As it was then.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", "-v", min=1, metavar="N", help="Show an older version.")
+    ] = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows a playbook, or the bullets of it that fit a query.
+    """Show a playbook, or the bullets that match a query.
 
     \b
     Examples:
       atoll playbook show
       atoll playbook show "wolves at night"
       atoll playbook show --version 12 --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
@@ -91,28 +83,30 @@ def show(
             {"key": playbook_store.key, "turn": content.turn, "bullets": [bullet.to_data() for bullet in bullets]}
         )
     elif excerpts is not None:
-        for each in excerpts:
-            console.print_line(console.get_stdout_console(), each.bullet.line)
+        for excerpt in excerpts:
+            console.print_result(excerpt.bullet.line)
         if not excerpts:
-            console.print_line(console.get_stderr_console(), "No bullet has anything to do with it.")
+            console.print_note("No bullet matches the query.")
     else:
-        console.print_line(console.get_stdout_console(), content.text() or "It is empty.")
+        console.print_result(content.text() or "The playbook is empty.")
 
 
 @app.command("history")
 def history(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show so many at most.")] = 20,
+    limit: options.LimitOption = 20,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lists the versions of a playbook, newest first, with what was applied, held and rejected.
+    """List versions, newest first.
+
+    Counts the applied, held, rejected and retired deltas of each version.
 
     \b
     Examples:
       atoll playbook history
       atoll playbook history -n 3 --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
@@ -121,19 +115,13 @@ def history(
         console.print_json([_change_to_json(change) for change in changes])
         return
     rows = []
-    for each in changes:
-        description = f"back to {each.restored}: {each.reason}" if each.restored else each.reason
-        rows.append(
-            (str(each.n), *(str(each.counts.get(name) or "-") for name in COUNT_NAMES), each.author, description)
-        )
-    headings = ("version", *COUNT_NAMES, "by", "why")
-    console.print_table(
-        console.get_stdout_console(),
-        headings,
-        rows,
-        right_aligned=headings[:5],
-        flexible="why",
-        optional=("by", "retired"),
+    for change in changes:
+        description = f"restored {change.restored}: {change.reason}" if change.restored else change.reason
+        counts = (str(change.counts.get(name) or "-") for name in COUNT_NAMES)
+        rows.append((str(change.n), *counts, change.author, description))
+    headings = ("version", *COUNT_NAMES, "author", "reason")
+    console.print_result_table(
+        headings, rows, right_aligned=headings[:5], flexible="reason", optional=("author", "retired")
     )
 
 
@@ -141,13 +129,13 @@ def history(
 def list_held(
     key: KeyOption = None, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
 ) -> None:
-    """Lists the deltas that wait for more evidence or for somebody who decides, with why.
+    """List held deltas and the reason for each.
 
     \b
     Examples:
       atoll playbook held
       atoll playbook held --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
@@ -160,55 +148,50 @@ def list_held(
         for held_delta in held_deltas
     ]
     if rows:
-        console.print_table(
-            console.get_stdout_console(),
-            ("id", "times", "what", "why it waits"),
-            rows,
-            right_aligned=("times",),
-            flexible="what",
-        )
+        console.print_result_table(("id", "times", "delta", "reason"), rows, right_aligned=("times",), flexible="delta")
     else:
-        console.print_line(console.get_stderr_console(), "Nothing waits.")
+        console.print_note("No deltas are held.")
 
 
-HeldArgument = Annotated[str, typer.Argument(metavar="ID", help="A held delta, as 'atoll playbook held' names it.")]
-RequiredReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays in the history.")]
+HeldArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a held delta.")]
 
 
-@app.command("apply")
-def apply(
+@app.command("approve")
+def approve(
     held_id: HeldArgument,
-    reason: RequiredReasonOption,
+    reason: options.ReasonOption,
     author: options.AuthorOption = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Applies a delta that waits: your reason is the evidence that it lacked.
+    """Apply a held delta.
+
+    Your reason is recorded as the missing evidence.
 
     \b
     Examples:
       atoll playbook held
-      atoll playbook apply 3f2a --reason "tried it twice, it holds"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+      atoll playbook approve 3f2a --reason "tried it twice, it holds"
+    """  # noqa: D301 - \b keeps line breaks
     _decide(held_id, reason, author, key, store, as_json, is_applied=True)
 
 
 @app.command("reject")
 def reject(
     held_id: HeldArgument,
-    reason: RequiredReasonOption,
+    reason: options.ReasonOption,
     author: options.AuthorOption = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Rejects a delta that waits; the history keeps it.
+    """Reject a held delta.
 
     \b
     Examples:
-      atoll playbook reject 3f2a --reason "that was another world"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+      atoll playbook reject 3f2a --reason "it belongs to another world"
+    """  # noqa: D301 - \b keeps line breaks
     _decide(held_id, reason, author, key, store, as_json, is_applied=False)
 
 
@@ -224,34 +207,28 @@ def _decide(
     if as_json:
         console.print_json({"key": playbook_store.key, "version": change.n, **verdict.to_data()})
         return
-    console.print_line(
-        console.get_stdout_console(),
-        f"{verdict.outcome} ({verdict.reason}), as version {change.n} of {playbook_store.key}.",
-    )
+    console.print_result(f"{verdict.outcome} ({verdict.reason}), as version {change.n} of {playbook_store.key}.")
 
 
 def _format_delta(delta: Any) -> str:
-    """Returns a delta in a line."""
     return " ".join(part for part in (delta.kind, delta.section, *delta.ids, delta.content) if part)
 
 
 @app.command("rollback")
 def rollback(
-    version: Annotated[int, typer.Argument(min=1, metavar="N", help="The version to go back to.")],
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why, for the history.")
-    ] = "rolled back by hand",
+    version: Annotated[int, typer.Argument(min=1, metavar="N", help="Version to restore.")],
+    reason: options.ReasonOption = "rolled back by hand",
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Makes an old version of a playbook the newest one; the history keeps everything.
+    """Restore version N as a new version.
 
     \b
     Examples:
       atoll playbook history
       atoll playbook rollback 12 --reason "it got worse after that"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
@@ -263,9 +240,8 @@ def rollback(
             {"key": playbook_store.key, "version": new_version, "restored": version, "bullets": len(restored)}
         )
         return
-    console.print_line(
-        console.get_stdout_console(),
-        f"{playbook_store.key} is as it was in version {version}, as version {new_version}: {len(restored)} bullets.",
+    console.print_result(
+        f"Restored version {version} of {playbook_store.key} as version {new_version}: {len(restored)} bullets."
     )
 
 
@@ -273,13 +249,13 @@ def rollback(
 def stats(
     key: KeyOption = None, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
 ) -> None:
-    """Tells how large a playbook is, and what it covers.
+    """Show size and coverage.
 
     \b
     Examples:
       atoll playbook stats
       atoll playbook stats --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
@@ -290,52 +266,47 @@ def stats(
         return
     rows = [(name, f"{value:,}") for name, value in statistics.to_data().items() if isinstance(value, int)]
     rows += [(f"bullets of {name}", f"{count:,}") for name, count in statistics.coverage.items()]
-    console.print_table(
-        console.get_stdout_console(),
-        ("what", "how many"),
-        [("version", f"{version:,}"), *rows],
-        right_aligned=("how many",),
-    )
+    console.print_result_table(("statistic", "count"), [("version", f"{version:,}"), *rows], right_aligned=("count",))
 
 
 @app.command("export")
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Gets deltas/, current/ and archive/.")] = Path(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for deltas/, current/ and archive/.")] = Path(
         "data/playbook"
     ),
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes a playbook as files: Markdown and JSON, which 'atoll playbook import' reads back.
+    """Write a playbook as Markdown and JSON files.
 
     \b
     Examples:
       atoll playbook export
       atoll playbook export my_folder --key playbook/survival
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll import playbook
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
         playbook.export_folder(open_playbook(run_store, key), folder)
-    console.print_line(console.get_stdout_console(), f"Wrote {console.format_value(folder)}.")
+    console.print_result(f"Wrote {console.format_path(folder)}.")
 
 
 @app.command("import")
 def import_playbook(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'export' wrote, edited or not.")],
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Which playbook it becomes; else the one it was.")
-    ] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Exported folder, edited or not.")],
+    key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Makes the playbook in a folder the newest version of the one that it was exported from.
+    """Import an exported playbook as a new version.
+
+    --key names another playbook than the exported one.
 
     \b
     Examples:
       atoll playbook import data/playbook
       atoll playbook import data/playbook --key playbook/copy
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll import playbook
     from atoll import store as stores
     from atoll.cli.terminal import console
@@ -345,9 +316,7 @@ def import_playbook(
         playbook_store = playbook.PlaybookStore(run_store.versions(), key=key or files.read_key(folder) or playbook.KEY)
         imported = playbook.import_folder(playbook_store, folder)
         new_version = playbook_store.version
-    console.print_line(
-        console.get_stdout_console(), f"{playbook_store.key} has {len(imported)} bullets, as version {new_version}."
-    )
+    console.print_result(f"Imported {len(imported)} bullets into {playbook_store.key} as version {new_version}.")
 
 
 def _change_to_json(change: Any) -> dict[str, Any]:

@@ -1,49 +1,192 @@
-"""The verbs `atoll rollout start`, `status`, `tick`, `serve` and `abort`."""
+"""Commands `rollout shadow`, `start`, `status`, `update`, `value` and `abort`."""
 
+import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from atoll import errors
 from atoll.cli.terminal import options, parsing
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Roll a parameter out: shadow, 1, 5, 10, 25 %, all; and back by itself when something guarded gets worse.",
-)
+app = options.make_group("Test a parameter value and roll it out in stages.")
 
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The parameter.")]
+REQUIRED_FUNCTIONS = ("samples", "apply", "score")
+
+
+@app.command("shadow")
+def shadow(
+    key: options.KeyArgument,
+    value: options.ValueArgument,
+    file: Annotated[
+        Path | None, typer.Option("--with", metavar="FILE.py", help="Python file with samples(), apply() and score().")
+    ] = None,
+    task: Annotated[
+        Path | None, typer.Option("--task", metavar="TASK", help="Compare by paired runs of this task.")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=2, metavar="N", help="Maximum number of paired runs.")] = 40,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", "-i", min=1, metavar="N", help="Iterations of each paired run.")
+    ] = None,
+    changes: options.SetOption = None,
+    traffic: Annotated[float, typer.Option("--traffic", metavar="SHARE", help="Fraction of the samples to use.")] = 1.0,
+    min_effect: Annotated[float, typer.Option("--min-effect", metavar="X", help="Smallest gain worth a change.")] = 0.0,
+    guard: options.GuardOption = None,
+    alpha: options.AlphaOption = 0.05,
+    record_in_rollout: Annotated[
+        bool, typer.Option("--rollout", help="Record the result in the key's rollout.")
+    ] = False,
+    save: Annotated[bool, typer.Option("--save", help="Save the result in the store.")] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Compare a value with the current one; change nothing.
+
+    Both values are scored on the same samples until the verdict is clear: promote, reject, or extend if the samples are
+    not enough. The Python file runs in this process. With --task each sample is a run, which is not saved.
+
+    \b
+    Examples:
+      atoll rollout shadow risk/penalty 0.4 --with shadow.py
+      atoll rollout shadow mind/weights '[0.2, 0, 0.7, 0.1, 0]' --task examples/mind_natural_plan --seeds 60
+      atoll rollout shadow risk/penalty 0.4 --with shadow.py --guard cost:0.5:lower --json
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll.cli.govern import rollout_actions  # slow imports: SQLAlchemy, numpy
+    from atoll.cli.terminal import console
+    from atoll.config import parameter_stores
+    from atoll.governed import rollout
+    from atoll.governed.rollout import status
+
+    if (file is None) == (task is None):
+        raise errors.SetupError("rollout shadow needs one of --with FILE.py and --task TASK.")
+    runner_options = {
+        "min_effect": min_effect,
+        "guardrails": rollout_actions.parse_guardrails(guard or []),
+        "alpha": alpha,
+    }
+    candidate = parsing.parse_value(value)
+    with parameter_stores.open_parameters(store) as param_store:
+        if record_in_rollout:
+            rollout_actions.require_rollout(param_store, key, candidate)
+        setting, functions = (
+            (key, _load_functions(file))
+            if file
+            else _make_paired_runs(param_store, key, task, seeds, iterations, changes)
+        )
+        result = _make_runner(param_store, functions, runner_options).run_shadow(setting, candidate, traffic)
+        if record_in_rollout or save:
+            status.save_shadow_result(param_store, setting, candidate, result, parsing.resolve_author(None))
+        state = rollout.Rollout(param_store, key).add_shadow_result(result) if record_in_rollout else None
+    if as_json:
+        console.print_json({**result.to_data(), "rollout": None if state is None else status.rollout_to_json(state)})
+        return
+    _print_shadow_result(result)
+    if state is not None:
+        console.print_result(f"The rollout of {key} is in stage {state.stage}: {state.why}.")
+
+
+def _make_runner(param_store: Any, functions: Any, runner_options: Any) -> Any:
+    from atoll.governed.rollout import evaluators as rollout_evaluators
+    from atoll.governed.rollout import shadow_result, shadow_runner
+
+    samples, apply, score = functions
+    return shadow_runner.ShadowRunner(
+        param_store,
+        rollout_evaluators.FuncEvaluator(score),
+        shadow_result.FixedSampler(list(samples())),
+        apply,
+        **runner_options,
+    )
+
+
+def _make_paired_runs(
+    param_store: Any, key: str, task: Any, seeds: int, iterations: int | None, changes: list[str] | None
+) -> Any:
+    """Returns the parameter name used by the task, and functions that sample and score its runs."""
+    from atoll import config
+    from atoll.runs import paired_runs
+
+    option_layers = [config.parse_set(change) for change in changes or ()]
+    run_config = config.load(
+        task, [*option_layers, {"run": {"iterations": iterations}}] if iterations else option_layers
+    )
+    pairs = paired_runs.PairedRuns(run_config, key, param_store.ledger, range(seeds))
+    return pairs.parameter_name, pairs.functions
+
+
+def _load_functions(file: Path) -> Any:
+    import runpy
+
+    if not file.is_file():
+        raise errors.SetupError(f"{file} not found. It must define {', '.join(REQUIRED_FUNCTIONS)}.")
+    namespace = runpy.run_path(str(file))
+    if missing := [name for name in REQUIRED_FUNCTIONS if not callable(namespace.get(name))]:
+        raise errors.SetupError(f"{file} does not define {', '.join(missing)}.")
+    return [namespace[name] for name in REQUIRED_FUNCTIONS]
+
+
+def _print_shadow_result(result: Any) -> None:
+    from atoll.cli.terminal import console
+
+    rows = [
+        (
+            name,
+            f"{dimension.baseline:.4g}",
+            f"{dimension.candidate:.4g}",
+            f"{dimension.difference:+.4g}",
+            f"{dimension.evidence.interval.low:.4g} to {dimension.evidence.interval.high:.4g}",
+            f"{dimension.adjusted_p:.3g}",
+        )
+        for name, dimension in result.dimensions.items()
+    ]
+    headings = ("metric", "current", "candidate", "difference", "anytime interval", "p (Holm)")
+    if rows:
+        console.print_result_table(headings, rows, right_aligned=headings[1:], flexible="metric")
+    console.print_result(f"{result.verdict}: {result.reason}.", "bold")
+    if rows:
+        console.print_note(
+            "The verdict depends on the intervals of fitness and guardrails, which are valid at any time. p (Holm) is "
+            "corrected for the number of metrics.",
+            "dim",
+        )
+    counts = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved"
+    console.print_note(f"{counts}; divergence {result.divergence:.3g}, disagreement {result.disagreement:.3g}.", "dim")
 
 
 @app.command("start")
 def start(
-    key: KeyArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The candidate value, as JSON.")],
+    key: options.KeyArgument,
+    value: options.ValueArgument,
     guard: Annotated[
-        list[str], typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="What must not become worse.")
+        list[str], typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="Guardrail metric and allowed loss.")
     ],
     reason: options.ReasonOption,
     author: options.AuthorOption = None,
-    proposer: Annotated[str, typer.Option(metavar="NAME", help="Whose idea it is; never yours.")] = "evolver",
-    shares: Annotated[str, typer.Option(metavar="LIST", help="Of the entities, step by step.")] = "0.01,0.05,0.1,0.25",
-    min_samples: Annotated[int, typer.Option(metavar="N", help="Measurements of treated entities per step.")] = 50,
-    min_time: Annotated[str, typer.Option(metavar="TIME", help="Of each step: 1h.")] = "1h",
-    bake: Annotated[str, typer.Option(metavar="TIME", help="How long it stays guarded when all have it.")] = "1d",
-    cooldown: Annotated[str, typer.Option(metavar="TIME", help="No new rollout so soon after a rollback.")] = "1d",
-    alpha: Annotated[float, typer.Option(metavar="X", help="A harmless value is rolled back this often.")] = 0.05,
-    skip_shadow: Annotated[bool, typer.Option("--skip-shadow", help="Begin with real entities.")] = False,
+    proposed_by: Annotated[
+        str, typer.Option("--proposed-by", metavar="NAME", help="Who proposed the value; not you.")
+    ] = "evolver",
+    shares: Annotated[
+        str, typer.Option("--shares", metavar="LIST", help="Traffic share of each stage.")
+    ] = "0.01,0.05,0.1,0.25",
+    min_samples: Annotated[int, typer.Option("--min-samples", metavar="N", help="Samples needed in each stage.")] = 50,
+    min_time: Annotated[str, typer.Option("--min-time", metavar="TIME", help="Minimum duration of a stage.")] = "1h",
+    bake: Annotated[str, typer.Option("--bake", metavar="TIME", help="Monitoring time after the last stage.")] = "1d",
+    cooldown: Annotated[str, typer.Option("--cooldown", metavar="TIME", help="Wait after a rollback.")] = "1d",
+    alpha: options.AlphaOption = 0.05,
+    skip_shadow: Annotated[bool, typer.Option("--skip-shadow", help="Start without a shadow run.")] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Begins the rollout of a value. The parameter itself stays as it is until all have it.
+    """Start a rollout.
+
+    The parameter itself changes when the last stage is complete.
 
     \b
     Examples:
       atoll rollout start risk/penalty 0.4 --guard late:0.02:lower --author ann --reason "EMA of last week"
-      atoll shadow risk/penalty 0.4 --with shadow.py --rollout
-      atoll rollout tick risk/penalty --feedback feedback
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+      atoll rollout shadow risk/penalty 0.4 --with shadow.py --rollout
+      atoll rollout update risk/penalty --feedback feedback
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.govern import rollout_actions
     from atoll.config import parameter_stores
     from atoll.governed.rollout import status as rollout_status
@@ -65,7 +208,7 @@ def start(
             key,
             parsing.parse_value(value),
             plan_options,
-            proposer=proposer,
+            proposer=proposed_by,
             approver=approver,
             reason=reason,
         )
@@ -74,17 +217,17 @@ def start(
 
 @app.command("status")
 def status(
-    key: Annotated[str | None, typer.Argument(metavar="KEY", help="One; without it, all.")] = None,
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="Key of the parameter.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows where rollouts stand, and what is known of what they guard.
+    """Show rollouts and their guardrails.
 
     \b
     Examples:
       atoll rollout status
       atoll rollout status risk/penalty --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
     from atoll.governed.rollout import status as rollout_status
@@ -98,54 +241,49 @@ def status(
     if as_json:
         console.print_json(rollouts)
         return
-    for each in rollouts:
-        _print_rollout(each, as_json=False)
+    for data in rollouts:
+        _print_rollout(data, as_json=False)
     if not rollouts:
-        console.print_line(
-            console.get_stderr_console(),
-            f"There is no rollout{f' of {key}' if key else ''} yet: 'atoll rollout start' begins one.",
-        )
+        console.print_note(f"No rollout{f' of {key}' if key else ''} found. Start one with 'atoll rollout start'.")
 
 
-@app.command("tick")
+@app.command("update")
 def update(
-    key: KeyArgument,
-    feedback: Annotated[
-        str | None, typer.Option("--feedback", "-f", metavar="PLACE", help="A folder or a store to read it from.")
-    ] = None,
+    key: options.KeyArgument,
+    feedback: options.FeedbackOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Looks at what was measured since the last tick and moves: back at once, on, or not yet.
+    """Read new feedback; advance or roll back.
+
+    Also checks that the new feedback is split between the values as planned.
 
     \b
     Examples:
-      atoll rollout tick risk/penalty --feedback feedback        from cron, every minute
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+      atoll rollout update risk/penalty --feedback feedback        every minute, from cron
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.govern import rollout_actions
     from atoll.config import parameter_stores
     from atoll.governed.rollout import status as rollout_status
 
     with parameter_stores.open_parameters(store) as param_store:
-        state = rollout_actions.update_rollout(param_store, key, feedback)
-    _print_rollout(rollout_status.rollout_to_json(state), as_json)
+        state, traffic = rollout_actions.update_rollout(param_store, key, feedback)
+    _print_rollout({**rollout_status.rollout_to_json(state), "traffic": traffic}, as_json)
 
 
-@app.command("serve")
+@app.command("value")
 def print_value(
-    key: KeyArgument,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Whom the value is for.")],
+    key: options.KeyArgument,
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Entity such as a user or a device.")],
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Prints the value that an entity gets now.
+    """Print the value that an entity gets.
 
     \b
     Examples:
-      atoll rollout serve risk/penalty carrier-7
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    import json
-
+      atoll rollout value risk/penalty carrier-7
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.config import parameter_stores
     from atoll.governed import rollout
@@ -155,23 +293,25 @@ def print_value(
     if as_json:
         console.print_json(served_value._asdict())
     else:
-        console.print_line(console.get_stdout_console(), json.dumps(served_value.value))
+        console.print_result(json.dumps(served_value.value))
 
 
 @app.command("abort")
 def abort(
-    key: KeyArgument,
+    key: options.KeyArgument,
     reason: options.ReasonOption,
     author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Rolls back by hand, whatever the stage; works on a locked key too.
+    """Roll back now.
+
+    Works in every stage, and for locked keys.
 
     \b
     Examples:
       atoll rollout abort risk/penalty --author ann --reason "customers complain"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
     from atoll.governed import rollout
     from atoll.governed.rollout import status as rollout_status
@@ -188,14 +328,16 @@ def _print_rollout(data: Any, as_json: bool) -> None:
         console.print_json(data)
         return
     share = f" {data['share']:.0%}" if data["stage"] == "canary" else ""
-    end_note = ", over" if data["is_settled"] else ""
-    console.print_line(
-        console.get_stdout_console(), f"{data['key']}: {data['stage']}{share}{end_note} ({data['why']})", "bold"
-    )
+    end_note = ", ended" if data["is_settled"] else ""
+    console.print_result(f"{data['key']}: {data['stage']}{share}{end_note} ({data['why']})", "bold")
     for metric, guardrail in data["guarded"].items():
         low, high = ("?" if bound is None else f"{bound:.4g}" for bound in guardrail["interval"])
-        counts = f"{guardrail['candidate']:,} treated, {guardrail['baseline']:,} not"
-        console.print_line(
-            console.get_stdout_console(),
-            f"  {metric}: {guardrail['estimate']:+.4g} ({low} to {high}), margin {guardrail['margin']:g}; {counts}",
+        counts = f"{guardrail['candidate']:,} with the new value, {guardrail['baseline']:,} without"
+        console.print_result(
+            f"  {metric}: {guardrail['estimate']:+.4g} ({low} to {high}), margin {guardrail['margin']:g}; {counts}"
         )
+    for metric, check in data.get("traffic", {}).items():
+        total = check["baseline"] + check["candidate"]
+        split = f"{check['share']:.1%} of {total:,} new measurements had the new value, planned {check['expected']:.1%}"
+        warning = ". The split is wrong: do not trust the comparison." if check["is_off"] else "."
+        console.print_result(f"  {metric}: {split}{warning}")

@@ -1,4 +1,4 @@
-"""The verbs `atoll worldlines list`, `show`, `diff`, `approve`, `reject` and `merge`."""
+"""Commands `worldlines list`, `show`, `diff`, `approve`, `reject` and `merge`."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,19 +6,11 @@ import typer
 
 from atoll.cli.terminal import options, parsing
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Review what a run wrote into a repository, and merge what somebody approved.",
-)
+app = options.make_group("Review and merge changes to a repository.")
 
-IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A worldline, as 'atoll worldlines list' names it, or its beginning.")
-]
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays with the decision.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Worldline id, or the beginning of it.")]
 CommitOption = Annotated[
-    str | None, typer.Option("--commit", metavar="SHA", help="What you looked at, to be sure; else as it is now.")
+    str | None, typer.Option("--commit", metavar="SHA", help="Fail if the worldline has moved past this commit.")
 ]
 
 
@@ -26,12 +18,12 @@ CommitOption = Annotated[
 def list_worldlines(
     run: options.RunArgument, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
 ) -> None:
-    """Lists the worldlines that a run left for review, with what was decided about them.
+    """List worldlines to review.
 
     \b
     Examples:
       atoll worldlines list latest
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.runs import worldline_review
 
@@ -46,11 +38,9 @@ def list_worldlines(
         for item in worldline_items
     ]
     if rows:
-        console.print_table(
-            console.get_stdout_console(), ("id", "state", "commit", "changes"), rows, flexible="changes"
-        )
+        console.print_result_table(("id", "state", "commit", "changes"), rows, flexible="changes")
     else:
-        console.print_line(console.get_stderr_console(), "There is nothing to review.")
+        console.print_note("The run has no worldlines to review.")
 
 
 @app.command("show")
@@ -60,12 +50,12 @@ def show(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows one worldline: where it stands, what it changes, and what was decided.
+    """Show a worldline and its decisions.
 
     \b
     Examples:
       atoll worldlines show latest 8dd0
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.runs import worldline_review
 
@@ -82,38 +72,40 @@ def show(
 def diff(
     run: options.RunArgument, worldline_id: IdArgument, store: options.StoreOption = options.DEFAULT_STORE
 ) -> None:
-    """Prints how a worldline differs from what it was forked from, as a patch.
+    """Print the patch of a worldline.
 
     \b
     Examples:
       atoll worldlines diff latest 8dd0
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.runs import worldline_review
 
     with options.open_existing_store(store) as run_store:
         patch = worldline_review.open_reviews(_find_target(run_store, run)).diff(worldline_id)
-    console.print_line(console.get_stdout_console(), patch or "It changes nothing.")
+    console.print_result(patch or "The worldline has no changes.")
 
 
 @app.command("approve")
 def approve(
     run: options.RunArgument,
     worldline_id: IdArgument,
-    reason: ReasonOption,
+    reason: options.ReasonOption,
     author: options.AuthorOption = None,
     commit: CommitOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Approves a worldline as it is now; any edit afterwards ends the approval. 'merge' is another verb.
+    """Approve a worldline at its current commit.
+
+    A later edit voids the approval. 'worldlines merge' merges it.
 
     \b
     Examples:
       atoll worldlines diff latest 8dd0
       atoll worldlines approve latest 8dd0 --reason "read it, and all tests pass"
       atoll worldlines merge latest 8dd0
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     _decide(run, worldline_id, "approve", reason, author, commit, store, as_json)
 
 
@@ -121,18 +113,20 @@ def approve(
 def reject(
     run: options.RunArgument,
     worldline_id: IdArgument,
-    reason: ReasonOption,
+    reason: options.ReasonOption,
     author: options.AuthorOption = None,
     commit: CommitOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Rejects a worldline; an approval that it had counts no longer.
+    """Reject a worldline.
+
+    Voids an earlier approval.
 
     \b
     Examples:
-      atoll worldlines reject latest 8dd0 --reason "it only hides the fault"
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+      atoll worldlines reject latest 8dd0 --reason "it only hides the bug"
+    """  # noqa: D301 - \b keeps line breaks
     _decide(run, worldline_id, "reject", reason, author, commit, store, as_json)
 
 
@@ -143,12 +137,12 @@ def merge(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Merges a worldline that somebody approved as it is now into the branch of the repository's worktree.
+    """Merge an approved worldline into the current branch.
 
     \b
     Examples:
       atoll worldlines merge latest 8dd0
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console
     from atoll.runs import worldline_review
 
@@ -157,10 +151,7 @@ def merge(
     if as_json:
         console.print_json({"worldline": worldline_id, "merged": merge_commit})
         return
-    console.print_line(
-        console.get_stdout_console(),
-        f"Merged, as {merge_commit[:12]}: 'git revert -m 1 {merge_commit[:12]}' takes it back.",
-    )
+    console.print_result(f"Merged as {merge_commit[:12]}. Undo with 'git revert -m 1 {merge_commit[:12]}'.")
 
 
 def _decide(
@@ -183,26 +174,24 @@ def _decide(
     if as_json:
         console.print_json(data)
         return
-    console.print_line(console.get_stdout_console(), f"{data['id']} is {data['state']} at {data['commit'][:12]}.")
+    console.print_result(f"{data['id']} is {data['state']} at {data['commit'][:12]}.")
 
 
 def _find_target(run_store: Any, run: str) -> Any:
-    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.runs import worldline_review
 
     return worldline_review.find_review_target(run_store, runs.find_run(run_store, run))
 
 
 def _print_worldline(data: dict[str, Any]) -> None:
-    from atoll.cli.terminal import console as terminal_console
+    from atoll.cli.terminal import console as terminal
 
-    console = terminal_console.get_stdout_console()
+    console = terminal.get_stdout_console()
     for name in ("id", "state", "commit", "base", "look"):
-        terminal_console.print_line(console, f"{name}: {data[name]}")
+        terminal.print_line(console, f"{name}: {data[name]}")
     for entry in data["changes"]:
         lines = "a binary file" if entry["added"] is None else f"+{entry['added']} -{entry['deleted']}"
-        terminal_console.print_line(console, f"  {entry['path']} {lines}")
+        terminal.print_line(console, f"  {entry['path']} {lines}")
     for entry in data["decisions"]:
-        terminal_console.print_line(
-            console, f"{entry['by']}: {entry['verdict']} at {entry['commit'][:12]}: {entry['reason']}"
-        )
+        terminal.print_line(console, f"{entry['by']}: {entry['verdict']} at {entry['commit'][:12]}: {entry['reason']}")

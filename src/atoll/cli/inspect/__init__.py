@@ -1,1 +1,1 @@
-"""Inspect of cli."""
+"""Commands that show runs and candidates."""

@@ -1,4 +1,4 @@
-"""The verbs `diff`, `compare` and `report`."""
+"""Commands `diff`, `compare` and `report`."""
 
 from typing import Annotated, Any
 
@@ -8,26 +8,26 @@ from atoll import errors
 from atoll.cli.data import export
 from atoll.cli.terminal import options
 
-CANDIDATE_HELP = "RUN, which stands for its best, or RUN:CANDIDATE"
+SIDE_HELP = "RUN for its best candidate, or RUN:CANDIDATE."
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="A", help=f"{CANDIDATE_HELP}.")],
-    second: Annotated[str | None, typer.Argument(metavar="B", help=f"{CANDIDATE_HELP}.")] = None,
+    first: Annotated[str, typer.Argument(metavar="A", help=SIDE_HELP)],
+    second: Annotated[str | None, typer.Argument(metavar="B", help=SIDE_HELP)] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows what changed between two candidates, of one run or of two.
+    """Show what changed between two candidates.
 
-    One RUN alone: from its start to its best. One RUN:CANDIDATE alone: from its best parent to it.
+    RUN alone compares its initial with its best candidate. RUN:CANDIDATE alone compares it with its best parent.
 
     \b
     Examples:
       atoll diff latest
       atoll diff latest:12.0
-      atoll diff latest:start latest:12.0
+      atoll diff latest:initial latest:12.0
       atoll diff 20261115-142233-x7k2 20261115-150107-p3fe
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console, tables
     from atoll.runs import progress, text_format
 
@@ -48,51 +48,50 @@ def diff(
     elif lines:
         tables.print_patch(console.get_stdout_console(), lines)
     else:
-        console.print_line(console.get_stderr_console(), f"{names[0]} and {names[1]} have the same content.")
+        console.print_note(f"{names[0]} and {names[1]} have the same content.")
 
 
 def _find_candidate(run_store: Any, name: str) -> tuple[str, Any]:
-    """Finds the candidate that one end of a diff names, with its run."""
+    """Finds the run and candidate named by one side of a diff."""
     from atoll import runs
-    from atoll.runs import progress
 
     run, colon, candidate = name.rpartition(":")
     run_id = runs.find_run(run_store, run if colon else name)
-    return run_id, progress.find_candidate(run_store, run_id, candidate if colon else progress.BEST)
+    return run_id, options.find_candidate(run_store, run_id, candidate if colon else "best")
 
 
 def _find_comparison(run_store: Any, run: str, row: Any, *, is_run: bool) -> tuple[str, Any]:
-    """Finds what a lonely end is compared with."""
+    """Finds the candidate to compare with a single side."""
     from atoll.runs import progress
 
     if is_run:
         return run, progress.find_candidate(run_store, run, progress.INITIAL)
     parent = progress.make_lineage_entry(run_store.candidates(run), row).parent
     if parent is None:
-        raise errors.SetupError(f"{row.id} has no parent in run {run}: name what to compare it with.")
+        raise errors.SetupError(f"Candidate {row.id} has no parent in run {run}. Name a second candidate.")
     return run, parent
 
 
 def compare(
-    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Two runs or more.")],
+    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Two or more runs.")],
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Puts runs side by side: what they reached and what it took.
+    """Compare runs side by side.
 
     \b
     Examples:
       atoll compare 20261115-142233-x7k2 latest
       atoll compare x7k2 p3fe 9wdn --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.cli.terminal import console, tables
     from atoll.runs import comparison
 
     with options.open_existing_store(store) as run_store:
         run_ids = list(dict.fromkeys(runs.find_run(run_store, name) for name in names))
         if len(run_ids) < 2:
-            raise errors.SetupError(f"One run compares with nothing: 'atoll compare {names[0]} ANOTHER'.")
+            raise errors.SetupError(f"compare needs two runs: 'atoll compare {names[0]} ANOTHER'.")
         result = comparison.compare(run_store, run_ids)
     if as_json:
         console.print_json(result.to_data())
@@ -102,20 +101,21 @@ def compare(
 
 def report(
     run: options.RunArgument,
-    output_path: export.OutputOption = None,
+    output_path: options.OutputOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes a report of a run in Markdown.
+    """Write a Markdown report.
 
     \b
     Examples:
       atoll report latest
       atoll report latest -o report.md
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import runs  # with SQLAlchemy: help need not wait for it
-    from atoll.runs import markdown_report as reports
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs  # slow import: SQLAlchemy
+    from atoll.runs import markdown_report
 
     with options.open_existing_store(store) as run_store:
         export.write_output(
-            (f"{line}\n" for line in reports.iter_report_lines(run_store, runs.find_run(run_store, run))), output_path
+            (f"{line}\n" for line in markdown_report.iter_report_lines(run_store, runs.find_run(run_store, run))),
+            output_path,
         )

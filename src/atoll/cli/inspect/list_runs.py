@@ -1,27 +1,24 @@
-"""The verb `atoll list`."""
+"""Command `list`."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from atoll.cli.terminal import options
 
 
 def list_runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show so many at most.")] = 20,
+    limit: options.LimitOption = 20,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Lists the runs in the store, newest first.
+    """List runs, newest first.
 
     \b
     Examples:
       atoll list
       atoll list -n 5 --store /tmp/demo.db
       atoll list --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.cli.terminal import console, tables
     from atoll.runs import baselines, text_format
 
@@ -34,12 +31,9 @@ def list_runs(
         console.print_json([summary.to_data() for summary in summaries])
         return
     if not summaries:
-        console.print_line(
-            console.get_stderr_console(),
-            f"There is no run in {store_name} yet: start one with '{console.get_program_name()} run TASK'.",
-        )
+        console.print_note(f"{store_name} has no runs yet. Start one with '{console.get_program_name()} run TASK'.")
         return
-    headings = ("run", "when", "system", "task", "status", "start", "best", "judged", "cost")
+    headings = ("run", "created", "system", "task", "status", "initial", "best", "evaluations", "cost")
     rows = [
         (
             summary.run,
@@ -54,13 +48,8 @@ def list_runs(
         )
         for summary in summaries
     ]
-    console.print_table(
-        console.get_stdout_console(),
-        headings,
-        rows,
-        right_aligned=headings[5:],
-        flexible="task",
-        optional=("system", "when", "start", "cost"),
+    console.print_result_table(
+        headings, rows, right_aligned=headings[5:], flexible="task", optional=("system", "created", "initial", "cost")
     )
     if len(all_runs) > limit:
-        console.print_line(console.get_stderr_console(), f"{limit:,} of {len(all_runs):,} runs; -n shows more.", "dim")
+        console.print_note(f"{limit:,} of {len(all_runs):,} runs. Show more with -n.", "dim")

@@ -1,1 +1,1 @@
-"""Run of cli."""
+"""Commands that start and control runs."""

@@ -1,4 +1,4 @@
-"""The verb `atoll control`."""
+"""Command `control`."""
 
 import difflib
 import math
@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll import control as steering
+from atoll import control as controls
 from atoll import errors
 from atoll.cli.terminal import options, parsing
 
-LIMIT_NAMES = tuple(field.name for field in fields(steering.Budget))
+LIMIT_NAMES = tuple(field.name for field in fields(controls.Budget))
 COUNT_LIMITS = ("iterations", "evaluations", "calls", "tokens")
 
 
 class Action(StrEnum):
-    """What can be asked of a run."""
+    """Commands to a running run."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -27,7 +27,7 @@ class Action(StrEnum):
     SET = "set"
 
 
-type ControlCommand = tuple[steering.CommandKind, Mapping[str, Any]]
+type ControlCommand = tuple[controls.CommandKind, Mapping[str, Any]]
 
 SIMPLE_COMMANDS: Mapping[Action, ControlCommand] = {
     Action.PAUSE: ("pause", {}),
@@ -38,19 +38,20 @@ SIMPLE_COMMANDS: Mapping[Action, ControlCommand] = {
 
 def control(
     run: options.RunArgument,
-    action: Annotated[Action, typer.Argument(metavar="pause|resume|stop|set", help="What it should do.")],
-    changes: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="What 'set' changes.")] = None,
+    action: Annotated[Action, typer.Argument(metavar="pause|resume|stop|set", help="Command to send.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Limits or settings to change, with 'set'.")
+    ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     author: options.AuthorOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Pauses, resumes, stops or changes a run under way.
+    """Control a run while it is running.
 
-    The run obeys in its own process, within a fraction of a second.
+    The process of the run obeys within a fraction of a second.
 
-    'set' with iterations, evaluations, calls, tokens, usd or seconds raises that limit of the run's budget; any other
-    key is a setting of the run's system that its engine is told from then on. A stop lets the steps at work finish and
-    saves. Who asked what is written into the store's log ('atoll audit').
+    'set' raises a limit of the budget: iterations, evaluations, calls, tokens, usd or seconds. Any other key is a
+    setting of the system. 'stop' finishes the running iterations and saves. The audit log records each command.
 
     \b
     Examples:
@@ -58,9 +59,9 @@ def control(
       atoll control latest resume
       atoll control latest stop
       atoll control latest set iterations=2000 usd=5
-      atoll control latest set danger_threshold=0.5      of a run of lives
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+      atoll control latest set danger_threshold=0.5
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.cli.terminal import console
     from atoll.runs import control_requests
 
@@ -74,21 +75,17 @@ def control(
         rows = [{"number": command_number, "kind": kind, "data": data} for command_number, (kind, data) in sent]
         console.print_json({"run": receipt.run, "posted": rows, "running": receipt.is_alive})
         return
-    console.print_line(console.get_stdout_console(), receipt.describe())
+    console.print_result(receipt.describe())
 
 
 def parse_commands(action: Action, changes: Sequence[str]) -> list[ControlCommand]:
-    """Returns what to post.
-
-    Raises:
-        SetupError: The changes are not understood.
-    """
+    """Parses an action and its KEY=VALUE arguments into commands. Raises SetupError if one is invalid."""
     if action != Action.SET:
         if changes:
-            raise errors.SetupError(f"'{action}' changes no keys: write 'atoll control RUN set {' '.join(changes)}'.")
+            raise errors.SetupError(f"'{action}' takes no KEY=VALUE. Use 'atoll control RUN set {' '.join(changes)}'.")
         return [SIMPLE_COMMANDS[action]]
     if not changes:
-        raise errors.SetupError("'set' needs what to change: 'atoll control RUN set iterations=2000'.")
+        raise errors.SetupError("'set' needs KEY=VALUE, e.g. 'atoll control RUN set iterations=2000'.")
     parsed_changes = dict(_parse_change(change) for change in changes)
     limits = {name: value for name, value in parsed_changes.items() if name in LIMIT_NAMES}
     settings = {name: value for name, value in parsed_changes.items() if name not in LIMIT_NAMES}
@@ -99,11 +96,11 @@ def parse_commands(action: Action, changes: Sequence[str]) -> list[ControlComman
 def _parse_change(change: str) -> tuple[str, Any]:
     name, equals, text = (part.strip() for part in change.partition("="))
     if not equals or not name:
-        raise errors.SetupError(f"{change!r} is not understood: write KEY=VALUE, e.g. iterations=2000.")
+        raise errors.SetupError(f"{change!r} is not KEY=VALUE. Write for example iterations=2000.")
     if name in LIMIT_NAMES:
         return name, _parse_limit(name, text)
     if close_matches := difflib.get_close_matches(name, LIMIT_NAMES, n=1, cutoff=0.75):
-        raise errors.SetupError(f"There is no limit {name}; the nearest is {close_matches[0]}.")
+        raise errors.SetupError(f"Limit {name} is unknown. Did you mean {close_matches[0]}?")
     try:
         return name, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -117,5 +114,5 @@ def _parse_limit(name: str, text: str) -> float:
         value = 0
     if not 0 < value < math.inf:
         kind = "a whole number" if name in COUNT_LIMITS else "a number"
-        raise errors.SetupError(f"{name}={text} is no limit: give {kind} above 0.")
+        raise errors.SetupError(f"{name}={text} is not a limit. Give {kind} above 0.")
     return value

@@ -1,70 +1,59 @@
-"""The verb `atoll demo`."""
+"""Command `demo`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from atoll import config, runs, store
-from atoll.cli.run import init, session_output
-from atoll.cli.terminal import console as terminal_console
+from atoll.cli.run import init
 from atoll.cli.terminal import options
+
+EXAMPLE = "kinetic_energy"
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.1, metavar="N", help="Stop after so many seconds.")] = 30.0,
-    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Stop after so many steps.")] = 20_000,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="The same seed gives the same run, with any number of workers.")
-    ] = 1,  # one that finds the law soon: a demonstration should not take long
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Threads that work at once.")] = 2,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="N", help="Stop after N seconds.")] = 30.0,
+    iterations: Annotated[
+        int, typer.Option("--iterations", "-i", min=1, metavar="N", help="Stop after N iterations.")
+    ] = 20_000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")] = 1,  # finds the law soon
+    workers: Annotated[int, typer.Option("--workers", min=1, metavar="N", help="Iterations in parallel.")] = 2,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Finds the formula behind a small table, with no key and no LLM.
+    """Rediscover a formula in about 10 seconds, without an API key.
 
-    A real run, in a few seconds. Ctrl-C once finishes the steps at work and saves; twice stops at once.
+    Ctrl-C finishes the running iterations and saves. A second Ctrl-C stops at once.
 
     \b
     Examples:
       atoll demo
       atoll demo --seed 7 --store /tmp/demo.db
-      atoll demo --steps 500 --json
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    pass  # with SQLAlchemy and rich: 0.3 s that `atoll --help` need not wait for
+      atoll demo --iterations 500 --json
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import config, runs  # slow imports: SQLAlchemy, rich
+    from atoll import store as stores
+    from atoll.cli.run import session_output
 
-    return run_demo(seconds=seconds, iterations=steps, seed=seed, workers=workers, store_url=store, as_json=as_json)
-
-
-EXAMPLE = "kinetic_energy"
-
-
-def run_demo(*, seconds: float, iterations: int, seed: int, workers: int, store_url: str, as_json: bool) -> int:
-    """Explains, runs, saves and sums up; returns the exit status."""
     folder = init.get_examples_dir() / EXAMPLE
-    run_config = config.load(
-        folder, [{"run": {"iterations": iterations, "seed": seed, "workers": workers, "deterministic": True}}]
-    )
-    with store.Store(store_url) as run_store:
-        print_introduction(terminal_console.get_stderr_console(), folder)
+    run_section = {"iterations": iterations, "seed": seed, "workers": workers, "deterministic": True}
+    run_config = config.load(folder, [{"run": run_section}])
+    with stores.Store(store) as run_store:
+        print_introduction(folder)
         session = runs.Session(run_store, run_config)
-        session.time_limit = seconds  # stopped from outside, so that the same seed shows the same run
+        session.time_limit = seconds  # not part of the budget: the same seed gives the same run
         return session_output.run_session(session, run_store, as_json=as_json)
 
 
-def print_introduction(console: Console, folder: Path) -> None:
-    """Says what is looked for and shows the data."""
-    terminal_console.print_line(
-        console, "Which formula gives the energy of a moving thing from its mass and its speed?"
-    )
-    terminal_console.print_line(
-        console, "No key, no LLM: formulas are rewritten at random; what fits better lives on. A score of -1"
-    )
-    terminal_console.print_line(console, "means off by a factor of 2, -2 by a factor of 4; 0 is exact.\n")
-    rows = [
-        [name, *(f"{value:,}" for value in numbers)] for name, *numbers in init.load_example(folder / "task.py").TABLE
-    ]
+def print_introduction(folder: Path) -> None:
+    """Prints the question and the data on stderr."""
+    from atoll.cli.terminal import console as terminal
+
+    terminal.print_note("Which formula gives the energy of a moving body from its mass and speed?")
+    terminal.print_note("No API key, no LLM: formulas are changed at random, and better ones are kept. A score of -1")
+    terminal.print_note("means wrong by a factor of 2, -2 by a factor of 4; 0 is exact.\n")
+    table: Any = init.load_example(folder / "task.py").TABLE
+    rows = [[name, *(f"{value:,}" for value in numbers)] for name, *numbers in table]
     headings = ["", "mass (kg)", "speed (m/s)", "energy (J)"]
-    terminal_console.print_table(console, headings, rows, right_aligned=headings[1:])
-    terminal_console.print_line(console, "")
+    terminal.print_table(terminal.get_stderr_console(), headings, rows, right_aligned=headings[1:])
+    terminal.print_note()

@@ -1,4 +1,4 @@
-"""A run seen from outside: a live table on a terminal, elsewhere one line per improvement."""
+"""Progress of a run: a live table on a terminal, elsewhere one line per improvement."""
 
 import time
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from atoll.cli.terminal import console
 from atoll.runs import text_format
 
 REFRESH_SECONDS = 0.1
-HEARTBEAT_SECONDS = 10.0  # after which a pipe hears that the run is still alive
-MAX_ISLANDS = 12  # more do not fit on a screen; the best of them are shown
+HEARTBEAT_SECONDS = 10.0  # time after which a line without news is printed
+MAX_ISLANDS = 12  # rows of the live table; the best islands are shown
 
 
 class ProgressView(Protocol):
-    """Shows a run while it is entered."""
+    """Shows the progress of a run inside a `with` block."""
 
     def refresh(self) -> None:
-        """Draws what is new; to be called often."""
+        """Updates the display. Called often."""
 
     def __enter__(self) -> Self: ...
 
@@ -31,13 +31,13 @@ class ProgressView(Protocol):
 
 
 def make_progress_view(session: runs.Session, console: Console) -> ProgressView:
-    """Returns what suits the console."""
+    """Returns a live table for a terminal, otherwise lines."""
     is_live = console.is_terminal and not console.is_dumb_terminal
     return LiveTable(session, console) if is_live else ProgressLines(session, console)
 
 
 def format_one_line(program: str, initial: str, system: str = "") -> str:
-    """Returns what a program has that the start has not, on one line; of the start itself its last line, no comment."""
+    """Returns the change of a program to the initial one, on one line. The initial program shows its last code line."""
     if program != initial or config.get_display_format(system) is not None:
         return text_format.summarize_candidate(system, program, initial)
     lines = [line.strip() for line in program.strip().split("\n")]
@@ -47,14 +47,14 @@ def format_one_line(program: str, initial: str, system: str = "") -> str:
 
 
 def cut_excerpt(program: str, num_lines: int = 30) -> str:
-    """Returns a program, or its beginning where it is long."""
+    """Returns the first lines of a program."""
     lines = program.strip().splitlines()
     more_note = [f"... {len(lines) - num_lines} more lines"] if len(lines) > num_lines else []
     return "\n".join([*lines[:num_lines], *more_note])
 
 
 def make_summarizer(session: runs.Session) -> Callable[[function.Function], system.CandidateSummary]:
-    """Returns what tells of a candidate: the system, or what its text has that the start has not."""
+    """Returns a function that summarizes candidates, by the system or by their change to the initial program."""
 
     def summarize(fn: function.Function) -> system.CandidateSummary:
         if session.summarize_candidate is None:
@@ -81,7 +81,7 @@ class NoProgress:
 
 
 class LiveTable:
-    """A table of the islands that changes in place."""
+    """Live table of the islands."""
 
     def __init__(self, session: runs.Session, console: Console) -> None:
         self._evolver, self._budget, self._summarize = session.evolver, session.budget, make_summarizer(session)
@@ -103,10 +103,10 @@ class LiveTable:
 
     def _draw(self) -> Group:
         table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
-        for heading in ("island", "resets", "best", "step"):
+        for heading in ("island", "resets", "best", "iteration"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
-        with suppress(errors.NotFound):  # nothing is kept before the first judgement
+        with suppress(errors.NotFound):  # the population is empty before the first evaluation
             self._fill(table)
         return Group(table, Text(), Text(self._format_status(), style="dim", no_wrap=True, overflow="ellipsis"), Text())
 
@@ -128,16 +128,21 @@ class LiveTable:
     def _format_status(self) -> str:
         usage, seconds = self._evolver.usage, time.monotonic() - self._started_at
         rate = usage.evaluations / max(seconds, 0.001)
-        parts = [f"{usage.iterations:,} steps", f"{usage.evaluations:,} judged", f"{rate:,.0f}/s", f"{seconds:.0f} s"]
+        parts = [
+            f"{usage.iterations:,} iterations",
+            f"{usage.evaluations:,} evaluations",
+            f"{rate:,.0f}/s",
+            f"{seconds:.0f} s",
+        ]
         if usage.cost.calls:
             tokens = usage.cost.tokens_in + usage.cost.tokens_out
-            parts[2:2] = [f"{usage.cost.calls:,} calls", f"{tokens:,} tokens", f"${usage.cost.usd:.4f}"]
+            parts[2:2] = [f"{usage.cost.calls:,} LLM calls", f"{tokens:,} tokens", f"${usage.cost.usd:.4f}"]
         remaining = estimate_seconds_left(self._budget, usage, seconds)
         return "   ".join([*parts, *([f"{remaining:.0f} s left"] if remaining is not None else [])])
 
 
 def estimate_seconds_left(budget: control.Budget, usage: control.Usage, seconds: float) -> float | None:
-    """Estimates when the first limit will be reached, or None if no limit is near enough to tell."""
+    """Estimates the seconds until the first limit is reached. Returns None at the beginning and without limits."""
     cost = usage.cost
     used_amounts = {
         "iterations": usage.iterations,
@@ -153,7 +158,7 @@ def estimate_seconds_left(budget: control.Budget, usage: control.Usage, seconds:
 
 
 class ProgressLines:
-    """One line for each candidate that is better than all its rivals before, and now and then a sign of life."""
+    """One line for each new best candidate, and one from time to time without news."""
 
     def __init__(self, session: runs.Session, console: Console) -> None:
         self._evolver, self._summarize, self._console = session.evolver, make_summarizer(session), console
@@ -162,7 +167,9 @@ class ProgressLines:
         self._exits = ExitStack()
 
     def __enter__(self) -> Self:
-        self._exits.callback(self._evolver.islands[0].use_profiler(self._on_event))  # one hears the whole ring
+        self._exits.callback(
+            self._evolver.islands[0].use_profiler(self._on_event)
+        )  # one island reports the events of all
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -171,12 +178,14 @@ class ProgressLines:
     def refresh(self) -> None:
         if time.monotonic() - self._printed_at >= HEARTBEAT_SECONDS:
             usage, best = self._evolver.usage, max(self._best_by_group.values(), default=None)
-            self._print_line(usage.iterations, f"{usage.evaluations:,} judged, best {text_format.format_number(best)}")
+            self._print_line(
+                usage.iterations, f"{usage.evaluations:,} evaluations, best {text_format.format_number(best)}"
+            )
 
     def _print_line(self, iteration: int, message: str) -> None:
         self._printed_at = time.monotonic()
         console.print_line(
-            self._console, f"{self._printed_at - self._started_at:7.1f} s  step {iteration:>6,}  {message}"
+            self._console, f"{self._printed_at - self._started_at:7.1f} s  iteration {iteration:>6,}  {message}"
         )
 
     def _on_event(self, event: archipelago.IslandEvent) -> None:
@@ -190,14 +199,14 @@ class ProgressLines:
             )
 
     def _record_earlier_bests(self, iteration: int) -> None:
-        """Notes what a run that goes on had found before that step, which others are to beat."""
+        """Records the best scores of a resumed run before this iteration."""
         with suppress(errors.NotFound):
             for best in (self._evolver.best_fn(), *(island.best_fn() for island in self._evolver.islands)):
                 if _get_iteration(best) < iteration:
                     self._record_if_best(best)
 
     def _record_if_best(self, fn: function.Function) -> bool:
-        """Notes the score of a candidate and says whether it is better than all its rivals before."""
+        """Records the score of a candidate. Returns whether it is the best of its group."""
         score, group = fn.evaluation.score if fn.evaluation else None, self._summarize(fn).group
         if score is None or score <= self._best_by_group.get(group, -float("inf")):
             return False

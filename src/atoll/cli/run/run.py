@@ -1,4 +1,4 @@
-"""The verbs `run` and `resume`."""
+"""Commands `run` and `resume`."""
 
 import logging
 import sys
@@ -16,130 +16,117 @@ from atoll.cli.terminal import options
 LeaseOption = Annotated[
     float,
     typer.Option(
-        "--lease-seconds", min=0.5, max=86_400, metavar="S", help="So long the islands of a silent coordinator wait."
+        "--lease-seconds",
+        min=0.5,
+        max=86_400,
+        metavar="S",
+        help="Seconds until another coordinator takes over an island.",
     ),
 ]
 
 
 def run_coordinator(run_store: Any, make_coordinator: Callable[..., Any], as_json: bool, quiet: bool) -> int:
-    """Works until the run is over and tells how it ended; returns the exit status."""
+    """Runs a coordinator until the run ends and prints a summary. Returns the exit status."""
     from atoll import runs
     from atoll.cli.run import session_output
-    from atoll.cli.terminal import console as terminal_console
+    from atoll.cli.terminal import console as terminal
 
-    console, started_at = terminal_console.get_stderr_console(), time.monotonic()
-    coordinator = make_coordinator(say=lambda line: None if quiet else terminal_console.print_line(console, line))
+    console, started_at = terminal.get_stderr_console(), time.monotonic()
+    coordinator = make_coordinator(say=lambda line: None if quiet else terminal.print_line(console, line))
     if not quiet:
-        terminal_console.print_line(
+        terminal.print_line(
             console,
-            f"Others join with: {terminal_console.get_program_name()} join {coordinator.run} --store {run_store.database.name}",
+            f"Join with: {terminal.get_program_name()} join {coordinator.run} --store {run_store.database.name}",
         )
     try:
-        with terminal_console.interrupt_on_sigterm():
+        with terminal.interrupt_on_sigterm():
             coordinator.go()
     except KeyboardInterrupt:
-        terminal_console.print_line(console, "Left the run: its islands are free for others, 'join' comes back to it.")
+        terminal.print_line(
+            console, "Left the run. Other coordinators take over its islands. Return with 'atoll join'."
+        )
         raise
     summary = runs.summarize(run_store, coordinator.run)
     if as_json:
-        terminal_console.print_json({**summary.to_data(), "coordinator": coordinator.name})
+        terminal.print_json({**summary.to_data(), "coordinator": coordinator.name})
     elif not quiet:
-        session_output.print_summary(
-            terminal_console.get_stdout_console(), run_store, summary, time.monotonic() - started_at
-        )
+        session_output.print_summary(terminal.get_stdout_console(), run_store, summary, time.monotonic() - started_at)
     return 1 if summary.status == "failed" else 0
 
 
-LLMOption = Annotated[
-    str | None,
-    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none; config."),
-]
 IterationsOption = Annotated[
-    int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Steps; 0: the start only.")
+    int | None,
+    typer.Option(
+        "--iterations", "-i", min=0, metavar="N", help="Number of iterations; 0 evaluates only the initial program."
+    ),
 ]
 TargetOption = Annotated[
-    float | None,
-    typer.Option("--target", "--target-score", "-t", metavar="SCORE", help="Stop once the best reaches it."),
+    float | None, typer.Option("--target", "-t", metavar="SCORE", help="Stop when the best score reaches SCORE.")
 ]
 BudgetOption = Annotated[
-    str | None,
-    typer.Option(metavar="LIMITS", help="60s, 10m, '$1', 500evals, 100calls, 20000tokens; several with commas."),
+    str | None, typer.Option("--budget", metavar="LIMITS", help="Limits: 60s, '$1', 500evals, 100calls, 20000tokens.")
 ]
-WorkersOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="Steps at work at once.")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the configuration; repeatable.")
-]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Iterations in parallel.")]
 RequireOption = Annotated[
-    str | None, typer.Option("--require-sandbox", metavar="LEVEL", help="Refuse to run in a weaker jail: L1, L2 or L3.")
+    str | None,
+    typer.Option("--require-sandbox", metavar="LEVEL", help="Fail if the sandbox is weaker than L1, L2 or L3."),
 ]
 ExecutorOption = Annotated[
-    str | None,
-    typer.Option("--executor", metavar="KIND", help="Where candidates are judged: local, or ray, on a Ray cluster."),
+    str | None, typer.Option("--executor", metavar="KIND", help="Where to evaluate: local or ray.")
 ]
-UnsafeOption = Annotated[bool, typer.Option("--unsafe", help="Run a model's code even where this machine has no jail.")]
 UnsafeEnvOption = Annotated[
-    list[str] | None,
-    typer.Option("--unsafe-env", metavar="NAME", help="Show candidates a secret of the environment; repeatable."),
+    list[str] | None, typer.Option("--unsafe-env", metavar="NAME", help="Let candidates read this secret variable.")
 ]
 BaselinesOption = Annotated[
-    bool,
-    typer.Option(
-        "--baselines", help="Then run best-of-N, sequential and, with a model, no LLM too: costs 3 or 4 times."
-    ),
+    bool, typer.Option("--baselines", help="Also run best-of-N, sequential and no-LLM baselines.")
 ]
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LogLevelOption = Annotated[
-    str | None,
-    typer.Option("--log-level", "-l", metavar="LEVEL", help="How much is told: DEBUG, INFO, WARNING or ERROR."),
+    str | None, typer.Option("--log-level", "-l", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but what --json prints.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 
 
 def run(
-    task: Annotated[
-        Path, typer.Argument(metavar="TASK", help="A folder with atoll.toml, or an OpenEvolve folder or program.")
-    ],
+    task: Annotated[Path, typer.Argument(metavar="TASK", help="Task folder, OpenEvolve folder, or program file.")],
     evaluator: Annotated[
-        Path | None, typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Judges a program.")
+        Path | None,
+        typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Evaluator file, if TASK is a program."),
     ] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="YAML", help="Another configuration of OpenEvolve's.")
-    ] = None,
-    llm: LLMOption = None,
+    settings: options.ConfigOption = None,
+    llm: options.LLMOption = None,
     iterations: IterationsOption = None,
     episodes: survival_files.EpisodesOption = None,
     budget: BudgetOption = None,
     target: TargetOption = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="All dice come from it.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Random seed.")] = None,
     workers: WorkersOption = None,
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="The same seed gives the same run with any number of workers.")
+        bool, typer.Option("--deterministic", help="Same result for any number of workers.")
     ] = False,
-    changes: SetOption = None,
+    changes: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
-    unsafe: UnsafeOption = False,
+    unsafe: options.UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Begin with the programs of a checkpoint of OpenEvolve's.")
+        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Start from an OpenEvolve checkpoint.")
     ] = None,
     checkpoint_folder: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="At the end write an OpenEvolve checkpoint there."),
+        typer.Option("--output", "-o", metavar="DIR", hidden=True, help="Write an OpenEvolve checkpoint at the end."),
     ] = None,
     api_base: Annotated[
-        str | None, typer.Option("--api-base", metavar="URL", help="As in openevolve-run: where its models are.")
+        str | None, typer.Option("--api-base", metavar="URL", hidden=True, help="Address of the OpenEvolve LLMs.")
     ] = None,
     primary_model: Annotated[
-        str | None, typer.Option("--primary-model", metavar="NAME", help="As in openevolve-run: --llm openai:NAME.")
+        str | None, typer.Option("--primary-model", metavar="NAME", hidden=True, help="Same as --llm openai:NAME.")
     ] = None,
     secondary_model: Annotated[
-        str | None, typer.Option("--secondary-model", metavar="NAME", help="Asked once for five times the first.")
+        str | None, typer.Option("--secondary-model", metavar="NAME", hidden=True, help="LLM for one call in six.")
     ] = None,
     log_level: LogLevelOption = None,
-    shared: Annotated[
-        bool, typer.Option("--shared", help="Let other coordinators join and lead islands of it: atoll join RUN.")
-    ] = False,
+    shared: Annotated[bool, typer.Option("--shared", help="Let other coordinators join the run.")] = False,
     lease_seconds: LeaseOption = 15.0,
     baselines: BaselinesOption = False,
     save_run: survival_files.SaveRunOption = None,
@@ -151,9 +138,9 @@ def run(
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Evolves a task and saves everything in the store.
+    """Evolve a task and save the run in the store.
 
-    The options win over the task's atoll.toml. Ctrl-C once finishes the steps at work and saves; twice stops at once.
+    Options override atoll.toml. Ctrl-C finishes the running iterations and saves. A second Ctrl-C stops at once.
 
     \b
     Examples:
@@ -162,10 +149,10 @@ def run(
       atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
       atoll run my_task --iterations 0 --json
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
-      atoll run examples/survival --episodes 20 --save-run turns --set fear=off
+      atoll run examples/survival --episodes 20 --save-run ticks --set fear=off
       atoll run examples/survival --dashboard --tick-delay 1 --linger 600
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import config, runs  # slow imports: SQLAlchemy, pydantic
     from atoll import store as stores
     from atoll.cli.run import session_output
     from atoll.runs import openevolve_export
@@ -211,7 +198,7 @@ def run(
                 quiet,
             )
     with stores.Store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
-        has_viewer = dashboard and not as_json  # for programs nobody waits
+        has_viewer = dashboard and not as_json  # a program that reads JSON does not watch
         session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
         baseline_permissions = unsafe_options if baselines else None
         recorder.attach(session)
@@ -219,54 +206,46 @@ def run(
             session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions
         )
         if checkpoint_folder is not None:
-            print(
-                f"atoll: Written to {openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)}.",
-                file=sys.stderr,
-            )
+            folder = openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
+            print(f"atoll: Written to {folder}.", file=sys.stderr)
         recorder.write_report()
         survival_files.linger(linger)
     return status
 
 
 def check_shared_options(option_values: Mapping[str, object]) -> None:
-    """Checks that nothing is asked for that a run of several coordinators does not do.
-
-    Raises:
-        SetupError: Something is.
-    """
+    """Raises SetupError if an option does not work in a shared run."""
     from atoll import errors
 
     for name, value in option_values.items():
         if value:
-            raise errors.SetupError(f"{name} is not for a run of several coordinators: leave it or --shared out.")
+            raise errors.SetupError(f"{name} does not work with --shared. Leave out one of them.")
 
 
 def set_log_level(name: str | None) -> None:
-    """Has so much told of what happens inside: warnings, unless told otherwise.
-
-    Raises:
-        SetupError: There is no such level.
-    """
+    """Sets the log level of `atoll`; the default is WARNING."""
     from atoll import errors
 
     if name is None:
         return
     if name.upper() not in LOG_LEVELS:
-        raise errors.SetupError(f"There is no log level {name!r:.40}: it is one of {', '.join(LOG_LEVELS)}.")
+        raise errors.SetupError(f"Log level {name!r:.40} is unknown. Use one of {', '.join(LOG_LEVELS)}.")
     logging.getLogger("atoll").setLevel(name.upper())
 
 
 def resume(
     run: options.RunArgument,
-    llm: LLMOption = None,
-    iterations: Annotated[int | None, typer.Option(min=0, metavar="N", help="So many steps more.")] = None,
-    budget: Annotated[str | None, typer.Option(metavar="LIMITS", help="So much more: 60s, '$1', 500evals.")] = None,
+    llm: options.LLMOption = None,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Additional iterations.")
+    ] = None,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="LIMITS", help="Additional budget.")] = None,
     target: TargetOption = None,
     workers: WorkersOption = None,
-    changes: SetOption = None,
+    changes: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
-    unsafe: UnsafeOption = False,
+    unsafe: options.UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     baselines: BaselinesOption = False,
     linger: survival_files.LingerOption = 0.0,
@@ -275,10 +254,9 @@ def resume(
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Goes on with a run; nothing is judged or paid twice.
+    """Continue a run; nothing is evaluated or paid for twice.
 
-    It goes on where it ended, was stopped or was killed, to the limits that it last had. New limits take the place of
-    all old ones, of a target too.
+    The run continues where it ended, was stopped or crashed. New limits replace all old ones, including the target.
 
     \b
     Examples:
@@ -286,7 +264,7 @@ def resume(
       atoll resume 20261115-142233-x7k2 --iterations 500
       atoll resume latest --baselines
       atoll resume latest --dashboard --linger 600
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll import runs
     from atoll.cli.run import session_output
 
@@ -310,7 +288,7 @@ def resume(
 def build_option_layers(
     changes: list[str] | None, run_options: dict[str, Any], require: str | None = None, executor: str | None = None
 ) -> list[Any]:
-    """Returns what the command line changes: first what `--set` says, then the options."""
+    """Returns the configuration layers of the command line: `--set` first, then the options."""
     from atoll import config
 
     run_section = {name: value for name, value in run_options.items() if value is not None}

@@ -1,8 +1,9 @@
-"""A session from its start to its last line: shown while it runs, summed up at its end."""
+"""Output of a run: progress, baselines and the summary."""
 
 import gc
 import logging
 import os
+import shlex
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +15,11 @@ from rich.console import Console
 from atoll import archipelago, errors, runs, store, system
 from atoll.candidate import EMPTY
 from atoll.cli.run import progress
-from atoll.cli.terminal import console as terminal_console
+from atoll.cli.terminal import console as terminal
 from atoll.cli.terminal import options
 from atoll.runs import baselines, failures, summary, text_format
 
-type RunToEnd = Callable[[runs.Session], None]  # runs a session to its end
+type RunToEnd = Callable[[runs.Session], None]  # runs a session until it ends
 
 
 def run_baselines(
@@ -29,20 +30,20 @@ def run_baselines(
     is_quiet: bool,
     run_to_end: RunToEnd,
 ) -> Sequence[baselines.Baseline]:
-    """Runs all baselines of a run and returns them, those that cannot be run with the reason."""
+    """Runs all baselines of a run. A baseline that cannot run has the reason."""
     results = list[baselines.Baseline]()
-    for each in baselines.find_baselines(run_store, run_id):
+    for baseline in baselines.find_baselines(run_store, run_id):
         try:
-            session = baselines.start(run_store, run_id, each.name, allowed=permissions)
+            session = baselines.start(run_store, run_id, baseline.name, allowed=permissions)
         except errors.SetupError as error:
-            results.append(baselines.Baseline(each.name, None, str(error)))
+            results.append(baselines.Baseline(baseline.name, None, str(error)))
             continue
         if not is_quiet:
-            terminal_console.print_line(console, f"Baseline {each.title}: run {session.run_id}.")
+            terminal.print_line(console, f"Baseline {baseline.title}: run {session.run_id}.")
         with session:
             run_to_end(session)
         summary = runs.summarize(run_store, session.run_id)
-        results.append(baselines.Baseline(each.name, summary, summary.reason))
+        results.append(baselines.Baseline(baseline.name, summary, summary.reason))
         if summary.status == "interrupted":
             break
     finished_names = {result.name for result in results}
@@ -55,51 +56,50 @@ def run_baselines(
 def print_baselines(
     console: Console, run_store: store.Store, results: Sequence[baselines.Baseline], summary: runs.Summary
 ) -> None:
-    """Says what the baselines reached, or how to run them."""
+    """Prints the results of the baselines, or the command that runs them."""
     if all(baseline.summary is None and not baseline.reason for baseline in results):
         command_note = (
-            f": {terminal_console.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
+            f": {terminal.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
             if results
             else "."
         )
-        terminal_console.print_line(console, f"\nBaselines: not run{command_note}")
+        terminal.print_line(console, f"\nBaselines: not run{command_note}")
         return
-    command = f"{terminal_console.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
-    terminal_console.print_line(console, f"\n{baselines.format_heading(results, command)}:")
-    for each in results:
-        if each.summary is None:
-            terminal_console.print_line(
-                console, f"  {each.title:24} not run{f': {each.reason}' if each.reason else ''}"
+    command = f"{terminal.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
+    terminal.print_line(console, f"\n{baselines.format_heading(results, command)}:")
+    for baseline in results:
+        if baseline.summary is None:
+            terminal.print_line(
+                console, f"  {baseline.title:24} not run{f': {baseline.reason}' if baseline.reason else ''}"
             )
             continue
-        totals, end_note = each.summary.totals, "" if each.summary.status == "done" else f", {each.summary.reason}"
-        usage = f"{totals.evaluations:,} judged" + (f", {totals.cost.calls:,} calls" if totals.cost.calls else "")
-        score = text_format.format_number(each.summary.best_score)
-        terminal_console.print_line(
-            console, f"  {each.title:24} {score:>12}  {usage}, run {each.summary.run}{end_note}"
+        totals, end_note = (
+            baseline.summary.totals,
+            "" if baseline.summary.status == "done" else f", {baseline.summary.reason}",
+        )
+        usage = f"{totals.evaluations:,} evaluations" + (
+            f", {totals.cost.calls:,} LLM calls" if totals.cost.calls else ""
+        )
+        score = text_format.format_number(baseline.summary.best_score)
+        terminal.print_line(
+            console, f"  {baseline.title:24} {score:>12}  {usage}, run {baseline.summary.run}{end_note}"
         )
     if (winner := baselines.find_winner(results, summary.best_score)) is not None and winner.summary is not None:
-        show_command = (
-            f"{terminal_console.get_program_name()} best {winner.summary.run}{format_store_option(run_store)}"
-        )
-        terminal_console.print_line(console, f"  {winner.title} found more than this run: {show_command}")
+        show_command = f"{terminal.get_program_name()} best {winner.summary.run}{format_store_option(run_store)}"
+        terminal.print_line(console, f"  {winner.title} beats this run: {show_command}")
 
 
 def format_store_option(run_store: store.Store) -> str:
-    """Returns what a command needs to find the store, where it is not the usual one."""
+    """Returns the `--store` option for a command, empty for the default store."""
     store_url = run_store.database.name
     return (
         ""
         if store_url == os.environ.get("ATOLL_STORE", options.DEFAULT_STORE)
-        else f" --store {terminal_console.quote_shell(store_url)}"
+        else f" --store {shlex.quote(store_url)}"
     )
 
 
-PROSE_TITLES = (
-    "comment",
-    "description",
-    "docstring",
-)  # of the task's own, in the header: whoever wrote them knows them
+PROSE_TITLES = ("comment", "description", "docstring")  # texts of the task, shortened in the header
 
 
 def run_session(
@@ -110,28 +110,28 @@ def run_session(
     quiet: bool = False,
     baseline_permissions: runs.UnsafeOptions | None = None,
 ) -> int:
-    """Runs a session to its end and tells how it went; returns the exit status.
+    """Runs a session and prints its result. Returns the exit status.
 
-    What happens on the way goes to stderr, the result to stdout. Ctrl-C once lets the steps at work finish and saves;
-    a second one passes through.
+    Progress goes to stderr, the result to stdout. Ctrl-C finishes the running iterations and saves. A second Ctrl-C
+    raises KeyboardInterrupt.
 
     Args:
         session: The run.
-        kept: Where it is.
-        as_json: Whether the result is one line of JSON.
-        quiet: Whether nothing is shown on the way.
-        compared: What its baselines may do; None: there are none.
+        run_store: Its store.
+        as_json: Print the result as one line of JSON.
+        quiet: Print no progress.
+        baseline_permissions: Permissions of the baselines; None runs no baselines.
 
     Raises:
-        RunFailed: It ended before its time; everything until then is saved, and told if a program listens.
-        StoreFailed: The store is no longer where it was.
+        RunFailed: The run failed. All results so far are saved.
+        StoreFailed: The store was moved or deleted.
     """
-    console, started_at = terminal_console.get_stderr_console(), time.monotonic()
+    console, started_at = terminal.get_stderr_console(), time.monotonic()
     failure: errors.RunFailed | None = None
     result: Mapping[str, Any] = {}
     if not quiet:
         _print_introduction(session, run_store, console, has_baselines=baseline_permissions is not None)
-    with session, _print_warnings(console, quiet), terminal_console.interrupt_on_sigterm():
+    with session, _print_warnings(console, quiet), terminal.interrupt_on_sigterm():
         try:
             _run_with_progress(session, console, quiet)
             result = session.conclude()
@@ -145,9 +145,9 @@ def run_session(
         baseline_results = _run_baselines(session, run_store, baseline_permissions, quiet)
     session_end = _SessionEnd(session, run_store, summary, seconds, baseline_results, result)
     if not (quiet or failure):
-        session_end.print_result(console if as_json else terminal_console.get_stdout_console())
+        session_end.print_result(console if as_json else terminal.get_stdout_console())
     if as_json:
-        terminal_console.print_json(
+        terminal.print_json(
             {**session_end.to_data(), "status": "failed", "error": str(failure)} if failure else session_end.to_data()
         )
     if failure is not None:
@@ -158,16 +158,15 @@ def run_session(
 def _print_introduction(
     session: runs.Session, run_store: store.Store, console: Console, *, has_baselines: bool
 ) -> None:
-    """Says which run begins where, and has its set-up explained once it has started."""
-    terminal_console.print_line(
-        console, f"Run {session.run_id} in {run_store.database.name}, sandbox {session.sandbox}."
-    )
-    baseline_note = {"baselines": baselines.describe(session.budget, session.run_config.run.llm)} if has_baselines else {}
+    """Prints id, store and sandbox of the run, and its settings when it starts."""
+    terminal.print_line(console, f"Run {session.run_id} in {run_store.database.name}, sandbox {session.sandbox}.")
+    description = baselines.describe(session.budget, session.run_config.run.llm)
+    baseline_note = {"baselines": description} if has_baselines else {}
     session.evolver.use_profiler(lambda event: print_setup(console, event, baseline_note))
 
 
 class _SessionEnd(NamedTuple):
-    """How a session ended."""
+    """Result of a session."""
 
     session: runs.Session
     run_store: store.Store
@@ -186,9 +185,9 @@ class _SessionEnd(NamedTuple):
             summary.list_best_candidates(self.result),
         )
         for line in summary.format_result(self.result):
-            terminal_console.print_line(console, line)
+            terminal.print_line(console, line)
         if self.session.ray_stats is not None:
-            terminal_console.print_line(console, f"ray: {self.session.ray_stats}.")
+            terminal.print_line(console, f"ray: {self.session.ray_stats}.")
 
     def to_data(self) -> dict[str, Any]:
         data = {**self.summary.to_data(), "seconds": round(self.seconds, 3), **self.result}
@@ -201,25 +200,25 @@ class _SessionEnd(NamedTuple):
 def _run_baselines(
     session: runs.Session, run_store: store.Store, permissions: runs.UnsafeOptions, quiet: bool
 ) -> list[baselines.Baseline]:
-    """Runs the baselines of a run that has ended well; one that fails does not undo the run."""
-    console = terminal_console.get_stderr_console()
+    """Runs the baselines of a completed run. A failing baseline does not affect the run."""
+    console = terminal.get_stderr_console()
 
-    def go(baseline_session: runs.Session) -> None:
-        with _print_warnings(console, quiet), terminal_console.interrupt_on_sigterm(), suppress(errors.RunFailed):
+    def run_to_end(baseline_session: runs.Session) -> None:
+        with _print_warnings(console, quiet), terminal.interrupt_on_sigterm(), suppress(errors.RunFailed):
             _run_with_progress(baseline_session, console, quiet)
 
-    return list(run_baselines(run_store, session.run_id, permissions, console, quiet, go))
+    return list(run_baselines(run_store, session.run_id, permissions, console, quiet, run_to_end))
 
 
 class _WarningPrinter(logging.Handler):
-    """Writes the warnings of a run where its progress is written."""
+    """Prints the warnings of a run among its progress."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        terminal_console.print_line(self._console, f"  {record.getMessage()}")
+        terminal.print_line(self._console, f"  {record.getMessage()}")
 
 
 @contextmanager
@@ -234,12 +233,12 @@ def _print_warnings(console: Console, quiet: bool) -> Iterator[None]:
 
 def _run_with_progress(session: runs.Session, console: Console, quiet: bool) -> None:
     progress_view = progress.NoProgress() if quiet else progress.make_progress_view(session, console)
-    gc.freeze()  # what was imported stays, and need not be looked through again and again
+    gc.freeze()  # imported modules stay; the garbage collector need not scan them
     with progress_view:
         try:
             session.run(progress_view.refresh)
         except KeyboardInterrupt:
-            terminal_console.print_line(console, "Finishing the steps at work; Ctrl-C again stops at once.")
+            terminal.print_line(console, "Finishing the running iterations. Press Ctrl-C again to stop at once.")
             session.evolver.stop("interrupted")
         finally:
             gc.unfreeze()
@@ -248,36 +247,34 @@ def _run_with_progress(session: runs.Session, console: Console, quiet: bool) -> 
 def print_setup(
     console: Console, event: archipelago.EvolverEvent | system.OnStarted, extra_facts: Mapping[str, str] = EMPTY
 ) -> None:
-    """Prints the set-up when a run starts, as wide as the screen.
+    """Prints the settings when a run starts.
 
-    Words of the task are cut where they are long, facts go on below themselves, and texts of several lines stand below
+    Texts of the task are cut to the console width, other values are wrapped. Texts of several lines are printed below
     their title.
     """
     if not isinstance(event, system.OnStarted):
         return
     facts = {title: str(value).rstrip() for title, value in {**extra_facts, **event.payload}.items()}
     if "source" in facts:
-        facts.pop("docstring", None)  # it stands in the source
+        facts.pop("docstring", None)  # part of the source
     width = max((len(title) for title, fact in facts.items() if fact and "\n" not in fact), default=0)
-    for title, told in facts.items():
-        if "\n" in told:
-            lines = textwrap.indent(told, "      ").splitlines()
-            terminal_console.print_line(console, f"  {title}")
+    for title, fact in facts.items():
+        if "\n" in fact:
+            lines = textwrap.indent(fact, "      ").splitlines()
+            terminal.print_line(console, f"  {title}")
             for line in lines:
-                terminal_console.print_line(
-                    console, terminal_console.truncate(line, console.width) if title in PROSE_TITLES else line
-                )
-        elif told:
-            width_left = max(console.width - width - 4, terminal_console.MIN_WIDTH)
+                terminal.print_line(console, terminal.truncate(line, console.width) if title in PROSE_TITLES else line)
+        elif fact:
+            width_left = max(console.width - width - 4, terminal.MIN_WIDTH)
             first, *more_lines = (
-                [terminal_console.truncate(text_format.escape_control(told), width_left)]
+                [terminal.truncate(text_format.escape_control(fact), width_left)]
                 if title in PROSE_TITLES
-                else _wrap(told, width_left)
+                else _wrap(fact, width_left)
             )
-            terminal_console.print_line(console, f"  {title:{width}}  {first}")
+            terminal.print_line(console, f"  {title:{width}}  {first}")
             for line in more_lines:
-                terminal_console.print_line(console, f"  {'':{width}}  {line}")
-    terminal_console.print_line(console, "")
+                terminal.print_line(console, f"  {'':{width}}  {line}")
+    terminal.print_line(console, "")
 
 
 def _wrap(fact: str, width: int) -> list[str]:
@@ -294,53 +291,63 @@ def print_summary(
     baseline_results: Sequence[baselines.Baseline] = (),
     candidate_ids: Sequence[str] = (),
 ) -> None:
-    """Says how a run ended: best against start, where it is, what it cost, what to do next.
+    """Prints status, usage, scores, the best candidate, baselines and next commands.
 
-    Of a run that searched for several things none is printed in place of all: a table follows.
+    Runs with several problems print a table instead of one best candidate.
     """
     totals, cost = summary.totals, summary.totals.cost
-    usage_parts = [f"{totals.steps:,} steps", f"{totals.evaluations:,} judged", f"{totals.failures:,} failed"]
+    usage_parts = [
+        _count(totals.steps, "iteration"),
+        _count(totals.evaluations, "evaluation"),
+        _count(totals.failures, "failure"),
+    ]
     if cost.calls:
-        usage_parts += [f"{cost.calls:,} calls", f"{cost.tokens_in + cost.tokens_out:,} tokens", f"${cost.usd:.4f}"]
+        usage_parts += [
+            _count(cost.calls, "LLM call"),
+            f"{cost.tokens_in + cost.tokens_out:,} tokens",
+            f"${cost.usd:.4f}",
+        ]
     status = summary.status.capitalize() + (f" ({summary.reason})" if summary.reason != summary.status else "")
-    terminal_console.print_line(console, f"{status} after {seconds:.1f} s: {', '.join(usage_parts)}.")
+    terminal.print_line(console, f"{status} after {seconds:.1f} s: {', '.join(usage_parts)}.")
     _print_failure_warning(console, run_store, summary)
     best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
-    position = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
-    terminal_console.print_line(console, f"\n  start  {text_format.format_number(summary.initial_score)}")
-    terminal_console.print_line(console, f"  best   {text_format.format_number(summary.best_score)}{position}\n")
+    position = f"  {summary.best}, island {best.island}, iteration {best.step}" if best else ""
+    terminal.print_line(console, f"\n  initial  {text_format.format_number(summary.initial_score)}")
+    terminal.print_line(console, f"  best     {text_format.format_number(summary.best_score)}{position}\n")
     best_content = (
         text_format.format_candidate(summary.system, best.content) if best and best.step and not candidate_ids else ""
     )
     for line in progress.cut_excerpt(best_content).splitlines():
-        terminal_console.print_line(console, f"    {line}")
+        terminal.print_line(console, f"    {line}")
     print_baselines(console, run_store, baseline_results, summary)
-    terminal_console.print_line(console, f"Saved as run {summary.run} in {run_store.database.name}. Next:")
+    terminal.print_line(console, f"Saved as run {summary.run} in {run_store.database.name}. Next:")
     for purpose, command in next_commands(run_store, summary, candidate_ids):
-        terminal_console.print_line(console, f"  {purpose + ':':26} {command}")
+        terminal.print_line(console, f"  {purpose + ':':26} {command}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _print_failure_warning(console: Console, run_store: store.Store, summary: runs.Summary) -> None:
-    """Says so where most of the work was in vain, with the commonest reason."""
+    """Warns if more than half of the iterations failed, with the most common reason."""
     if summary.totals.failures * 2 > summary.totals.steps:
         commonest = failures.count_failures(run_store, summary.run).failures[0]
         warning = (
-            f"More than half of the steps failed; the commonest reason ({commonest.count}): {commonest.text[:300]}"
+            f"More than half of the iterations failed. Most common reason ({commonest.count}): {commonest.text[:300]}"
         )
-        terminal_console.print_line(console, warning)
+        terminal.print_line(console, warning)
 
 
 def next_commands(
     run_store: store.Store, summary: runs.Summary, candidate_ids: Sequence[str] = ()
 ) -> list[tuple[str, str]]:
-    """Returns the things to do next, with commands that work as they stand."""
-    program, run, store_option = terminal_console.get_program_name(), summary.run, format_store_option(run_store)
-    commands = [("what was found", f"{program} best {run}{store_option}")]
+    """Returns next steps as pairs of purpose and command."""
+    program, run, store_option = terminal.get_program_name(), summary.run, format_store_option(run_store)
+    commands = [("print the best candidate", f"{program} best {run}{store_option}")]
     commands += (
-        [("one of them, by its id", f"{program} show {run} {candidate_ids[0]}{store_option}")] if candidate_ids else []
+        [("show one of them by id", f"{program} show {run} {candidate_ids[0]}{store_option}")] if candidate_ids else []
     )
-    if (
-        summary.status != "done" and "shared" not in run_store.get_run(run).config
-    ):  # what its coordinators ended is over
-        return [*commands, ("go on", f"{program} resume {run}{store_option}")]
-    return [*commands, ("how it came about", f"{program} lineage {run}{store_option}")]
+    if summary.status != "done" and "shared" not in run_store.get_run(run).config:  # a shared run cannot be resumed
+        return [*commands, ("continue", f"{program} resume {run}{store_option}")]
+    return [*commands, ("show its ancestors", f"{program} lineage {run}{store_option}")]

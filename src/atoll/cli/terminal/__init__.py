@@ -1,1 +1,1 @@
-"""Terminal of cli."""
+"""Input and output of the command line."""

@@ -1,4 +1,4 @@
-"""How things are written: to a terminal in colour, to a pipe as plain text; results to stdout, the rest to stderr."""
+"""Output of the command line. Results go to stdout, everything else to stderr; only terminals get color."""
 
 import json
 import os
@@ -18,14 +18,14 @@ from rich.text import Text
 
 from atoll.runs import text_format
 
-PIPE_WIDTH = 200  # of tables in a pipe, where no terminal cuts them
-GAP = 2  # between columns
-MIN_WIDTH = 10  # what the column that is cut keeps
+PIPE_WIDTH = 200  # characters; width of tables that do not go to a terminal
+GAP = 2  # spaces between columns
+MIN_WIDTH = 10  # characters; the flexible column is never narrower
 
 
 @contextmanager
 def interrupt_on_sigterm() -> Iterator[None]:
-    """Makes a polite end (SIGTERM) the same as Ctrl-C."""
+    """Treats SIGTERM like Ctrl-C while the block runs."""
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -50,8 +50,23 @@ def _make_console(*, stderr: bool) -> Console:
 
 
 def print_line(console: Console, content: str = "", style: str = "") -> None:
-    """Writes a text as it is, but for what cannot be seen."""
+    """Prints a text with control characters escaped."""
     console.print(Text(text_format.escape_control(content), style=style), soft_wrap=True)
+
+
+def print_result(content: str = "", style: str = "") -> None:
+    """Prints a text on stdout."""
+    print_line(get_stdout_console(), content, style)
+
+
+def print_note(content: str = "", style: str = "") -> None:
+    """Prints a text on stderr."""
+    print_line(get_stderr_console(), content, style)
+
+
+def print_result_table(headings: Sequence[str], rows: Sequence[Sequence[str]], **layout: Any) -> None:
+    """Prints a table on stdout. `layout` is passed to `print_table`."""
+    print_table(get_stdout_console(), headings, rows, **layout)
 
 
 def print_table(
@@ -63,14 +78,14 @@ def print_table(
     flexible: str = "",
     optional: Sequence[str] = (),
 ) -> None:
-    """Prints a table that fits: first the spare columns go, then the flexible one is cut; nothing else ever is.
+    """Prints a table that fits the console. Optional columns are dropped first, then the flexible one is cut.
 
     Args:
         headings: One per column.
-        rows: Texts, taken as they are, but on one line.
-        right: Headings of the columns with numbers.
-        flexible: Heading of the column whose texts may be cut.
-        spare: Headings of the columns that a narrow terminal can do without, the least needed first.
+        rows: Cells; line breaks become spaces.
+        right_aligned: Headings of the columns with numbers.
+        flexible: Heading of the column whose cells may be cut.
+        optional: Headings of the columns to drop on a narrow terminal, the least important first.
     """
     columns = {
         name: [text_format.escape_control(" ".join(row[index].split("\n"))) for row in rows]
@@ -97,7 +112,7 @@ def _sum_widths(widths: Mapping[str, int], excluded: str = "") -> int:
 
 
 def truncate(cell: str, width: int) -> str:
-    """Returns a text that fits, with an ellipsis where it was cut."""
+    """Shortens a text to a width, with an ellipsis at the end."""
     return cell if cell_len(cell) <= width else f"{set_cell_size(cell, width - 1).rstrip()}…"
 
 
@@ -109,26 +124,21 @@ def _make_grid(headings: Sequence[str], right_aligned: Sequence[str]) -> Table:
 
 
 def print_json(data: Any) -> None:
-    """Prints data for programs, on one line."""
+    """Prints data as one line of JSON."""
     print(json.dumps(data, allow_nan=False))
 
 
 def get_program_name() -> str:
-    """Returns how this program is started from here."""
+    """Returns the command that starts this program."""
     if wrapper := os.environ.get("ATOLL_STARTED_AS"):
-        return quote_shell(wrapper)
+        return shlex.quote(wrapper)
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
-        return f"{format_value(Path(sys.executable))} -m atoll"
+        return f"{format_path(Path(sys.executable))} -m atoll"
     on_path = shutil.which(program.name)
-    return program.name if on_path and program.exists() and program.samefile(on_path) else format_value(program)
+    return program.name if on_path and program.exists() and program.samefile(on_path) else format_path(program)
 
 
-def format_value(path: Path) -> str:
-    """Returns a path as one would type it here."""
+def format_path(path: Path) -> str:
+    """Returns a path relative to the current folder if possible, quoted for a shell."""
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
-
-
-def quote_shell(text: str) -> str:
-    """Returns a text as one would type it in a shell."""
-    return shlex.quote(text)

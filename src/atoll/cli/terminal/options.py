@@ -1,4 +1,4 @@
-"""Options and arguments that several verbs share, and what they stand for."""
+"""Options and arguments that several verbs share. An option of one name has one meaning in every verb."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,36 +8,70 @@ import typer
 from atoll import errors
 
 DEFAULT_STORE = "atoll.db"
+INITIAL_NAMES = ("initial", "start")  # names of the initial candidate on the command line; `start` is the old one
 
 StoreOption = Annotated[
     str,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        envvar="ATOLL_STORE",
-        help="Where runs are kept: a file, or postgresql://USER@HOST/DB.",
-    ),
+    typer.Option("--store", metavar="URL", envvar="ATOLL_STORE", help="Store: a file or postgresql://USER@HOST/DB."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
-ReasonOption = Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; it stays in the audit log.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="PATH", help="Write to this path instead of stdout.")
+]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N rows.")]
+ReasonOption = Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Reason, recorded in the audit log.")]
 AuthorOption = Annotated[
     str | None,
-    typer.Option("--author", metavar="NAME", envvar="ATOLL_AUTHOR", help="Who you are; else your user name."),
+    typer.Option("--author", metavar="NAME", envvar="ATOLL_AUTHOR", help="Your name; default: your user name."),
 ]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning or end, 'latest' or 'latest~1'.")
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
 ]
+LLMOption = Annotated[
+    str | None, typer.Option("--llm", metavar="MODEL", help="LLM, e.g. openai:NAME[@URL], local, config; none: no LLM.")
+]
+UnsafeOption = Annotated[bool, typer.Option("--unsafe", help="Allow LLM-written code without a sandbox.")]
+IslandOption = Annotated[int | None, typer.Option("--island", min=0, metavar="N", help="Only this island.")]
+FeedbackOption = Annotated[
+    str | None, typer.Option("--feedback", "-f", metavar="SOURCE", help="Feedback folder or store.")
+]
+GuardOption = Annotated[
+    list[str] | None,
+    typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="Guardrail metric and allowed loss."),
+]
+AlphaOption = Annotated[float, typer.Option("--alpha", metavar="X", help="False-positive rate.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="YAML", help="OpenEvolve configuration file.")
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run id, a unique part of it, latest, or latest~1.")]
+CandidateArgument = Annotated[
+    str | None, typer.Argument(metavar="CANDIDATE", help="Candidate id such as 12.0, best, or initial.")
+]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Key of the parameter.")]
+ValueArgument = Annotated[str, typer.Argument(metavar="VALUE", help="JSON or plain text; @FILE reads a file.")]
+
+
+def make_group(help_text: str) -> typer.Typer:
+    """Makes a group of verbs."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=help_text)
 
 
 def open_existing_store(url: str) -> Any:
-    """Opens a store that is there already.
+    """Opens a store that exists.
 
     Raises:
-        SetupError: There is none, or it is not ours.
+        SetupError: The store does not exist, or it is not a store of Atoll.
     """
-    from atoll import store  # SQLAlchemy: 0.2 s that `atoll --help` need not wait for
+    from atoll import store  # SQLAlchemy takes 0.2 s to import, which `atoll --help` must not spend
     from atoll.store.database import urls
 
     if urls.is_file_path(url) and not Path(urls.get_path(url)).exists():
-        raise errors.SetupError(f"There is no store {url}: name another with --store, or make one with 'atoll run'.")
+        raise errors.SetupError(f"Store {url} not found. Name another with --store, or create one with 'atoll run'.")
     return store.Store(url)
+
+
+def find_candidate(run_store: Any, run_id: str, name: str) -> Any:
+    """Finds a candidate by its id, or by the names `best` and `initial`."""
+    from atoll.runs import progress
+
+    return progress.find_candidate(run_store, run_id, progress.INITIAL if name in INITIAL_NAMES else name)

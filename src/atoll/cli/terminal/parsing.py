@@ -1,4 +1,4 @@
-"""What people type: values, files of values, times, guardrails; and who they are."""
+"""Parsing of arguments: values, files, times, guardrails and author names."""
 
 import getpass
 import json
@@ -14,10 +14,10 @@ SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_value(text: str) -> Any:
-    """Reads JSON, or what a file holds for @FILE; all else is a text.
+    """Parses JSON; `@FILE` reads a file as text; other arguments are strings.
 
     Raises:
-        SetupError: There is no such file.
+        SetupError: The file cannot be read.
     """
     if text.startswith("@"):
         try:
@@ -34,87 +34,71 @@ def load_mapping(file: Path) -> dict[str, Any]:
     """Reads a JSON object from a file.
 
     Raises:
-        SetupError: It cannot be read, or holds something else.
+        SetupError: It cannot be read, or is not a JSON object.
     """
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise errors.SetupError(f"{file} holds no JSON: {error}.") from None
+        raise errors.SetupError(f"{file} is not valid JSON: {error}.") from None
     if not isinstance(data, dict):
-        raise errors.SetupError(f"{file} holds no JSON object: write {{...}}.")
+        raise errors.SetupError(f"{file} is not a JSON object. Write {{...}}.")
     return data
 
 
 def resolve_author(name: str | None) -> str:
-    """Returns who sits here: whom they name, else as whom the machine knows them.
+    """Returns the author name: the given one, or the user name.
 
     Raises:
-        SetupError: Nobody knows.
+        SetupError: Both are missing.
     """
     try:
         return name or getpass.getuser()
-    except (OSError, KeyError):  # a user without a name, as in some containers
-        raise errors.SetupError("Nobody knows who you are: say it with --author.") from None
+    except (OSError, KeyError):  # some containers have users without names
+        raise errors.SetupError("Your user name is unknown. Pass --author NAME.") from None
 
 
 def check_reason(reason: str) -> None:
-    """Asks for a reason before anything is made.
-
-    Raises:
-        SetupError: There is none.
-    """
+    """Raises SetupError if the reason is empty."""
     if not reason.strip():
-        raise errors.SetupError("A change needs a reason: say why with -m.")
+        raise errors.SetupError("A change needs a reason. Pass -m TEXT.")
 
 
 def refuse_secrets(*contents: Any) -> None:
-    """Looks for keys, tokens and passwords in what would be kept for good.
-
-    Raises:
-        SetupError: There is one.
-    """
-    from atoll import secret_scanner  # its patterns are compiled when they are needed
+    """Raises SetupError if a text to be stored contains a key, token or password."""
+    from atoll import secret_scanner  # compiles its patterns at import
 
     texts = (content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) for content in contents)
     if kinds := [match.kind for text in texts for match in secret_scanner.find_secrets(text)]:
         raise errors.SetupError(
-            f"This looks like a secret ({', '.join(dict.fromkeys(kinds))}), and what is kept here stays: take it out, "
-            "and name a variable instead."
+            f"This looks like a secret ({', '.join(dict.fromkeys(kinds))}), and stored values cannot be deleted. Name "
+            "an environment variable instead."
         )
 
 
 def parse_seconds(text: str) -> float:
-    """Reads `7d`, `12h`, `30m` or `90s`.
-
-    Raises:
-        SetupError: It is none of these.
-    """
+    """Parses `7d`, `12h`, `30m` or `90s`. Raises SetupError for other texts."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
     if not match:
-        raise errors.SetupError(f"{text!r} is no time: write 7d, 12h, 30m or 90s.")
+        raise errors.SetupError(f"{text!r} is not a duration. Write 7d, 12h, 30m or 90s.")
     return float(match[1]) * SECONDS_PER_UNIT[match[2]]
 
 
 def parse_time(text: str) -> datetime:
-    """Reads a day or a moment, in UTC where no zone is named.
-
-    Raises:
-        SetupError: It is none.
-    """
+    """Parses a date or time, in UTC by default. Raises SetupError for other texts."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:
-        raise errors.SetupError(f"{text!r} is no moment: write 2026-04-18 or 2026-04-18T12:00Z.") from error
+        raise errors.SetupError(f"{text!r} is not a time. Write 2026-04-18 or 2026-04-18T12:00Z.") from error
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
 def parse_guardrail(text: str) -> tuple[str, float, bool]:
-    """Reads `METRIC`, `METRIC:MARGIN` or `METRIC:MARGIN:lower`; True: lower is better.
+    """Parses `METRIC`, `METRIC:MARGIN` or `METRIC:MARGIN:lower` into metric, margin and whether lower is better.
 
     Raises:
-        SetupError: It is none of these.
+        SetupError: The text has another form.
     """
     metric, *options = text.split(":")
     try:
@@ -122,17 +106,13 @@ def parse_guardrail(text: str) -> tuple[str, float, bool]:
     except ValueError:
         margin = -1.0
     if not metric or margin < 0 or options[1:] not in ([], ["lower"], ["higher"]):
-        raise errors.SetupError(f"{text!r} is no guardrail: write METRIC:MARGIN, or METRIC:MARGIN:lower for costs.")
+        raise errors.SetupError(f"{text!r} is not a guardrail. Write METRIC:MARGIN, or METRIC:MARGIN:lower for costs.")
     return metric, margin, options[1:] == ["lower"]
 
 
 def parse_shares(text: str) -> Sequence[float]:
-    """Reads `0.01,0.05,0.25`.
-
-    Raises:
-        SetupError: It is no list of numbers.
-    """
+    """Parses `0.01,0.05,0.25`. Raises SetupError for other texts."""
     try:
         return tuple(float(share) for share in text.split(","))
     except ValueError as error:
-        raise errors.SetupError(f"{text!r} is no list of shares: write 0.01,0.05,0.25.") from error
+        raise errors.SetupError(f"{text!r} is not a list of shares. Write 0.01,0.05,0.25.") from error
