@@ -9,6 +9,7 @@ import pytest
 
 from atoll import mutation
 from tests.mutation import problems
+from tests.mutation.constant_mutator import ConstantMutator
 
 SEEDS = range(5)
 
@@ -51,7 +52,7 @@ def test_cap_sets_grow_with_every_seed(problem, trivial):
 def test_syntax_beats_constants_at_equal_evaluations(problem, evaluations):
     by_syntax, by_constants = (
         [problems.best_score(problems.evolved(problem, engine, evaluations=evaluations, seed=seed)) for seed in SEEDS]
-        for engine in (mutation.SyntaxMutator(), mutation.ConstantMutator())
+        for engine in (mutation.SyntaxMutator(), ConstantMutator())
     )
     print(evaluations, by_syntax, by_constants)
     assert median(by_syntax) > median(by_constants)

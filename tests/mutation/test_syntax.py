@@ -13,6 +13,7 @@ import pytest
 from atoll import errors, function, llm, mutation, testing
 from atoll.candidate import content_hash
 from atoll.evaluation import Evaluation
+from tests.mutation.constant_mutator import ConstantMutator
 from tests.mutation.corpus import CORPUS, EQUATION, SORTING
 from tests.mutation.tasks import child_of, fn, task
 
@@ -85,7 +86,7 @@ def after(x):
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("engine", [mutation.SyntaxMutator(), mutation.ConstantMutator()], ids=["syntax", "constants"])
+@pytest.mark.parametrize("engine", [mutation.SyntaxMutator(), ConstantMutator()], ids=["syntax", "constants"])
 def test_with_markers_all_the_rest_stays_byte_for_byte(engine, newline):
     source = MARKED.replace("\n", newline)
     start, end = source.index("# EVOLVE-BLOCK-START"), source.index("# EVOLVE-BLOCK-END")

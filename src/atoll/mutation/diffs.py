@@ -152,7 +152,7 @@ def _match_shifted(lines: Sequence[str], search_lines: Sequence[str]) -> Iterato
             if not shift.strip() and all(
                 not longer_line or longer_line == shift + shorter_line
                 for longer_line, shorter_line in zip(longer, shorter)
-            ):  # noqa: B905
+            ):
                 yield Span(span.first, span.end, shift, is_outdented)
                 break
 
