@@ -51,10 +51,6 @@ class Data:
         """The rows as one table."""
         return np.column_stack(self.columns)
 
-    def find_constant_columns(self) -> list[str]:
-        """Names the columns that are the same in every row and tell nothing."""
-        return [name for name, column in zip(self.names, self.columns, strict=True) if np.ptp(column) == 0.0]
-
     def get_subset(self, num_rows: int) -> "Data":
         """Returns so many rows, or all; a smaller subset is always part of a larger one."""
         if num_rows >= self.num_rows:

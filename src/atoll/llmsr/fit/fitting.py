@@ -45,7 +45,6 @@ class FitResult:
         rows: How many rows it was fitted to.
         num_residuals: How often the expression was computed, on however many rows.
         num_starts: How many starts were followed.
-        exact_jacobian: Whether derivatives came from the expression; else from differences.
         failure: Why there are no parameters, in one sentence.
     """
 
@@ -55,11 +54,10 @@ class FitResult:
     rows: int
     num_residuals: int
     num_starts: int
-    exact_jacobian: bool = True
     failure: str | None = None
 
 
-def make_failed_fit(failure: str, rows: int, num_residuals: int = 0, num_starts: int = 0) -> FitResult:
+def _make_failure(failure: str, rows: int, num_residuals: int = 0, num_starts: int = 0) -> FitResult:
     return FitResult((), math.inf, math.inf, rows, num_residuals, num_starts, failure=failure)
 
 
@@ -96,7 +94,7 @@ def fit(
     fit_data = data if num_rows is None else data.get_subset(num_rows)
     failure = _find_failure(expression, fit_data)
     if failure:
-        return make_failed_fit(failure, fit_data.num_rows)
+        return _make_failure(failure, fit_data.num_rows)
     with np.errstate(all="ignore"):
         model = Model(algebra.split(expression))
         return _FitRun(model, fit_data, max(expression.params, default=-1) + 1).run(
@@ -142,9 +140,7 @@ class _FitRun:
         if is_last and num_starts:
             optima = self._search_last_digits(generator, subset_projection, num_starts, optima)
         if not optima:
-            return make_failed_fit(
-                "no start gives finite values on every row", self._data.num_rows, self._num_residuals
-            )
+            return _make_failure("no start gives finite values on every row", self._data.num_rows, self._num_residuals)
         previous_loss, point = optima[0]
         for _ in range(3):
             loss, point = self._descend(full_projection, point, max_evaluations, 1e-7)
@@ -340,7 +336,7 @@ class _FitRun:
     def _make_result(self, projection: Projection, point: Array) -> FitResult:
         loss = projection.loss(point)
         if not math.isfinite(loss):
-            return make_failed_fit("its values are not finite on every row", self._data.num_rows, self._num_residuals)
+            return _make_failure("its values are not finite on every row", self._data.num_rows, self._num_residuals)
         params = self._model.merge_params(point.tolist(), projection.coefficients.tolist(), self._num_params)
         rows, num_residuals = self._data.num_rows, max(self._num_residuals, 1)
         return FitResult(params, loss, loss / self._data.variance, rows, num_residuals, self._num_starts)
