@@ -1,4 +1,4 @@
-"""Engines that make children: by syntax, by numbers alone, by a language model."""
+"""Mutators: by syntax, by numbers, by word lists, and by an LLM."""
 
 from atoll.mutation.applicability import NotApplicable, with_text
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
@@ -22,34 +22,9 @@ from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off
 __all__ = [
-    "MODES",
-    "ChoiceMutator",
-    "EditMutator",
-    "EditRequest",
-    "LLMCallable",
-    "MixedMutator",
-    "Mode",
-    "MutatorBandit",
-    "MutatorName",
-    "NotApplicable",
-    "Prompt",
-    "PromptBuilder",
-    "RewriteMutator",
-    "SyntaxMutator",
-    "TunedMutator",
-    "Tuner",
-    "Vocabulary",
-    "add_tuner",
-    "apply_blocks",
-    "build_program_prompt",
-    "extract_code",
-    "fence",
-    "find_choices",
-    "is_mutable",
-    "make_default_mutator",
-    "make_diff_parser",
-    "parse_blocks",
-    "tunable",
-    "with_text",
+    "MODES", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable", "MixedMutator", "Mode", "MutatorBandit",
+    "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "RewriteMutator", "SyntaxMutator", "TunedMutator",
+    "Tuner", "Vocabulary", "add_tuner", "apply_blocks", "build_program_prompt", "extract_code", "fence", "find_choices",
+    "is_mutable", "make_default_mutator", "make_diff_parser", "parse_blocks", "tunable", "with_text",
 ]
 # fmt: on
