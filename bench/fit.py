@@ -24,7 +24,7 @@ import scipy
 from scipy import optimize
 
 from atoll import errors
-from atoll.llmsr import fit, regression
+from atoll.llmsr import fit
 from bench import outcome
 
 # As an LLM would write them; the columns are x0, x1, ... in the order of the file.
@@ -273,8 +273,12 @@ def bad_input_table() -> outcome.Tables:
     still = np.column_stack([data.X[:, 0], np.full(50, 2.0), data.X[:, 2]])
 
     def told(source: str, given: fit.Data = data) -> str:
-        found: Any = regression.Regression(given.names, given.X, given.y)(source)
-        return str(found.get("failure", f"fitted, NMSE {found.get('nmse', math.nan):.3g}; {found.get('note')}"))
+        try:
+            equation = fit.parse(source, given.names)
+        except (fit.InvalidEquation, fit.UnsupportedEquation) as error:
+            return str(error)
+        found = fit.fit(equation.expression, given, rng=Random(0))
+        return found.failure or f"fitted, NMSE {found.nmse:.3g}"
 
     try:
         fit.Data(data.names, broken, data.y)

@@ -68,7 +68,7 @@ PHRASES = {
 }
 FIRST_WORD = re.compile(r"\s*(What|Who|Whose|Where|How|Whether|Which)\b")
 ALLOWED = re.compile(
-    r"LLM[- ]judge|LLM-as-a-judge|judged_?|`judged`|no ?longer|No one",  # the record kind, and what papers call it
+    r"LLM[- ]judge|LLM-as-a-judge|judged_?|`judged`|no ?longer|No one"  # the record kind, and what papers call it
 )
 
 

@@ -1,4 +1,4 @@
-"""Find a rule that packs items into few bins as they arrive: each goes into the bin of the highest priority."""
+"""Find a rule for online bin packing: each item goes into the bin with the highest priority."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -7,17 +7,17 @@ import numpy as np
 
 
 def priority(item: float, bins: np.ndarray) -> np.ndarray:
-    """Returns how good each bin is for an item; the item goes into the bin with the highest number.
+    """Returns the priority of each bin for an item. The item goes into the bin with the highest priority.
 
     Args:
         item: The size of the item.
-        bins: The free space of each bin that the item fits into, an empty one among them.
+        bins: The free space of each bin with room for the item, including an empty bin.
     """
     return item - bins
 
 
 class Instances(NamedTuple):
-    """Lists of items in the order of their arrival."""
+    """Lists of items in order of arrival."""
 
     capacity: int
     items: Sequence[Sequence[int]]
@@ -37,31 +37,31 @@ def uniform(seed: int = 0, count: int = 20, num_items: int = 120) -> list[Instan
 
 
 def evaluate(priority: Callable[[float, np.ndarray], np.ndarray], instances: Instances) -> float:
-    """Returns minus the bins used beyond what the sizes alone demand, in per cent."""
+    """Returns the negative excess of bins over the lower bound by total size, in percent."""
     counts = num_bins(priority, instances)
     bounds = [-(-sum(items) // instances.capacity) for items in instances.items]
     return -100 * (sum(counts) / sum(bounds) - 1)
 
 
 def num_bins(priority: Callable[[float, np.ndarray], np.ndarray], instances: Instances) -> list[int]:
-    """Returns how many bins each list takes.
+    """Returns the number of bins for each list.
 
-    A rule sees an item and free space, no more, so it is asked once per size, for all free spaces at once, and the
-    packing itself looks up whose turn it is: a hundred calls instead of one for each of 25,000 items.
+    A rule sees only the item and the free space. So it is called once per size for all free spaces, and the packing
+    looks up the order. That is a hundred calls instead of 25,000.
     """
     capacity = instances.capacity
     orders = {}
     for item in sorted({size for items in instances.items for size in items}):
         bins = np.arange(item, capacity + 1, dtype=float)
-        urgency = np.broadcast_to(np.asarray(priority(float(item), bins), dtype=float), bins.shape)
-        if np.isnan(urgency).any():
-            raise ValueError(f"the priority of an item of {item} is no number")
-        orders[item] = (np.argsort(-urgency, kind="stable") + item).tolist()
-    return [_packed(items, orders, capacity) for items in instances.items]
+        priorities = np.broadcast_to(np.asarray(priority(float(item), bins), dtype=float), bins.shape)
+        if np.isnan(priorities).any():
+            raise ValueError(f"the priority of an item of size {item} is not a number")
+        orders[item] = (np.argsort(-priorities, kind="stable") + item).tolist()
+    return [_count_bins(items, orders, capacity) for items in instances.items]
 
 
-def _packed(items: Sequence[int], orders: dict[int, list[int]], capacity: int) -> int:
-    free = [0] * (capacity + 1)  # how many bins have this much space left
+def _count_bins(items: Sequence[int], orders: dict[int, list[int]], capacity: int) -> int:
+    free = [0] * (capacity + 1)  # number of bins by free space
     free[capacity] = len(items)
     for item in items:
         for space in orders[item]:

@@ -1,4 +1,4 @@
-"""Find a priority by which a greedy search builds large cap sets: points of {0, 1, 2}^n with no three on a line."""
+"""Find a priority for a greedy search for large cap sets: points of {0, 1, 2}^n with no three on a line."""
 
 import functools
 import itertools
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def priority(el: tuple[int, ...], n: int) -> float:
-    """Returns how early a point should be tried; the greedy search takes the highest first.
+    """Returns the priority of a point. The greedy search tries the highest first.
 
     Args:
         el: A point of {0, 1, 2}^n.
@@ -18,19 +18,19 @@ def priority(el: tuple[int, ...], n: int) -> float:
 
 
 def inputs() -> list[int]:
-    """Returns the dimensions; the largest cap sets known have 9, 20 and 45 points."""
+    """Returns the dimensions. The largest known cap sets have 9, 20 and 45 points."""
     return [3, 4, 5]
 
 
 def evaluate(priority: Callable[[tuple[int, ...], int], float], n: int) -> float:
-    """Returns the size of the cap set that the greedy search builds in dimension n."""
+    """Returns the size of the cap set of the greedy search in dimension n."""
     points = _points(n)
-    urgency = np.array([float(priority(point, n)) for point in points])
-    if not np.isfinite(urgency).all():
+    priorities = np.array([float(priority(point, n)) for point in points])
+    if not np.isfinite(priorities).all():
         return float("nan")
     is_open = np.ones(len(points), dtype=bool)
     taken, size = np.empty(len(points), dtype=np.int16), 0
-    for index in np.argsort(-urgency, kind="stable").tolist():
+    for index in np.argsort(-priorities, kind="stable").tolist():
         if is_open[index]:
             is_open[_thirds(n, index)[taken[:size]]] = False
             taken[size] = index
@@ -45,6 +45,6 @@ def _points(n: int) -> list[tuple[int, ...]]:
 
 @functools.cache
 def _thirds(n: int, index: int) -> np.ndarray:
-    """Returns the third point on the line through a point and each other one: minus their sum, modulo 3."""
+    """Returns the third point on each line through a point: minus the sum of both points, modulo 3."""
     points = np.array(_points(n), dtype=np.int16)
     return (-points - points[index]) % 3 @ (3 ** np.arange(n, dtype=np.int16)[::-1])

@@ -1,11 +1,12 @@
-"""FunSearch without a language model: a formula evolves until it tells the energy of everything in a table.
+"""FunSearch without an LLM: evolves a formula for the energy of all objects in a table.
 
-A candidate is a Python function. It is scored on six rows, and its six scores are its *signature*: functions that
-behave alike share a cluster, however they are written. A step draws two clusters, the better ones more often, takes
-a function from each, the shorter ones more often, and rewrites one place of the better one.
+A candidate is a Python function. Its scores on six rows are its *signature*. Functions with the same signature share a
+cluster, even if their code differs. An iteration draws two clusters, better ones more often, and one function of each,
+shorter ones more often. Then it changes one expression of the better function.
 
-Parts: `Niches` by signature, of `DefaultCluster`s under a `SoftmaxChooser`, are FunSearch's database; `RoundRobin`
-makes the ring of islands, with migration and resets by steps; the screen `gate.novel` spares judging a repetition.
+Parts: `NichedPopulation` by signature with `DefaultCluster` and `SoftmaxSelector` is the database of FunSearch.
+`RoundRobin` schedules the islands, with migration and resets by iterations. The prefilter `gate.reject_duplicates`
+avoids evaluating a function again.
 """
 
 import ast
@@ -18,9 +19,9 @@ from atoll import archipelago, cluster, control, function, gate, journal
 
 
 class Row(NamedTuple):
-    """What was measured of one moving thing: kilograms, metres per second, joules."""
+    """Measurements of one moving object in kilograms, meters per second and joules."""
 
-    thing: str
+    name: str
     mass: float
     speed: float
     energy: float
@@ -36,41 +37,41 @@ TABLE = (
 )
 HEADER, START = "def energy(mass, speed):\n    return ", "mass"
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
-LONGEST = 13  # names, numbers and operators in a formula
+MAX_SIZE = 13  # names, numbers and operators in a formula
 
 
 def closeness(energy: function.Skeleton[[float, float], float], row: Row) -> float:
-    """Returns 0 for the right answer, and 1 less for each factor of 2 that the answer is off, down to -10."""
+    """Returns the negative error in powers of two: 0 for the right answer, at least -10."""
     answer = energy(row.mass, row.speed)
     return max(-10.0, 0.0 - round(abs(math.log2(answer / row.energy)), 6)) if answer > 0 else -10.0
 
 
 class Rewriter:
-    """Rewrites one place of a formula by its syntax tree; knows nothing of physics."""
+    """Changes one random expression in the syntax tree of a formula."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        *_, best = context.parents  # they come worst first
-        formula, other = (ast.parse(formula_of(fn), mode="eval").body for fn in (best, context.parents[0]))
-        place = context.rng.choice(terms(formula))
-        changed = Swap(place, self._change(place, other, context.rng)).visit(formula)
-        if len(terms(changed)) > LONGEST:
-            return []  # a step may propose nothing
+        *_, best = context.parents  # worst first
+        formula, other = (ast.parse(get_formula(fn), mode="eval").body for fn in (best, context.parents[0]))
+        old = context.rng.choice(list_terms(formula))
+        changed = NodeReplacer(old, self._change(old, other, context.rng)).visit(formula)
+        if len(list_terms(changed)) > MAX_SIZE:
+            return []  # an iteration may propose nothing
         return [best.clone(function.PyAstSkeleton(HEADER + ast.unparse(changed)))]
 
-    def _change(self, place: ast.expr, other: ast.expr, rng: Random) -> ast.expr:
-        match place:
+    def _change(self, old: ast.expr, other: ast.expr, rng: Random) -> ast.expr:
+        match old:
             case ast.Constant(value=float() | int() as number) if rng.random() < 0.7:
                 number = rng.choice((number + 1, number - 1, round(number, 1), number * rng.gauss(1, 0.1)))
                 return ast.Constant(float(f"{number:.3g}"))
             case ast.BinOp(left, _, right) if rng.random() < 0.4:
                 return rng.choice((left, right, ast.BinOp(left, rng.choice(OPERATORS)(), right)))
-        term = rng.choice((ast.Name("mass"), ast.Name("speed"), ast.Constant(rng.randint(1, 9)), *terms(other)))
-        left, right = rng.sample((place, term), 2)
+        term = rng.choice((ast.Name("mass"), ast.Name("speed"), ast.Constant(rng.randint(1, 9)), *list_terms(other)))
+        left, right = rng.sample((old, term), 2)
         return term if rng.random() < 0.3 else ast.BinOp(left, rng.choice(OPERATORS)(), right)
 
 
-class Swap(ast.NodeTransformer):
-    """Puts one term in the place of another."""
+class NodeReplacer(ast.NodeTransformer):
+    """Replaces one node by another."""
 
     def __init__(self, old: ast.expr, new: ast.expr) -> None:
         self._old, self._new = old, new
@@ -79,23 +80,22 @@ class Swap(ast.NodeTransformer):
         return self._new if node is self._old else self.generic_visit(node)
 
 
-def terms(formula: ast.AST) -> list[ast.expr]:
+def list_terms(formula: ast.AST) -> list[ast.expr]:
     return [node for node in ast.walk(formula) if isinstance(node, ast.expr)]
 
 
-def formula_of(fn: function.Function) -> str:
+def get_formula(fn: function.Function) -> str:
     return str(fn.skeleton()).removeprefix(HEADER)
 
 
-def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
-    clusters, chooser = (
-        lambda key: cluster.DefaultCluster(rng, announce),
-        cluster.SoftmaxSelector(rng, initial_temperature=0.3),
+def make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    selector = cluster.SoftmaxSelector(rng, initial_temperature=0.3)
+    return cluster.NichedPopulation(
+        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), selector, num_parents=2
     )
-    return cluster.NichedPopulation(cluster.by_signature, clusters, chooser, num_parents=2)
 
 
-def make_start() -> function.Function:
+def make_initial() -> function.Function:
     skeleton = function.PyAstSkeleton(HEADER + START)
     return function.DefaultFunction(function.DefaultFunctionProps(skeleton, TABLE, closeness))
 
@@ -103,9 +103,9 @@ def make_start() -> function.Function:
 def build(
     steps: int = 20_000, *, seed: int = 0, workers: int = 2, records: journal.Journal | None = None
 ) -> cluster.Evolver:
-    """Puts the parts together; `records` is where the run is kept, if anywhere."""
+    """Builds the evolver. `records` is the journal of the run, if any."""
     islands = cluster.IslandConfig(
-        8, 2, make_start(), Rewriter(), prefilter=gate.reject_duplicates, make_population=make_pool
+        8, 2, make_initial(), Rewriter(), prefilter=gate.reject_duplicates, make_population=make_population
     )
     config = cluster.EvolverConfig(
         islands,
@@ -121,12 +121,12 @@ def build(
 
 
 def main() -> None:
-    start, evolver = make_start(), build()
+    initial, evolver = make_initial(), build()
     evolver.run()
-    best, spent = evolver.best_fn(), evolver.usage
-    print(f"start: energy = {formula_of(start)}, score {start.evaluate():.3f}")
-    print(f"best:  energy = {formula_of(best)}, score {best.score():.3f}")
-    print(f"{evolver.reason}: {spent.iterations} steps, {spent.evaluations} formulas judged")
+    best, usage = evolver.best_fn(), evolver.usage
+    print(f"initial: energy = {get_formula(initial)}, score {initial.evaluate():.3f}")
+    print(f"best:    energy = {get_formula(best)}, score {best.score():.3f}")
+    print(f"{evolver.reason}: {usage.iterations} iterations, {usage.evaluations} evaluations")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""A parameter that changes only when somebody says so: how long a shop waits for its payment service.
+"""A parameter that changes only after approval: the timeout of a shop for its payment service.
 
-A candidate is one value. A tuner proposes values and a replay of recorded payments judges them, but what looks better
-is *held*, not used: the gate is `ask`. Somebody decides later, by a command in the run's inbox, which names the
-candidate and the hash of the very content that was looked at. If nobody decides, nothing changes.
+A candidate is one value. A tuner proposes values, and recorded payments score them. The gate *holds* better values
+instead of accepting them. An approver decides later with a command in the inbox of the run. The command names the
+candidate and its content hash. Without a decision, nothing changes.
 
-Parts: `Head` over `Versions`; `gate.all_of(improved, ask)`; `store.inbox` for decisions, which also wait for a run
-that is not alive; `Versions.rollback`, which makes an old value the head again without losing what was there.
+Parts: `VersionedPopulation` over `Versions`; `gate.require_all(require_improvement(), hold_all)`; `store.inbox`, which
+keeps decisions until the run resumes; `Versions.rollback`, which makes an old value current and keeps the history.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from typing import Any
 from atoll import candidate, cluster, control, evaluation, function, gate, store
 
 KEY = "shop/timeout_seconds"
-PAYMENTS = (0.4, 0.6, 0.7, 0.9, 1.1, 1.2, 1.5, 1.9, 2.2, 2.8, 3.9, 30.0, 30.0)  # seconds until an answer came
+PAYMENTS = (0.4, 0.6, 0.7, 0.9, 1.1, 1.2, 1.5, 1.9, 2.2, 2.8, 3.9, 30.0, 30.0)  # seconds until a response
 
 
 def replay(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
-    """Judges a timeout by what it would have done: a payment is worth 10, a second of waiting costs 1."""
+    """Scores a timeout on the recorded payments: a payment is worth 10, a second of waiting costs 1."""
     timeout = float(str(skeleton))
     paid = [seconds for seconds in PAYMENTS if seconds <= timeout]
     waited = sum(min(seconds, timeout) for seconds in PAYMENTS)
@@ -26,7 +26,7 @@ def replay(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
 
 
 class Tuner:
-    """Proposes a value in the neighbourhood of the one in use."""
+    """Proposes a value near the current one."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         (head,) = context.parents
@@ -34,10 +34,10 @@ class Tuner:
         return [head.clone(function.Text(f"{value:.1f}"))]
 
 
-def build(kept: store.Store, run: str, steps: int = 20, *, seed: int = 0) -> cluster.Evolver:
-    """Makes the run, or what goes on with it: an evolver on the same journal resumes."""
+def build(database: store.Store, run: str, steps: int = 20, *, seed: int = 0) -> cluster.Evolver:
+    """Builds the evolver. With the journal of an earlier run, it resumes that run."""
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("1.0"), candidate_evaluator=replay))
-    head = cluster.VersionedPopulation(kept.versions(), KEY, initial, function.Text, run_id=run)
+    head = cluster.VersionedPopulation(database.versions(), KEY, initial, function.Text, run_id=run)
     config = cluster.EvolverConfig(
         cluster.IslandConfig(
             num_islands=1,
@@ -48,8 +48,8 @@ def build(kept: store.Store, run: str, steps: int = 20, *, seed: int = 0) -> clu
             make_population=lambda island, rng, announce: head,
         ),
         reset_period=None,
-        journal=kept.journal(run),
-        inbox=kept.inbox(run),
+        journal=database.journal(run),
+        inbox=database.inbox(run),
         budget=control.Budget(iterations=steps),
         seed=seed,
         ordered=True,
@@ -57,38 +57,40 @@ def build(kept: store.Store, run: str, steps: int = 20, *, seed: int = 0) -> clu
     return cluster.Evolver(config)
 
 
-def held(kept: store.Store, run: str) -> Sequence[store.Row]:
-    """Returns what waits for a decision, the best first."""
-    waiting = (row for row in kept.candidates(run) if row.verdict == "hold")
-    return sorted(waiting, key=lambda row: row.score or 0.0, reverse=True)
+def held(database: store.Store, run: str) -> Sequence[store.Row]:
+    """Returns the held candidates, best first."""
+    held_rows = (row for row in database.candidates(run) if row.verdict == "hold")
+    return sorted(held_rows, key=lambda row: row.score or 0.0, reverse=True)
 
 
-def decide(kept: store.Store, run: str, row: store.Row, verdict: gate.Verdict, reason: str, by: str) -> None:
-    """Leaves a decision for the run: on this candidate with this content, and on no other."""
-    seen = candidate.content_hash(row.content)
-    kept.inbox(run).post("decide", candidate=row.id, content_hash=seen, verdict=verdict, reason=reason, by=by)
+def decide(database: store.Store, run: str, row: store.Row, verdict: gate.Verdict, reason: str, by: str) -> None:
+    """Posts a decision for the run. It is valid only for this candidate with this content."""
+    content_hash = candidate.content_hash(row.content)
+    database.inbox(run).post(
+        "decide", candidate=row.id, content_hash=content_hash, verdict=verdict, reason=reason, by=by
+    )
 
 
-def show(kept: store.Store, when: str) -> None:
-    head = kept.versions().get(KEY)
+def show(database: store.Store, when: str) -> None:
+    head = database.versions().get(KEY)
     print(f"{when:34} {KEY} = {head.value} (version {head.n}, by {head.author}: {head.reason})")
 
 
 def main() -> None:
-    with store.Store("sqlite://") as kept:
-        run = kept.create_run()
-        build(kept, run).run()
-        best, second, *others = held(kept, run)
-        show(kept, f"{len(others) + 2} better values, nobody decided:")
+    with store.Store("sqlite://") as database:
+        run = database.create_run()
+        build(database, run).run()
+        best, second, *others = held(database, run)
+        show(database, f"{len(others) + 2} better values, no decision:")
 
-        decide(kept, run, best, "accept", "agreed in the Monday meeting", "ada")
-        decide(kept, run, second, "accept", "looks good too", "bob")
-        build(kept, run).run()  # the run had ended: going on with it carries the decisions out
-        show(kept, "ada and bob approved one each:")
-        print(f"{'':34} bob came second: {kept.candidates(run).get(second.id).reason}")
+        decide(database, run, best, "accept", "agreed in the Monday meeting", "ada")
+        decide(database, run, second, "accept", "looks good too", "bob")
+        build(database, run).run()  # the run had ended; resuming it applies the decisions
+        show(database, "ada and bob approved one each:")
+        print(f"{'':34} bob came second: {database.candidates(run).get(second.id).reason}")
 
-        kept.versions().rollback(KEY, 1, "customers complain about waiting", "ada")
-        show(kept, "rolled back:")
+        database.versions().rollback(KEY, 1, "customers complain about waiting", "ada")
+        show(database, "rolled back:")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""MAP-Elites and a Pareto front in one pool: what to pack, for every weight, every price and every trip.
+"""MAP-Elites and a Pareto front in one population: bags for every weight, price and trip.
 
-A candidate is a bag: a list of things, judged on three trips. Two questions are asked at once. What is the best bag of
-about this weight and price: a cell of a map? What is the best bag for this trip, whatever it is like on the others: a
-place on the front? A bag enters its cell and the niche of every trip, and each niche keeps its own best; so one bag may
-sit in several niches, and one that is poor on average lives on where it is the best.
+A candidate is a bag: a list of items with a score for each of three trips. A cell of the map holds the best bag of about
+one weight and price. The niche of a trip holds the best bag for that trip. A bag enters its cell and the niche of every
+trip, and each niche keeps its own best. So one bag may be in several niches, and a bag with a poor mean survives where
+it is the best.
 
-Parts: `Niches` under two keys at once, the `Bins` of two features and `by_instance`; `EliteCluster`s, each with its
-own measure; a `WeightChooser` that draws all niches alike; an engine that makes three children in one call.
+Parts: `NichedPopulation` with two kinds of keys, `FeatureBins` of two features and `by_instance`; `EliteCluster`, each
+with its own value; a `WeightSelector` that draws all niches equally; a proposer that makes three children per call.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import Any
 from atoll import archipelago, cluster, control, evaluation, function, journal
 
 TRIPS = ("beach", "mountain", "city")
-THINGS = {  # kilograms, euros, use on each trip
+ITEMS = {  # kilograms, euros, use on each trip
     "boots": (1.2, 140, (0, 6, 1)),
     "camera": (0.9, 400, (3, 4, 6)),
     "cool box": (2.2, 50, (6, 0, 0)),
@@ -30,41 +30,41 @@ THINGS = {  # kilograms, euros, use on each trip
     "towel": (0.4, 15, (5, 1, 0)),
     "umbrella": (0.5, 20, (2, 0, 3)),
 }
-BURDEN = (0.2, 0.5, 0.4)  # what a squared kilogram takes off on each trip
+BURDEN = (0.2, 0.5, 0.4)  # penalty per squared kilogram on each trip
 
 
-def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
-    """Scores each trip by the use of the things, less the burden of carrying them."""
-    packed = [THINGS[name] for name in names_in(skeleton)]
-    kilograms, euros = sum(each[0] for each in packed), sum(each[1] for each in packed)
-    uses = [sum(each[2][trip] for each in packed) for trip in range(len(TRIPS))]
+def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    """Scores each trip by the use of the items minus a penalty for their weight."""
+    packed = [ITEMS[name] for name in parse_names(skeleton)]
+    kilograms, euros = sum(item[0] for item in packed), sum(item[1] for item in packed)
+    uses = [sum(item[2][trip] for item in packed) for trip in range(len(TRIPS))]
     scores = tuple(use - burden * kilograms**2 for use, burden in zip(uses, BURDEN, strict=True))
     return evaluation.Evaluation(sum(scores) / len(scores), scores, {"kilograms": kilograms, "euros": euros})
 
 
-def names_in(bag: object) -> list[str]:
+def parse_names(bag: object) -> list[str]:
     return [name for name in str(bag).split(", ") if name]
 
 
 class Packer:
-    """Makes three bags from two: one thing more, one thing less, and a mix."""
+    """Makes three bags from two: one item more, one item less, and a mix."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        other, bag = (names_in(fn.skeleton()) for fn in (context.parents[0], context.parents[-1]))
-        more = {*bag, context.rng.choice(list(THINGS))}
+        other, bag = (parse_names(fn.skeleton()) for fn in (context.parents[0], context.parents[-1]))
+        more = {*bag, context.rng.choice(list(ITEMS))}
         less = {*bag} - {context.rng.choice(bag)} if bag else set[str]()
         mixed = {name for name in [*bag, *other] if context.rng.random() < 0.5}
-        return [context.parents[-1].clone(function.Text(", ".join(sorted(each)))) for each in (more, less, mixed)]
+        return [context.parents[-1].clone(function.Text(", ".join(sorted(names)))) for names in (more, less, mixed)]
 
 
 class CellAndTrips:
-    """Says in which niches a bag lives: ("cell", weight, price), and ("trip", n) for each trip."""
+    """Returns the niches of a bag: ("cell", weight, price), and ("trip", n) for each trip."""
 
     def __init__(self) -> None:
-        self._cells = cluster.FeatureBins([metric("kilograms"), metric("euros")], num_bins=4)
+        self._cells = cluster.FeatureBins([make_metric("kilograms"), make_metric("euros")], num_bins=4)
 
     @property
-    def generation(self) -> int:  # rises when the map grows; then the pool asks for all keys anew
+    def generation(self) -> int:  # rises when the map grows; then the population computes all keys again
         return self._cells.generation
 
     def __call__(self, fn: function.Function) -> Sequence[Hashable]:
@@ -72,28 +72,28 @@ class CellAndTrips:
         return [*cell, *(("trip", trip) for trip in cluster.by_instance(fn))]
 
 
-def metric(name: str) -> Callable[[function.Function], float]:
+def make_metric(name: str) -> Callable[[function.Function], float]:
     return lambda fn: fn.evaluation.metrics[name] if fn.evaluation else 0.0
 
 
-def measure_of(key: Any) -> Callable[[function.Function], float]:
-    """Returns by what a niche compares: its trip alone, or in a cell the mean of all."""
+def make_value(key: Any) -> Callable[[function.Function], float]:
+    """Returns the value by which a niche compares bags: the score of its trip, or in a cell the mean score."""
     if key[0] == "cell":
         return function.get_fitness
     return lambda fn: fn.evaluation.scores[key[1]] if fn.evaluation else 0.0
 
 
-def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+def make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
     def make_cluster(key: Any) -> cluster.ListableCluster:
-        return cluster.EliteCluster(rng, announce, value=measure_of(key))
+        return cluster.EliteCluster(rng, announce, value=make_value(key))
 
     return cluster.NichedPopulation(CellAndTrips(), make_cluster, cluster.WeightSelector(rng), num_parents=2)
 
 
 def build(steps: int = 500, *, seed: int = 0, records: journal.Journal | None = None) -> cluster.Evolver:
-    start = function.DefaultFunction(function.DefaultFunctionProps(function.Text(""), candidate_evaluator=judge))
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(""), candidate_evaluator=evaluate))
     config = cluster.EvolverConfig(
-        cluster.IslandConfig(1, 2, start, Packer(), make_population=make_pool),
+        cluster.IslandConfig(1, 2, initial, Packer(), make_population=make_population),
         reset_period=None,
         journal=records or journal.NullJournal(),
         budget=control.Budget(iterations=steps),
@@ -104,20 +104,20 @@ def build(steps: int = 500, *, seed: int = 0, records: journal.Journal | None = 
 
 
 def elites(evolver: cluster.Evolver) -> Mapping[Any, function.Function]:
-    """Returns the best of every niche."""
-    pool = evolver.islands[0].population
-    assert isinstance(pool, cluster.NichedPopulation)
-    return {key: niche.best_fn() for key, niche in pool.clusters.items()}
+    """Returns the best bag of every niche."""
+    population = evolver.islands[0].population
+    assert isinstance(population, cluster.NichedPopulation)
+    return {key: niche.best_fn() for key, niche in population.clusters.items()}
 
 
 def main() -> None:
     evolver = build()
     evolver.run()
-    print(f"{evolver.usage.iterations} steps, {evolver.usage.evaluations} bags judged; the best of each niche:")
+    print(f"{evolver.usage.iterations} iterations, {evolver.usage.evaluations} evaluations. Best bag of each niche:")
     for key, fn in sorted(elites(evolver).items()):
         name = f"for the {TRIPS[key[1]]}" if key[0] == "trip" else f"cell {key[1]}, {key[2]}"
-        size = f"{metric('kilograms')(fn):.1f} kg, {metric('euros')(fn):.0f} EUR"
-        print(f"{name:17} {size:>15}  use {measure_of(key)(fn):5.2f}  {fn.skeleton()}")
+        size = f"{make_metric('kilograms')(fn):.1f} kg, {make_metric('euros')(fn):.0f} EUR"
+        print(f"{name:17} {size:>15}  use {make_value(key)(fn):5.2f}  {fn.skeleton()}")
 
 
 if __name__ == "__main__":

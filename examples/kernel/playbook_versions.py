@@ -1,12 +1,12 @@
-"""A playbook that is judged by living with it: rules for an islander who does not know what is good to eat.
+"""A playbook that is evaluated by use: rules for an islander who does not know what is good to eat.
 
-A candidate is a whole playbook, a list of rules such as "avoid red berry". Nobody can tell from its text whether it is
-good: that shows after it was kept, when a day was lived by it. So a playbook is first judged by its form alone, a
-curator lets it in, it becomes the head of a version history, and then the true judgement replaces the first one:
-`task.observe`. The next proposal finds it in its parent, and there is no second loop.
+A candidate is a whole playbook, a list of rules such as "avoid red berry". Its text does not show whether it is good;
+only a day with it does. So the first evaluation checks only its form, and a curator accepts it as the current version.
+After a day, `context.update_evaluation` replaces the evaluation. The next proposal reads it from its parent.
 
-Parts: `Head`, the pool of one, over `Versions`; the curator as the gate; a reflector as the engine, which observes a
-head that nobody has lived by yet and otherwise draws one lesson; one step in flight, because each builds on the last.
+Parts: `VersionedPopulation`, with one current version in `Versions`; a curator as the gate; a reflector as the
+proposer, which either tests a new version for a day or changes one rule. Only one iteration runs at a time, because
+each builds on the last.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from typing import Any
 from atoll import cluster, control, evaluation, function, gate, store
 
 KEY = "playbook/food"
-WORLD = {  # what a day brings, and what eating it does
+WORLD = {  # food of a day, and the energy from eating it
     "blue berry": 2,
     "red berry": -3,
     "white mushroom": 1,
@@ -25,7 +25,7 @@ WORLD = {  # what a day brings, and what eating it does
 }
 
 
-def rules_of(playbook: object) -> list[str]:
+def parse_rules(playbook: object) -> list[str]:
     return [line.removeprefix("avoid ") for line in str(playbook).splitlines()]
 
 
@@ -34,15 +34,15 @@ def matches(rule: str, thing: str) -> bool:
 
 
 def check_form(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
-    """Judges what can be judged before a playbook is used: that it can be read."""
+    """Checks the form of a playbook before its use."""
     if not all(line.startswith("avoid ") for line in str(skeleton).splitlines()):
-        return evaluation.failed('A line is no rule: each must begin with "avoid".')
-    return evaluation.Evaluation(0.0, feedback="nobody has lived by it yet")
+        return evaluation.failed('A line is not a rule. Begin each line with "avoid".')
+    return evaluation.Evaluation(0.0, feedback="not tested yet")
 
 
 def live_a_day(playbook: object) -> evaluation.Evaluation:
-    """Eats what no rule forbids; in the evening the neighbours tell what else was good."""
-    avoided = {thing for thing in WORLD if any(matches(rule, thing) for rule in rules_of(playbook))}
+    """Eats everything that no rule forbids, and learns in the evening which other food was good."""
+    avoided = {thing for thing in WORLD if any(matches(rule, thing) for rule in parse_rules(playbook))}
     eaten = {thing: energy for thing, energy in WORLD.items() if thing not in avoided}
     missed = [thing for thing in avoided if WORLD[thing] > 0]
     worst = min(eaten, key=lambda thing: eaten[thing], default="")
@@ -52,18 +52,18 @@ def live_a_day(playbook: object) -> evaluation.Evaluation:
 
 
 class Reflector:
-    """Lives a day by a new head, and turns the feedback of a day into one change."""
+    """Tests a new version for a day, and turns the feedback of a day into one change."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         (head,) = context.parents
-        found, rules = head.evaluation, rules_of(head.skeleton())
-        if found is None or "energy" not in found.metrics:
+        result, rules = head.evaluation, parse_rules(head.skeleton())
+        if result is None or "energy" not in result.metrics:
             context.update_evaluation(head, live_a_day(head.skeleton()))
             return []
-        match found.feedback.split():
-            case ["missed", *thing]:  # a rule was too broad: drop it
+        match result.feedback.split():
+            case ["missed", *thing]:  # a rule was too broad, so drop it
                 rules = [rule for rule in rules if not matches(rule, " ".join(thing))]
-            case ["ill", "from", kind, name]:  # a lesson: hasty ones are shorter
+            case ["ill", "from", kind, name]:  # add a rule; a shorter one is broader
                 rules.append(context.rng.choice((f"{kind} {name}", kind, name)))
             case _:
                 return []
@@ -71,51 +71,51 @@ class Reflector:
 
 
 def curate(proposal: gate.Proposal) -> gate.Decision:
-    """Keeps a playbook short: no rule may say again what another one says."""
-    rules = rules_of(proposal.candidate.content)
+    """Rejects a playbook in which one rule covers another."""
+    rules = parse_rules(proposal.candidate.content)
     for rule in rules:
         for other in rules:
             if rule is not other and matches(other, rule):
-                return gate.Decision("reject", f'"avoid {other}" makes "avoid {rule}" idle', "curator")
+                return gate.Decision("reject", f'"avoid {other}" covers "avoid {rule}"', "curator")
     lesson = proposal.parent_evaluations[0].feedback if proposal.parent_evaluations else "a beginning"
     return gate.Decision("accept", lesson, "curator")
 
 
-def build(kept: store.Store, run: str, steps: int = 40, *, seed: int = 0) -> cluster.Evolver:
+def build(database: store.Store, run: str, steps: int = 40, *, seed: int = 0) -> cluster.Evolver:
     initial = function.DefaultFunction(
         function.DefaultFunctionProps(function.Text("avoid fish"), candidate_evaluator=check_form)
     )
-    head = cluster.VersionedPopulation(kept.versions(), KEY, initial, function.Text, run_id=run)
+    head = cluster.VersionedPopulation(database.versions(), KEY, initial, function.Text, run_id=run)
     config = cluster.EvolverConfig(
         cluster.IslandConfig(
             1, 1, initial, Reflector(), gate=curate, make_population=lambda island, rng, announce: head
         ),
         num_parallel=1,
         reset_period=None,
-        journal=kept.journal(run),
+        journal=database.journal(run),
         budget=control.Budget(iterations=steps),
         seed=seed,
     )
     return cluster.Evolver(config)
 
 
-def history(kept: store.Store, evolver: cluster.Evolver) -> Iterator[tuple[str, float | None, str]]:
-    """Yields every version with the energy of a day lived by it and the reason why it was made."""
-    for version in kept.versions().history(KEY):
-        found = evolver.islands[0].population.get(version.id).evaluation
-        yield version.value, found.metrics.get("energy") if found else None, version.reason
+def history(database: store.Store, evolver: cluster.Evolver) -> Iterator[tuple[str, float | None, str]]:
+    """Yields every version with its energy and its reason."""
+    for version in database.versions().history(KEY):
+        result = evolver.islands[0].population.get(version.id).evaluation
+        yield version.value, result.metrics.get("energy") if result else None, version.reason
 
 
 def main() -> None:
-    with store.Store("sqlite://") as kept:
-        run = kept.create_run()
-        evolver = build(kept, run)
+    with store.Store("sqlite://") as database:
+        run = database.create_run()
+        evolver = build(database, run)
         evolver.run()
-        for number, (playbook, energy, reason) in enumerate(history(kept, evolver), start=1):
-            print(f"version {number}: energy {energy:+.0f}  {'; '.join(playbook.splitlines()):55}  because: {reason}")
-        for row in kept.candidates(run):
+        for version, (playbook, energy, reason) in enumerate(history(database, evolver), start=1):
+            print(f"version {version}: energy {energy:+.0f}  {'; '.join(playbook.splitlines()):55}  because: {reason}")
+        for row in database.candidates(run):
             if row.verdict == "reject":
-                print(f"not kept: {'; '.join(row.content.splitlines())}, because {row.reason}")
+                print(f"rejected: {'; '.join(row.content.splitlines())}, because {row.reason}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Islands that want different things: one delivery round, ranked by the driver and by the customers.
+"""Islands with different fitness: one delivery route, ranked by the driver and by the customers.
 
-A candidate is the order in which a driver visits ten customers. Judging it measures two things once: how long the
-round is, and how long a customer waits on average. The driver's island ranks by the first, the customers' island by
-the second, and the third weighs both. Every 60 steps the best round of each island swims to the next. There the
-migrant is ranked by its host's measure; it is not judged again, because its measurements came along.
+A candidate is the order in which a driver visits ten customers. Its evaluation measures the length of the route and the
+mean waiting time of a customer. The first island ranks by length, the second by waiting time, and the third by both.
+Every 60 iterations the best route of each island migrates to the next. There it gets a new fitness from the same
+metrics, without a new evaluation.
 
-Parts: `IslandConfig.rank` over the metrics of one evaluation; `RoundRobin` with migration; one bounded `PoolCluster`
-per island, with a tournament for each parent; `gate.novel` keeps copies of the parent out of it.
+Parts: `IslandConfig.fitness` from the metrics of one evaluation; `RoundRobin` with migration; one bounded
+`TournamentCluster` per island; `gate.reject_duplicates`, which rejects copies of the parent.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ CUSTOMERS = {
     "A": (1, 2), "B": (2, 1), "C": (3, 2), "D": (2, 3), "E": (4, 1),
     "F": (12, 1), "G": (-3, -2), "H": (-5, -3), "I": (7, -6), "J": (-2, 9),
 }  # fmt: skip
-WISHES = ("the driver", "the customers", "both")
+OBJECTIVES = ("the driver", "the customers", "both")
 
 
 class Meter:
-    """Measures a round, and notes which it was asked to measure."""
+    """Measures routes and records them."""
 
     def __init__(self) -> None:
         self.measured: list[str] = []
@@ -34,19 +34,19 @@ class Meter:
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         self.measured.append(str(skeleton))
         stops = [DEPOT, *(CUSTOMERS[name] for name in str(skeleton))]
-        arrivals = list(accumulate(dist(here, there) for here, there in pairwise(stops)))
+        arrivals = list(accumulate(dist(first, second) for first, second in pairwise(stops)))
         length, waiting = arrivals[-1] + dist(stops[-1], DEPOT), sum(arrivals) / len(arrivals)
         return evaluation.Evaluation(-length - waiting, metrics={"length": length, "waiting": waiting})
 
 
-def rank(island: int, found: evaluation.Evaluation) -> float:
-    """Returns what a round is worth on an island: the higher, the better."""
-    length, waiting = found.metrics["length"], found.metrics["waiting"]
+def rank(island: int, result: evaluation.Evaluation) -> float:
+    """Returns the fitness of a route on an island; higher is better."""
+    length, waiting = result.metrics["length"], result.metrics["waiting"]
     return -(length, waiting, length + waiting)[island]
 
 
 class Reverser:
-    """Drives a part of the round the other way about."""
+    """Reverses a part of the route."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         parent = context.parents[-1]
@@ -55,10 +55,10 @@ class Reverser:
         return [parent.clone(function.Text(stops[:start] + stops[start:end][::-1] + stops[end:]))]
 
 
-def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
-    bounded = cluster.TournamentCluster(rng, announce, limit=20, tournament_size=3)
+def make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    members = cluster.TournamentCluster(rng, announce, limit=20, tournament_size=3)
     return cluster.NichedPopulation(
-        cluster.single_niche, lambda key: bounded, cluster.WeightSelector(rng), num_parents=1
+        cluster.single_niche, lambda key: members, cluster.WeightSelector(rng), num_parents=1
     )
 
 
@@ -67,15 +67,15 @@ def build(meter: Meter, steps: int = 900, *, seed: int = 0, records: journal.Jou
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=meter))
     config = cluster.EvolverConfig(
         cluster.IslandConfig(
-            len(WISHES),
+            len(OBJECTIVES),
             1,
             initial,
             Reverser(),
             fitness=rank,
             prefilter=gate.reject_duplicates,
-            make_population=make_pool,
+            make_population=make_population,
         ),
-        schedule=cluster.RoundRobin(len(WISHES), migrate_every=60),
+        schedule=cluster.RoundRobin(len(OBJECTIVES), migrate_every=60),
         journal=records or journal.NullJournal(),
         budget=control.Budget(iterations=steps),
         seed=seed,
@@ -88,13 +88,13 @@ def main() -> None:
     meter, records = Meter(), store.MemoryJournal()
     evolver = build(meter, records=records)
     evolver.run()
-    for wish, island in zip(WISHES, evolver.islands, strict=True):
+    for objective, island in zip(OBJECTIVES, evolver.islands, strict=True):
         best = island.best_fn()
         assert best.evaluation is not None
         length, waiting = best.evaluation.metrics["length"], best.evaluation.metrics["waiting"]
-        print(f"best for {wish:13}  {best.skeleton()}  length {length:.1f}, waiting {waiting:.1f}")
+        print(f"best for {objective:13}  {best.skeleton()}  length {length:.1f}, waiting {waiting:.1f}")
     num_migrants = sum(record.kind == "migrated" for record in records.read())
-    print(f"{len(meter.measured)} rounds were measured, once each; {num_migrants} swam over and were ranked anew")
+    print(f"{len(meter.measured)} routes measured once each; {num_migrants} migrants ranked by their new island")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Find the formula that gives the energy of a moving thing from its mass and its speed."""
+"""Find the formula for the energy of a moving object from its mass and speed."""
 
 import math
 from collections.abc import Callable
 
-# thing, mass (kg), speed (m/s), energy (J)
+# object, mass (kg), speed (m/s), energy (J)
 TABLE = [
     ("a snail", 0.01, 0.013, 0.000000845),
     ("a tennis ball", 0.057, 50, 71.25),
@@ -15,11 +15,11 @@ TABLE = [
 
 
 def energy(mass: float, speed: float) -> float:
-    """Returns the energy of a thing in joules.
+    """Returns the energy of an object in joules.
 
     Args:
         mass: In kilograms.
-        speed: In metres per second.
+        speed: In meters per second.
     """
     return mass
 
@@ -30,10 +30,10 @@ def inputs() -> list[tuple[float, float, float]]:
 
 
 def evaluate(energy: Callable[[float, float], float], row: tuple[float, float, float]) -> float:
-    """Returns by how many powers of two the formula is off, below zero: 0 is exact, -1 is a factor of 2."""
+    """Returns the negative error in powers of two: 0 is exact, -1 is wrong by a factor of 2."""
     mass, speed, measured = row
-    found = energy(mass, speed)
-    if found <= 0:
+    predicted = energy(mass, speed)
+    if predicted <= 0:
         return -100.0
-    off_by = abs(math.log2(found / measured))
-    return 0.0 if off_by < 1e-9 else -min(off_by, 100.0)
+    error = abs(math.log2(predicted / measured))
+    return 0.0 if error < 1e-9 else -min(error, 100.0)

@@ -1,4 +1,4 @@
-"""Find the law of a damped, non-linear oscillator from its motion: its acceleration from position and velocity."""
+"""Find the law of a damped, nonlinear oscillator: its acceleration from position and velocity."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from scipy.optimize import least_squares
 
 MAX_NPARAMS = 10
 NUM_ROWS, STEP_SECONDS = 80, 0.1
-STARTS = [(1.0, 0.0), (2.5, 0.0), (0.3, 2.0), (-1.5, -1.0)]  # position and velocity at the start of each motion
+STARTS = [(1.0, 0.0), (2.5, 0.0), (0.3, 2.0), (-1.5, -1.0)]  # initial position and velocity of each motion
 
 
 def equation(x: np.ndarray, v: np.ndarray, params: np.ndarray) -> np.ndarray:
@@ -22,7 +22,7 @@ def equation(x: np.ndarray, v: np.ndarray, params: np.ndarray) -> np.ndarray:
 
 
 def simulate(x: float, v: float) -> dict[str, np.ndarray]:
-    """Returns one motion of the oscillator that nobody has told the search about, by Runge-Kutta."""
+    """Returns one motion of the oscillator, computed by Runge-Kutta. The search does not know its law."""
 
     def slope(state: np.ndarray) -> np.ndarray:
         return np.array([state[1], -1.2 * state[0] - 0.5 * state[0] ** 3 - 0.3 * state[1] * abs(state[1])])
@@ -40,16 +40,16 @@ def simulate(x: float, v: float) -> dict[str, np.ndarray]:
 
 
 def inputs() -> list[dict[str, np.ndarray]]:
-    """Returns two sets of data, of two motions each."""
+    """Returns two data sets with two motions each."""
     motions = [simulate(*start) for start in STARTS]
     return [
-        {name: np.concatenate([one[name], other[name]]) for name in one}
-        for one, other in zip(motions[::2], motions[1::2], strict=True)
+        {name: np.concatenate([first[name], second[name]]) for name in first}
+        for first, second in zip(motions[::2], motions[1::2], strict=True)
     ]
 
 
 def evaluate(equation: Callable[..., np.ndarray], motion: dict[str, np.ndarray]) -> float:
-    """Fits the constants to the even rows and scores the odd ones: the digits of accuracy, 12 at most."""
+    """Fits the constants to the even rows and scores the odd rows: correct digits, at most 12."""
     even, odd = ({name: values[first::2] for name, values in motion.items()} for first in (0, 1))
 
     def residual(params: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from atoll import cluster, config, control, executor, function, mutation, sandbox, store, system
+from tests.mutation.constant_mutator import ConstantMutator
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -31,5 +32,5 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
 @pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 400)])
 def test_syntax_finds_more_than_changes_of_constants_alone(example, evaluations):
     syntax = [best(EXAMPLES / example, mutation.SyntaxMutator(), evaluations, seed) for seed in range(3)]
-    constants = [best(EXAMPLES / example, mutation.ConstantMutator(), evaluations, seed) for seed in range(3)]
+    constants = [best(EXAMPLES / example, ConstantMutator(), evaluations, seed) for seed in range(3)]
     assert all(one > other for one, other in zip(syntax, constants, strict=True))

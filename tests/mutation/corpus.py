@@ -1,4 +1,4 @@
-"""Ten functions of different kinds, each with inputs: what a rewriter must not break."""
+"""Ten functions of different kinds with inputs, for tests of the syntax mutator."""
 
 import contextlib
 import signal
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Sample(NamedTuple):
-    """A source and the arguments to call its first function with."""
+    """Source, and the arguments for its first function."""
 
     source: str
     inputs: tuple[tuple[Any, ...], ...]
@@ -95,7 +95,7 @@ TEXT = '''def score(word: str, other: str) -> float:
 '''
 
 SEARCH = '''def find(values, wanted):
-    """Returns where a number stands in sorted values, or -1."""
+    """Returns the index of a number in sorted values, or -1."""
     low, high = 0, len(values) - 1
     while low <= high:
         middle = (low + high) // 2
@@ -167,37 +167,37 @@ CORPUS: dict[str, Sample] = {
 }
 
 
-def called(source: str, inputs: tuple[tuple[Any, ...], ...], seconds: float = 1.0) -> BaseException | None:
-    """Runs a source, calls its first function with each input, and returns what that raised, or None."""
+def run_source(source: str, inputs: tuple[tuple[Any, ...], ...], seconds: float = 1.0) -> BaseException | None:
+    """Runs a source, calls its first function with each input, and returns the exception, or None."""
     namespace: dict[str, Any] = {}
     try:
-        with _quiet(), _limited(seconds):
+        with _no_warnings(), _time_limit(seconds):
             exec(compile(source, "<child>", "exec"), namespace)
-            function: Callable[..., Any] = namespace[_first_function(source)]
+            function: Callable[..., Any] = namespace[_find_first_function(source)]
             for arguments in inputs:
-                function(*(each.copy() if hasattr(each, "copy") else each for each in arguments))
+                function(*(value.copy() if hasattr(value, "copy") else value for value in arguments))
     except Exception as error:
         return error
     return None
 
 
-def _first_function(source: str) -> str:
+def _find_first_function(source: str) -> str:
     return next(line.split("(")[0].removeprefix("def ") for line in source.splitlines() if line.startswith("def "))
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
 
 
 @contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raises after some time: a rewritten loop may not end."""
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError after some time, because a changed loop may not end."""
 
     def stop(number: int, frame: Any) -> None:
-        raise TimeoutError(f"it took more than {seconds} s")
+        raise TimeoutError(f"the function took more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,4 +1,4 @@
-"""Two problems that engines without a model can solve: cap sets, and the law of kinetic energy."""
+"""Two problems for mutators without an LLM: cap sets, and the law of kinetic energy."""
 
 import functools
 import itertools
@@ -11,10 +11,10 @@ from atoll import archipelago, cluster, control, errors, function, gate
 
 
 class Problem(NamedTuple):
-    """What to start from and how to judge it.
+    """Initial source and evaluator.
 
     Attributes:
-        goal: The best score there is.
+        goal: The best possible score.
     """
 
     source: str
@@ -30,25 +30,25 @@ def vectors(n: int) -> Sequence[tuple[int, ...]]:
 
 @functools.cache
 def thirds(n: int) -> Sequence[Sequence[int]]:
-    """Returns for each two vectors the one that lies on a line with them."""
-    places = {vector: place for place, vector in enumerate(vectors(n))}
+    """Returns for each pair of vectors the third one on their line."""
+    indices = {vector: index for index, vector in enumerate(vectors(n))}
     return [
-        [places[tuple((-a - b) % 3 for a, b in zip(one, other, strict=True))] for other in vectors(n)]
-        for one in vectors(n)
+        [indices[tuple((-a - b) % 3 for a, b in zip(first, second, strict=True))] for second in vectors(n)]
+        for first in vectors(n)
     ]
 
 
 def cap_set_size(priority: function.Skeleton[..., float], n: int) -> float:
-    """Adds vectors by falling priority where they make no line with two others: without a priority that gives 2**n."""
-    found, lines = vectors(n), thirds(n)
-    order = sorted(range(len(found)), key=lambda place: -float(priority(found[place], n)))
-    blocked, chosen = bytearray(len(found)), list[int]()
-    for place in order:
-        if not blocked[place]:
+    """Adds vectors by falling priority if they are on no line with two others. A constant priority gives 2**n."""
+    points, lines = vectors(n), thirds(n)
+    order = sorted(range(len(points)), key=lambda index: -float(priority(points[index], n)))
+    blocked, chosen = bytearray(len(points)), list[int]()
+    for index in order:
+        if not blocked[index]:
             for other in chosen:
-                blocked[lines[place][other]] = 1
-            blocked[place] = 1
-            chosen.append(place)
+                blocked[lines[index][other]] = 1
+            blocked[index] = 1
+            chosen.append(index)
     return float(len(chosen))
 
 
@@ -56,13 +56,13 @@ def _rows(*moving: tuple[float, float]) -> Sequence[tuple[float, float, float]]:
     return [(mass, speed, 0.5 * mass * speed**2) for mass, speed in moving]
 
 
-# Fractions, so that rounding gives no law by chance; what holds there must hold for the others too.
+# Fractions, so that rounding gives no law by chance. A law must also hold for the other energies.
 ENERGIES = _rows((1.5, 2.7), (2.25, 5.2), (70.4, 1.6), (0.35, 31.5), (80.9, 8.3), (1_200.5, 13.8))
 OTHER_ENERGIES = _rows((0.11, 0.7), (3.3, 44.1), (5_000.2, 0.35), (12.6, 12.6))
 
 
 def closeness(energy: function.Skeleton[..., float], row: tuple[float, float, float]) -> float:
-    """Returns 0 for the right answer, and 1 less for each factor of 2 that it is off, down to -10."""
+    """Returns the negative error in powers of two: 0 for the right answer, at least -10."""
     mass, speed, right = row
     answer = energy(mass, speed)
     return max(-10.0, 0.0 - round(abs(math.log2(answer / right)), 6)) if answer > 0 else -10.0
@@ -72,23 +72,25 @@ CAP_SET_4 = Problem("def priority(el: tuple, n: int) -> float:\n    return 0.0\n
 CAP_SET_5 = CAP_SET_4._replace(inputs=(5,), goal=45.0)
 ENERGY = Problem("def energy(mass, speed):\n    return mass * speed\n", ENERGIES, closeness, 0.0)
 
-# The same with numbers to begin with, so that an engine that moves only numbers has something to move.
+# The same with numbers, for a mutator that changes only numbers.
 WEIGHTED_CAP_SET = CAP_SET_4._replace(
     source="def priority(el: tuple, n: int) -> float:\n    return 1.0 * el[0] + 1.0 * el[1] + 1.0 * el[2] + el[3]\n"
 )
 SCALED_ENERGY = ENERGY._replace(source="def energy(mass, speed):\n    return 1.0 * mass * speed + 0.0\n")
 
 
-def _make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
-    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.RankSelector(rng)
-    return cluster.NichedPopulation(cluster.by_signature, clusters, chooser, num_parents=2)
+def _make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    make_cluster, selector = lambda key: cluster.DefaultCluster(rng, announce), cluster.RankSelector(rng)
+    return cluster.NichedPopulation(cluster.by_signature, make_cluster, selector, num_parents=2)
 
 
-def evolved(problem: Problem, engine: function.Proposer, *, evaluations: int, seed: int) -> cluster.Evolver:
+def evolve(problem: Problem, engine: function.Proposer, *, evaluations: int, seed: int) -> cluster.Evolver:
     """Runs four islands until the goal or the budget is reached."""
     props = function.DefaultFunctionProps(function.PyAstSkeleton(problem.source), problem.inputs, problem.evaluator)
-    start = function.DefaultFunction(props)
-    islands = cluster.IslandConfig(4, 2, start, engine, prefilter=gate.reject_duplicates, make_population=_make_pool)
+    initial = function.DefaultFunction(props)
+    islands = cluster.IslandConfig(
+        4, 2, initial, engine, prefilter=gate.reject_duplicates, make_population=_make_population
+    )
     config = cluster.EvolverConfig(
         islands,
         num_parallel=1,
@@ -104,7 +106,7 @@ def evolved(problem: Problem, engine: function.Proposer, *, evaluations: int, se
 
 
 def is_law(evolver: cluster.Evolver) -> bool:
-    """Says whether the best formula holds for what it was not judged by."""
+    """Returns whether the best formula holds for other energies."""
     energy = evolver.best_fn().skeleton()
     answers = errors.capture(lambda: [energy(mass, speed) for mass, speed, _ in OTHER_ENERGIES])
     if isinstance(answers, errors.CaughtException):

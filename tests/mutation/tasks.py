@@ -1,4 +1,4 @@
-"""Tasks for engines, made by hand."""
+"""Proposal contexts for tests of mutators."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -8,13 +8,13 @@ from atoll import evaluation, function
 from atoll.candidate import Candidate, content_hash
 
 
-def fn(text: str, score: float = 0.0, **found: Any) -> function.Function:
-    """Returns a judged program."""
+def fn(text: str, score: float = 0.0, **fields: Any) -> function.Function:
+    """Returns an evaluated program."""
     props = function.DefaultFunctionProps(
         function.PyAstSkeleton(text), candidate_evaluator=lambda skeleton: evaluation.Evaluation(0.0)
     )
     candidate = Candidate(content_hash(text)[:8], text)
-    return function.DefaultFunction(props).with_evaluation(candidate, evaluation.Evaluation(score, **found), score)
+    return function.DefaultFunction(props).with_evaluation(candidate, evaluation.Evaluation(score, **fields), score)
 
 
 def task(
@@ -22,11 +22,11 @@ def task(
 ) -> function.ProposalContext:
     rng = Random(str(seed))
     return function.ProposalContext(
-        0, 1, 0, parents, others or {}, {}, rng, None, lambda drafts: [], lambda fn, found: None
+        0, 1, 0, parents, others or {}, {}, rng, None, lambda fns: [], lambda fn, result: None
     )
 
 
-def child_of(engine: function.Proposer, *texts: str, seed: object = 0) -> str:
-    """Returns the text of one child; the last text is its parent's."""
+def make_child(engine: function.Proposer, *texts: str, seed: object = 0) -> str:
+    """Returns the text of one child. The last text is that of its parent."""
     [child] = engine.propose(task(*map(fn, texts), seed=seed))
     return str(child.skeleton())

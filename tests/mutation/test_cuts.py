@@ -1,4 +1,4 @@
-"""Texts that are too long for a prompt."""
+"""cut_middle."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from atoll.mutation.text_blocks import CUT_MARKER, cut_middle
 
 
 @given(st.text(max_size=200), st.integers(0, 200))
-def test_a_middle_cut_is_never_too_long_and_keeps_both_ends(text, size):
+def test_cut_middle_limits_length_and_keeps_both_ends(text, size):
     cut = cut_middle(text, size)
     assert len(cut) <= max(size, 0) or cut == ""
     if len(text) > size and cut:

@@ -1,4 +1,4 @@
-"""The parts of the syntax engine: texts, kinds, numbers, trees."""
+"""Parts of the syntax mutator: source text, kinds, numbers, trees, sites."""
 
 import ast
 import math
@@ -20,29 +20,30 @@ def expression(text: str) -> ast.expr:
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_a_node_is_found_where_it_stands(newline):
+def test_source_text_returns_span_of_node(newline):
     text = newline.join(["# é\f", "s = 'é' + chr(1) ; n = [1,", "  'ü', 22]", "x=3"])
-    listing = SourceText(text)
+    source_text = SourceText(text)
     first, second, last = ast.parse(text).body
-    assert [text[slice(*listing.get_span(node))].split()[0] for node in (first, second, last)] == ["s", "n", "x=3"]
+    assert [text[slice(*source_text.get_span(node))].split()[0] for node in (first, second, last)] == ["s", "n", "x=3"]
     assert isinstance(second, ast.Assign)
-    assert text[slice(*listing.get_span(second.value))] == f"[1,{newline}  'ü', 22]"
-    assert [listing.get_indent(node) for node in (first, second, last)] == [None, None, ""]
+    assert text[slice(*source_text.get_span(second.value))] == f"[1,{newline}  'ü', 22]"
+    assert [source_text.get_indent(node) for node in (first, second, last)] == [None, None, ""]
 
 
-def test_a_keyword_and_a_new_value_are_kept_apart():
+def test_replacement_keeps_space_after_keyword():
     text = "def f(x):\n    return(x)if(x)else-x\n"
     [function] = ast.parse(text).body
     value = function.body[0].value  # type: ignore[attr-defined]
-    listing = SourceText("def f(x):\n    return-x\n")
-    negated = ast.parse(listing.text).body[0].body[0].value  # type: ignore[attr-defined]
+    source_text = SourceText("def f(x):\n    return-x\n")
+    negated = ast.parse(source_text.text).body[0].body[0].value  # type: ignore[attr-defined]
     assert (
-        apply_splices(listing.text, [listing.make_replacement(negated, expression("y"))]) == "def f(x):\n    return y\n"
+        apply_splices(source_text.text, [source_text.make_replacement(negated, expression("y"))])
+        == "def f(x):\n    return y\n"
     )
     assert "return y" in apply_splices(text, [SourceText(text).make_replacement(value, expression("y"))])
 
 
-def test_changes_of_a_text_do_not_move_each_other():
+def test_splices_do_not_move_each_other():
     assert apply_splices("abcdef", [Splice(0, 0, "<"), Splice(0, 1, "A"), Splice(4, 6, "")]) == "<Abcd"
 
 
@@ -72,37 +73,37 @@ NAMES: NameKinds = {
         ("x > 1 and n > 1", "bool"), ("a > 1 and n > 1", "array"), ("n & 1", "integer"), ("el + el", "sequence"),
     ],
 )  # fmt: skip
-def test_the_kind_of_an_expression(text, kind):
+def test_infer_kind(text, kind):
     assert infer_kind(expression(text), NAMES) == kind
 
 
-def test_a_number_moves_in_many_ways_and_never_stays():
+def test_move_number_always_changes_value():
     rng = Random(0)
     for value in (0, 1, -3, 0.0, 2.5, 1e11, 1e-9):
-        found = {numbers.move_number(rng, value, "number") for _ in range(300)}
-        assert value not in found
-        assert len(found) > 20
-        assert all(math.isfinite(each) and abs(each) <= 1e12 for each in found)
+        moved = {numbers.move_number(rng, value, "number") for _ in range(300)}
+        assert value not in moved
+        assert len(moved) > 20
+        assert all(math.isfinite(number) and abs(number) <= 1e12 for number in moved)
     assert {1, 3, 4, -2} <= {numbers.move_number(rng, 2, "number") for _ in range(500)}
     assert all(isinstance(numbers.move_number(rng, 7, "integer"), int) for _ in range(100))
 
 
 @pytest.mark.parametrize("value", [0, 3, -3, 0.5, -0.5, -0.0])
-def test_a_number_is_written_as_python_reads_it(value):
+def test_number_literal_roundtrip(value):
     text = ast.unparse(ast.BinOp(numbers.make_literal(value), ast.Pow(), ast.Constant(2)))
     assert eval(text) == value**2
     assert numbers.parse_number(expression(repr(value))) == value
 
 
-def test_a_tree_is_never_changed():
+def test_replace_node_does_not_change_tree():
     tree = expression("a + f(b, c)[d]")
-    before, place = ast.dump(tree), tree.right.value.args[1]  # type: ignore[attr-defined]
-    assert ast.unparse(replace_node(tree, place, expression("x * y"))) == "a + f(b, x * y)[d]"
+    before, node = ast.dump(tree), tree.right.value.args[1]  # type: ignore[attr-defined]
+    assert ast.unparse(replace_node(tree, node, expression("x * y"))) == "a + f(b, x * y)[d]"
     assert ast.dump(tree) == before
-    assert replace_node(tree, expression("elsewhere"), place) is tree
+    assert replace_node(tree, expression("elsewhere"), node) is tree
 
 
-def test_trees_are_the_same_wherever_they_stand():
+def test_is_same_ignores_positions():
     assert is_same(expression("a +  f( b )"), expression("a+f(b)"))
     assert not is_same(expression("a + 1"), expression("a + 1.0"))
     assert not is_same(expression("f(a)"), expression("f(a, a)"))
@@ -118,17 +119,17 @@ def test_trees_are_the_same_wherever_they_stand():
         ("lambda a, b=c: a + d", {"c", "d"}),
     ],
 )
-def test_free_names_are_those_read_from_around(text, names):
+def test_find_free_names(text, names):
     assert find_free_names(expression(text)) == names
 
 
-def names_at(source: str, root: str) -> dict[str, str]:
+def get_names_at(source: str, root: str) -> dict[str, str]:
     program = analyze(source, Vocabulary())
-    [place] = [each for each in program.expression_sites if ast.unparse(each.root) == root]
-    return {name: kind for name, kind in place.names.items() if kind not in ("numpy", "math")}
+    [site] = [site for site in program.expression_sites if ast.unparse(site.root) == root]
+    return {name: kind for name, kind in site.names.items() if kind not in ("numpy", "math")}
 
 
-def test_names_are_known_after_they_are_bound_on_every_way():
+def test_names_are_in_scope_if_bound_on_every_path():
     source = """
 def f(a, b):
     if a > 1:
@@ -147,11 +148,11 @@ def f(a, b):
     del both
     return 99
 """
-    assert names_at(source, "99").keys() == {"f", "a", "b", "late", "c", "inside"}
-    assert "i" in names_at(source, "i")
+    assert get_names_at(source, "99").keys() == {"f", "a", "b", "late", "c", "inside"}
+    assert "i" in get_names_at(source, "i")
 
 
-def test_kinds_of_arguments_come_from_annotations_and_uses():
+def test_argument_kinds_come_from_annotations_and_usage():
     source = """
 import numpy as np
 def f(x: np.ndarray, params: np.ndarray, state: np.ndarray, el: tuple[int, ...], rows: list[str], word, item,
@@ -160,15 +161,15 @@ def f(x: np.ndarray, params: np.ndarray, state: np.ndarray, el: tuple[int, ...],
     word.lower()
     return 99
 """
-    found = names_at(source, "99")
-    assert found == {
+    kinds = get_names_at(source, "99")
+    assert kinds == {
         "f": "other", "x": "array", "params": "vector", "state": "vector", "el": "sequence", "rows": "items",
         "word": "text", "item": "sequence", "flag": "bool", "maybe": "other", "count": "other", "rest": "items",
         "options": "other",
     }  # fmt: skip
 
 
-def test_what_ends_a_while_loop_stays():
+def test_code_that_ends_a_while_loop_has_no_site():
     source = """
 def f(n, queue):
     steps = 0
@@ -180,14 +181,14 @@ def f(n, queue):
         queue.append(steps * 3)
     return steps
 """
-    roots = [ast.unparse(place.root) for place in analyze(source, Vocabulary()).expression_sites]
+    roots = [ast.unparse(site.root) for site in analyze(source, Vocabulary()).expression_sites]
     assert roots == ["0", "queue.append(steps * 3)", "steps"]
 
 
-def test_names_of_a_class_body_are_not_added_to():
+def test_class_body_gets_no_new_names():
     source = "class A:\n    rate = 0.5\n    size = 2\n"
     program = analyze(source, Vocabulary())
     assert len(program.expression_sites) == 2
     assert not program.statement_sites
-    draft = EditSampler(program, source, Vocabulary(), Random(0), 0.3, 150)
-    assert all(child.text.count("=") == 2 for child in (draft.draw() for _ in range(50)) if child)
+    sampler = EditSampler(program, source, Vocabulary(), Random(0), 0.3, 150)
+    assert all(child.text.count("=") == 2 for child in (sampler.draw() for _ in range(50)) if child)

@@ -5,8 +5,8 @@ from random import Random
 from atoll import function, llm, mutation, store, testing
 from atoll.programs.learners import AttemptHistory, CombinedLearner
 from atoll.programs.prompt import ProgramPromptBuilder
-from tests.mutation.test_edit import DIFF, SOURCE
-from tests.mutation.test_syntax import judged_by_its_text
+from tests.mutation.test_edit_mutator import DIFF, SOURCE
+from tests.mutation.test_syntax_mutator import evaluate_text
 
 
 class TestEvolvingPrograms(testing.ProposerSuite):
@@ -15,7 +15,7 @@ class TestEvolvingPrograms(testing.ProposerSuite):
 
     def initial(self, model: llm.LLM) -> function.Function:
         skeleton = function.PyAstSkeleton(SOURCE)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=evaluate_text))
 
     def answer(self, step: int, call: str, prompt: str) -> str:
         number = Random(f"{step}/{call}/{prompt}").randint(0, 9)

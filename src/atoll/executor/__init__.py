@@ -3,4 +3,4 @@
 from atoll.executor.executor import Executor, ExecutorConfig, LocalExecutor, Pending, SlotPool, cpu_count
 from atoll.executor.ray import RayConfig, RayStats
 
-__all__ = ["SlotPool", "Executor", "LocalExecutor", "Pending", "ExecutorConfig", "RayStats", "RayConfig", "cpu_count"]
+__all__ = ["Executor", "ExecutorConfig", "LocalExecutor", "Pending", "RayConfig", "RayStats", "SlotPool", "cpu_count"]

@@ -14,8 +14,29 @@ from atoll.llm.registry import make_llm
 
 # fmt: off
 __all__ = [
-    "LLM", "CommandLineLLM", "TokenCountingLLM", "JournaledLLM", "EnsembleLLM", "FunctionLLM", "HostedLLM", "JSONPrompt", "LocalLLM", "MailboxLLM",
-    "EnsembleMember", "MeteredLLM", "LLMError", "OpenAICompatibleLLM", "Price", "PricedLLM", "LLMBudget", "RecordingLLM", "RecordedLLM", "Response",
-    "RoutedProposer", "InvalidResponse", "ask_json", "make_llm",
+    "LLM",
+    "CommandLineLLM",
+    "EnsembleLLM",
+    "EnsembleMember",
+    "FunctionLLM",
+    "HostedLLM",
+    "InvalidResponse",
+    "JSONPrompt",
+    "JournaledLLM",
+    "LLMBudget",
+    "LLMError",
+    "LocalLLM",
+    "MailboxLLM",
+    "MeteredLLM",
+    "OpenAICompatibleLLM",
+    "Price",
+    "PricedLLM",
+    "RecordedLLM",
+    "RecordingLLM",
+    "Response",
+    "RoutedProposer",
+    "TokenCountingLLM",
+    "ask_json",
+    "make_llm",
 ]
 # fmt: on

@@ -1,4 +1,4 @@
-"""FunSearch and LLM-SR: a Python function evolves on islands. See the README beside this file."""
+"""FunSearch and LLM-SR: evolution of one Python function on islands. See README.md in this folder."""
 
 from atoll.llmsr.build import spawn_evolver
 from atoll.llmsr.config import EvolverConfig

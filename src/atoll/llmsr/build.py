@@ -29,10 +29,10 @@ from atoll import (
     system,
 )
 from atoll.candidate import JSON
-from atoll.llmsr import laws, source
+from atoll.llmsr import laws, output_task, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
 from atoll.llmsr.mutation_engine import AnnouncingProposer, PyMutationEngine
-from atoll.llmsr.presets import get_preset as find_preset
+from atoll.llmsr.presets import Preset, get_preset
 
 __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
@@ -125,8 +125,25 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     initial_source = source.load_function_source(path, task.function)
     text = path.read_text("utf-8-sig")
     comment = task.comment if task.comment is not None else ast.get_docstring(ast.parse(text)) or ""
-    make_job = partial(sandbox.load_score_job, str(path), task.evaluator, task.inputs)
-    builder = _RunBuilder(initial_source, comment, (), make_job, text, files=[path])
+    builder = _RunBuilder(
+        initial_source,
+        comment,
+        (),
+        partial(sandbox.load_score_job, str(path), task.evaluator, task.inputs),
+        text,
+        files=[path],
+    )
+    if output_task.is_output_task(text, task):
+        loaded = output_task.load_output_task(path, task)
+        names = {**loaded.modules, **collect_names(loaded.function)}
+        # Without the evaluator's source the sandbox gets no access to the task folder, where the answers are.
+        builder = replace(
+            builder,
+            make_job=partial(sandbox.CallJob, loaded.arguments, names),
+            evaluator_source="",
+            make_evaluator=partial(_make_output_evaluator, loaded),
+            evaluator_risk="outside the sandbox: candidates see only their arguments",
+        )
     return builder.build(options, context.llm, context.executor_config, context.workers, context.seed)
 
 
@@ -160,6 +177,16 @@ def _make_llm(spec: LLMSpec) -> llm.LLM | None:
     return llm.JournaledLLM(llm.FunctionLLM(language_model))
 
 
+def _make_score_evaluator(pool: sandbox.Sandbox, preset: Preset) -> function.CandidateEvaluator:
+    return sandbox.SandboxEvaluator(pool, sandbox.make_score_reader(preset.reduce, partial=preset.allow_partial))
+
+
+def _make_output_evaluator(
+    task: output_task.OutputTask, pool: sandbox.Sandbox, preset: Preset
+) -> function.CandidateEvaluator:
+    return sandbox.OutputEvaluator(pool, task.score, task.cases, preset.reduce, preset.allow_partial)
+
+
 @dataclass(frozen=True, slots=True)
 class _RunBuilder:
     """What evolves and where it is judged."""
@@ -171,6 +198,8 @@ class _RunBuilder:
     evaluator_source: str = ""
     profiler_fn: profiler.ProfilerFn[Any] = profiler.default_fn
     files: Sequence[Path] = ()
+    make_evaluator: Callable[[sandbox.Sandbox, Preset], function.CandidateEvaluator] = _make_score_evaluator
+    evaluator_risk: str = system.SHARED_SANDBOX_RISK
 
     def build(
         self,
@@ -180,22 +209,20 @@ class _RunBuilder:
         workers: int,
         seed: int,
     ) -> system.BuiltSystem:
-        preset = find_preset(options.preset)
-        folder = self.files[0].parent if self.files else None
-        chosen = strategies.choose("llmsr", options, folder)
+        preset = get_preset(options.preset)
+        task_folder = self.files[0].parent if self.files else None
+        chosen = strategies.choose("llmsr", options, task_folder)
         if chosen.selector is not None:
             preset = replace(preset, make_selector=chosen.selector.make)
         if chosen.schedule is not None:
             preset = replace(preset, schedule_type=partial(chosen.schedule.make, seed=seed))
         mutator = self._make_mutator(language_model, options.engine_weights, chosen.mutator)
         proposer = AnnouncingProposer(mutator)
-        slot_pool = executor_config.open(self.make_job, self.evaluator_source, str(folder) if folder else None)
-        candidate_evaluator = sandbox.SandboxEvaluator(
-            slot_pool, sandbox.make_score_reader(preset.reduce, partial=preset.allow_partial)
-        )
-        props = function.DefaultFunctionProps(
-            function.PyAstSkeleton(self.initial_source.text), self.inputs, candidate_evaluator=candidate_evaluator
-        )
+        folder = str(task_folder) if task_folder and self.evaluator_source else None
+        slot_pool = executor_config.open(self.make_job, self.evaluator_source, folder)
+        skeleton = function.PyAstSkeleton(self.initial_source.text)
+        candidate_evaluator = self.make_evaluator(slot_pool, preset)
+        props = function.DefaultFunctionProps(skeleton, self.inputs, candidate_evaluator=candidate_evaluator)
         initial = function.DefaultFunction(props)
         for part in (initial, proposer):
             part.use_profiler(self.profiler_fn)
@@ -257,5 +284,5 @@ class _RunBuilder:
             "clusters": options.num_selected_clusters,
             "workers": workers,
             "reset": f"the worse half every {' and every '.join(periods)}" if periods else "",
-            "evaluator": system.SHARED_SANDBOX_RISK,
+            "evaluator": self.evaluator_risk,
         }

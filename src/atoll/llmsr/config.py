@@ -1,4 +1,4 @@
-"""What an archipelago of functions is made from: the seed's configuration, and the sections of `atoll.toml`."""
+"""Configuration of llmsr: `EvolverConfig` and the sections `[task]` and `[llmsr]` of `atoll.toml`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -9,25 +9,25 @@ from atoll import function, llm, mutation, profiler, system
 
 SEED_RESET_PERIOD = 30 * 60
 
-type LLMSpec = llm.LLM | Callable[[str], str] | str | None  # what may be called a model
+type LLMSpec = llm.LLM | Callable[[str], str] | str | None  # accepted as an LLM
 
 
 class EvolverConfig[**P, R, T](NamedTuple):
-    """What `spawn_evolver` needs: the seed's fields, and a model.
+    """Input of `spawn_evolver`: the fields of the seed, and an LLM.
 
     Attributes:
-        equation: The start, a function defined with `def`; its docstring is shown to the model in every prompt.
-        evaluation_inputs: What the evaluator is given, one at a time.
+        equation: The initial function, defined with `def`. Every prompt shows its docstring.
+        evaluation_inputs: Inputs of the evaluator, one per call.
         evaluator: Scores (function, one input); higher is better.
-        prompt_comment: What the function is for, in words, for the model.
-        profiler_fn: Hears everything that happens.
-        num_islands: Populations that evolve apart.
-        num_selected_clusters: Functions that a new one is made from, each from another cluster.
-        num_parallel: Functions that are made and judged at once.
-        reset_period: Seconds after which the worse half of the islands is founded anew; in the default preset, which
-            counts evaluations instead, only where it is not the seed's 30 minutes.
-        llm: A model: its name (`openai:gpt-5@http://...`), a function from prompt to reply, or anything that
-            `atoll.llm` offers. None: the syntax engine, which needs no model.
+        prompt_comment: Purpose of the function, for the prompt.
+        profiler_fn: Receives all events.
+        num_islands: Number of islands.
+        num_selected_clusters: Number of parents, each from another cluster.
+        num_parallel: Functions that are proposed and evaluated at once.
+        reset_period: Seconds between resets of the worse half of the islands. The default preset counts evaluations
+            instead, unless this differs from the 30 minutes of the seed.
+        llm: Name of an LLM (`openai:gpt-5@http://...`), a function from prompt to response, or an object of
+            `atoll.llm`. With None, the syntax mutator is used.
     """
 
     equation: Callable[P, R]
@@ -43,15 +43,16 @@ class EvolverConfig[**P, R, T](NamedTuple):
 
 
 class Task(system.Settings):
-    """Section `[task]`: what evolves and how it is judged.
+    """Section `[task]`: the function to evolve and its evaluator.
 
     Attributes:
-        file: A Python file with the function, its evaluator and its inputs.
-        function: The function that evolves, defined with `def`.
-        evaluator: Scores (function, one input); higher is better.
-        inputs: A list, or a function that returns one.
-        comment: What the function is for, in words, for the model; by default the docstring of the file.
-        data: A folder with `train.csv`, instead of a file: then a law for these numbers is searched for.
+        file: Python file with the function, its evaluator and its inputs.
+        function: Name of the function to evolve, defined with `def`.
+        evaluator: Name of the evaluator, which scores (function, one input); higher is better. A file without it may
+            define `score(output, case)` instead; see `output_task.py`.
+        inputs: Name of a list of inputs, or of a function that returns one.
+        comment: Purpose of the function, for the prompt; by default the docstring of the file.
+        data: Folder with `train.csv`, instead of a file, for a law search.
     """
 
     file: str = "task.py"
@@ -63,21 +64,21 @@ class Task(system.Settings):
 
 
 class Options(system.Settings):
-    """Section `[llmsr]`: how it evolves.
+    """Section `[llmsr]`: options of the search.
 
     Attributes:
-        preset: Whose formulas choose parents and reset islands; see the table in `presets.py`.
-        num_islands: Populations that evolve apart.
-        num_selected_clusters: Functions that a new one is made from.
-        reset_period: Seconds between resets; by default the preset's.
-        reset_evaluations: Functions judged between resets; by default 50 per island in the default preset.
-        temperature: How evenly parents are drawn: of the softmax at its start; in the default preset, over which share
-            of the ranks.
-        engine_weights: What the gains of an engine (syntax, refined, tuner, choices, llm) count when steps are shared
-            out; 1 where nothing is said, 0: it makes nothing.
+        preset: Rules for selection and resets; see the table in `presets.py`.
+        num_islands: Number of islands.
+        num_selected_clusters: Number of parents.
+        reset_period: Seconds between resets; the default depends on the preset.
+        reset_evaluations: Evaluations between resets; by default 50 per island in the default preset.
+        temperature: Evenness of parent selection: the initial softmax temperature, or in the default preset a share of
+            the ranks.
+        engine_weights: Factor for the gain of each mutator (syntax, refined, tuner, choices, llm) when the bandit
+            shares out iterations; 1 by default, 0 to turn it off.
         selector: Draws parent clusters; this and the next four are names of `atoll doctor --strategies`, or
             "file.py:Class". By default the preset's.
-        population: Keeps the candidates of an island.
+        population: Population of an island.
         schedule: Chooses islands, migrations and resets.
         mutator: Makes proposals.
         gate: Decides which evaluated candidates enter the population.

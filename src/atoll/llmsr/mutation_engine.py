@@ -1,4 +1,4 @@
-"""Engines that make new functions, and tell it."""
+"""LLM mutation engine: shows an LLM versions of a function and parses the next version."""
 
 import ast
 import re
@@ -8,43 +8,40 @@ from dataclasses import replace
 from atoll import function, llm, mutation, profiler
 from atoll.llmsr.source import Source, parse_functions
 
-# FunSearch's idea in words of our own: a model that sees f_v0 and a better f_v1 goes on to f_v2.
+# The idea of FunSearch: an LLM that sees f_v0 and a better f_v1 continues with f_v2.
 TEMPLATE = '''\
 You improve one Python function step by step. {comment}
 
-Its documentation, which stays as it is:
+Keep its documentation unchanged:
 """
 {docstring}
 """
 
-The versions below are ordered from worse to better. Write {name}, which should score higher than {last}: keep the \
-arguments, change the structure and not only the numbers, and call no other version.
+The versions below are ordered from worse to better. Write {name}, which should score higher than {last}. Keep the \
+arguments. Change the structure, not only the numbers. Do not call another version.
 
 ```python
 {versions}
 ```
 
-Answer with the complete function {name} in one ```python block and nothing else.
+Answer with the complete function {name} in one ```python block. Write nothing else.
 '''
 
 
 def format_version_name(name: str, index: int) -> str:
-    """Returns the name under which a version stands in a prompt."""
+    """Returns the name of a version in the prompt."""
     return f"{name}_v{index}"
 
 
 def build_prompt(sources: Sequence[Source], comment: str, docstring: str) -> str:
-    """Returns the prompt for the next version after these, which come worst first."""
+    """Returns the prompt for the next version. The sources are ordered from worse to better."""
     name = sources[0].name
     versions = [
         source.rename(format_version_name(name, index)).with_docstring(_format_docstring(name, index))
         for index, source in enumerate(sources)
     ]
-    next_source, next_docstring = (
-        sources[0].rename(format_version_name(name, len(sources))),
-        _format_docstring(name, len(sources)),
-    )
-    versions.append(f"{next_source.header}\n{next_source.indent}{next_docstring}")
+    next_source = sources[0].rename(format_version_name(name, len(sources)))
+    versions.append(f"{next_source.header}\n{next_source.indent}{_format_docstring(name, len(sources))}")
     return TEMPLATE.format(
         comment=comment.strip(),
         docstring=docstring,
@@ -58,37 +55,35 @@ def _format_docstring(name: str, index: int) -> str:
     return f'"""Improved version of `{format_version_name(name, index - 1)}`."""' if index else ""
 
 
-MAX_CHARACTERS = 50_000  # characters
-MAX_CUTS = 20  # of lines that make no sense: each costs a parse of all before it
+MAX_CHARACTERS = 50_000
+MAX_CUTS = 20  # each cut costs one more parse
 
 
 def parse_response(text: str, parent: Source, version: int) -> str:
-    """Returns the function in a reply, under the name, header and docstring of its parent.
+    """Returns the function in a response with the name, header and docstring of its parent.
 
-    The answer may be the function, with or without a fence, or its body alone; what follows the last line that makes
-    sense is cut off, as in FunSearch. Imports and helpers that come with it move into its body.
+    The response may be the function, with or without a fence, or only its body. Text after the last valid line is cut,
+    as in FunSearch. Imports and helpers of the response move into the body.
 
     Args:
-        text: The reply.
-        parent: The best version that was shown; all have the same header and docstring.
-        number: The version that was asked for.
+        text: The response.
+        parent: The best version in the prompt. All versions have the same header and docstring.
+        version: Index of the requested version.
 
     Raises:
-        ValueError: There is no function in it, it is too long, has other arguments, or calls another version.
-        SyntaxError: It does not compile.
+        ValueError: The response has no function, is too long, has other arguments, or calls another version.
+        SyntaxError: The function does not compile.
     """
     code = mutation.extract_code(text) or text
     if len(code) > MAX_CHARACTERS:
-        raise ValueError(
-            f"the reply has {len(code):,} characters, more than the {MAX_CHARACTERS:,} that a function may have"
-        )
+        raise ValueError(f"the response has {len(code):,} characters; the limit for a function is {MAX_CHARACTERS:,}")
     child = _find_function(code, parent, version)
     child = replace(child.rename(parent.name), header=parent.header)
     source = child.with_docstring(parent.documentation)
     version_names = [name for name in _iter_names(source) if re.fullmatch(rf"{re.escape(parent.name)}_v\d+", name)]
     if version_names:
-        raise ValueError(f"the reply calls {version_names[0]}, which is another version")
-    compile(source, "<reply>", "exec", dont_inherit=True)
+        raise ValueError(f"the response calls {version_names[0]}, which is another version")
+    compile(source, "<response>", "exec", dont_inherit=True)
     return source
 
 
@@ -96,23 +91,19 @@ def _find_function(code: str, parent: Source, version: int) -> Source:
     valid_code = _cut_to_valid_prefix(code)
     sources = {source.name: source for source in parse_functions(valid_code)}
     expected_names = (format_version_name(parent.name, version), parent.name)
-    name = next(
-        (function_name for function_name in (*expected_names, *reversed(sources)) if function_name in sources), None
-    )
+    name = next((found_name for found_name in (*expected_names, *reversed(sources)) if found_name in sources), None)
     if name is None:
         return _parse_body(code, parent)
     chosen = sources[name]
     if chosen.arguments != parent.arguments:
-        raise ValueError(
-            f"the reply's {name} takes ({', '.join(chosen.arguments)}), not ({', '.join(parent.arguments)})"
-        )
+        raise ValueError(f"{name} takes ({', '.join(chosen.arguments)}), not ({', '.join(parent.arguments)})")
     helpers = _iter_helpers(valid_code, chosen.name, parent.name)
     body = "\n".join((*(_indent(helper, chosen.indent) for helper in helpers), chosen.body))
     return replace(chosen, body=body)
 
 
 def _cut_to_valid_prefix(code: str) -> str:
-    """Returns as many of the first lines as Python understands."""
+    """Returns the longest valid prefix of the lines."""
     lines = code.splitlines()
     for _ in range(MAX_CUTS):
         try:
@@ -127,18 +118,18 @@ def _cut_to_valid_prefix(code: str) -> str:
 
 
 def _parse_body(code: str, parent: Source) -> Source:
-    """Reads a reply that goes on where the prompt's header ended."""
+    """Parses a response that has only the body of the function."""
     lines = code.strip("\n").splitlines()
     is_unindented = any(line and not line[0].isspace() for line in lines)
     body = "\n".join(f"{parent.indent}{line}" for line in lines) if is_unindented else "\n".join(lines)
     source = next(parse_functions(_cut_to_valid_prefix(f"{parent.header}\n{body}")), None)
     if source is None or "return" not in source.body:
-        raise ValueError("the reply holds no function")
+        raise ValueError("the response has no function")
     return source
 
 
 def _iter_helpers(code: str, chosen_name: str, parent_name: str) -> Iterator[str]:
-    """Yields what stands beside the function and may be needed in it: imports, constants, helpers, no versions."""
+    """Yields the imports, constants and helpers of a response, without versions of the function."""
     helper_types = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef
     version_pattern = re.compile(rf"{re.escape(parent_name)}(_v\d+)?")
     for node in ast.parse(code).body:
@@ -147,7 +138,7 @@ def _iter_helpers(code: str, chosen_name: str, parent_name: str) -> Iterator[str
         )
         is_unusable = isinstance(node, ast.ImportFrom) and (node.module == "__future__" or node.names[0].name == "*")
         if isinstance(node, helper_types) and not is_function_version and not is_unusable:
-            yield ast.unparse(node)  # its texts of several lines are on one line then, so it may be indented
+            yield ast.unparse(node)  # it writes multi-line strings on one line, so that indentation is safe
 
 
 def _indent(text: str, indent: str) -> str:
@@ -159,12 +150,12 @@ def _iter_names(source: str) -> Iterator[str]:
 
 
 class PyMutationEngine:
-    """Shows an LLM the functions as versions, worst first, and reads the next version from its reply.
+    """Shows an LLM the functions as versions, worst first, and parses the next version from its response.
 
     Args:
-        prompt_comment: What the function is for, in the user's words.
+        prompt_comment: Purpose of the function, in the words of the user.
         docstring: Shown unchanged in every prompt.
-        model: Asked once per mutation.
+        language_model: Called once per mutation.
     """
 
     def __init__(self, prompt_comment: str, docstring: str, language_model: llm.LLM) -> None:
@@ -175,10 +166,10 @@ class PyMutationEngine:
         return self._profilers.use(profiler_fn)
 
     def mutate(self, fn_list: list[function.Function]) -> function.Function:
-        """Asks for the next version.
+        """Asks the LLM for the next version.
 
         Raises:
-            ValueError: The reply holds no function that could be used.
+            ValueError: The response has no usable function.
         """
         self._profilers.emit(function.OnMutate("on_mutate", fn_list))
         ordered = sorted(fn_list, key=function.get_fitness)
@@ -192,7 +183,7 @@ class PyMutationEngine:
 
 
 class AnnouncingProposer:
-    """A proposer whose work is announced like a mutation engine's."""
+    """Proposer that emits the events of a mutation engine."""
 
     def __init__(self, proposer: function.Proposer) -> None:
         self._proposer = proposer

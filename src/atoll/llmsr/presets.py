@@ -1,16 +1,16 @@
-"""Whose formulas choose parents and found islands anew: FunSearch's, LLM-SR's, the seed's, or ours.
+"""Presets for parent selection and island resets: FunSearch, LLM-SR, the seed, or the default.
 
-| preset    | a score is the | clusters are drawn by            | of one, by length       | founders        | resets   |
-|-----------|----------------|----------------------------------|-------------------------|-----------------|----------|
-| funsearch | last input's   | softmax(score / T), put back     | softmax(-len / longest) | of a kept one   | 4 h      |
-| llmsr     | mean           | softmax(score / T), put back     | softmax(-len / longest) | of a kept one   | 4 h      |
-| seed      | mean           | softmax(score / T), not put back | softmax(-len / range)   | the best of all | 30 min   |
-| default   | mean           | rank, not put back               | the shortest            | of a kept one   | by count |
+| preset    | score      | selection of clusters                | function in a cluster   | new island from | resets   |
+|-----------|------------|--------------------------------------|-------------------------|-----------------|----------|
+| funsearch | last input | softmax(score / T), with replacement | softmax(-len / longest) | a survivor      | 4 h      |
+| llmsr     | mean       | softmax(score / T), with replacement | softmax(-len / longest) | a survivor      | 4 h      |
+| seed      | mean       | softmax(score / T), no replacement   | softmax(-len / range)   | the best of all | 30 min   |
+| default   | mean       | rank, no replacement                 | the shortest            | a survivor      | by count |
 
-T = 0.1 (1 - (n mod 30,000) / 30,000), n the functions that the island ever registered. The default mends what the
-others suffer from: at T = 0.1 a score of -MSE draws parents almost evenly and a score that counts draws greedily; noise
-of 1e-6 ranks good islands at random once their errors are below it; a reset by the clock can't be repeated; and where a
-docstring is most of the text, the softmax hardly tells lengths apart.
+T = 0.1 (1 - (n mod 30,000) / 30,000), where n counts all functions ever added to the island. The default preset avoids
+four problems of the others. At T = 0.1, a score of -MSE gives almost uniform selection and a counting score gives
+greedy selection. Noise of 1e-6 ranks good islands at random if their errors are smaller. Time-based resets are not
+repeatable. If the docstring is most of the text, the softmax of lengths is almost uniform.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ def get_last_score(scores: Sequence[float]) -> float:
 
 
 class ShortestFirstCluster(cluster.DefaultCluster):
-    """Keeps all, so that a run which chose otherwise can go on; offers the shortest, the earlier one of equals."""
+    """Selects the shortest function, the first of equals. It keeps all, so that runs of other presets can resume."""
 
     _shortest_candidate: function.Function | None = None
 
@@ -55,7 +55,7 @@ class ShortestFirstCluster(cluster.DefaultCluster):
 
 @dataclass(eq=False)
 class RandomIslandSchedule(cluster.RoundRobin):
-    """Each step belongs to an island drawn uniformly, as in FunSearch."""
+    """Draws the island of each iteration uniformly, as in FunSearch."""
 
     _: KW_ONLY
     seed: int = 0
@@ -66,16 +66,16 @@ class RandomIslandSchedule(cluster.RoundRobin):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One way to evolve.
+    """Rules for scores, selection and resets.
 
     Attributes:
-        reduce: Makes a score of the scores per input.
-        is_partial: A function counts if at least one input has a score.
-        make_chooser: Draws clusters, the more evenly the higher the temperature.
-        make_cluster: Holds functions of one signature and offers one of them.
-        resets: What happens to the worse half of the islands.
-        reset_seconds: Between resets, where the configuration says nothing.
-        turns: Whose turn it is.
+        reduce: Computes the score from the scores of all inputs.
+        allow_partial: Whether a function counts if only some inputs have a score.
+        make_selector: Makes the selector of clusters; a higher temperature selects more evenly.
+        make_cluster: Makes a cluster, which selects one of its functions.
+        reset_rule: Rule for resetting the worse half of the islands.
+        reset_seconds: Default time between resets.
+        schedule_type: Chooses the island of each iteration.
     """
 
     reduce: Reduce
@@ -87,7 +87,7 @@ class Preset:
     schedule_type: Callable[..., cluster.RoundRobin] = cluster.RoundRobin
 
     def make_population(self, num_selected_clusters: int, temperature: float = TEMPERATURE) -> cluster.MakePopulation:
-        """Returns what makes an island's pool: clusters by signature."""
+        """Returns a factory for the population of an island, with clusters by signature."""
         return lambda island, rng, announce: cluster.NichedPopulation(
             cluster.by_signature,
             lambda key: self.make_cluster(rng, announce),
@@ -96,7 +96,7 @@ class Preset:
         )
 
     def make_schedule(self, options: Options, seed: int) -> cluster.RoundRobin:
-        """Returns whose turn it is and when islands are reset; without a clock unless a period is asked for."""
+        """Returns the schedule of islands and resets, time-based only if a period is set."""
         seconds, count = options.reset_period, options.reset_evaluations
         if count is None and seconds is None:
             seconds = self.reset_seconds
@@ -150,11 +150,11 @@ PRESETS = {
 
 
 def get_preset(name: str) -> Preset:
-    """Returns a preset by its name.
+    """Returns a preset by name.
 
     Raises:
-        SetupError: There is none of that name.
+        SetupError: The preset does not exist.
     """
     if name not in PRESETS:
-        raise errors.SetupError(f"There is no preset {name!r}: choose one of {', '.join(PRESETS)}.")
+        raise errors.SetupError(f"Preset {name!r} not found. Use one of {', '.join(PRESETS)}.")
     return PRESETS[name]

@@ -1,4 +1,4 @@
-"""A profiler that hears everything: what happened how often, and how the best came about."""
+"""Profiler that counts all events and records the improvements of a run."""
 
 import logging
 from collections import Counter
@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class Improvement(NamedTuple):
-    """A function that was better than all before it.
+    """Function that was better than all before it.
 
     Attributes:
-        evaluations: How many evaluations had been made.
+        evaluations: Number of evaluations until then.
     """
 
     score: float
@@ -23,9 +23,9 @@ class Improvement(NamedTuple):
 
 
 class Profiler:
-    """Collects the events of a whole run, from all its threads; pass it as `profiler_fn`.
+    """Collects the events of a run from all its threads. Pass it as `profiler_fn`.
 
-    Everything it tells is a copy: it may be asked while the run goes on.
+    Its properties return copies, so you may read them during the run.
     """
 
     def __init__(self) -> None:
@@ -55,13 +55,13 @@ class Profiler:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each event happened."""
+        """Number of events of each type."""
         with self._lock:
             return dict(self._counts)
 
     @property
     def failures(self) -> int:
-        """How many functions got no score."""
+        """Number of functions without a score."""
         with self._lock:
             return self._failures
 
@@ -73,6 +73,6 @@ class Profiler:
 
     @property
     def setup(self) -> dict[str, Any]:
-        """What the run was set up with; empty before it starts."""
+        """Report of the run at its start; empty before the start."""
         with self._lock:
             return dict(self._setup)

@@ -1,6 +1,6 @@
-"""The source of one Python function: its parts, and its text with another name, docstring or body.
+"""Source of one Python function in parts, to change its name, docstring or body.
 
-Text is cut and put together by the positions of the syntax tree, so that comments and layout survive.
+The text is split by positions of the syntax tree, so comments and layout are kept.
 """
 
 import ast
@@ -15,7 +15,7 @@ from typing import Any
 
 from atoll import errors
 
-LAMBDA_MESSAGE = "is a lambda; write it with 'def', so that it has a name, a docstring and lines that can change"
+LAMBDA_MESSAGE = "is a lambda. Write it with 'def', so that it has a name, a docstring and lines that can change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Source:
     """One function as text.
 
     Attributes:
-        name: What it is called.
-        header: From `def` to the colon, on one line or several.
-        docstring: As `inspect.getdoc` gives it; empty where there is none.
-        documentation: The docstring as it stands in the source, quotes and all; empty where there is none.
-        body: The lines after the docstring as they stand: a text in them may reach over several lines.
-        indent: What its statements begin with.
-        arguments: The names of its arguments.
+        name: Name of the function.
+        header: Text from `def` to the colon, on one line or several.
+        docstring: The docstring as `inspect.getdoc` returns it, or an empty string.
+        documentation: The docstring as in the source, with quotes, or an empty string.
+        body: The lines after the docstring, unchanged.
+        indent: Indentation of its statements.
+        arguments: Names of its arguments.
     """
 
     name: str
@@ -42,15 +42,15 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The whole function."""
+        """The complete function."""
         return self.with_docstring(self.documentation)
 
     def with_docstring(self, documentation: str) -> str:
-        """Returns the whole function with another docstring, given with its quotes; empty: with none."""
+        """Returns the complete function with another docstring in quotes, or with none if it is empty."""
         return "\n".join((self.header, *([self.indent + documentation] if documentation else []), self.body, ""))
 
     def rename(self, name: str) -> "Source":
-        """Returns it under another name; calls of itself follow."""
+        """Returns the function with another name, also in recursive calls."""
         header = re.sub(rf"\b(def\s+){self.name}\b", rf"\g<1>{name}", self.header, count=1)
         return replace(self, name=name, header=header, body=self._rename_in_body(name))
 
@@ -67,12 +67,14 @@ class Source:
 
 
 def parse_functions(text: str) -> Iterator[Source]:
-    """Yields the top-level functions of a module's text, decorators left out.
+    """Yields the top-level functions of a module without decorators.
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: The text is not valid Python.
     """
-    lines = [line.decode() for line in text.encode().splitlines(keepends=True)]  # as Python counts: no form feeds
+    lines = [
+        line.decode() for line in text.encode().splitlines(keepends=True)
+    ]  # lines as Python counts them, not split at form feeds
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
             yield _parse_function(node, lines)
@@ -83,22 +85,16 @@ def _parse_function(node: ast.FunctionDef, lines: list[str]) -> Source:
     statements = node.body if docstring is None else node.body[1:]
     if _shares_header(node, lines):  # `def f(x): return x`
         line = lines[first_statement.lineno - 1].encode()
-        header = (
-            "".join(lines[node.lineno - 1 : first_statement.lineno - 1])
-            + line[: first_statement.col_offset].decode().rstrip()
-        )
+        header = "".join(lines[node.lineno - 1 : first_statement.lineno - 1])
+        header += line[: first_statement.col_offset].decode().rstrip()
         indent, statement_text = "    ", line[first_statement.col_offset :].decode().strip()
         documentation, body = (statement_text, "") if docstring is not None else ("", indent + statement_text)
     else:
         indent = lines[first_statement.lineno - 1][: first_statement.col_offset]
-        header_end, docstring_end = (
-            _find_header_end(node, lines),
-            (first_statement.end_lineno or 0) if docstring is not None else 0,
-        )
+        header_end = _find_header_end(node, lines)
+        docstring_end = (first_statement.end_lineno or 0) if docstring is not None else 0
         header = "".join(lines[node.lineno - 1 : header_end]).rstrip()
-        documentation = (
-            "".join(lines[first_statement.lineno - 1 : docstring_end]).strip() if docstring is not None else ""
-        )
+        documentation = "".join(lines[first_statement.lineno - 1 : docstring_end]).strip()
         body = "".join(lines[docstring_end or header_end : node.end_lineno]).strip("\n") if statements else ""
     arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
     names = tuple(argument.arg for argument in arguments if argument)
@@ -106,13 +102,13 @@ def _parse_function(node: ast.FunctionDef, lines: list[str]) -> Source:
 
 
 def _shares_header(node: ast.FunctionDef, lines: list[str]) -> bool:
-    """Says whether the first statement stands on the line of the colon."""
+    """Returns whether the first statement is on the line of the colon."""
     first_statement = node.body[0]
     return bool(lines[first_statement.lineno - 1].encode()[: first_statement.col_offset].strip())
 
 
 def _find_header_end(node: ast.FunctionDef, lines: list[str]) -> int:
-    """Returns the number of the header's last line: the one before what follows, comments not counted."""
+    """Returns the number of the last line of the header, before comments and blank lines."""
     line_number = node.body[0].lineno - 1
     while line_number > node.lineno and lines[line_number - 1].strip()[:1] in ("#", ""):
         line_number -= 1
@@ -123,49 +119,47 @@ def get_function_source(fn: Callable[..., Any]) -> Source:
     """Returns the source of a live function.
 
     Raises:
-        SetupError: It is no function defined with `def`, or its source cannot be found.
+        SetupError: It is not a function defined with `def`, or its source is not available.
     """
     if not isinstance(fn, FunctionType):
-        raise errors.SetupError(f"The equation is a {type(fn).__name__}: give a function defined with 'def'.")
+        raise errors.SetupError(f"The equation is of type {type(fn).__name__}. Pass a function defined with 'def'.")
     if fn.__name__ == "<lambda>":
         raise errors.SetupError(f"The equation {LAMBDA_MESSAGE}.")
     try:
         text = textwrap.dedent(inspect.getsource(fn))
     except OSError as error:
-        raise errors.SetupError(f"The source of {fn.__name__} was not found: define it in a file.") from error
+        raise errors.SetupError(f"The source of {fn.__name__} was not found. Define it in a file.") from error
     try:
         function_source = next(parse_functions(text), None)
     except SyntaxError as error:
-        raise errors.SetupError(
-            f"The source of {fn.__name__} cannot be read ({error}): define it in a module."
-        ) from error
+        raise errors.SetupError(f"The source of {fn.__name__} is invalid ({error}). Define it in a module.") from error
     if function_source is None:
-        raise errors.SetupError(f"{fn.__name__} is not defined with a plain 'def': an equation is no coroutine.")
+        raise errors.SetupError(f"{fn.__name__} is not defined with a plain 'def'. Coroutines are not supported.")
     return function_source
 
 
 def load_function_source(path: Path, name: str) -> Source:
-    """Returns the source of a function in a file, which is read and not run.
+    """Returns the source of a function in a file. The file is not run.
 
     Raises:
-        SetupError: The file does not define it, or is no Python.
+        SetupError: The file does not define the function, or is not valid Python.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
         sources = {source.name: source for source in parse_functions(text)}
     except OSError as error:
-        raise errors.SetupError(f"{path} cannot be read ({error.strerror}): task.file must name a file.") from error
+        raise errors.SetupError(f"{path} cannot be read ({error.strerror}). Set task.file to a file.") from error
     except (SyntaxError, ValueError) as error:
-        message = str(error).replace("<unknown>, ", "")  # a text has no name; the sentence gives it one
-        raise errors.SetupError(f"{path} is no Python: {message}.") from error
+        message = str(error).replace("<unknown>, ", "")  # the message has the path instead
+        raise errors.SetupError(
+            f"{path} is not valid Python: {message}. Fix it, or set task.file to another file."
+        ) from error
     if name in sources:
         return sources[name]
     if name in _find_lambda_names(text):
         raise errors.SetupError(f"{name} in {path} {LAMBDA_MESSAGE}.")
-    defined_names = f"it defines {', '.join(sources)}" if sources else "it defines none"
-    raise errors.SetupError(
-        f"{path} defines no function {name} ({defined_names}): set task.function to one of its own."
-    )
+    defined_names = f"only {', '.join(sources)}" if sources else "and no other"
+    raise errors.SetupError(f"{path} does not define the function {name}, {defined_names}. Set task.function.")
 
 
 def _find_lambda_names(text: str) -> set[str]:

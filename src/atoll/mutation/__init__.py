@@ -1,9 +1,8 @@
-"""Engines that make children: by syntax, by numbers alone, by a language model."""
+"""Mutators: by syntax, by numbers, by word lists, and by an LLM."""
 
 from atoll.mutation.applicability import NotApplicable, with_text
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
 from atoll.mutation.combined import MixedMutator, MutatorBandit, MutatorName, TunedMutator
-from atoll.mutation.constants import ConstantMutator
 from atoll.mutation.defaults import add_tuner, make_default_mutator
 from atoll.mutation.diffs import apply_blocks, make_diff_parser, parse_blocks
 from atoll.mutation.llm_mutators import (
@@ -23,8 +22,9 @@ from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off
 __all__ = [
-    "MODES", "PromptBuilder", "MutatorBandit", "ChoiceMutator", "ConstantMutator", "EditMutator", "MutatorName", "MixedMutator", "Mode", "LLMCallable", "Prompt", "TunedMutator",
-    "EditRequest", "RewriteMutator", "SyntaxMutator", "Tuner", "NotApplicable", "Vocabulary", "parse_blocks", "is_mutable", "find_choices", "apply_blocks",
-    "fence", "extract_code", "add_tuner", "build_program_prompt", "make_diff_parser", "with_text", "tunable", "make_default_mutator",
+    "MODES", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable", "MixedMutator", "Mode", "MutatorBandit",
+    "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "RewriteMutator", "SyntaxMutator", "TunedMutator",
+    "Tuner", "Vocabulary", "add_tuner", "apply_blocks", "build_program_prompt", "extract_code", "fence", "find_choices",
+    "is_mutable", "make_default_mutator", "make_diff_parser", "parse_blocks", "tunable", "with_text",
 ]
 # fmt: on

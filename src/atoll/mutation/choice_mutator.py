@@ -1,7 +1,7 @@
-"""The engine that picks other words from the lists that a program itself gives, without a language model.
+"""Mutator that replaces words by others from lists in the program. It needs no LLM.
 
-Where a comment, a docstring or the code lists quoted words, such as `loader: ['csv', 'json']`, and one of them stands
-in the program alone as a text, the others may stand there too.
+A list of quoted words may be in a comment, a docstring or the code, such as `loader: ['csv', 'json']`. A string of the
+program that equals one word of the list may become any other word of it.
 """
 
 import ast
@@ -21,11 +21,11 @@ _WORD = re.compile(r"(['\"])([^'\"\n]*)\1")
 
 
 class WordChoice(NamedTuple):
-    """A text in a program and what may stand in its place.
+    """String in a program and its alternatives.
 
     Attributes:
-        start: Where it begins, in characters, its quotes included.
-        end: Where it ends.
+        start: Offset of its first character, which is a quote.
+        end: Offset after its closing quote.
     """
 
     start: int
@@ -36,10 +36,10 @@ class WordChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceMutator:
-    """Makes one child by picking one or a few words anew; the same places of another parent lend theirs.
+    """Makes one child by replacing one or a few words.
 
     Attributes:
-        more: The chance of another pick after each one.
+        repeat_probability: Probability of replacing another word after each one.
     """
 
     repeat_probability: float = 0.4
@@ -48,22 +48,22 @@ class ChoiceMutator:
         """Returns one child.
 
         Raises:
-            Unfit: The parent has no choices.
+            NotApplicable: The parent has no choices.
         """
         parent = context.parents[-1]
         text = str(parent.skeleton())
         word_choices = find_choices(text)
         if not word_choices:
-            raise NotApplicable("no list in the program says which words may stand in it: use an LLM for this source.")
+            raise NotApplicable("The program has no list of words to choose from. Use an LLM.")
         new_words = self._pick_words(context, word_choices)
-        for choice in reversed(word_choices):  # from the end, so that places before it stay where they are
+        for choice in reversed(word_choices):  # from the end, so that earlier offsets stay valid
             if choice.start in new_words:
                 text = text[: choice.start] + repr(new_words[choice.start]) + text[choice.end :]
         edit = f"{len(new_words)} words"
         return [function.derive_child(parent, with_text(parent, text), parents=[parent], engine="choices", edit=edit)]
 
     def _pick_words(self, context: function.ProposalContext, word_choices: Sequence[WordChoice]) -> Mapping[int, str]:
-        """Returns new words by their places; at least one is new."""
+        """Returns at least one new word by its offset."""
         rng, new_words = context.rng, dict[int, str]()
         while not new_words or rng.random() < self.repeat_probability:
             choice = rng.choice(word_choices)
@@ -72,7 +72,7 @@ class ChoiceMutator:
 
 
 def find_choices(text: str) -> Sequence[WordChoice]:
-    """Returns the texts of a program that may be others, in their order; of what is no Python, none."""
+    """Returns the strings of a program that have alternatives, in order; none if it is not valid Python."""
     try:
         tree = ast.parse(text)
         word_lists = list(_iter_word_lists(text))
@@ -94,7 +94,7 @@ def find_choices(text: str) -> Sequence[WordChoice]:
 
 
 def _iter_standalone_strings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Yields texts that stand alone: values of dicts, arguments, what is assigned or returned; no keys, no lists."""
+    """Yields string constants that are dict values, arguments, assigned or returned; not keys or list items."""
     for node in ast.walk(tree):
         match node:
             case ast.Dict(values=values):
@@ -113,7 +113,7 @@ def _iter_standalone_strings(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def _iter_word_lists(text: str) -> Iterator[Sequence[str]]:
-    """Yields the lists of words in comments and texts first, then those in the code."""
+    """Yields the word lists in comments and strings, then those in the code."""
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     texts = [token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING)]
     for source in (*texts, text):
@@ -122,6 +122,6 @@ def _iter_word_lists(text: str) -> Iterator[Sequence[str]]:
 
 
 def _get_offset(lines: Sequence[str], line: int, column: int) -> int:
-    """Returns a place in characters; the syntax tree counts columns in bytes."""
+    """Returns an offset in characters. The syntax tree counts columns in bytes."""
     before = sum(len(text) for text in lines[: line - 1])
     return before + len(lines[line - 1].encode()[:column].decode(errors="replace"))

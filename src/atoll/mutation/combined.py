@@ -1,4 +1,4 @@
-"""Several engines as one: which one makes the next child is learned from what each one's children gained."""
+"""Combined mutators: a mix whose shares a bandit learns, and a mutator whose children are tuned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,19 +10,17 @@ from atoll.candidate import EMPTY, JSON
 from atoll.mutation.applicability import NotApplicable
 from atoll.mutation.tuner import Tuner
 
-type MutatorName = Literal[
-    "syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"
-]  # as `choosing` names them
+type MutatorName = Literal["syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"]  # the names in `defaults`
 type MutatorWeights = Mapping[MutatorName, float] | Mapping[str, float]
-ENGINE_KEY = "engine"  # of advice, and of the note that every engine leaves with its children
-_PRIOR_GAIN = 0.5  # gain that an engine is trusted with before it was tried, spread over `_TRUST` evaluations
+ENGINE_KEY = "engine"  # in the advice, and in the meta of every child
+_PRIOR_GAIN = 0.5  # gain assumed of an untried mutator, over `_PRIOR_COST` evaluations
 _PRIOR_COST = 40.0
-_SMALL_GAIN = 0.02  # of a child that is better than its parents and not the best of all
+_SMALL_GAIN = 0.02  # of a child that beats its parents but not the best candidate
 
 
 @dataclass(slots=True)
 class BanditArm:
-    """What an engine gained and what that took, of late."""
+    """Recent gain and cost of one mutator."""
 
     gain: float = 0.0
     cost: float = 0.0
@@ -30,7 +28,7 @@ class BanditArm:
 
     @property
     def rate(self) -> float:
-        """Gain for each evaluation."""
+        """Gain per evaluation."""
         return (self.gain + _PRIOR_GAIN) / (self.cost + _PRIOR_COST)
 
     @property
@@ -39,21 +37,21 @@ class BanditArm:
 
 
 class MutatorBandit:
-    """Advises an engine for each step: evaluations are shared out by what each engine gained for them, of late.
+    """Advises a mutator for each iteration. Each gets evaluations in proportion to its recent gain per evaluation.
 
-    A new best gains its share of all that was gained since the start, so that scores of any scale count alike. An
-    engine whose steps take forty evaluations is asked a fortieth as often. Cost counts evaluations and calls of a
-    model, never seconds: those would make two runs of one seed differ.
+    The gain of a new best is its share of the whole gain since the initial candidate. So scores of any scale count
+    alike. A mutator that needs forty evaluations per iteration is chosen a fortieth as often. Cost counts evaluations
+    and LLM calls. It never counts seconds, because two runs with one seed must not differ.
 
     Args:
-        names: The engines.
-        floor: The least share of evaluations that each gets: what fails now may do well later.
-        memory: Evaluations after which half of what was learned is forgotten, so that a plateau changes the mix.
-        call: What a call of a model costs, in evaluations.
-        weights: What the gains of an engine count besides, 1 where nothing is said; 0: it gets no share at all.
+        names: The mutators.
+        min_share: Smallest share of evaluations of each mutator. A mutator that fails now may succeed later.
+        half_life: Evaluations after which half of the learned gain is forgotten, so that a plateau changes the mix.
+        call_cost: Cost of an LLM call, in evaluations.
+        weights: Factor for the gain of each mutator, 1 by default. A mutator with weight 0 is never used.
 
     Raises:
-        SetupError: The numbers cannot be.
+        SetupError: A number is out of range.
     """
 
     def __init__(
@@ -67,15 +65,15 @@ class MutatorBandit:
     ) -> None:
         if not names or not 0 < min_share * len(names) <= 1 or half_life <= 0 or call_cost < 0:
             raise errors.SetupError(
-                f"A bandit of {len(names)} engines with floor {min_share}, memory {half_life}, call {call_cost}: the floors of all "
-                "must add up to at most 1, memory must be positive and call not negative."
+                f"The bandit has {len(names)} mutators, min_share {min_share}, half_life {half_life} and call_cost "
+                f"{call_cost}. The shares must add up to at most 1, half_life must be positive, call_cost not negative."
             )
-        given_weights = {str(name): weight for name, weight in weights.items()}
-        self._weights = {name: given_weights.get(name, 1.0) for name in names}
+        custom_weights = {str(name): weight for name, weight in weights.items()}
+        self._weights = {name: custom_weights.get(name, 1.0) for name in names}
         if not any(self._weights.values()) or min(self._weights.values()) < 0:
             raise errors.SetupError(
-                f"The weights of the engines {', '.join(names)} are {list(self._weights.values())}: one at least must "
-                "be above 0, and none below."
+                f"The weights of the mutators {', '.join(names)} are {list(self._weights.values())}. Set at least one "
+                "above 0 and none below 0."
             )
         self._arms = {name: BanditArm() for name in names}
         self._min_share, self._half_life, self._call_cost = min_share, half_life, call_cost
@@ -83,25 +81,23 @@ class MutatorBandit:
         self._best_score: float | None = None
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        """Names an engine."""
+        """Returns the name of a mutator."""
         shares = self.compute_shares()
         iteration_weights = [share / self._arms[name].cost_per_iteration for name, share in shares.items()]
         return {ENGINE_KEY: rng.choices(list(shares), iteration_weights)[0]}
 
     def compute_shares(self) -> Mapping[str, float]:
-        """Returns the share of evaluations that each engine should get."""
+        """Returns the share of evaluations of each mutator."""
         weighted_rates = {name: arm.rate * self._weights[name] for name, arm in self._arms.items()}
-        total, remaining_share = (
-            sum(weighted_rates.values()),
-            1 - self._min_share * sum(rate > 0 for rate in weighted_rates.values()),
-        )
+        total = sum(weighted_rates.values())
+        remaining_share = 1 - self._min_share * sum(rate > 0 for rate in weighted_rates.values())
         return {
             name: self._min_share + remaining_share * rate / total if rate else 0.0
             for name, rate in weighted_rates.items()
         }
 
     def learn(self, result: function.IterationResult) -> None:
-        """Credits the engine that made the children, or that was asked and made none."""
+        """Credits the mutator that made the children, or the advised mutator if it made none."""
         arm = self._arms.get(str(self._get_mutator_name(result)))
         parent_score = max((function.get_fitness(fn) for fn in result.parents if fn.evaluation), default=None)
         if self._best_score is None:
@@ -112,22 +108,22 @@ class MutatorBandit:
         cost = max(1.0, self._count_trials(result, arm)) + self._call_cost * result.cost.calls
         decay = 0.5 ** (cost / self._half_life)
         for other_arm in self._arms.values():
-            other_arm.gain, other_arm.cost, other_arm.iterations = (
-                other_arm.gain * decay,
-                other_arm.cost * decay,
-                other_arm.iterations * decay,
-            )
-        arm.gain, arm.cost, arm.iterations = arm.gain + gain, arm.cost + cost, arm.iterations + 1
+            other_arm.gain *= decay
+            other_arm.cost *= decay
+            other_arm.iterations *= decay
+        arm.gain += gain
+        arm.cost += cost
+        arm.iterations += 1
 
-    def _get_mutator_name(self, outcome: function.IterationResult) -> JSON:
-        for fn, _ in outcome.children:
+    def _get_mutator_name(self, result: function.IterationResult) -> JSON:
+        for fn, _ in result.children:
             if fn.candidate and fn.candidate.meta.get(ENGINE_KEY) in self._arms:
                 return fn.candidate.meta[ENGINE_KEY]
-        return outcome.advice.get(ENGINE_KEY)
+        return result.advice.get(ENGINE_KEY)
 
-    def _count_trials(self, outcome: function.IterationResult, arm: BanditArm) -> float:
-        """Returns how many drafts a step judged; where it made no child to say so, as many as before."""
-        trial_counts = [fn.candidate.meta.get("trials", 1) for fn, _ in outcome.children if fn.candidate]
+    def _count_trials(self, result: function.IterationResult, arm: BanditArm) -> float:
+        """Returns the trials of an iteration; without a child that has the count, the usual count."""
+        trial_counts = [fn.candidate.meta.get("trials", 1) for fn, _ in result.children if fn.candidate]
         counts = [count for count in trial_counts if isinstance(count, int | float)]
         return float(sum(counts)) if counts else arm.cost_per_iteration
 
@@ -149,13 +145,13 @@ class MutatorBandit:
 
 @dataclass(frozen=True, slots=True)
 class MixedMutator:
-    """Lets one of several engines propose: the one that the advice names, else one drawn evenly.
+    """Lets one of several mutators propose: the advised one, else a random one.
 
-    One that can do nothing with its parents makes room for the others, in their order.
+    If it cannot change the parents, the others try in order.
 
     Attributes:
-        engines: By the name that each one notes with its children.
-        learner: What advises it; hand it to the evolver too. None where there is nothing to choose.
+        mutators: By name; each writes its name into the meta of its children.
+        learner: Source of the advice; pass it to the evolver too. None with a single mutator.
     """
 
     mutators: Mapping[str, function.Proposer]
@@ -163,14 +159,14 @@ class MixedMutator:
 
     @classmethod
     def with_bandit(cls, mutators: Mapping[str, function.Proposer], weights: MutatorWeights = EMPTY) -> "MixedMutator":
-        """Returns a mix with a bandit of its own."""
+        """Returns a mix with its own bandit."""
         return cls(mutators, MutatorBandit(list(mutators), weights=weights) if len(mutators) > 1 else None)
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns the children of the first engine that can make some.
+        """Returns the children of the first mutator that can change the parents.
 
         Raises:
-            ValueError: The engine failed, or none could do anything.
+            ValueError: The mutator failed, or no mutator can change the parents.
         """
         advised_name = str(context.advice.get(ENGINE_KEY))
         first = advised_name if advised_name in self.mutators else context.rng.choice(list(self.mutators))
@@ -188,18 +184,18 @@ NAME = "refined"
 
 @dataclass(frozen=True, slots=True)
 class TunedMutator:
-    """Lets another engine propose, judges what it made and tunes the numbers of what ran.
+    """Lets another mutator propose, evaluates the children and tunes their numbers.
 
     Attributes:
-        engine: Who proposes.
-        tuner: How the child is tuned; with few evaluations, since most ideas are bad ones.
+        mutator: Makes the children.
+        tuner: Tunes each child with few evaluations, because most children are worse than their parents.
     """
 
     mutator: function.Proposer
     tuner: Tuner = field(default_factory=lambda: Tuner(budget=24, patience=8, with_literals=True, max_literals=5))
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns the children of the engine, each with the best constants that were found."""
+        """Returns the children of the mutator, each with its best constants."""
         return [self._tune_child(context, child) for child in self.mutator.propose(context)]
 
     def _tune_child(self, context: function.ProposalContext, child: function.Function) -> function.Function:

@@ -1,4 +1,4 @@
-"""Which engines suit a source: with a model and without."""
+"""Default mutators for a source, with an LLM and without."""
 
 from atoll import function
 from atoll.candidate import EMPTY
@@ -11,17 +11,18 @@ from atoll.mutation.tuner import Tuner, find_tunables
 def make_default_mutator(
     text: str, vocabulary: Vocabulary | None = None, weights: MutatorWeights = EMPTY
 ) -> MixedMutator:
-    """Returns the engines that need no model, mixed: rewriting by syntax, tuning of what is declared, else of all,
-    and picking words from lists that the source gives.
+    """Returns a mix of the mutators that need no LLM.
+
+    They change syntax, tune declared constants (or all constants if none is declared), and choose words from lists.
 
     Args:
-        text: What evolution starts from.
-        vocabulary: What the syntax engine writes with.
-        weights: As for `Bandit`.
+        text: Source of the initial candidate.
+        vocabulary: Names and constants for the syntax mutator.
+        weights: See `MutatorBandit`.
 
     Raises:
-        SetupError: A tunable is declared as it cannot be meant, such as one whose bounds are reversed.
-        ValueError: It is no Python, or nothing in it may change.
+        SetupError: The declaration of a tunable is invalid, for example its bounds are reversed.
+        ValueError: The text is not valid Python, or nothing in it may change.
     """
     find_tunables(text)
     choice_mutators: dict[str, function.Proposer] = {"choices": ChoiceMutator()} if find_choices(text) else {}
@@ -40,16 +41,16 @@ def make_default_mutator(
 def add_tuner(
     proposer: function.Proposer | function.MutationEngine, text: str, name: str = "llm", weights: MutatorWeights = EMPTY
 ) -> MixedMutator:
-    """Returns a model's engine, mixed with a tuner where a source declares tunables.
+    """Returns an LLM mutator, mixed with a tuner if the source declares tunables.
 
     Args:
-        engine: What asks the model.
-        text: What evolution starts from; it may be no Python.
-        name: What the engine notes with its children.
-        weights: As for `Bandit`.
+        proposer: Calls the LLM.
+        text: Source of the initial candidate, in any language.
+        name: Name of the proposer in the meta of its children.
+        weights: See `MutatorBandit`.
 
     Raises:
-        SetupError: A tunable is declared as it cannot be meant.
+        SetupError: The declaration of a tunable is invalid.
     """
     tuner: dict[str, function.Proposer] = {"tuner": Tuner()} if _declares_tunables(text) else {}
     return MixedMutator.with_bandit({name: function.as_proposer(proposer), **tuner}, weights)

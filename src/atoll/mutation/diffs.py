@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks: how a model changes a part of a program without writing it again."""
+"""SEARCH/REPLACE blocks, with which an LLM changes parts of a program, and custom patterns for them."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,18 +11,18 @@ from atoll.mutation.text_blocks import find_evolving_spans, splice
 type DiffParser = Callable[[str], Sequence["DiffBlock"]]
 
 _SEARCH, _MIDDLE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
-_MAX_SHOWN = 60  # characters of a line in a name
+_MAX_SHOWN = 60  # characters of a line in a message
 
 
 class DiffBlock(NamedTuple):
-    """What is to be found, and what is to stand there instead; both in whole lines."""
+    """Lines to find and lines to put in their place."""
 
     search: str
     replace: str
 
 
 class Span(NamedTuple):
-    """Lines of a text, and by how much they are indented further than what was searched."""
+    """Lines of a text, and their indentation relative to the SEARCH lines."""
 
     first: int
     end: int
@@ -32,12 +32,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """A text after its blocks.
+    """Result of applying blocks to a text.
 
     Attributes:
-        text: With all blocks that could be applied.
-        num_applied: How many could.
-        problems: Why the others could not, each with the block's number and first line.
+        text: The text with all applicable blocks applied.
+        num_applied: Number of applied blocks.
+        problems: A reason for each other block, with its number and first line.
     """
 
     text: str
@@ -46,10 +46,10 @@ class EditResult:
 
 
 def parse_blocks(response: str) -> Sequence[DiffBlock]:
-    """Returns the SEARCH/REPLACE blocks of a reply, in their order.
+    """Returns the SEARCH/REPLACE blocks of a response, in order.
 
-    Longer or shorter rows of `<`, `=` and `>` count, from five on, and so do indented ones; a block that does not end
-    is none. Nothing here goes back over the text, however the reply is made.
+    Delimiters need at least five of `<`, `=` or `>` and may be indented. A block without an end is ignored. The text
+    is read once, so that no response can make this slow.
     """
     blocks, part, parts = list[DiffBlock](), "", {"search": list[str](), "replace": list[str]()}
     for line in re.split(r"\r\n|\r|\n", response):
@@ -71,7 +71,7 @@ def _join_lines(lines: Sequence[str]) -> str:
 
 
 def _classify_line(line: str) -> str:
-    """Says which delimiter a line is, if any."""
+    """Returns the kind of a delimiter line; empty for other lines."""
     stripped = line.strip()
     delimiter, label = stripped[: len(stripped) - len(stripped.lstrip("<=>"))], stripped.lstrip("<=>").strip().upper()
     if len(delimiter) < 5 or len(set(delimiter)) > 1:
@@ -80,14 +80,13 @@ def _classify_line(line: str) -> str:
 
 
 def apply_blocks(text: str, blocks: Sequence[DiffBlock]) -> EditResult:
-    """Applies blocks one after the other; what stands outside of EVOLVE-BLOCK markers stays as it is.
+    """Applies blocks in order. Text outside of EVOLVE-BLOCK markers does not change.
 
-    Lines are looked for exactly, then without regard to white space at their ends, then indented otherwise, all by
-    the same: the replacement is then indented like what it replaces. What stands in several places is not applied:
-    which one was meant is a guess.
+    The search tries exact lines, then lines without trailing white space, then lines with another common indentation.
+    In the last case the replacement gets the same indentation. A block that matches several places is not applied.
 
     Raises:
-        ValueError: A replacement would add or take away a marker.
+        ValueError: A replacement would add or remove a marker.
     """
     current, problems = text, list[str]()
     for block_number, block in enumerate(blocks, 1):
@@ -101,7 +100,7 @@ def apply_blocks(text: str, blocks: Sequence[DiffBlock]) -> EditResult:
 
 
 def _split_lines(text: str) -> Sequence[str]:
-    """Returns the lines with their ends; a form feed ends none."""
+    """Returns the lines with their line ends. Unlike `splitlines`, a form feed does not end a line."""
     *complete_lines, last_line = text.split("\n")
     return [*(f"{line}\n" for line in complete_lines), *([last_line] if last_line else [])]
 
@@ -112,10 +111,10 @@ def _format_first_line(search: str) -> str:
 
 
 def _find_span(lines: Sequence[str], search: str) -> Span | str:
-    """Returns the only place of a text that may change, or why there is none."""
+    """Returns the only match that may change, or the problem."""
     search_lines = [line.rstrip("\r\n") for line in _split_lines(search)]
     if not search.strip():
-        return "its SEARCH part is empty"
+        return "its SEARCH block is empty"
     evolving_spans = find_evolving_spans("".join(lines))
     for matcher in (_match_exact, _match_trimmed, _match_shifted):
         spans = list(matcher(lines, search_lines))
@@ -126,10 +125,10 @@ def _find_span(lines: Sequence[str], search: str) -> Span | str:
             return allowed[0]
         if allowed:
             line_numbers = ", ".join(str(span.first + 1) for span in allowed[:5])
-            return f"its SEARCH part stands in {len(allowed)} places, at lines {line_numbers}: search for more lines"
+            return f"its SEARCH block matches {len(allowed)} places, at lines {line_numbers}; add more lines"
         if spans:
-            return "its SEARCH part stands outside of the EVOLVE-BLOCK markers, where nothing may change"
-    return "its SEARCH part stands nowhere in the program"
+            return "its SEARCH block is outside of the EVOLVE-BLOCK markers, where nothing may change"
+    return "its SEARCH block is not in the program"
 
 
 def _match_exact(lines: Sequence[str], search_lines: Sequence[str]) -> Iterator[Span]:
@@ -141,7 +140,7 @@ def _match_trimmed(lines: Sequence[str], search_lines: Sequence[str]) -> Iterato
 
 
 def _match_shifted(lines: Sequence[str], search_lines: Sequence[str]) -> Iterator[Span]:
-    """Finds lines that are all indented by the same more, or less, than those that are wanted."""
+    """Finds lines whose indentation differs from the SEARCH lines by the same amount everywhere."""
     search_lines = _strip_blank_ends([line.rstrip() for line in search_lines])
     stripped, trimmed = [line.strip() for line in lines], [line.rstrip() for line in lines]
     for span in _find_matches(stripped, [line.strip() for line in search_lines]):
@@ -149,10 +148,8 @@ def _match_shifted(lines: Sequence[str], search_lines: Sequence[str]) -> Iterato
             matched_lines = trimmed[span.first : span.end]
             longer, shorter = (search_lines, matched_lines) if is_outdented else (matched_lines, search_lines)
             shift = longer[0][: len(longer[0]) - len(shorter[0])]
-            if not shift.strip() and all(
-                not longer_line or longer_line == shift + shorter_line
-                for longer_line, shorter_line in zip(longer, shorter)
-            ):  # noqa: B905
+            pairs = zip(longer, shorter, strict=True)
+            if not shift.strip() and all(not line or line == shift + other for line, other in pairs):
                 yield Span(span.first, span.end, shift, is_outdented)
                 break
 
@@ -185,22 +182,22 @@ DEFAULT_PATTERN = r"<<<<<<< SEARCH\n(.*?)=======\n(.*?)>>>>>>> REPLACE"  # OpenE
 
 _GAP = "(.*?)"
 _MAX_RESPONSE_LENGTH = 200_000
-_MAX_REPEATS, _MAX_REPEAT_COUNT = 3, 16  # in a delimiter: a few thousand ways to match at one place, at worst
+_MAX_REPEATS, _MAX_REPEAT_COUNT = 3, 16  # in a delimiter: at most a few thousand ways to match at one position
 _REPEAT = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|(?P<repeat>[*+]|\{(?:\d+(?:,\d*)?|,\d+)\})", re.S)
 _UNSAFE = re.compile(r"(?<!\\)[()|]|\\[1-9]")
 
 
 def make_diff_parser(pattern: str) -> DiffParser:
-    """Returns what finds the blocks of a reply by a pattern.
+    """Returns a parser for the blocks of a response, made from a pattern.
 
     Raises:
-        SetupError: It is no pattern of three delimiters, or one that could take for ever.
+        SetupError: The pattern does not have three delimiters, or could take very long to match.
     """
     if pattern == DEFAULT_PATTERN:
         return parse_blocks
     parts = pattern.split(_GAP)
     if len(parts) != 3 or not all(parts):
-        raise errors.SetupError(f"The diff pattern {pattern[:80]!r} is none: write START(.*?)MIDDLE(.*?)END.")
+        raise errors.SetupError(f"The diff pattern {pattern[:80]!r} is invalid. Write START(.*?)MIDDLE(.*?)END.")
     delimiters = [_compile_delimiter(part) for part in parts]
     return lambda response: list(_find_blocks(response[:_MAX_RESPONSE_LENGTH], delimiters))
 
@@ -209,19 +206,19 @@ def _compile_delimiter(part: str) -> re.Pattern[str]:
     repeats = [match for match in _REPEAT.finditer(part) if match["repeat"]]
     if _UNSAFE.search(part) or len(repeats) > _MAX_REPEATS:
         raise errors.SetupError(
-            f"The delimiter {part[:80]!r} of the diff pattern could take for ever: use no groups, no alternatives "
-            f"and at most {_MAX_REPEATS} repeats in it."
+            f"The delimiter {part[:80]!r} of the diff pattern could take very long to match. Use no groups, no "
+            f"alternatives and at most {_MAX_REPEATS} repeats."
         )
     try:
         return re.compile(_REPEAT.sub(_bound_repeat, part), re.S)
     except (re.error, OverflowError) as error:
         raise errors.SetupError(
-            f"The delimiter {part[:80]!r} of the diff pattern is no expression: {error}."
+            f"The delimiter {part[:80]!r} of the diff pattern is not a valid expression: {error}."
         ) from error
 
 
 def _bound_repeat(match: re.Match[str]) -> str:
-    """Limits a repeat; what else the expression finds stays."""
+    """Limits a repeat; returns other parts of the expression unchanged."""
     repeat = match["repeat"]
     if not repeat:
         return match[0]

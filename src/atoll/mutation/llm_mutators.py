@@ -1,4 +1,4 @@
-"""The engine that lets a language model change a program: by diff, as a whole, or out of two."""
+"""Mutators that ask an LLM: for a whole program, for a diff, or for a combination of two programs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from atoll.mutation.text_blocks import extract_code, splice, summarize_change
 
 
 class TextResponse(Protocol):
-    """What a model answered: `llm.Reply` is one."""
+    """Response of an LLM, such as `llm.Response`."""
 
     @property
     def text(self) -> str: ...
@@ -23,19 +23,19 @@ class TextResponse(Protocol):
 
 
 class LLMCallable(Protocol):
-    """Whoever answers a prompt: every `llm.LLM` does. A durable one is asked once per step, also after a cut."""
+    """Anything that answers a prompt, such as an `llm.LLM`. A journaled one repeats no call when a run resumes."""
 
     def __call__(self, prompt: str, /) -> TextResponse: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteMutator:
-    """Asks a model once per step and takes the program out of its reply; outside of EVOLVE-BLOCKs nothing changes.
+    """Asks an LLM once per iteration for a whole program. Text outside of EVOLVE-BLOCKs does not change.
 
     Attributes:
-        llm: Who is asked.
-        ask: Makes the prompt of a task; `program_prompt` with a description is one.
-        read: Finds the program in a reply; None if there is none.
+        llm: The LLM to ask.
+        build_prompt: Makes the prompt, for example `build_program_prompt` with a description.
+        extract_program: Returns the program in a response, or None.
     """
 
     llm: LLMCallable
@@ -46,37 +46,37 @@ class RewriteMutator:
         """Returns one child.
 
         Raises:
-            ValueError: The reply has no program in it, has lost a marker, or is only the parent again.
+            ValueError: The response has no program, lacks a marker, or repeats the parent.
         """
         parent = context.parents[-1]
         response = self.llm(self.build_prompt(context))
         text = self.extract_program(response.text)
         if text is None:
             raise ValueError(
-                f"{response.model} replied without a program: {response.text[:80]!r}. Ask for one fenced block."
+                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
             )
         text = splice(str(parent.skeleton()), text)
         if text.split() == str(parent.skeleton()).split():
-            raise ValueError(f"{response.model} replied with the program that it was shown.")
+            raise ValueError(f"The response of {response.model} repeats the program in the prompt.")
         return [function.derive_child(parent, with_text(parent, text), engine="rewrite", model=response.model)]
 
 
 type Mode = Literal["diff", "rewrite", "cross"]
 
 MODES: Sequence[str] = get_args(Mode.__value__)
-_MAX_PROBLEMS, _MAX_PROBLEM_LENGTH = 4, 200  # of a diff, as kept with the child
+_MAX_PROBLEMS, _MAX_PROBLEM_LENGTH = 4, 200  # of a diff, in the meta of the child
 
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """What a model is asked for.
+    """Request for one change.
 
     Attributes:
         parent: The program to change.
-        mode: How it should answer.
+        mode: Requested form of the response.
         partner: The second program of a crossover.
-        fault: Why its last answer could not be used, where it may try again.
-        answer: That answer.
+        failure: In a repair request, the reason why the last response was not usable.
+        response: In a repair request, the last response.
     """
 
     parent: function.Function
@@ -87,20 +87,20 @@ class EditRequest:
 
 
 class Prompt(NamedTuple):
-    """A prompt, and what was left out of it for want of room."""
+    """Prompt, and the sections omitted for its length."""
 
     text: str
     omitted: Sequence[str] = ()
 
 
 class PromptBuilder(Protocol):
-    """Makes the prompt of a request; a function of both, as the engine is one of its task."""
+    """Makes the prompt of a request; the same arguments give the same prompt."""
 
     def __call__(self, context: function.ProposalContext, request: EditRequest, /) -> Prompt: ...
 
 
 class _ParsedEdit(NamedTuple):
-    """A new text, and what of the answer could not be applied."""
+    """New text, and the problems of blocks that were not applied."""
 
     text: str
     mode: Mode
@@ -109,21 +109,21 @@ class _ParsedEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EditMutator:
-    """Asks a model for changes and makes children of its answers; outside of EVOLVE-BLOCKs nothing changes.
+    """Asks an LLM for changes and makes children from its responses. Text outside of EVOLVE-BLOCKs does not change.
 
-    An answer may be SEARCH/REPLACE blocks or a whole program in a fence, whatever was asked for; one that is neither
-    is a failed proposal and never a program. The settings of a run and its learner may say `mode` for a step.
+    A response may have SEARCH/REPLACE blocks or a fenced program, independent of the requested form. Any other
+    response is a failed proposal. The settings of a run or its learner may set `mode` for an iteration.
 
     Attributes:
-        llm: Who is asked.
-        ask: Makes the prompts.
-        language: Of the fence that a whole program stands in.
-        mode: How the model should answer.
-        crossover: The chance that it is asked to combine two programs instead.
-        num_proposals: Answers of a step, each for a child of its own; the parents take turns, the best first.
-        can_repair: Whether an answer that cannot be used, or only in part, may be mended once with its fault shown.
-        reads: Finds the blocks of an answer.
-        max_length: Characters of the longest program that counts.
+        llm: The LLM to ask.
+        build_prompt: Makes the prompts.
+        language: Label of the fence around a whole program.
+        mode: Requested form of the response.
+        crossover: Probability of asking for a combination of two programs instead.
+        num_proposals: Responses per iteration, one child each. The parents take turns, best first.
+        can_repair: Whether the LLM may repair an unusable or partly usable response once.
+        diff_parser: Returns the blocks of a response.
+        max_length: Maximal length of a program, in characters.
     """
 
     llm: LLMCallable
@@ -137,10 +137,10 @@ class EditMutator:
     max_length: int = 100_000
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns a child of each answer that could be used.
+        """Returns a child for each usable response.
 
         Raises:
-            ValueError: None could; the first fault says why.
+            ValueError: No response was usable. The error is that of the first response.
         """
         num_requests = (
             self.num_proposals
@@ -157,7 +157,7 @@ class EditMutator:
                 continue
             failures.append(child.error)
             if not isinstance(child.error, ValueError):
-                break  # the model is silent: what it said before that counts, and who asks again asks the same
+                break  # the LLM does not respond; earlier responses count
         if not children:
             raise failures[0]
         return children
@@ -188,16 +188,16 @@ class EditMutator:
         return _build_function(request, edit, response, prompt)
 
     def _try_parse(self, request: EditRequest, response: TextResponse) -> "_ParsedEdit | ValueError":
-        """Returns what an answer makes of the parent, or why it makes nothing."""
+        """Returns the edit in a response, or the error."""
         base = str(request.parent.skeleton())
         try:
             edit = self._parse_edit(request, base, response)
         except ValueError as error:
             return error
         if edit.text.split() == base.split():
-            return ValueError(f"{response.model} replied with the program that it was shown.")
+            return ValueError(f"The response of {response.model} repeats the program in the prompt.")
         if len(edit.text) > self.max_length:
-            return ValueError(f"{response.model} wrote {len(edit.text)} characters; at most {self.max_length} count.")
+            return ValueError(f"{response.model} wrote {len(edit.text)} characters. The limit is {self.max_length}.")
         return edit
 
     def _parse_edit(self, request: EditRequest, base: str, response: TextResponse) -> _ParsedEdit:
@@ -205,18 +205,18 @@ class EditMutator:
         if blocks:
             result = apply_blocks(base, blocks)
             if not result.num_applied:
-                raise ValueError(f"no block of {response.model} could be applied: {'; '.join(result.problems)}.")
+                raise ValueError(f"No block of {response.model} was applied: {'; '.join(result.problems)}.")
             return _ParsedEdit(result.text, "diff", result.problems)
         text = extract_code(response.text, self.language)
         if text is None:
             raise ValueError(
-                f"{response.model} replied without a program: {response.text[:80]!r}. Ask for one fenced block."
+                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
             )
         return _ParsedEdit(splice(base, text), "cross" if request.mode == "cross" else "rewrite")
 
 
 def _choose_partner(context: function.ProposalContext, parent: function.Function) -> function.Function | None:
-    """Draws another program that ran, of those that the step shows."""
+    """Draws another scored program of the context."""
     candidates = [
         *context.parents,
         *(fn for role, fns in context.inspirations.items() if role != "failed" for fn in fns),

@@ -1,4 +1,4 @@
-"""Fenced blocks: how programs stand in prompts and in replies."""
+"""Fenced blocks, EVOLVE-BLOCK markers, cut texts and one-line summaries of changes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,23 +16,23 @@ _ALIASES: Mapping[str, Sequence[str]] = {
 
 
 class FencedBlock(NamedTuple):
-    """What stands between two fences, and the label of the first."""
+    """Text between two fences, and the label of the first."""
 
     label: str
     text: str
 
 
 def fence(text: str, language: str = "") -> str:
-    """Returns a text as a fenced block; the fence is longer than any run of backticks in it, so it cannot end early."""
+    """Returns a text as a fenced block. The fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     delimiter = "`" * max(3, longest + 1)
     return f"{delimiter}{language}\n{text.rstrip('\n')}\n{delimiter}"
 
 
 def extract_code(response: str, language: str = "python") -> str | None:
-    """Returns the first block of a language, else the first block of any, else None: a reply without one is no program.
+    """Returns the first block in a language, else the first block in any, else None.
 
-    Takes fences of backticks or tildes, indented ones, Windows line ends, and a last fence that is missing.
+    Accepts fences of backticks or tildes, indented fences, Windows line ends and a missing last fence.
     """
     blocks = [block for block in _iter_fenced_blocks(response) if block.text.strip()]
     labels = _ALIASES.get(language.lower(), (language.lower(),))
@@ -59,7 +59,7 @@ def _iter_fenced_blocks(response: str) -> Iterator[FencedBlock]:
 
 
 def _unindent(line: str, indent: str) -> str:
-    """Takes away the white space that stands before the fence, never more: a list item indents its whole block."""
+    """Removes at most the indentation of the fence: a list item indents its whole block."""
     count = 0
     while count < len(indent) and line[count : count + 1] in (" ", "\t"):
         count += 1
@@ -70,17 +70,17 @@ _START, _END = "EVOLVE-BLOCK-START", "EVOLVE-BLOCK-END"
 
 
 def splice(parent: str, child: str) -> str:
-    """Returns the parent with the blocks of the child; without markers in the parent, the child as it is.
+    """Returns the parent with the EVOLVE-BLOCKs of the child; the child if the parent has no markers.
 
     Raises:
-        ValueError: The child has not as many blocks as the parent.
+        ValueError: The child and the parent have different numbers of blocks.
     """
     old_lines, new_lines = parent.split("\n"), child.split("\n")
     old, new = _find_evolve_blocks(old_lines), _find_evolve_blocks(new_lines)
     if not old:
         return child
     if len(new) != len(old):
-        raise ValueError(f"the reply has {len(new)} EVOLVE-BLOCKs and the program has {len(old)}: keep all markers.")
+        raise ValueError(f"The response has {len(new)} EVOLVE-BLOCKs, the program has {len(old)}. Keep all markers.")
     lines, position = list[str](), 0
     for (first, end), (new_first, new_end) in zip(old, new, strict=True):
         lines += [*old_lines[position:first], *new_lines[new_first:new_end]]
@@ -89,15 +89,15 @@ def splice(parent: str, child: str) -> str:
 
 
 def find_evolving_spans(text: str) -> Sequence[tuple[int, int]]:
-    """Returns the lines between markers, as (first, end) counted from 0; without markers, all of them."""
+    """Returns the line ranges between markers as (first, end), counted from 0; without markers, all lines."""
     lines = text.split("\n")
     return _find_evolve_blocks(lines) or [(0, len(lines))]
 
 
 def _find_evolve_blocks(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
-    """Returns the lines between each START and the next END; a block that does not end is none.
+    """Returns the lines between each START and the next END.
 
-    One pass: a reply of many STARTs without an END would keep a search from each of them busy for minutes.
+    It reads the lines once: searching from each START would take minutes for many STARTs without an END.
     """
     blocks, first = list[tuple[int, int]](), 0
     for index, line in enumerate(lines):
@@ -113,7 +113,7 @@ CUT_MARKER = "\n[... cut ...]\n"
 
 
 def cut_middle(text: str, max_size: int) -> str:
-    """Returns beginning and end of a text that is too long: an error says at its end what happened."""
+    """Shortens a long text to its beginning and end. The end of an error message is its most useful part."""
     if len(text) <= max_size:
         return text
     half = (max_size - len(CUT_MARKER)) // 2
@@ -124,11 +124,11 @@ _MAX_LINE_LENGTH, _MAX_LINES = 70, 2
 
 
 def summarize_change(parent: str, child: str) -> str:
-    """Returns how many lines went and came, and the first of each; lines that only moved do not count."""
+    """Returns the number of removed and added lines, and the first of each. Moved lines do not count."""
     old, new = parent.splitlines(), child.splitlines()
     removed, added = _find_missing(old, set(new)), _find_missing(new, set(old))
     lines = [*(f"- {line}" for line in removed[:_MAX_LINES]), *(f"+ {line}" for line in added[:_MAX_LINES])]
-    return "\n".join([f"{len(removed)} lines went, {len(added)} came", *lines])
+    return "\n".join([f"{len(removed)} lines removed, {len(added)} added", *lines])
 
 
 def _find_missing(lines: Sequence[str], other_lines: set[str]) -> Sequence[str]:

@@ -42,7 +42,16 @@ def apply_method(method: config.Method, built_system: system.BuiltSystem) -> sys
     return built_system._replace(config=evolver_config, report={**base_report, **method_report})
 
 
-_EVOLVE_ONLY = ("islands", "parents", "population", "strategies", "migration", "reset", "clusters", "preset")  # what only evolution has
+_EVOLVE_ONLY = (
+    "islands",
+    "parents",
+    "population",
+    "strategies",
+    "migration",
+    "reset",
+    "clusters",
+    "preset",
+)  # what only evolution has
 
 
 def _make_best_of_n_population(

@@ -1,4 +1,4 @@
-"""Reading equations: what is understood, what is left to differences, what is no equation."""
+"""parse: supported, unsupported and invalid equations."""
 
 import pytest
 
@@ -8,7 +8,7 @@ HEAD = "def equation(x, v, params):\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "means"),
+    ("body", "expected"),
     [
         ('    """A law."""\n    return params[0]*x', "(params[0] * x0)"),
         ("    k = params[1]\n    k += 1\n    return k*v", "((params[1] + 1.0) * x1)"),
@@ -20,8 +20,8 @@ HEAD = "def equation(x, v, params):\n"
         ("    return x // 2", "np.floor((x0 / 2.0))"),
     ],
 )
-def test_straight_code_is_read_as_one_expression(body, means):
-    assert str(fit.parse(HEAD + body, ("a", "b")).expression) == means
+def test_parse_converts_statements_to_expression(body, expected):
+    assert str(fit.parse(HEAD + body, ("a", "b")).expression) == expected
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ def test_straight_code_is_read_as_one_expression(body, means):
         ("    return np.dot(x, v)", "it calls np.dot with 2 arguments"),
         ("    return helper(x)", "it calls helper"),
         ("    return x[0]*params[0]", "x[0] cannot be differentiated"),
-        ("    return params*x", "params is used as a whole"),
+        ("    return params*x", "params is used without an index"),
         ("    return params[-1]*x", "params[-1] cannot be differentiated"),
     ],
 )
-def test_what_cannot_be_differentiated_is_named(body, reason):
+def test_parse_names_unsupported_code(body, reason):
     with pytest.raises(fit.UnsupportedEquation) as caught:
         fit.parse(HEAD + body, ("x", "v"))
     assert str(caught.value) == reason
@@ -47,23 +47,23 @@ def test_what_cannot_be_differentiated_is_named(body, reason):
     [
         (HEAD + "    return w*x", "it uses w, which is neither a column (x, v) nor assigned before"),
         (HEAD + "    y = x", "it returns nothing"),
-        ("def equation(x, params):\n    return x", "equation takes 1 columns (x), and the data has 2"),
-        ("x = 3", "it defines no function: write `def equation(..., params):`"),
-        (HEAD + "    return (", "it is no Python: '(' was never closed (<unknown>, line 2)"),
+        ("def equation(x, params):\n    return x", "equation takes 1 columns (x), but the data has 2"),
+        ("x = 3", "it defines no function; write `def equation(..., params):`"),
+        (HEAD + "    return (", "it is not valid Python: '(' was never closed (<unknown>, line 2)"),
     ],
 )
-def test_what_is_no_equation_of_the_columns_is_named(source, reason):
+def test_parse_names_invalid_equation(source, reason):
     with pytest.raises(fit.InvalidEquation) as caught:
         fit.parse(source, ("x", "v"))
     assert str(caught.value) == reason
 
 
-def test_names_that_double_again_and_again_are_refused_before_they_grow_huge():
-    lines = "".join(f"    x = x*x + {place}\n" for place in range(40))
+def test_parse_rejects_exponential_growth():
+    lines = "".join(f"    x = x*x + {index}\n" for index in range(40))
     with pytest.raises(fit.UnsupportedEquation, match="more than 20000 nodes"):
         fit.parse(f"{HEAD}{lines}    return x", ("x", "v"))
 
 
-def test_deep_nesting_is_refused_and_not_a_crash():
+def test_parse_rejects_deep_nesting():
     with pytest.raises((fit.UnsupportedEquation, fit.InvalidEquation)):
         fit.parse(f"{HEAD}    return {'(-' * 5000}x{')' * 5000}", ("x", "v"))

@@ -1,4 +1,4 @@
-"""Programs: values and derivatives of every operation."""
+"""Program: values and derivatives of every operation."""
 
 import numpy as np
 import pytest
@@ -22,30 +22,30 @@ def check_gradient(expression, params):
 
 
 @pytest.mark.parametrize("op", operators.UNARY)
-def test_the_derivative_of_one_argument_agrees_with_differences(op):
+def test_unary_derivative_matches_differences(op):
     inner = fit.Binary("*", fit.Parameter(0), fit.Variable(0))
     shift = fit.Binary("+", inner, fit.Constant(1.0)) if op == "arccosh" else inner
     check_gradient(fit.Unary(op, fit.Binary("+", shift, fit.Constant(0.013))), [0.71])
 
 
 @pytest.mark.parametrize("op", operators.BINARY)
-def test_the_derivative_of_two_arguments_agrees_with_differences(op):
+def test_binary_derivative_matches_differences(op):
     left = fit.Binary("*", fit.Parameter(0), fit.Variable(0))
     right = fit.Binary("+", fit.Parameter(1), fit.Variable(1))
     check_gradient(fit.Binary(op, left, right), [0.71, 0.33])
 
 
-def test_the_derivative_of_a_choice_is_that_of_what_was_chosen():
+def test_where_derivative():
     text = "np.where(x < 0.5, params[0]*x**2, np.sin(params[0]*v) + params[1]) * params[1]"
     check_gradient(fit.parse(text, ("x", "v")).expression, [0.71, 0.33])
 
 
-def test_a_subexpression_that_occurs_twice_is_computed_once():
+def test_common_subexpression_is_computed_once():
     shared = fit.Unary("exp", fit.Binary("*", fit.Parameter(0), fit.Variable(0)))
     assert len(fit.Program(fit.Binary("*", shared, fit.Unary("sin", shared))).steps) == 4
 
 
-def test_what_has_no_parameter_is_kept_for_other_expressions():
+def test_values_without_parameters_are_cached():
     data = fit.Data(("x", "v"), X, np.zeros(40))
     term = fit.Unary("sin", fit.Binary("*", fit.Variable(0), fit.Variable(1)))
     assert data.evaluate(term) is data.evaluate(fit.Unary("sin", fit.Binary("*", fit.Variable(0), fit.Variable(1))))
@@ -58,10 +58,10 @@ def test_small_powers_are_products(exponent):
     np.testing.assert_allclose(fit.predict(product, (), X), X[:, 0] ** exponent, rtol=1e-13)
 
 
-def test_other_powers_are_left_to_numpy():
+def test_other_powers_use_numpy():
     assert algebra.make_power(fit.Variable(0), 1.37) is None
-    found = fit.predict(fit.Binary("**", fit.Variable(0), fit.Constant(1.37)), (), X)
-    np.testing.assert_allclose(found, X[:, 0] ** 1.37, rtol=1e-14)
+    values = fit.predict(fit.Binary("**", fit.Variable(0), fit.Constant(1.37)), (), X)
+    np.testing.assert_allclose(values, X[:, 0] ** 1.37, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_other_powers_are_left_to_numpy():
         ("-(params[0] - x)/2 + np.sin(params[0])", set(), (0,)),
     ],
 )
-def test_parameters_that_are_linear_together_are_taken_out(text, linear, nonlinear):
+def test_split_finds_linear_parameters(text, linear, nonlinear):
     expression = fit.parse(text, ("x", "v")).expression
     split = algebra.split(expression)
     assert (set(split.terms), split.nonlinear) == (linear, nonlinear)
     params = [0.7, -0.4, 1.3]
     total = sum(params[index] * fit.predict(term, params, X) for index, term in split.terms.items())
-    rest = fit.predict(split.remainder, params, X) if split.remainder else 0.0
-    np.testing.assert_allclose(total + rest, fit.predict(expression, params, X), rtol=1e-12)
+    remainder = fit.predict(split.remainder, params, X) if split.remainder else 0.0
+    np.testing.assert_allclose(total + remainder, fit.predict(expression, params, X), rtol=1e-12)

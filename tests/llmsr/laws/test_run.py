@@ -1,4 +1,4 @@
-"""A folder of CSV files as a task: from the command line, with all that a run offers."""
+"""Law search from the command line, for a folder of CSV files."""
 
 import json
 from pathlib import Path
@@ -32,73 +32,73 @@ def data(tmp_path: Path, monkeypatch) -> Path:
 
 def run(capsys, *arguments: str, status: int = 0) -> tuple[dict[str, Any], str]:
     assert cli.main([*arguments, "--json"]) == status
-    told = capsys.readouterr()
-    return json.loads(told.out.splitlines()[-1]) if told.out else {}, told.err
+    output = capsys.readouterr()
+    return json.loads(output.out.splitlines()[-1]) if output.out else {}, output.err
 
 
-def test_the_law_its_size_and_its_errors_are_told(capsys):
+def test_run_prints_law_size_and_errors(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "30")
     assert result["status"] == "done"
     assert result["nmse"]["train"] < 1e-20
     assert result["nmse"]["test_ood"] < 1e-20
     assert "test_id" not in result["nmse"]
     assert "mass" in result["law"]
-    assert result["size"] == next(each["size"] for each in result["front"] if each["law"] == result["law"])
+    assert result["size"] == next(row["size"] for row in result["front"] if row["law"] == result["law"])
 
 
-def test_the_report_shows_the_whole_front_and_the_best_is_a_python_function(capsys):
+def test_report_shows_front(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "30")
     assert cli.main(["report", "latest"]) == 0
     page = capsys.readouterr().out
     assert "## The result" in page
-    assert all(each["law"] in page for each in result["front"])
+    assert all(row["law"] in page for row in result["front"])
     assert cli.main(["best", "latest"]) == 0
     assert "def equation(mass, speed):" in capsys.readouterr().out
 
 
-def test_a_run_that_goes_on_is_the_run_that_was_never_stopped(capsys):
-    whole, _ = run(capsys, "run", "task", "--iterations", "12", "--store", "whole.db")
+def test_resumed_run_equals_uninterrupted_run(capsys):
+    expected, _ = run(capsys, "run", "task", "--iterations", "12", "--store", "expected.db")
     first, _ = run(capsys, "run", "task", "--iterations", "6", "--store", "parts.db")
     second, _ = run(capsys, "resume", "latest", "--iterations", "6", "--store", "parts.db")
     assert first["steps"] == 6
-    assert (second["law"], second["front"]) == (whole["law"], whole["front"])
+    assert (second["law"], second["front"]) == (expected["law"], expected["front"])
     assert second["status"] == "done"
 
 
-def test_a_test_file_is_not_opened_before_the_search_is_over(data, capsys):
+def test_test_file_is_opened_after_search(data, capsys):
     (data / "test_ood.csv").write_text("mass,speed,force\n1,2,much\n")
-    _, said = run(capsys, "run", "task", "--iterations", "2", status=2)
-    assert "force is 'much', which is no number" in said
+    _, message = run(capsys, "run", "task", "--iterations", "2", status=2)
+    assert "force is 'much', not a number" in message
     assert cli.main(["best", "latest"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
-        ("a,y\n", "holds no rows"),
+        ("a,y\n", "has no rows"),
         ("1,2\n3,4\n", "has no header"),
         ("y\n1\n2\n", "has one column, y"),
-        ("a,y\n1,2\n1,x\n", "line 3: y is 'x', which is no number"),
-        ("a,y\n1,2\n1\n", "line 3 has 1 cells, and the header 2"),
+        ("a,y\n1,2\n1,x\n", "line 3: y is 'x', not a number"),
+        ("a,y\n1,2\n1\n", "line 3 has 1 cells, but the header has 2"),
         ("a,y\n" + "1,2\nnan,3\n" * 8, "a is nan in row 2"),
         ("a,y\n" + "1,2\n1,3\n" * 8, "a is 1.0 in every row"),
         ("a,y\n1,2\n2,3\n", "has 2 rows, fewer than a law has constants"),
         ("a,y\n1,\x00\n", "train.csv"),
     ],
 )
-def test_data_that_cannot_be_used_is_named_in_one_sentence(content, said, data, capsys):
+def test_unusable_data_file_is_rejected(content, expected, data, capsys):
     (data / "train.csv").write_text(content)
-    _, told = run(capsys, "run", "task", "--iterations", "2", status=2)
-    assert said in told
-    assert "Traceback" not in told
+    _, message = run(capsys, "run", "task", "--iterations", "2", status=2)
+    assert expected in message
+    assert "Traceback" not in message
 
 
-def test_a_folder_without_training_data_is_named(capsys):
-    _, told = run(capsys, "run", "task", "--set", "task.data=nowhere", "--iterations", "2", status=2)
-    assert "is no folder: task.data must name one with train.csv" in told
+def test_folder_without_training_data_is_rejected(capsys):
+    _, message = run(capsys, "run", "task", "--set", "task.data=nowhere", "--iterations", "2", status=2)
+    assert "is not a folder. Set task.data to a folder with train.csv" in message
 
 
-def test_a_model_writes_equations_whose_constants_are_fitted(capsys):
+def test_llm_equations_get_fitted_constants(capsys):
     def answer(prompt: str, number: int) -> str:
         return (
             "```python\ndef equation_v2(mass, speed, params):\n    return params[0]*mass**2 + params[1]*mass*speed\n```"

@@ -56,7 +56,9 @@ class DoctorCheck:
 
 def doctor(
     store: options.StoreOption = options.DEFAULT_STORE,
-    show_strategies: Annotated[bool, typer.Option("--strategies", help="List strategies that settings can name.")] = False,
+    show_strategies: Annotated[
+        bool, typer.Option("--strategies", help="List strategies that settings can name.")
+    ] = False,
     as_json: options.JsonOption = False,
 ) -> int:
     """Check this machine and report what is missing.
@@ -234,7 +236,9 @@ def _check_store(url: str) -> DoctorCheck:
     with options.open_existing_store(url) as run_store:
         with run_store.database.begin_write():
             pass
-        description = f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.list_runs()):,} runs, writable"
+        description = (
+            f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.list_runs()):,} runs, writable"
+        )
     return DoctorCheck("store", "ok", description)
 
 

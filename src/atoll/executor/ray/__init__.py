@@ -5,4 +5,4 @@ from atoll.executor.ray.config import RayConfig, RayStats
 from atoll.executor.ray.slot_pool import RaySlotPool
 from atoll.executor.ray.task_files import TaskFiles
 
-__all__ = ["RaySlotPool", "TaskFiles", "ActorConfig", "RayStats", "RayConfig"]
+__all__ = ["ActorConfig", "RayConfig", "RaySlotPool", "RayStats", "TaskFiles"]

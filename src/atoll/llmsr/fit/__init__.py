@@ -1,6 +1,5 @@
 """Fits the constants of equation skeletons."""
 
-from atoll.llmsr.fit.callable_fit import fit_callable
 from atoll.llmsr.fit.data import Data
 from atoll.llmsr.fit.expression import Binary, Constant, Expression, Parameter, Unary, Variable, Where, to_source
 from atoll.llmsr.fit.fitting import FitResult, fit, predict
@@ -9,12 +8,12 @@ from atoll.llmsr.fit.program import Program
 
 __all__ = [
     "Binary",
-    "InvalidEquation",
     "Constant",
     "Data",
     "Equation",
     "Expression",
     "FitResult",
+    "InvalidEquation",
     "Parameter",
     "Program",
     "Unary",
@@ -22,7 +21,6 @@ __all__ = [
     "Variable",
     "Where",
     "fit",
-    "fit_callable",
     "parse",
     "predict",
     "to_source",

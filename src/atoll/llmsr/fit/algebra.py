@@ -1,4 +1,4 @@
-"""Rewrites expressions: powers into products, and a sum into what each linear parameter is multiplied with."""
+"""Rewrites expressions: powers to products, and sums to the terms of each linear parameter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from atoll.llmsr.fit.expression import ONE, Binary, Constant, Expression, Parameter, Unary
 
 _LINEAR = {"+", "-", "*", "/"}
-_LARGEST_PRODUCT = 32  # powers up to this one are written as products: x**3 costs 70 times x*x*x in numpy
+_LARGEST_PRODUCT = 32  # larger powers are not written as products; in numpy, x**3 costs 70 times x*x*x
 
 
 def make_power(base: Expression, exponent: float) -> Expression | None:
-    """Returns a power as products, a square root or a reciprocal; None where only `np.power` will do."""
+    """Returns a power as products, a square root or a reciprocal; None if it needs `np.power`."""
     doubled = exponent * 2
     if doubled != int(doubled) or abs(exponent) > _LARGEST_PRODUCT:
         return None
@@ -29,7 +29,7 @@ def make_power(base: Expression, exponent: float) -> Expression | None:
 
 
 def add(left: Expression | None, right: Expression | None) -> Expression | None:
-    """Returns a sum, where None is nothing."""
+    """Returns a sum. None counts as zero."""
     if left is None or right is None:
         return left or right
     return Binary("+", left, right)
@@ -61,11 +61,11 @@ def divide(left: Expression, right: Expression) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An expression as `rest + sum(params[i] * terms[i])`, with none of these parameters in the rest or in a term.
+    """Expression as `remainder + sum(params[i] * terms[i])`. Remainder and terms do not have these parameters.
 
     Attributes:
-        terms: What each linear parameter is multiplied with.
-        rest: What is left; None for nothing.
+        terms: Factor of each linear parameter.
+        remainder: The remaining sum; None for zero.
         nonlinear: The other parameters, in order.
     """
 
@@ -75,7 +75,7 @@ class Split:
 
 
 def split(node: Expression) -> Split:
-    """Finds a large set of parameters that enter jointly linearly and takes the expression apart by them."""
+    """Splits an expression by a large set of jointly linear parameters."""
     if not node.params:
         return Split({}, node, ())
     linear, _, pairs = _degrees(node, {})
@@ -88,7 +88,7 @@ def split(node: Expression) -> Split:
     return Split(terms, remainder, tuple(sorted(node.params - chosen)))
 
 
-# In which parameters an expression is linear, in which it is not, and which linear ones are multiplied with each other.
+# Linear parameters of an expression, nonlinear ones, and pairs of linear ones that are multiplied with each other.
 type _Degrees = tuple[frozenset[int], frozenset[int], frozenset[tuple[int, int]]]
 
 _NO_PARAMS: frozenset[int] = frozenset()
@@ -125,7 +125,7 @@ def _combine_degrees(op: str, left: _Degrees, right: _Degrees) -> _Degrees:
 
 
 def _split_terms(node: Expression, chosen: frozenset[int]) -> tuple[Expression | None, dict[int, Expression]]:
-    """Returns (rest, terms) for the chosen parameters, which must be jointly linear in the node."""
+    """Returns (remainder, terms) for the chosen parameters, which must be jointly linear in the node."""
     if chosen.isdisjoint(node.params):
         return node, {}
     if isinstance(node, Unary):
@@ -139,7 +139,7 @@ def _split_terms(node: Expression, chosen: frozenset[int]) -> tuple[Expression |
         join = add if node.op == "+" else subtract
         for index, term in other_terms.items():
             joined = join(terms.get(index), term)
-            assert joined is not None  # a term is something
+            assert joined is not None  # a term is not empty
             terms[index] = joined
         return join(remainder, other_remainder), terms
     in_left = not chosen.isdisjoint(node.left.params)

@@ -1,4 +1,4 @@
-"""The rows that equations are fitted to, checked once, with what is computed from them again and again."""
+"""Checked rows for fitting equations, with a cache of values computed from them."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,14 +13,12 @@ from atoll.llmsr.fit.expression import Binary, Constant, Expression, Unary, Vari
 
 type Array = npt.NDArray[np.float64]
 
-_CACHE_BYTES = 64 * 2**20  # of columns without parameters that are kept per set of rows
-_SHUFFLE_SEED = 20240601  # the order in which rows are screened: the same for every run, whatever its seed
+_CACHE_BYTES = 64 * 2**20  # cache of values without parameters, per set of rows
+_SHUFFLE_SEED = 20240601  # of the order of rows in subsets, the same in every run
 
 
 class Data:
-    """Columns and a target.
-
-    Everything here is derived from the rows given: nothing of a test split may be put in.
+    """Columns and a target. They must not include rows of a test split.
 
     Args:
         columns: Names of the columns.
@@ -28,7 +26,7 @@ class Data:
         y: The target of each row.
 
     Raises:
-        SetupError: There are no rows, the shapes disagree, or a value is no finite number.
+        SetupError: The data has no rows, the shapes disagree, or a value is not finite.
     """
 
     def __init__(self, columns: Sequence[str], X: npt.ArrayLike, y: npt.ArrayLike) -> None:  # noqa: N803 (as in scikit-learn)
@@ -40,7 +38,7 @@ class Data:
         self.y: Array = np.ascontiguousarray(target)
         self.num_rows = len(self.y)
         self.mean = float(self.y.mean())
-        # The variance is what an error is measured in; a target that never changes is measured by its own size.
+        # Errors are relative to the variance. A constant target uses its mean square instead.
         self.variance = float(self.y.var()) or float(np.mean(self.y**2)) or 1.0
         self._subsets: dict[int, Data] = {}
         self._cache: dict[Expression, Any] = {}
@@ -51,18 +49,14 @@ class Data:
         """The rows as one table."""
         return np.column_stack(self.columns)
 
-    def find_constant_columns(self) -> list[str]:
-        """Names the columns that are the same in every row and tell nothing."""
-        return [name for name, column in zip(self.names, self.columns, strict=True) if np.ptp(column) == 0.0]
-
     def get_subset(self, num_rows: int) -> "Data":
-        """Returns so many rows, or all; a smaller subset is always part of a larger one."""
+        """Returns a subset of rows, or all. A smaller subset is part of every larger one."""
         if num_rows >= self.num_rows:
             return self
         if num_rows not in self._subsets:
             rows = self._order[:num_rows]
             self._subsets[num_rows] = Data(self.names, self.X[rows], self.y[rows])
-            # An error on few rows is measured like one on all, else the two could not be compared.
+            # Errors on a subset use the variance of all rows, so that they are comparable.
             self._subsets[num_rows].variance = self.variance
         return self._subsets[num_rows]
 
@@ -71,9 +65,9 @@ class Data:
         return np.random.default_rng(_SHUFFLE_SEED).permutation(self.num_rows)
 
     def evaluate(self, node: Expression) -> Any:
-        """Returns the values of an expression without parameters: an array, or a number where no column is in it.
+        """Returns the values of an expression without parameters: an array, or a number if it has no column.
 
-        They are kept, up to a limit, for all expressions that share them. Never change what you get.
+        The values are cached and shared, so do not change them.
         """
         values = self._cache.get(node)
         if values is None:
@@ -90,7 +84,7 @@ class Data:
         if values is None:
             values = self._apply_operator(node)
             if len(self._cache) >= self._cache_limit:
-                self._cache.pop(next(iter(self._cache)), None)  # the oldest; another thread may have been first
+                self._cache.pop(next(iter(self._cache)), None)  # the oldest entry; another thread may have removed it
             self._cache[node] = values
         return values
 
@@ -105,34 +99,34 @@ class Data:
                 return operators.BINARY[op].apply(self._evaluate_cached(left), self._evaluate_cached(right))
             case Where(arguments=arguments):
                 return np.where(*(self._evaluate_cached(argument) for argument in arguments))
-        raise TypeError(f"{node} has parameters: it has no values of its own")
+        raise TypeError(f"{node} has parameters, so it has no values without them")
 
 
 def _to_array(values: npt.ArrayLike, label: str) -> Array:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise errors.SetupError(f"{label} is no table of numbers ({error}): leave text columns out.") from error
+        raise errors.SetupError(f"{label} is not a table of numbers ({error}). Remove text columns.") from error
 
 
 def _check_shapes(names: Sequence[str], table: Array, target: Array) -> None:
     if target.ndim != 1 or table.ndim != 2 or len(table) != len(target):
         raise errors.SetupError(
-            f"X has the shape {table.shape} and y {target.shape}: give rows by columns, and one target per row."
+            f"X has the shape {table.shape} and y {target.shape}. X needs rows by columns, y one value per row."
         )
     if not len(target):
-        raise errors.SetupError("the data has no rows: give at least one.")
+        raise errors.SetupError("The data has no rows. Add at least one.")
     if len(names) != table.shape[1]:
-        raise errors.SetupError(f"there are {len(names)} names for {table.shape[1]} columns: name each one.")
+        raise errors.SetupError(f"The data has {table.shape[1]} columns and {len(names)} names. Name each column.")
     if len(set(names)) != len(names):
-        raise errors.SetupError(f"two columns have the same name among {', '.join(names)}: rename one.")
+        raise errors.SetupError(f"Two of the columns {', '.join(names)} have the same name. Rename one.")
 
 
 def _check_finite(names: Sequence[str], columns: Sequence[Array]) -> None:
     for name, column in zip(names, columns, strict=True):
         invalid_rows = np.flatnonzero(~np.isfinite(column))
         if len(invalid_rows):
+            others = f" and not finite in {len(invalid_rows) - 1} more" if len(invalid_rows) > 1 else ""
             raise errors.SetupError(
-                f"{name} is {column[invalid_rows[0]]} in row {invalid_rows[0]}"
-                f"{f' and in {len(invalid_rows) - 1} more' if len(invalid_rows) > 1 else ''}: fill it in or leave the row out."
+                f"{name} is {column[invalid_rows[0]]} in row {invalid_rows[0]}{others}. Correct or remove the row."
             )

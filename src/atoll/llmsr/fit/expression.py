@@ -1,7 +1,7 @@
-"""Expressions as data: numbers, columns, parameters and what is done to them.
+"""Expressions as data: numbers, columns, parameters and operations.
 
-Nodes are never changed once made. Their hash, their parameters and their size are found when they are made, from those
-of their arguments, so that building, comparing and looking up large expressions stays cheap.
+Nodes are immutable. Each computes its hash, parameters and size once, from those of its arguments. So building,
+comparing and looking up large expressions is cheap.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ _NO_PARAMETERS: Final[frozenset[int]] = frozenset()
 
 
 class Expression:
-    """A node; equal where the structure is equal.
+    """Node of an expression. Nodes with the same structure are equal.
 
     Attributes:
-        params: The indices of the parameters in it.
-        size: How many nodes it has, as a tree.
-        num_columns: How many columns the data needs for it: one more than the largest index.
-        arguments: The nodes that it is made of.
+        params: Indices of its parameters.
+        size: Number of nodes of the tree.
+        num_columns: Number of columns that the data needs: the largest index plus one.
+        arguments: Child nodes.
     """
 
     __slots__ = ("_hash", "arguments", "num_columns", "params", "size")
@@ -41,7 +41,7 @@ class Expression:
 
 
 class Constant(Expression):
-    """A number that is written in the expression and not fitted."""
+    """Number that is not fitted."""
 
     __slots__ = ("value",)
 
@@ -60,7 +60,7 @@ class Constant(Expression):
 
 
 class Variable(Expression):
-    """A column of the data, by its index."""
+    """Column of the data, by its index."""
 
     __slots__ = ("index",)
 
@@ -79,7 +79,7 @@ class Variable(Expression):
 
 
 class Parameter(Expression):
-    """A number that is fitted: `params[index]`."""
+    """Number that is fitted: `params[index]`."""
 
     __slots__ = ("index",)
 
@@ -98,7 +98,7 @@ class Parameter(Expression):
 
 
 class Unary(Expression):
-    """An operation of `operators.UNARY` on one argument."""
+    """Operation of `operators.UNARY` on one argument."""
 
     __slots__ = ("arg", "op")
 
@@ -120,7 +120,7 @@ class Unary(Expression):
 
 
 class Binary(Expression):
-    """An operation of `operators.BINARY` on two arguments."""
+    """Operation of `operators.BINARY` on two arguments."""
 
     __slots__ = ("left", "op", "right")
 
@@ -187,13 +187,13 @@ def to_source(
     params: Sequence[float] | None = None,
     params_name: str = "params",
 ) -> str:
-    """Returns the expression as Python writes it.
+    """Returns the expression as Python source.
 
     Args:
         node: The expression.
         names: Names of the columns; `x0`, `x1`, ... by default.
-        params: Numbers to show in place of the parameters.
-        called: The name of the parameters.
+        params: Numbers to write instead of the parameters.
+        params_name: Name of the parameters.
     """
     match node:
         case Constant():
@@ -216,5 +216,5 @@ def to_source(
 
 
 def _parenthesize(text: str) -> str:
-    """Puts brackets around what a power would bind apart."""
+    """Puts parentheses around a text that a power would split."""
     return text if text.isidentifier() else f"({text})"

@@ -1,4 +1,4 @@
-"""Fits the parameters of an expression: many starts on few rows, the best of them on more, the last one on all."""
+"""Fits the parameters of an expression: many starts on few rows, the best on more rows, the last on all."""
 
 import math
 from collections.abc import Sequence
@@ -17,36 +17,35 @@ from atoll.llmsr.fit.variable_projection import Model, Projection, compute_losse
 
 type Rng = Random | np.random.Generator
 
-DRAWS_PER_START = 16  # starts that are only compared, for each one that is followed
-_COMPARE_ROWS = 64  # on which starts are compared
-_DESCENT_ROWS = 160  # on which they are followed
+DRAWS_PER_START = 16  # starts drawn and compared for each start that is followed
+_COMPARE_ROWS = 64  # rows on which starts are compared
+_DESCENT_ROWS = 160  # rows on which starts are followed
 _MAX_FULL_DESCENTS = (
     8  # starts that are all followed to the end; of more, only those that are ahead after the first steps
 )
 _FIRST_STEPS = 10
-_MIDDLE_ROWS = 600  # on which the best of them are
-_MAX_FRUITLESS_HUNTS = 2  # for the last digits that find nothing, and no more
-_MIN_EFFECT = 1e-7  # standard deviations of the target: parameters that move it by less have stopped to matter
-_GOOD_NMSE = 1e-4  # no more rounds below it
-_FAIR_NMSE = 0.05  # below it two rounds that find nothing better are enough
-_SAME_LOSS_RATIO = 0.01  # two losses that differ by less are one optimum, found twice: no more rounds either
-_PRECISE_NMSE = 1e-6  # below it the data has next to no noise, and the last digits are worth finding
-_EXACT_NMSE = 1e-24  # below it there is nothing left to find
+_MIDDLE_ROWS = 600  # rows on which the best starts are followed
+_MAX_FRUITLESS_HUNTS = 2  # searches for the last digits that may fail
+_MIN_EFFECT = 1e-7  # standard deviations of the target: a parameter with less effect is idle
+_GOOD_NMSE = 1e-4  # no more rounds below this error
+_FAIR_NMSE = 0.05  # below this error, two rounds without improvement are enough
+_SAME_LOSS_RATIO = 0.01  # losses that differ by less are the same optimum, so no more rounds
+_PRECISE_NMSE = 1e-6  # below this error the data has almost no noise, and the last digits are worth a search
+_EXACT_NMSE = 1e-24  # below this error nothing is left to find
 
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
-    """What became of fitting one expression.
+    """Result of fitting one expression.
 
     Attributes:
-        params: A number for every index up to the largest; one that is not used is 1.
-        mse: The mean squared error on the rows it was fitted to; infinite after a failure.
-        nmse: The same over the variance of the target (of all rows).
-        rows: How many rows it was fitted to.
-        num_residuals: How often the expression was computed, on however many rows.
-        num_starts: How many starts were followed.
-        exact_jacobian: Whether derivatives came from the expression; else from differences.
-        failure: Why there are no parameters, in one sentence.
+        params: A number for every index up to the largest; 1 for unused parameters.
+        mse: Mean squared error on the fitted rows; infinite after a failure.
+        nmse: Mean squared error divided by the variance of the target on all rows.
+        rows: Number of fitted rows.
+        num_residuals: Number of evaluations of the expression, on any number of rows.
+        num_starts: Number of starts that were followed.
+        failure: Reason for a failed fit, in one sentence.
     """
 
     params: tuple[float, ...]
@@ -55,16 +54,15 @@ class FitResult:
     rows: int
     num_residuals: int
     num_starts: int
-    exact_jacobian: bool = True
     failure: str | None = None
 
 
-def make_failed_fit(failure: str, rows: int, num_residuals: int = 0, num_starts: int = 0) -> FitResult:
+def _make_failure(failure: str, rows: int, num_residuals: int = 0, num_starts: int = 0) -> FitResult:
     return FitResult((), math.inf, math.inf, rows, num_residuals, num_starts, failure=failure)
 
 
 def predict(expression: Expression, params: Sequence[float], X: Array) -> Array:  # noqa: N803 (as in scikit-learn)
-    """Returns the values of an expression on other rows; NaN or infinite where it has none."""
+    """Returns the values of an expression on other rows; NaN or infinite if undefined."""
     table = np.asarray(X, dtype=np.float64)
     names = [f"x{index}" for index in range(table.shape[1])]
     return Program(expression).evaluate(Data(names, table, np.zeros(len(table))), params)
@@ -81,22 +79,23 @@ def fit(
     rounds: int = 4,
     max_evaluations: int = 100,
 ) -> FitResult:
-    """Finds the parameters with the smallest squared error; a failure is a `Fitted` that says why.
+    """Finds the parameters with the smallest squared error. A failed fit returns a result with `failure`.
 
     Args:
-        expression: What is fitted.
+        expression: The expression to fit.
         data: The rows.
         rng: Draws the starts.
-        starts: How many starts are followed in the first round, out of `DRAWS` times as many; none: the warm one only.
-        warm: Parameters that are tried first, by index; those of a parent, say.
-        rows: Fits to so many rows only, to screen.
-        rounds: How often twice as many starts may be followed, while the best is poor; 1 where time counts more.
-        max_evaluations: Of the last descent, on all these rows.
+        num_starts: Starts to follow in the first round, chosen from `DRAWS_PER_START` times as many; 0 for only the
+            warm start.
+        warm_start: Parameters to try first, by index, for example those of a parent.
+        num_rows: Number of rows to fit, for screening.
+        rounds: Maximal number of rounds with twice as many starts, while the best is poor; 1 if time matters more.
+        max_evaluations: Evaluations of the last descent, on all rows.
     """
     fit_data = data if num_rows is None else data.get_subset(num_rows)
     failure = _find_failure(expression, fit_data)
     if failure:
-        return make_failed_fit(failure, fit_data.num_rows)
+        return _make_failure(failure, fit_data.num_rows)
     with np.errstate(all="ignore"):
         model = Model(algebra.split(expression))
         return _FitRun(model, fit_data, max(expression.params, default=-1) + 1).run(
@@ -106,17 +105,17 @@ def fit(
 
 def _find_failure(expression: Expression, data: Data) -> str | None:
     if expression.num_columns > len(data.names):
-        return f"it uses column {expression.num_columns - 1}, and the data has 0 to {len(data.names) - 1}"
+        return f"it uses column {expression.num_columns - 1}, but the data has columns 0 to {len(data.names) - 1}"
     if len(expression.params) > data.num_rows:
-        return f"it has {len(expression.params)} parameters, and the data only {data.num_rows} rows"
+        return f"it has {len(expression.params)} parameters, but the data has only {data.num_rows} rows"
     return None
 
 
-type Optima = list[tuple[float, Array]]  # losses and where they were found, best first
+type Optima = list[tuple[float, Array]]  # losses and their points, best first
 
 
 class _FitRun:
-    """One fit, stage by stage."""
+    """State of one fit."""
 
     def __init__(self, model: Model, data: Data, num_params: int) -> None:
         self._model, self._data, self._num_params = model, data, num_params
@@ -142,13 +141,11 @@ class _FitRun:
         if is_last and num_starts:
             optima = self._search_last_digits(generator, subset_projection, num_starts, optima)
         if not optima:
-            return make_failed_fit(
-                "no start gives finite values on every row", self._data.num_rows, self._num_residuals
-            )
+            return _make_failure("no start gives finite values on every row", self._data.num_rows, self._num_residuals)
         previous_loss, point = optima[0]
         for _ in range(3):
             loss, point = self._descend(full_projection, point, max_evaluations, 1e-7)
-            # Near an exact law every step gains digits; where it does not, there is none.
+            # Near an exact law every step gains digits.
             if not _EXACT_NMSE < loss / self._data.variance < _PRECISE_NMSE or loss > 0.1 * previous_loss:
                 break
             previous_loss = loss
@@ -162,13 +159,13 @@ class _FitRun:
         warm_start: Sequence[float] | None,
         rounds: int,
     ) -> Optima:
-        """Follows more and more starts until one is good, one optimum is found twice, or nothing better is found."""
+        """Follows more and more starts until one is good, an optimum repeats, or nothing improves."""
         optima: Optima = []
         new_losses: list[float] = []
         num_fruitless = 0
         fixed_starts = (
             [np.ones(len(self._model.nonlinear))] if num_starts > 1 else []
-        )  # where the published fitter starts
+        )  # the start of the published fitter
         if warm_start is not None:
             fixed_starts.append(np.array([warm_start[index] for index in self._model.nonlinear], dtype=np.float64))
         for round_index in range(rounds if len(self._model.nonlinear) > 2 else min(rounds, 2)):
@@ -178,7 +175,7 @@ class _FitRun:
                 rng, num_starts << round_index, DRAWS_PER_START * num_starts << 2 * round_index, best_optima, idle_masks
             )
             new_optima = self._descend_all(subset_projection, start_points)
-            # Every second start is then one of those places, changed: that it ends there again says nothing.
+            # Every second start is a changed known optimum, so finding it again means nothing.
             new_losses += [loss for loss, _ in (new_optima[::2] if best_optima else new_optima)]
             optima, fixed_starts = _sort_finite(optima + new_optima)[:8], []
             num_fruitless = (
@@ -191,7 +188,7 @@ class _FitRun:
         return optima
 
     def _descend_all(self, subset_projection: Projection, points: Sequence[Array]) -> Optima:
-        """Follows some starts to the end, and of many the better ones only; returns them in their order."""
+        """Follows starts to the end, or only the better ones of many. Returns them best first."""
         if len(points) <= _MAX_FULL_DESCENTS:
             return [self._descend(subset_projection, point, 12 + 4 * len(point)) for point in points]
         optima = [self._descend(subset_projection, point, _FIRST_STEPS) for point in points]
@@ -204,9 +201,9 @@ class _FitRun:
     def _is_finished(
         self, subset_projection: Projection, optima: Optima, new_losses: Sequence[float], *, is_first: bool
     ) -> bool:
-        """Decides whether a good optimum was found, or one was found twice, in which every parameter matters.
+        """Returns whether a good or repeated optimum without idle parameters was found.
 
-        A good one gets a second round for parameters that do not, and no third.
+        A good optimum with idle parameters gets a second round, but not a third.
         """
         if not optima:
             return False
@@ -221,9 +218,9 @@ class _FitRun:
         return (is_good or is_repeated) and not self._find_idle(subset_projection, optima, optima[0][1]).any()
 
     def _find_idle(self, subset_projection: Projection, optima: Optima, point: Array) -> npt.NDArray[np.bool_]:
-        """Says which parameters have stopped to matter at a place, as in a function that is saturated there.
+        """Returns the parameters that have no effect at a point, for example in a saturated function.
 
-        One that matters nowhere is not counted: the expression has no use for it, wherever it starts.
+        A parameter without effect at every optimum does not count, because no start can help it.
         """
         max_effects = np.max(
             [self._compute_effects(subset_projection, other_point) for _, other_point in optima], axis=0
@@ -235,12 +232,12 @@ class _FitRun:
 
     @staticmethod
     def _compute_effects(subset_projection: Projection, point: Array) -> Array:
-        """Returns by how much the values move when each parameter moves by its own size."""
+        """Returns the effect on the values of changing each parameter by its own size."""
         effects: Array = np.abs(subset_projection.jacobian(point)).max(axis=1) * np.abs(point)
         return effects / math.sqrt(subset_projection.data.variance)
 
     def _refine_on_more_rows(self, optima: Optima) -> Optima:
-        """Goes on with the best places on more rows: a poor fit to few rows says little about the others."""
+        """Refines the best optima on more rows: a poor fit to few rows says little about the others."""
         if not optima:
             return optima
         projection = Projection(self._model, self._data.get_subset(_MIDDLE_ROWS))
@@ -253,10 +250,10 @@ class _FitRun:
     def _search_last_digits(
         self, rng: np.random.Generator, subset_projection: Projection, num_starts: int, optima: Optima
     ) -> Optima:
-        """Looks for the last digits, where data without noise shows that there may be an exact law.
+        """Searches for the last digits if data without noise suggests an exact law.
 
-        There are optima that differ from it in the eighth digit: a function that is saturated everywhere, two that
-        share one series. Parameters are drawn anew around the best, first of all those that have stopped to matter.
+        Some optima differ from the exact law only in the eighth digit, for example with a saturated function. The
+        search draws new parameters around the best optimum, idle ones first.
         """
         num_fruitless = 0
         while optima and num_fruitless < _MAX_FRUITLESS_HUNTS and optima[0][0] > _EXACT_NMSE * self._data.variance:
@@ -283,14 +280,14 @@ class _FitRun:
         best_optima: Optima,
         idle_masks: Sequence[npt.NDArray[np.bool_]],
     ) -> list[Array]:
-        """Returns the best start of each of some groups, so that they do not all lie in one valley.
+        """Returns the best start of each of several groups, so that they are not all in one valley.
 
         Args:
-            dice: Draws them.
-            num_picked: How many groups.
-            num_drawn: How many starts in all.
-            near: Where something was found; half of the starts differ from one of these in some parameters only.
-            idle: Which parameters do not matter there: the first to be drawn anew.
+            rng: Draws the starts.
+            num_picked: Number of groups.
+            num_drawn: Number of starts in all.
+            best_optima: Known optima. Half of the starts change only some parameters of one of them.
+            idle_masks: Idle parameters of each optimum, which change first.
         """
         if not num_picked:
             return []
@@ -309,7 +306,7 @@ class _FitRun:
             np.concatenate([drawn, [point for _, point in best_optima]]) if best_optima else drawn,
         )
         for known_loss in start_losses[num_drawn:]:
-            start_losses[np.abs(start_losses - known_loss) <= 1e-3 * known_loss] = math.inf  # it is there already
+            start_losses[np.abs(start_losses - known_loss) <= 1e-3 * known_loss] = math.inf  # a known optimum
         self._num_residuals += len(start_losses)
         groups = [np.arange(group, num_drawn, num_picked) for group in range(num_picked)]
         return [drawn[group[np.argmin(start_losses[group])]].copy() for group in groups]
@@ -317,7 +314,7 @@ class _FitRun:
     def _descend(
         self, projection: Projection, point: Array, max_evaluations: int, tolerance: float = 1e-4
     ) -> tuple[float, Array]:
-        """Follows the valley down from a place with MINPACK; returns the loss and where it is."""
+        """Descends from a point with MINPACK; returns the loss and the optimum."""
         self._num_starts += 1
         residuals_before = projection.num_residuals
         if not math.isfinite(projection.loss(point)):
@@ -340,7 +337,7 @@ class _FitRun:
     def _make_result(self, projection: Projection, point: Array) -> FitResult:
         loss = projection.loss(point)
         if not math.isfinite(loss):
-            return make_failed_fit("its values are not finite on every row", self._data.num_rows, self._num_residuals)
+            return _make_failure("its values are not finite on every row", self._data.num_rows, self._num_residuals)
         params = self._model.merge_params(point.tolist(), projection.coefficients.tolist(), self._num_params)
         rows, num_residuals = self._data.num_rows, max(self._num_residuals, 1)
         return FitResult(params, loss, loss / self._data.variance, rows, num_residuals, self._num_starts)

@@ -1,4 +1,4 @@
-"""What an expression can do to numbers: each operation with its derivative and how Python writes it."""
+"""Operations of expressions, each with its derivative and its Python source."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-# Values are arrays over the rows, or plain numbers where no column is involved; both behave alike under numpy.
+# Values are arrays over the rows, or numbers without a column; numpy treats both alike.
 type Value = Any
-# (what flows back into the result, the argument, the result) -> what flows back into the argument
+# (adjoint of the result, argument, result) -> adjoint of the argument
 type UnaryBackward = Callable[[Value, Value, Value], Value]
-# The same of two arguments: (flow, left, right, result).
+# With two arguments: (adjoint, left, right, result).
 type BinaryBackward = Callable[[Value, Value, Value, Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryOperator:
-    """One argument.
+    """Operation on one argument.
 
     Attributes:
         apply: The numpy function.
-        pull: Its derivative, times what flows back; None where it is flat.
-        text: How Python writes it, with `{}` for the argument.
+        backward: Its derivative times the adjoint of the result; None if the derivative is zero.
+        text: Python source, with `{}` for the argument.
     """
 
     apply: Callable[[Value], Value]
@@ -31,7 +31,7 @@ class UnaryOperator:
 
 @dataclass(frozen=True, slots=True)
 class BinaryOperator:
-    """Two arguments; `pull_left` and `pull_right` are the derivatives by each."""
+    """Operation on two arguments, with a derivative by each."""
 
     apply: Callable[[Value, Value], Value]
     backward_left: BinaryBackward | None
@@ -76,12 +76,12 @@ UNARY: Mapping[str, UnaryOperator] = {
 
 
 def _backward_exponent(g: Value, x: Value, y: Value, out: Value) -> Value:
-    """Returns what flows into an exponent; a base of zero stays zero whatever the exponent."""
+    """Returns the adjoint of an exponent; zero for a base of zero."""
     return g * np.where(out == 0.0, 0.0, out * np.log(np.where(x == 0.0, 1.0, x)))
 
 
 def _make_comparison(compare: Callable[[Value, Value], Value], text: str) -> BinaryOperator:
-    """Returns 1 or 0 as numbers, because numpy does not calculate with truth."""
+    """Returns a comparison that gives 1.0 or 0.0, because numpy does not subtract booleans."""
     return BinaryOperator(lambda x, y: compare(x, y) * 1.0, None, None, text)
 
 

@@ -1,4 +1,4 @@
-"""Reads an equation from the text of a Python function, as data: nothing of it is run."""
+"""Parses an equation from the source of a Python function. The source is never run."""
 
 import ast
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from atoll.llmsr.fit import operators
 from atoll.llmsr.fit.expression import ONE, ZERO, Binary, Constant, Expression, Parameter, Unary, Variable, Where
 
-_MAX_NODES = 20_000  # nodes of an expression as a tree
+_MAX_NODES = 20_000  # of an expression as a tree
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.Mod: "%"}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "euler_gamma": float(np.euler_gamma)}
@@ -22,27 +22,27 @@ _ALIASES = {
     **{"float_power": "**", "mod": "%", "remainder": "%", "fmin": "minimum", "fmax": "maximum", "atan2": "arctan2"},
     **{"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "less": "<", "greater": ">"},
 }
-_IDENTITY_CALLS = {"asarray", "array", "float64", "float"}  # what leaves numbers as they are
+_IDENTITY_CALLS = {"asarray", "array", "float64", "float"}  # functions that return numbers unchanged
 
 type Names = dict[str, Expression | list[Expression]]
 
 
 class UnsupportedEquation(ValueError):
-    """The text may well run, but cannot be read as one expression: fit it as a function, by differences."""
+    """The source may be valid, but is not one differentiable expression."""
 
 
 class InvalidEquation(ValueError):
-    """The text is no equation of these columns, however it is fitted."""
+    """The source is not an equation of these columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """A function of columns and parameters, read.
+    """Parsed function of columns and parameters.
 
     Attributes:
-        name: The name of the function.
-        columns: The names of its arguments without the parameters.
-        expression: What it returns.
+        name: Name of the function.
+        columns: Names of its arguments without the parameters.
+        expression: Its return value.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Equation:
 
 
 def parse(source: str, columns: Sequence[str] | None = None) -> Equation:
-    """Reads a function of columns and, as its last argument, parameters: `def equation(x, v, params): ...`.
+    """Parses a function of columns and, as its last argument, parameters: `def equation(x, v, params): ...`.
 
-    Its statements are assignments and one return. A bare expression of `columns` and `params` is read too.
+    Its statements are assignments and one return. A bare expression of `columns` and `params` is valid too.
 
     Args:
-        source: The text.
-        columns: The names of the data's columns, which the arguments stand for, one by one.
+        source: The source text.
+        columns: Names of the columns of the data, in the order of the arguments.
 
     Raises:
-        Broken: It is no Python, uses a name that nobody gave it, or takes other columns.
-        Unsupported: It has loops, branches or calls that cannot be differentiated here.
+        InvalidEquation: The source is not valid Python, uses an undefined name, or takes other columns.
+        UnsupportedEquation: The source has loops, branches or calls that cannot be differentiated.
     """
     try:
         tree = ast.parse(source)
@@ -72,7 +72,7 @@ def parse(source: str, columns: Sequence[str] | None = None) -> Equation:
     except (SyntaxError, ValueError) as error:
         if isinstance(error, InvalidEquation | UnsupportedEquation):
             raise
-        raise InvalidEquation(f"it is no Python: {error}") from error
+        raise InvalidEquation(f"it is not valid Python: {error}") from error
     except (RecursionError, MemoryError) as error:
         raise UnsupportedEquation("it is nested too deeply") from error
 
@@ -81,7 +81,7 @@ def _parse_bare_expression(tree: ast.Module, columns: tuple[str, ...]) -> Equati
     match tree.body:
         case [ast.Expr(value=value)] if columns:
             return Equation("equation", columns, _EquationParser(columns, "params").parse_expression(value))
-    raise InvalidEquation("it defines no function: write `def equation(..., params):`")
+    raise InvalidEquation("it defines no function; write `def equation(..., params):`")
 
 
 def _parse_function(function: ast.FunctionDef, columns: Sequence[str] | None) -> Equation:
@@ -91,19 +91,20 @@ def _parse_function(function: ast.FunctionDef, columns: Sequence[str] | None) ->
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     if len(names) < 2:
         raise InvalidEquation(
-            f"{function.name} takes {len(names)} arguments: it needs columns and, last, the parameters"
+            f"{function.name} takes {len(names)} arguments; it needs columns and, last, the parameters"
         )
     *argument_names, params = names
     if columns is not None and len(argument_names) != len(columns):
         raise InvalidEquation(
-            f"{function.name} takes {len(argument_names)} columns ({', '.join(argument_names)}), and the data has {len(columns)}"
+            f"{function.name} takes {len(argument_names)} columns ({', '.join(argument_names)}), "
+            f"but the data has {len(columns)}"
         )
     expression = _EquationParser(argument_names, params).parse_body(function.body)
     return Equation(function.name, tuple(columns or argument_names), expression)
 
 
 class _EquationParser:
-    """Turns statements into one expression, name by name."""
+    """Converts statements to one expression."""
 
     def __init__(self, columns: Sequence[str], params: str) -> None:
         self._params = params
@@ -125,7 +126,7 @@ class _EquationParser:
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
                     self._names[name] = self._parse_binary(op, self._look_up_name(name), self.parse_expression(value))
                 case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
-                    pass  # a docstring, or what brings numpy
+                    pass  # a docstring, or an import of numpy
                 case _:
                     raise UnsupportedEquation(f"line {statement.lineno} is a {_describe_node(statement)}")
         raise InvalidEquation("it returns nothing")
@@ -137,7 +138,7 @@ class _EquationParser:
             case ast.Tuple(elts=parts) | ast.List(elts=parts) if all(isinstance(part, ast.Name) for part in parts):
                 values = self._parse_sequence(value)
                 if values is None or len(values) != len(parts):
-                    raise UnsupportedEquation(f"line {target.lineno} unpacks what is no list of {len(parts)} values")
+                    raise UnsupportedEquation(f"line {target.lineno} does not unpack a list of {len(parts)} values")
                 self._names.update(
                     {ast.unparse(name): expression for name, expression in zip(parts, values, strict=True)}
                 )
@@ -145,14 +146,14 @@ class _EquationParser:
                 raise UnsupportedEquation(f"line {target.lineno} assigns to {ast.unparse(target)}")
 
     def _parse_sequence(self, node: ast.expr) -> list[Expression] | None:
-        """Returns several values, such as `params[:3]`; None for what is one value."""
+        """Returns several values, such as `params[:3]`; None for a single value."""
         match node:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return [self.parse_expression(part) for part in parts]
             case ast.Subscript(value=ast.Name(id=self._params), slice=ast.Slice(lower=low, upper=high, step=None)):
                 first, last = 0 if low is None else _parse_index(low), None if high is None else _parse_index(high)
                 if first is None or last is None:
-                    raise UnsupportedEquation(f"{ast.unparse(node)} has no plain bounds")
+                    raise UnsupportedEquation(f"{ast.unparse(node)} has no constant bounds")
                 return [Parameter(index) for index in range(first, last)]
         return None
 
@@ -187,7 +188,7 @@ class _EquationParser:
         if isinstance(bound_value, Expression):
             return bound_value
         if name == self._params or isinstance(bound_value, list):
-            raise UnsupportedEquation(f"{name} is used as a whole")
+            raise UnsupportedEquation(f"{name} is used without an index")
         column_names = ", ".join(column for column in self._names if isinstance(self._names[column], Variable))
         raise InvalidEquation(f"it uses {name}, which is neither a column ({column_names}) nor assigned before")
 
@@ -260,7 +261,7 @@ def _compute_constant(apply: Callable[..., Any], *values: float) -> Constant:
 
 
 def _parse_index(node: ast.expr) -> int | None:
-    """Returns a plain index; one from the end says nothing about how many there are."""
+    """Returns a constant index that is not negative. A negative one says nothing about the number of items."""
     match node:
         case ast.Constant(value=int() as index) if index >= 0 and not isinstance(index, bool):
             return index

@@ -1,4 +1,4 @@
-"""An expression compiled to a list of numpy calls: values forward, derivatives backward."""
+"""Expressions compiled to a list of numpy calls: values forward, derivatives backward."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,17 +13,17 @@ type Values = list[Any]
 
 
 class Program:
-    """One or more expressions over the same parameters, each subexpression computed once.
+    """One or more expressions with the same parameters. Each common subexpression is computed once.
 
-    What has no parameter in it comes from the data's cache. Parameters may be numbers, or columns of numbers of the
-    shape (starts, 1): then the values have the shape (starts, rows), and many starts cost few calls.
+    Values without parameters come from the cache of the data. Parameters are numbers, or arrays of the shape
+    (starts, 1). Then the values have the shape (starts, rows), and many starts cost few calls.
 
     Attributes:
-        params: The indices of the parameters, in order.
-        steps: (function, result, left, right or -1), by slot, in the order of computing.
-        param_slots: The slot of each parameter.
-        roots: The slot of each expression.
-        moving: For each slot whether a parameter is in it.
+        params: Indices of the parameters, in order.
+        steps: (function, result, left, right or -1) by slot, in order of computation.
+        param_slots: Slot of each parameter.
+        roots: Slot of each expression.
+        has_parameter: Whether each slot depends on a parameter.
     """
 
     def __init__(self, *expressions: Expression) -> None:
@@ -40,14 +40,14 @@ class Program:
         self.roots = [self._get_slot(expression) for expression in expressions]
 
     def bind(self, data: Data) -> Values:
-        """Returns a value per slot, those without parameters filled in."""
+        """Returns the values of all slots; those without parameters are filled in."""
         values: Values = [None] * len(self.has_parameter)
         for slot, node in self._loads:
             values[slot] = data.evaluate(node)
         return values
 
     def forward(self, bound: Values, params: Sequence[Any]) -> Values:
-        """Returns the value of every slot; the parameters stand in the order of `params`."""
+        """Returns the value of every slot. The parameters are in the order of `params`."""
         values = bound.copy()
         for slot, value in zip(self.param_slots, params, strict=True):
             values[slot] = value
@@ -56,7 +56,7 @@ class Program:
         return values
 
     def backward(self, values: Values, adjoints: Sequence[Any]) -> list[Any]:
-        """Returns the derivative of the sum of flow times expression by each parameter, row by row."""
+        """Returns the derivative of the sum of adjoint times expression by each parameter, for each row."""
         gradients: list[Any] = [None] * len(values)
         for slot, adjoint in zip(self.roots, adjoints, strict=True):
             gradients[slot] = adjoint if gradients[slot] is None else gradients[slot] + adjoint
@@ -77,7 +77,7 @@ class Program:
         return [0.0 if gradients[slot] is None else gradients[slot] for slot in self.param_slots]
 
     def evaluate(self, data: Data, params: Sequence[float]) -> Array:
-        """Returns the values of the first expression, one per row; `params[i]` is parameter i."""
+        """Returns the values of the first expression, one per row. `params[i]` is parameter i."""
         with np.errstate(all="ignore"):
             values = self.forward(self.bind(data), [params[index] for index in self.params])[self.roots[0]]
         return np.array(np.broadcast_to(values, data.y.shape), dtype=np.float64)
@@ -113,7 +113,7 @@ class Program:
                 first, second = self._get_slot(left), self._get_slot(right)
                 return self._add_step(op, binary.apply, first, second, binary.backward_left, binary.backward_right)
             case Where(condition=condition, left=left, right=right):
-                # Two steps of two arguments, so that the loops above know no third one.
+                # Two steps with two arguments each, so that the loops above need no third argument.
                 pair = self._add_step("", _pair, self._get_slot(condition), self._get_slot(left), None, _pass_adjoint)
                 return self._add_step("where", _select, pair, self._get_slot(right), _backward_chosen, _backward_other)
         return self._add_slot(True)  # a parameter

@@ -1,9 +1,8 @@
-"""Where the search for nonlinear parameters begins: drawn from what the data says each parameter is worth.
+"""Start points for nonlinear parameters, drawn at the scale of the data.
 
-The steps of the program are walked once. A parameter that is added to something, or compared with it, is drawn from the
-range of that thing; one that multiplies it, by the inverse of its scale; one that divides it, by its scale; one in an
-exponent, from small numbers. Where the thing itself has parameters, these are drawn first and it is computed with them.
-A parameter that is only added to other parameters is drawn from what those are drawn from.
+A parameter that is added to a value or compared with it is drawn from the range of the value. A factor is drawn at the
+inverse of its scale, a divisor at its scale, and an exponent from small numbers. If the value itself has parameters,
+these are drawn first. A parameter that is only added to other parameters is drawn like them.
 """
 
 import math
@@ -17,10 +16,10 @@ from atoll.llmsr.fit.program import Program
 
 _OFFSETS = {"+", "-", "minimum", "maximum", "<", "<=", ">", ">=", "%", "hypot"}
 _PERIODIC = {"sin", "cos", "tan"}
-_RANGE_MARGIN = 0.2  # of its range: how far outside the data an offset may lie
-_RATE_RANGE = (0.05, 5.0)  # of the inverse scale: how strong a rate may be
+_RANGE_MARGIN = 0.2  # of the range: an offset may be this far outside of the data
+_RATE_RANGE = (0.05, 5.0)  # of the inverse scale
 _ANGLE_RANGE = (0.3, 30.0)  # radians per standard deviation
-_UNSCALED_SHARE = 0.25  # how many rates are drawn around 1 whatever the data: laws like plain numbers
+_UNSCALED_SHARE = 0.25  # of rates drawn around 1 independent of the data, because laws often have plain numbers
 _POWER_RANGE = (-3.0, 3.0)
 
 
@@ -72,7 +71,7 @@ class _StartSampler:
         return scaled
 
     def _find_periodic(self) -> set[int]:
-        """Returns the slots that end up as an angle."""
+        """Returns the slots that are used as an angle."""
         periodic: set[int] = set()
         for (_, out, left, right), op in zip(reversed(self._program.steps), reversed(self._program.ops), strict=True):
             if op in _PERIODIC:
@@ -82,7 +81,7 @@ class _StartSampler:
         return periodic
 
     def _draw_offsets(self) -> None:
-        """Draws the parameters that stand beside a column, and those that stand beside one of these."""
+        """Draws the parameters that are added to a column, and those that are added to one of these."""
         links: list[tuple[int, int]] = []
         for (_, _, left, right), op in zip(self._program.steps, self._program.ops, strict=True):
             if op not in _OFFSETS:
@@ -101,8 +100,8 @@ class _StartSampler:
                 self._drawn[linked_slot] = self._draw_offset(*self._ranges[other], opposite=False)
 
     def _draw_for_operation(self, op: str, out: int, is_left: bool, other: Any) -> Array:
-        """Returns draws for a parameter that meets a value in an operation."""
-        if other is None or isinstance(other, tuple):  # alone, or one side of a choice
+        """Returns draws for a parameter that is combined with a value in an operation."""
+        if other is None or isinstance(other, tuple):  # alone, or one branch of `where`
             return self._draw_log_uniform(0.1, 3.0)
         if op == "**":
             return (
@@ -125,7 +124,7 @@ class _StartSampler:
         return self._draw_log_uniform(0.1, 10.0) * size
 
     def _draw_offset(self, low: Any, high: Any, *, opposite: bool) -> Array:
-        """Returns draws from a range and a bit beyond; negative ones, half of the time, where they are added."""
+        """Returns draws from a slightly wider range; half of them negated if they are added."""
         offsets: Array = low + (high - low) * self._rng.uniform(-_RANGE_MARGIN, 1.0 + _RANGE_MARGIN, self._shape)
         is_negated = self._rng.random(self._shape) < (0.5 if opposite else 0.1)
         return np.where(is_negated, -offsets, offsets)
@@ -155,7 +154,7 @@ class _StartSampler:
 
 
 def _compute_scales(value: Any, shape: Sequence[int]) -> tuple[Array, Array]:
-    """Returns the size and the width of values for each start; 1 where they have none."""
+    """Returns size and width of the values for each start; 1 if zero or not finite."""
     rows = np.atleast_1d(np.asarray(value, dtype=np.float64))
     count = rows.shape[-1]
     mean, square = rows.sum(axis=-1, keepdims=True) / count, np.einsum("...i,...i", rows, rows)[..., None] / count

@@ -1,7 +1,7 @@
-"""Variable projection: the linear parameters are solved for, and only the others are searched.
+"""Variable projection: linear parameters are solved for, and only the others are searched.
 
-Golub and Pereyra (1973), with Kaufman's Jacobian (1975): its gradient is exact, and what it leaves out of the Hessian
-vanishes with the residual.
+The method is that of Golub and Pereyra (1973) with Kaufman's Jacobian (1975). Its gradient is exact, and the terms
+that it omits from the Hessian vanish with the residual.
 """
 
 import math
@@ -16,26 +16,26 @@ from atoll.llmsr.fit.data import Array, Data
 from atoll.llmsr.fit.expression import ZERO
 from atoll.llmsr.fit.program import Program, Values
 
-_MIN_PIVOT = 1e-5  # of the scaled normal equations; below it they have lost too many digits
-_WEAK_PIVOT = 1e-2  # below it they have lost some
-_SMALL_RESIDUAL = 1e-8  # of the target's squares: what is left below it needs all digits
+_MIN_PIVOT = 1e-5  # of the scaled normal equations; below it too many digits are lost
+_WEAK_PIVOT = 1e-2  # below it some digits are lost
+_SMALL_RESIDUAL = 1e-8  # of the sum of squares of the target; a smaller residual needs all digits
 _MIN_SINGULAR_VALUE = 1e-13  # of the scaled terms, relative to the largest
-_RIDGE = 1e-9  # where many starts are only compared
+_RIDGE = 1e-9  # for the comparison of many starts
 
 
 class Model:
-    """The shape of an expression: which parameters are linear, and one program for all its terms."""
+    """Structure of an expression: its linear parameters, and one program for all its terms."""
 
     def __init__(self, split: algebra.Split) -> None:
         constant_terms = [index for index, term in split.terms.items() if not term.params]
         self.linear = (*constant_terms, *(index for index, term in split.terms.items() if term.params))
-        self.num_constant_terms = len(constant_terms)  # terms that no nonlinear parameter moves; they come first
+        self.num_constant_terms = len(constant_terms)  # terms without a nonlinear parameter; they come first
         self.nonlinear = split.nonlinear
         self.has_remainder = split.remainder is not None
         self.program = Program(*(split.terms[index] for index in self.linear), split.remainder or ZERO)
 
     def merge_params(self, nonlinear: Sequence[float], linear: Sequence[float], num_params: int) -> tuple[float, ...]:
-        """Returns all parameters in the order of their indices; one that is not used is 1."""
+        """Returns all parameters in the order of their indices; 1 for unused ones."""
         params = [1.0] * num_params
         for index, value in zip((*self.nonlinear, *self.linear), (*nonlinear, *linear), strict=True):
             params[index] = float(value)
@@ -43,10 +43,10 @@ class Model:
 
 
 class Projection:
-    """A model on some rows.
+    """Model on a set of rows.
 
-    `residual` and `jacobian` are made for MINPACK: they take the nonlinear parameters only, and the second finds what
-    the first computed at the same place.
+    `residual` and `jacobian` are for MINPACK and take only the nonlinear parameters. `jacobian` reuses the values that
+    `residual` computed at the same point.
     """
 
     def __init__(self, model: Model, data: Data) -> None:
@@ -67,7 +67,7 @@ class Projection:
         self.coefficients: Array = np.zeros(len(model.linear))
 
     def residual(self, nonlinear: Array) -> Array:
-        """Returns model minus target with the best linear parameters; far off where that is no finite number."""
+        """Returns model minus target with the best linear parameters; a large residual if it is not finite."""
         point_key = nonlinear.tobytes()
         if point_key != self._point_key:
             self._point_key, self.num_residuals = point_key, self.num_residuals + 1
@@ -75,7 +75,7 @@ class Projection:
         return self._residual
 
     def loss(self, nonlinear: Array) -> float:
-        """Returns the mean squared error, infinite where it is no finite number."""
+        """Returns the mean squared error; infinite if it is not finite."""
         residual = self.residual(nonlinear)
         return math.inf if residual is self._bad_residual else float(residual @ residual) / self.data.num_rows
 
@@ -93,7 +93,7 @@ class Projection:
         if self._solver is None:
             return result
         result -= self._solver.project(result)
-        return result - self._solver.project(result)  # twice is enough (Kahan): near terms that are alike, once is not
+        return result - self._solver.project(result)  # twice is enough (Kahan); once is not for similar terms
 
     def _solve(self, nonlinear: Sequence[float]) -> Array:
         self._values = values = self.model.program.forward(self._bound, nonlinear)
@@ -116,7 +116,7 @@ class Projection:
         if self._solver.is_weak or residual @ residual < _SMALL_RESIDUAL * (target @ target):
             correction = self._solver.solve(
                 terms @ residual, residual
-            )  # once more on what is left: the digits that squaring lost
+            )  # a second solve on the residual restores digits
             self.coefficients = self.coefficients - correction
             residual = self.coefficients @ terms - target
         return residual
@@ -130,27 +130,27 @@ class _NormalEquations:
 
     @staticmethod
     def factorize(terms: Array, gram: Array) -> "_NormalEquations | None":
-        """Returns None where the terms are too much alike."""
+        """Returns the factorization; None if the terms are too similar."""
         scale = 1.0 / np.sqrt(gram.diagonal())
         factor, status = lapack.dpotrf(gram * scale * scale[:, None], lower=1, clean=0)
-        if status or not (pivot := factor.diagonal().min()) >= _MIN_PIVOT:  # it is NaN where a term is zero
+        if status or not (pivot := factor.diagonal().min()) >= _MIN_PIVOT:  # NaN if a term is zero
             return None
         return _NormalEquations(terms, scale, factor, bool(pivot < _WEAK_PIVOT))
 
     def solve(self, rhs: Array, target: Array) -> Array:
-        """Returns the coefficients for `terms @ target = wanted`."""
+        """Returns the coefficients for `terms @ target = rhs`."""
         solution: Array = lapack.dpotrs(self._factor, rhs * self._scale, lower=1)[0]
         return solution * self._scale
 
     def project(self, rows: Array) -> Array:
-        """Returns the part of each row that the terms can make."""
+        """Returns the projection of each row on the terms."""
         scaled = (self._terms @ rows.T) * self._scale[:, None]
         solution: Array = lapack.dpotrs(self._factor, scaled, lower=1)[0]
         return (solution * self._scale[:, None]).T @ self._terms
 
 
 class _SVDSolver:
-    """Singular values of terms that are alike, or more than the rows can tell apart; the shortest solution."""
+    """Solver by singular values for similar or too many terms. It returns the shortest solution."""
 
     is_weak = True
 
@@ -171,7 +171,7 @@ class _SVDSolver:
 
 
 def compute_losses(model: Model, data: Data, starts: Array) -> Array:
-    """Returns the projected mean squared error of many starts at once, roughly; infinite where it is not finite."""
+    """Returns an approximate projected mean squared error for many starts; infinite if it is not finite."""
     values = model.program.forward(model.program.bind(data), list(starts.T[:, :, None]))
     shape = (len(starts), data.num_rows)
     target = np.broadcast_to(data.y - values[model.program.roots[-1]], shape)
@@ -189,7 +189,7 @@ def compute_losses(model: Model, data: Data, starts: Array) -> Array:
 
 
 def _project_target(terms: Array, target: Array) -> Array:
-    """Returns what the terms of each start make of its target, with a little ridge."""
+    """Returns the projection of the target on the terms of each start, with a small ridge."""
     lengths = np.sqrt(np.einsum("ijk,ijk->ij", terms, terms))
     scaled = terms / np.where(lengths > 0.0, lengths, 1.0)[:, :, None]
     gram = scaled @ scaled.transpose(0, 2, 1)

@@ -1,6 +1,6 @@
-"""Laws for regression data without an LLM: sums of products of factors, found by pursuit and fitted by projection.
+"""Search for laws in tables of numbers: sums of products of factors, found by matching pursuit.
 
-With an LLM the model writes equations instead, and their constants are fitted (`build.py`).
+With an LLM, the LLM writes equations instead, and their constants are fitted (`build.py`).
 """
 
 from atoll.llmsr.laws.build import build_law_search

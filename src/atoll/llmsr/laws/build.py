@@ -1,4 +1,4 @@
-"""Puts a search for laws together: an archipelago whose functions are laws and whose judge is the training data."""
+"""Builds a law search, without an LLM or with one that writes equations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ from atoll.llmsr.mutation_engine import PyMutationEngine
 
 
 def make_initial_equation(names: Sequence[str], target: str) -> str:
-    """Returns the first equation: a straight line through all variables."""
+    """Returns the initial equation, which is linear in all variables."""
     terms = [f"params[{index}]*{name}" for index, name in enumerate(names)]
-    docstring = f"Returns {target}. The numbers in params (at most 10) are fitted to the data; use numpy as np."
+    docstring = f"Returns {target}. The numbers in params (at most 10) are fitted to the data. Use numpy as np."
     return (
         f"def equation({', '.join(names)}, params):\n"
         f'    """{docstring}"""\n'
@@ -26,12 +26,12 @@ def make_initial_equation(names: Sequence[str], target: str) -> str:
 
 
 def describe_equation(names: Sequence[str], target: str) -> str:
-    """Says what an equation is for."""
-    return f"It is a law that gives {target} from {', '.join(names)}; short laws that explain the data are best."
+    """Returns the comment for the prompt."""
+    return f"It is a law that computes {target} from {', '.join(names)}. Prefer short laws that explain the data."
 
 
 def equations_to_json(evolver: cluster.Evolver, train: table.Table, folder: Path) -> Mapping[str, JSON]:
-    """Returns the equation with the best score with its errors, and the front; test files are opened here first.
+    """Returns the best equation with its errors, and the front. Test files are opened here and not earlier.
 
     Raises:
         SetupError: A test file cannot be read, or has other columns.
@@ -75,19 +75,20 @@ def _format_equation(fn: function.Function) -> str:
     return f"{str(fn.skeleton()).strip()}\n# params = {constants!r}" if constants else str(fn.skeleton()).strip()
 
 
-MIGRATION_INTERVAL = 100  # steps of an island between two swims of its front's best
+MIGRATION_INTERVAL = 100  # iterations of an island between two migrations
 
 
 def build_law_search(data: str, num_islands: int, context: system.BuildContext) -> system.BuiltSystem:
-    """Makes the parts of a run from a folder with `train.csv`; test files are not opened before the run is over.
+    """Builds a run from a folder with `train.csv`. Test files are not opened before the run ends.
 
     Raises:
-        SetupError: There is no such folder, or its data cannot be learnt from.
+        SetupError: The folder does not exist, or its data is not usable.
     """
     folder = context.folder / Path(data).expanduser()
     if not folder.is_dir():
-        raise errors.SetupError(f"{folder} is no folder: task.data must name one with {table.TRAIN_FILE}.")
-    train = table.read_train(folder / table.TRAIN_FILE)
+        raise errors.SetupError(f"{folder} is not a folder. Set task.data to a folder with {table.TRAIN_FILE}.")
+    train_path = folder / table.TRAIN_FILE
+    train = table.read_train(train_path)
 
     def finish(evolver: cluster.Evolver) -> Mapping[str, JSON]:
         if context.llm is not None:
@@ -95,22 +96,20 @@ def build_law_search(data: str, num_islands: int, context: system.BuildContext) 
         return result.to_json(result.conclude(evolver, train), train, folder)
 
     report: dict[str, JSON] = {
-        "data": f"{folder / table.TRAIN_FILE}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
-        "engine": "sums of products, no LLM"
-        if context.llm is None
-        else "LLM; the constants of its equations are fitted",
-        "score": "digits of the training data that a law gets right: -log10(NMSE)",
+        "data": f"{train_path}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
+        "engine": "LLM, with fitted constants" if context.llm else "sums of products, no LLM",
+        "score": "-log10(NMSE): correct digits on the training data",
         "islands": num_islands,
     }
     law_search = search.Search(train.rows, train.domain)
     config = make_config(train, law_search, num_islands)
     if context.llm is not None:
         config = _with_llm(config, train, context.llm)
-    return system.BuiltSystem(config, report, [folder / table.TRAIN_FILE], "none: laws are data", lambda: None, finish)
+    return system.BuiltSystem(config, report, [train_path], "none: laws are data", lambda: None, finish)
 
 
 def make_config(train: table.Table, law_search: search.Search, num_islands: int) -> cluster.EvolverConfig:
-    """Returns all that a search needs but budget, seed and journal."""
+    """Returns the configuration of a law search without budget, seed and journal."""
     evaluator = engine.LawEvaluator(law_search.rows, train.names, fit.Data(train.names, train.x, train.y))
     initial_skeleton = engine.LawSkeleton(law.Law(((),), (float(train.y.mean()),)), train.names)
     initial = function.DefaultFunction(function.DefaultFunctionProps(initial_skeleton, candidate_evaluator=evaluator))
@@ -121,7 +120,7 @@ def make_config(train: table.Table, law_search: search.Search, num_islands: int)
 
 
 def _with_llm(config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM) -> cluster.EvolverConfig:
-    """Lets a model write the equations; the judge fits their constants."""
+    """Returns the configuration with an LLM that writes equations; the evaluator fits their constants."""
     text = make_initial_equation(train.names, train.target)
     initial = config.island_config.initial_fn.clone(function.PyAstSkeleton(text, {"np": np}))
     docstring = next(source.parse_functions(text)).docstring

@@ -1,4 +1,4 @@
-"""Where a law may be used: proofs by intervals that no factor leaves its domain, and that each one earns its place."""
+"""Domain of a law: interval proofs that its factors are finite, and checks that the data identifies them."""
 
 import itertools
 import math
@@ -13,23 +13,23 @@ from atoll.llmsr.laws.factor import ABSOLUTE, WITHOUT_CONSTANTS, Columns, Factor
 
 type Interval = tuple[float, float]
 
-_DOMAIN_MARGIN = 1.0  # ranges beyond the data, in widths of the data, to either side
-_ZERO_MARGIN = 0.1  # what is positive in the data may become this share of its smallest value, and stays positive
+_DOMAIN_MARGIN = 1.0  # beyond the data on both sides, in widths of the data
+_ZERO_MARGIN = 0.1  # positive variables may fall to this share of their smallest value
 _MIN_DENOMINATOR = 0.01
 _MAX_EXPONENT = 50.0
-_MIN_SPAN = 0.1  # an argument that varies less makes a function a straight line or a constant
-_MAX_PHASE_STEP, _MAX_ARGUMENT_STEP = 1.6, 3.0  # of an argument over the widest gap in the data
-_MAX_PHASE = 120.0  # radians over the data: more are noise that happens to fit
+_MIN_SPAN = 0.1  # with less variation of the argument, a function is a line or a constant
+_MAX_PHASE_STEP, _MAX_ARGUMENT_STEP = 1.6, 3.0  # maximal change of an argument over the widest gap in the data
+_MAX_PHASE = 120.0  # radians over the data: a faster wave only fits noise
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The ranges of the variables: those of the data, and those in which a law must hold.
+    """Ranges of the variables.
 
     Attributes:
-        seen: From the smallest to the largest value in the data.
-        declared: Where a law must be finite.
-        gaps: The widest gap between neighbouring values: what happens inside nobody has seen.
+        observed: Smallest and largest value in the data.
+        declared: Range in which a law must be finite.
+        gaps: Widest gap between neighboring values of the data.
     """
 
     observed: Sequence[Interval]
@@ -38,13 +38,13 @@ class Domain:
 
     @classmethod
     def from_columns(cls, columns: Columns, declared: Sequence[Interval] | None = None) -> Self:
-        """Reads the ranges from data; what is declared beyond them is widened from them where nobody says it."""
+        """Returns the domain of data. The default declared ranges are wider than the data."""
         observed = [(float(column.min()), float(column.max())) for column in columns]
         gaps = [float(np.diff(np.unique(column)).max(initial=0.0)) for column in columns]
         return cls(observed, declared or [_widen(*interval) for interval in observed], gaps)
 
     def is_safe(self, factor: Factor) -> bool:
-        """Proves that a factor is finite wherever the law must hold."""
+        """Returns whether a factor is proven finite in the declared ranges."""
         low, high = _multiply_intervals([self.declared[variable] for variable in factor.variables])
         if factor.fn == "pow":
             return low > 0.0 or high < 0.0 or (factor.power > 0 and (factor.power != 0.5 or low >= 0.0))
@@ -58,9 +58,9 @@ class Domain:
         return 1.0 + lowest > _MIN_DENOMINATOR or 1.0 + highest < -_MIN_DENOMINATOR
 
     def is_identifiable(self, factor: Factor) -> bool:
-        """Says whether a factor is what its name says on the data.
+        """Returns whether the data identifies a factor.
 
-        A kink lies inside of it, an argument varies enough, and not too fast for the data to show it.
+        A kink must be inside of the data, and the argument must vary enough but not too fast for the data.
         """
         if factor.fn in WITHOUT_CONSTANTS:
             return True
@@ -80,7 +80,7 @@ class Domain:
         return span >= _MIN_SPAN and (factor.fn not in ("sin", "cos") or span <= _MAX_PHASE)
 
     def _is_resolved(self, factor: Factor) -> bool:
-        """Says whether a factor stays nearly still between neighbouring values: a wave in a gap is invention."""
+        """Returns whether a factor changes little between neighboring values: the data cannot show a wave in a gap."""
         if len(factor.variables) > 1:
             return True
         steepness = abs(factor.theta[0]) ** (1.0 / (factor.power or 1.0))
@@ -88,11 +88,11 @@ class Domain:
         return factor.fn == "log" or steepness * self.gaps[factor.variables[0]] <= max_step
 
     def accepts(self, terms: law.Terms) -> bool:
-        """Says whether every factor is safe and telling."""
+        """Returns whether every factor is safe and identifiable."""
         return all(self.is_safe(factor) and self.is_identifiable(factor) for term in terms for factor in term)
 
     def simplify(self, terms: law.Terms) -> law.Terms:
-        """Returns a sum with every factor that is not telling replaced by what it comes to on the data."""
+        """Returns a sum in which each factor that is not identifiable is replaced by its simple form on the data."""
         return law.merge_terms(
             tuple(itertools.chain.from_iterable(self._replace_factor(factor) for factor in term)) for term in terms
         )
@@ -136,7 +136,7 @@ def _multiply_intervals(intervals: Sequence[Interval]) -> Interval:
 
 
 def _scale_interval(factor: Factor, low: float, high: float) -> Interval:
-    """Returns the interval of k z for a variable in an interval; all numbers where it cannot be computed."""
+    """Returns the interval of k z for a variable in an interval; infinite if it cannot be computed."""
     try:
         ends = _compute_ends(factor, low, high)
     except OverflowError:

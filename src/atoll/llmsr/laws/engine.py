@@ -1,4 +1,4 @@
-"""Laws as functions that evolve: how one is written down, proposed and judged."""
+"""Laws as candidates: skeleton, mutator and evaluator."""
 
 import hashlib
 import math
@@ -14,14 +14,11 @@ from atoll.llmsr.laws import law, population, search
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
 
-_NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = (
-    4,
-    0.01,
-)  # steps that begin with no terms at all: the first, and how often later
+_NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = 4, 0.01  # iterations that start without terms: the first, and later ones
 
 
 class LawSkeleton:
-    """A law as a skeleton: its text is a Python function with all constants written in, and calling it computes it."""
+    """Law as a skeleton. Its text is a Python function with all constants."""
 
     def __init__(self, law: Law, names: Sequence[str]) -> None:
         self.law, self._names = law, names
@@ -38,8 +35,8 @@ class LawSkeleton:
 
 
 def get_law(fn: function.Function) -> Law | None:
-    """Returns the law that a function of this engine holds; None for a function that somebody else wrote."""
-    # Not from the skeleton: after a resume that is only a text, and both must give the same run.
+    """Returns the law of a function; None if another proposer made it."""
+    # Not from the skeleton: a resumed run has only its text, and must give the same results.
     data = _get_meta(fn).get("law")
     return law.from_data(data) if data else None
 
@@ -49,7 +46,7 @@ def _get_meta(fn: function.Function) -> Mapping[str, Any]:
 
 
 class LawMutator:
-    """Varies a law of its parents in many ways and proposes the few that reach the front: a `function.Proposer`."""
+    """Varies a law of the parents and proposes the few variants that reach the front."""
 
     def __init__(self, law_search: search.Search, names: Sequence[str]) -> None:
         self._search, self._names = law_search, names
@@ -89,12 +86,12 @@ def _get_front(context: function.ProposalContext) -> search.Front:
 
 
 class LawEvaluator:
-    """Scores a function on all rows: a law as it is, another text with the constants that fit it best.
+    """Scores a function on all rows. For equations of an LLM it fits the constants first.
 
     Args:
-        rows: What a law should explain.
-        names: The variables.
-        data: The same rows, for texts.
+        rows: The training rows, for laws.
+        names: Names of the variables.
+        data: The same rows, for equations.
     """
 
     def __init__(self, rows: Rows, names: Sequence[str], data: fit.Data) -> None:
@@ -107,7 +104,7 @@ class LawEvaluator:
         try:
             equation = fit.parse(str(skeleton), self._names)
         except (fit.InvalidEquation, fit.UnsupportedEquation) as parse_error:
-            return evaluation.failed(f"the equation cannot be read: {parse_error}")
+            return evaluation.failed(f"the equation cannot be parsed: {parse_error}")
         fitted = fit.fit(equation.expression, self._data, rng=Random(0))
         if fitted.failure is not None:
             return evaluation.failed(fitted.failure)

@@ -1,9 +1,9 @@
-"""A factor of a term: a power of a variable, or a function of a scaled and shifted one, with its slopes.
+"""Factor of a term: a power of a variable, or a function of a scaled and shifted variable, with derivatives.
 
     pow   x**power                     ln   log|x|                abs  |x - m|
     exp   exp(k z)     sin, cos, tanh  f(k z)**outer              rec  1 / (1 + k z)      log  log(1 + |k z|)
 
-where z is (x - m)**power, |x - m| where the power is 0, and x may be a product of variables.
+where z is (x - m)**power, or |x - m| if the power is 0. x may be a product of variables.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 type Array = npt.NDArray[np.float64]
-type Columns = Array  # variables by row, data points by column: what one factor reads lies together
+type Columns = Array  # variables by row, data points by column, so that the input of a factor is contiguous
 type Shape = tuple[str, tuple[int, ...], float, bool, int]
 
-WITHOUT_CONSTANTS = ("pow", "ln")  # factors without constants of their own
-ABSOLUTE = 0.0  # the inner power that stands for |z|
-_MAX_EXPONENT = 700.0  # beyond, exp would be infinite
+WITHOUT_CONSTANTS = ("pow", "ln")  # factors without constants
+ABSOLUTE = 0.0  # inner power that means |z|
+_MAX_EXPONENT = 700.0  # exp of more would be infinite
 
 
 class Factor(NamedTuple):
     """One factor and its constants.
 
     Attributes:
-        fn: Which function, as in the table above.
-        variables: Indices of the variables whose product it reads.
-        power: Of the variable (`pow`), or inside the function; 0 is the absolute value.
-        is_shifted: Whether m is a constant of it.
-        outer: To which power the value is raised, 1 or 2.
+        fn: Name of the function in the table above.
+        variables: Indices of the variables whose product is its input.
+        power: Power of the variable (`pow`) or inside the function; 0 for the absolute value.
+        is_shifted: Whether it has a constant m.
+        outer: Power of the value, 1 or 2.
         theta: Its constants: (), (k), (k, m), or (m) for `abs`.
     """
 
@@ -42,17 +42,17 @@ class Factor(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """What it is but for its constants."""
+        """Everything except its constants."""
         return self[:5]
 
     @property
     def shift(self) -> float:
-        """Where its argument is 0."""
+        """Value at which its argument is 0."""
         return self.theta[-1] if self.is_shifted or self.fn == "abs" else 0.0
 
     @property
     def size(self) -> int:
-        """How many nodes it has as a tree."""
+        """Number of nodes of its tree."""
         if self.fn == "pow":
             return 1 if self.power == 1 else 3
         if self.fn in ("ln", "abs"):
@@ -62,7 +62,7 @@ class Factor(NamedTuple):
         return 3 + 2 * len(self.variables) - 1 + inner + extra
 
     def to_text(self, names: Sequence[str]) -> str:
-        """Returns it as it stands in numpy's Python."""
+        """Returns it as Python source with numpy."""
         product = "*".join(names[variable] for variable in self.variables)
         if self.fn == "pow":
             return _format_power(product, self.power)
@@ -91,7 +91,7 @@ def _format_call(fn: str, argument: str) -> str:
 
 
 def raise_to_power(values: Array, power: float) -> Array:
-    """Raises to a power by products: numpy's own ** is 70 times slower for cubes."""
+    """Raises to a power by products, because ** of numpy is 70 times slower for cubes."""
     square = values * values if abs(power) >= 2 else values
     if power in (1.0, ABSOLUTE):
         return values if power else np.abs(values)
@@ -109,7 +109,7 @@ def _compute_power_slope(values: Array, power: float) -> Array | float:
 
 
 def compute_argument(factor: Factor, columns: Columns) -> Array:
-    """Returns the product of variables that a factor reads, before the shift."""
+    """Returns the input of a factor before the shift: a product of variables."""
     values: Array = columns[factor.variables[0]]
     for variable in factor.variables[1:]:
         values = values * columns[variable]
@@ -117,20 +117,20 @@ def compute_argument(factor: Factor, columns: Columns) -> Array:
 
 
 def compute_values(factor: Factor, columns: Columns) -> Array:
-    """Returns a factor at every data point."""
+    """Returns the values of a factor at every data point."""
     return evaluate(factor, factor.theta, compute_argument(factor, columns), with_slopes=False)[0]
 
 
 def evaluate(
     factor: Factor, theta: Sequence[float], argument: Array, *, with_slopes: bool = True
 ) -> tuple[Array, list[Array]]:
-    """Returns a factor with these constants at every data point, and its derivative by each of them.
+    """Returns the values of a factor at every data point, and its derivative by each constant.
 
     Args:
-        factor: Which function.
-        theta: Its constants, instead of its own.
-        read: What it reads, as `argument_of` gives it.
-        with_slopes: Else no derivatives are computed.
+        factor: The factor.
+        theta: Constants to use instead of its own.
+        argument: Its input, from `compute_argument`.
+        with_slopes: Whether to compute derivatives.
     """
     if factor.fn == "pow":
         return raise_to_power(argument, factor.power), []
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _evaluate_function(fn: str, argument: Array, *, with_slope: bool) -> tuple[Array, Array]:
-    """Returns a function of an argument and its slope; where that costs much and is not asked for, the value twice."""
+    """Returns the values of a function and its slopes. Without `with_slope`, the slopes may be meaningless."""
     if fn == "exp":
         value = np.exp(np.minimum(argument, _MAX_EXPONENT))
         return value, value

@@ -1,4 +1,4 @@
-"""A law: a sum of terms, each a coefficient times a product of factors."""
+"""Law: a sum of terms, each a coefficient times a product of factors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,18 +15,18 @@ MAX_POWER = 4.0
 
 
 class Law(NamedTuple):
-    """Terms and their coefficients; no term at all is the law 0."""
+    """Terms and their coefficients. Without terms it is the law 0."""
 
     terms: Terms
     coefficients: tuple[float, ...]
 
     @property
     def size(self) -> int:
-        """How many nodes it has as a tree: operators, functions, variables and constants."""
+        """Number of nodes of its tree: operators, functions, variables and constants."""
         return compute_size(self.terms)
 
     def predict(self, columns: Columns) -> Array:
-        """Returns the law at every data point: finite, even far outside of what it was made for."""
+        """Returns the values at every data point. They are finite, even far outside of the domain."""
         with np.errstate(all="ignore"):
             weights = np.array(self.coefficients)
             return np.nan_to_num(
@@ -34,11 +34,11 @@ class Law(NamedTuple):
             )
 
     def to_text(self, names: Sequence[str]) -> str:
-        """Returns it as an expression of numpy's Python, constants written so that they read back exactly."""
+        """Returns it as a Python expression with numpy, with exact constants."""
         return " ".join(self._format_terms(names))
 
     def to_source(self, names: Sequence[str], name: str = "equation") -> str:
-        """Returns it as a Python function of its variables, a term on each line."""
+        """Returns it as a Python function of its variables, with one term per line."""
         body = "\n        ".join(self._format_terms(names))
         return f"def {name}({', '.join(names)}):\n    return (\n        {body}\n    )\n"
 
@@ -55,7 +55,7 @@ class Law(NamedTuple):
 
 
 def from_data(data: Mapping[str, Any]) -> Law:
-    """Reads back what `Law.to_data` wrote."""
+    """Returns the law from the data of `Law.to_data`."""
     terms = tuple(
         tuple(
             Factor(fn, tuple(variables), power, is_shifted, outer, tuple(theta))
@@ -67,22 +67,22 @@ def from_data(data: Mapping[str, Any]) -> Law:
 
 
 def compute_size(terms: Terms) -> int:
-    """Returns the nodes of a sum of terms."""
+    """Returns the number of nodes of a sum of terms."""
     return max(1, sum(2 + sum(factor.size + 1 for factor in term) for term in terms) - 1)
 
 
 def get_shape(terms: Terms) -> tuple[tuple[str, ...], ...]:
-    """Returns what a sum is but for its constants and its order."""
+    """Returns the structure of a sum without constants and order."""
     return tuple(sorted(get_term_shape(term) for term in terms))
 
 
 def get_term_shape(term: Term) -> tuple[str, ...]:
-    """Returns what a term is but for its constants and its order."""
+    """Returns the structure of a term without constants and order."""
     return tuple(sorted(repr(factor.shape) for factor in term))
 
 
 def merge_terms(terms: Iterable[Term]) -> Terms:
-    """Returns a sum in its usual form: powers of one variable joined, equal terms once."""
+    """Returns a sum in normal form: joined powers of one variable, no equal terms."""
     merged_terms = [_merge_powers(term) for term in terms]
     return tuple({repr(term): term for term in merged_terms}.values())
 
@@ -100,7 +100,7 @@ def _merge_powers(term: Term) -> Term:
 
 
 def compute_term_values(term: Term, columns: Columns) -> Array:
-    """Returns a term without its coefficient at every data point."""
+    """Returns the values of a term without its coefficient at every data point."""
     product = np.ones(columns.shape[1])
     for factor in term:
         product = product * compute_values(factor, columns)
@@ -108,7 +108,7 @@ def compute_term_values(term: Term, columns: Columns) -> Array:
 
 
 def build_design_matrix(terms: Terms, columns: Columns) -> Array:
-    """Returns the terms without coefficients, one per row."""
+    """Returns the values of the terms without coefficients, one term per row."""
     return np.array([compute_term_values(term, columns) for term in terms])
 
 

@@ -1,7 +1,7 @@
-"""The constants of a law: coefficients by least squares, what is inside the factors by Levenberg and Marquardt.
+"""Fits the constants of a law: coefficients by least squares, constants in factors by Levenberg-Marquardt.
 
-Variable projection with Kaufman's Jacobian: the coefficients are solved for exactly at every step, so the search for
-the other constants never sees them (Golub and Pereyra 1973, Kaufman 1975).
+This is variable projection with Kaufman's Jacobian (Golub and Pereyra 1973, Kaufman 1975). Every step solves for the
+coefficients exactly, so that only the other constants are searched.
 """
 
 import math
@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 from atoll.llmsr.laws import law
 from atoll.llmsr.laws.factor import Array, Columns, Factor, compute_argument, evaluate
 
-_MIN_INDEPENDENCE = 1e-11  # a column with less than this share of its own cannot be told from the others
+_MIN_INDEPENDENCE = 1e-11  # a column with a smaller independent share counts as dependent
 _MIN_NORM = 1e-150
 _EXACT_ERROR = 1e-31
 _MAX_TRIES = 6
@@ -24,7 +24,7 @@ _MAX_TRIES = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Data points: variables by row, the target, and the scale that errors are told in."""
+    """Data points: variables by row, the target, and its variance as the scale of errors."""
 
     columns: Columns
     target: Array
@@ -34,23 +34,23 @@ class Rows:
         return len(self.target)
 
     def error(self, residual: Array) -> float:
-        """Returns the mean square of a residual over the variance of the target (NMSE)."""
+        """Returns the mean square of a residual divided by the variance of the target (NMSE)."""
         return float(residual @ residual) / len(self.target) / self.variance
 
     def select(self, indices: npt.NDArray[np.intp]) -> "Rows":
-        """Returns some of them; errors stay in the scale of all."""
+        """Returns some of the data points. Errors keep the scale of all."""
         return Rows(np.ascontiguousarray(self.columns[:, indices]), self.target[indices], self.variance)
 
 
 class Fit(NamedTuple):
-    """A law whose constants are fitted, and its error on the rows that it was fitted to."""
+    """Fitted law and its error on the fitted rows."""
 
     law: law.Law
     error: float
 
 
 class Solution(NamedTuple):
-    """Least squares: coefficients, what they leave, and an orthonormal basis of the terms (one vector per column)."""
+    """Least squares solution: coefficients, residual, and an orthonormal basis of the terms in columns."""
 
     weights: Array
     residual: Array
@@ -58,7 +58,7 @@ class Solution(NamedTuple):
 
 
 def solve(matrix: Array, target: Array) -> Solution | None:
-    """Solves for the coefficients of terms (one per row), or None where these cannot be told apart."""
+    """Solves for the coefficients of terms (one per row); returns None if the terms are dependent."""
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     if not (np.isfinite(norms).all() and norms.min(initial=1.0) > _MIN_NORM):
         return None
@@ -67,13 +67,13 @@ def solve(matrix: Array, target: Array) -> Solution | None:
         return None
     projected = basis.T @ target
     residual = target - basis @ projected
-    correction = basis.T @ residual  # once more: the first projection leaves rounding of the size of the target
+    correction = basis.T @ residual  # the first projection leaves rounding errors of the size of the target
     weights = lapack.dtrtrs(triangle, projected + correction)[0] / norms
     return Solution(weights, residual - basis @ correction, basis)
 
 
 def _compute_qr(columns: Array) -> tuple[Array, Array]:
-    """QR by LAPACK: for a few columns numpy's own way there costs more than the work."""
+    """Returns the QR decomposition by LAPACK, which has less overhead than numpy for few columns."""
     packed, tau, _, _ = lapack.dgeqrf(columns, overwrite_a=1)
     triangle = np.triu(packed[: columns.shape[1]])
     basis, _, _ = lapack.dorgqr(packed, tau, overwrite_a=1)
@@ -81,7 +81,7 @@ def _compute_qr(columns: Array) -> tuple[Array, Array]:
 
 
 class _Point(NamedTuple):
-    """One step of the search: constants, what they give, and the slopes of the terms."""
+    """One point of the search: constants, solution, and the slopes of the terms."""
 
     theta: Array
     solution: Solution
@@ -90,7 +90,7 @@ class _Point(NamedTuple):
 
 
 class _TunableFactor(NamedTuple):
-    """A factor with constants: what it reads, and where its constants stand among all."""
+    """Factor with constants: its input, and the position of its constants among all."""
 
     factor: Factor
     argument: Array
@@ -99,7 +99,7 @@ class _TunableFactor(NamedTuple):
 
 
 class _PreparedTerms:
-    """A sum of terms made ready for many steps: what has no constants is computed once."""
+    """Sum of terms prepared for many steps. Factors without constants are computed once."""
 
     def __init__(self, terms: law.Terms, rows: Rows) -> None:
         self.terms, self._rows = terms, rows
@@ -119,7 +119,7 @@ class _PreparedTerms:
         self.owners = np.array(owners, dtype=np.intp)
 
     def solve_at(self, theta: Array) -> _Point | None:
-        """Solves for the coefficients at given constants; None where they cannot be told apart or are not finite."""
+        """Solves for the coefficients at given constants; None if the terms are dependent or not finite."""
         matrix, slopes = np.empty((len(self._parts), len(self._rows))), np.empty((len(theta), len(self._rows)))
         values = theta.tolist()
         for index, (fixed_product, tunable_factors) in enumerate(self._parts):
@@ -136,7 +136,7 @@ class _PreparedTerms:
 def _evaluate_term(
     fixed_product: Array, tunable_factors: Sequence[_TunableFactor], theta: list[float], slopes: Array
 ) -> Array:
-    """Returns the values of a term and writes its slopes where they belong."""
+    """Returns the values of a term and writes its slopes into `slopes`."""
     evaluated = [
         evaluate(tunable.factor, theta[tunable.start : tunable.end], tunable.argument) for tunable in tunable_factors
     ]
@@ -145,11 +145,11 @@ def _evaluate_term(
         prefix_products.append(product)
         product = product * value
     suffix_product: Array | None = None
-    for each, prefix_product, (value, factor_slopes) in zip(
+    for factor, prefix_product, (value, factor_slopes) in zip(
         reversed(tunable_factors), reversed(prefix_products), reversed(evaluated), strict=True
     ):
         other_factors = prefix_product if suffix_product is None else prefix_product * suffix_product
-        for index, slope in enumerate(factor_slopes, each.start):
+        for index, slope in enumerate(factor_slopes, factor.start):
             slopes[index] = other_factors * slope
         suffix_product = value if suffix_product is None else suffix_product * value
     return product
@@ -160,12 +160,12 @@ def fit(terms: law.Terms, rows: Rows, *, steps: int = 10, tolerance: float = 1e-
 
     Args:
         terms: The law without coefficients.
-        rows: What it should explain.
-        steps: At most so many steps for the constants inside the factors.
-        tolerance: Ends once a step gains less than this share.
+        rows: The rows to fit.
+        steps: Maximal number of steps for the constants in factors.
+        tolerance: Smallest relative gain of a step before the fit ends.
 
     Returns:
-        The law, or None where its terms are not finite or cannot be told apart.
+        The law, or None if its terms are not finite or dependent.
     """
     with np.errstate(all="ignore"):
         if not terms:

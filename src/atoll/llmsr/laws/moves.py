@@ -1,4 +1,4 @@
-"""Variations of a law: which structures to try next, given what a law leaves unexplained."""
+"""Moves: variations of the structure of a law, given its residual."""
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
@@ -23,11 +23,11 @@ _FUNCTION_KINDS = [
     ("rec", 1.0),
 ]
 _FUNCTION_KINDS += [("tanh", 1.0), ("sin", 1.0), ("cos", 1.0)]
-_NEVER_SHIFTED = (("exp", 1.0), ("rec", 1.0), ("cos", 1.0))  # here a shift is only another coefficient or wave
+_NEVER_SHIFTED = (("exp", 1.0), ("rec", 1.0), ("cos", 1.0))  # a shift would only change a coefficient or the wave
 
 
 class MoveContext(NamedTuple):
-    """What a move may look at: a law, another one, the rows and the terms at hand."""
+    """Input of a move: a law, another law, the rows and the available terms."""
 
     terms: Terms
     other_terms: Terms
@@ -40,31 +40,31 @@ type Move = Callable[[MoveContext], Iterator[Terms]]
 
 
 def add_term(context: MoveContext) -> Iterator[Terms]:
-    """Adds what explains most of the rest."""
+    """Adds a term that explains most of the residual."""
     yield from _add_best_terms(context, context.terms)
 
 
 def pursue(context: MoveContext) -> Iterator[Terms]:
-    """Begins anew: collects terms one by one and drops the idlest again; half of the time from powers alone."""
+    """Starts without terms, adds terms one by one and drops the least useful; half of the time only powers."""
     groups = context.term_dictionary.draw_terms(context.rng)[: 1 if context.rng.random() < 0.5 else None]
     with np.errstate(all="ignore"):
         yield from laws_term_dictionary.pursue(groups, context.rows.target, _MAX_PURSUED_TERMS)
 
 
 def replace_term(context: MoveContext) -> Iterator[Terms]:
-    """Takes a term away and adds what explains most of the rest."""
+    """Replaces a term by one that explains most of the residual."""
     remaining_terms, _ = _drop_random_term(context)
     yield from _add_best_terms(context, remaining_terms)
 
 
 def multiply_term(context: MoveContext) -> Iterator[Terms]:
-    """Multiplies a term by a factor, or adds the product beside it."""
+    """Multiplies a term by a factor, or adds the product as a new term."""
     remaining_terms, term = _drop_random_term(context)
     yield from _iter_products(context, context.terms if context.rng.random() < 0.35 else remaining_terms, term)
 
 
 def replace_factor(context: MoveContext) -> Iterator[Terms]:
-    """Puts another factor in the place of one."""
+    """Replaces a factor by another."""
     remaining_terms, term = _drop_random_term(context)
     if term:
         index = context.rng.randrange(len(term))
@@ -72,21 +72,21 @@ def replace_factor(context: MoveContext) -> Iterator[Terms]:
 
 
 def drop_term(context: MoveContext) -> Iterator[Terms]:
-    """Leaves out each term in turn."""
+    """Removes each term in turn."""
     terms = context.terms
     if len(terms) > 1:
         yield from (terms[:index] + terms[index + 1 :] for index in range(len(terms)))
 
 
 def drop_factor(context: MoveContext) -> Iterator[Terms]:
-    """Leaves out each factor in turn."""
+    """Removes each factor in turn."""
     for term_index, term in enumerate(context.terms):
         for index in range(len(term)):
             yield _replace_term_at(context.terms, term_index, term[:index] + term[index + 1 :])
 
 
 def exchange_terms(context: MoveContext) -> Iterator[Terms]:
-    """Takes in terms of another law, beside its own and in the place of one."""
+    """Adds terms of another law, or replaces a term by one of them."""
     remaining_terms, _ = _drop_random_term(context)
     for term in context.other_terms[:4]:
         yield (*remaining_terms, term)
@@ -94,7 +94,7 @@ def exchange_terms(context: MoveContext) -> Iterator[Terms]:
 
 
 def vary_factors(context: MoveContext) -> Iterator[Terms]:
-    """Gives the factors of a term other powers or functions, its constants kept."""
+    """Changes powers or functions of the factors of a term and keeps its constants."""
     term_index = context.rng.randrange(len(context.terms))
     term = context.terms[term_index]
     for index, factor in enumerate(term):
@@ -103,7 +103,7 @@ def vary_factors(context: MoveContext) -> Iterator[Terms]:
 
 
 def shift_factors(context: MoveContext) -> Iterator[Terms]:
-    """Moves the factors of a term to a place of their own, or squares them."""
+    """Shifts the factors of a term, or squares them."""
     term_index = context.rng.randrange(len(context.terms))
     term = context.terms[term_index]
     for index, factor in enumerate(term):
@@ -129,7 +129,7 @@ _INITIAL_MOVES: Sequence[Move] = (add_term, pursue, pursue)
 
 
 def propose_structures(context: MoveContext, max_size: int) -> list[Terms]:
-    """Draws a move and returns the structures that it gives, up to a size; never two of one shape."""
+    """Draws a move and returns its structures up to a size, each shape once."""
     move = (
         context.rng.choices(list(MOVES), list(MOVES.values()))[0]
         if context.terms
@@ -154,7 +154,7 @@ def _replace_term_at(terms: Terms, index: int, term: law.Term) -> Terms:
 
 
 def _solve_terms(context: MoveContext, terms: Terms) -> tuple[bool, least_squares.Solution | None]:
-    """Returns what a sum leaves, and whether it could be solved at all."""
+    """Returns whether a sum can be solved, and its solution."""
     if not terms:
         return True, None
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Which laws an island keeps and varies: the best few of every size, of every structure the best constants."""
+"""Population of laws: the best few of each size, with the best constants of each structure."""
 
 import math
 from bisect import insort
@@ -8,28 +8,28 @@ from random import Random
 from atoll import cluster, function
 from atoll.llmsr.laws import search
 
-FRONT_ERROR_RATIO = 0.98  # a larger law must have less than this share of the error to stand on the front
-_MIN_ERROR = 1e-32  # NMSE: below it are rounding errors, and an exact law is as good as another
+FRONT_ERROR_RATIO = 0.98  # a larger law on the front must have less than this share of the error
+_MIN_ERROR = 1e-32  # NMSE: smaller errors are rounding, and all exact laws are equal
 _MAX_PER_SIZE = 5
 _FRONT_PROBABILITY = 0.6
 
 
 def compute_score(error: float) -> float:
-    """Returns the digits that a law gets right: minus the decimal logarithm of its error (NMSE), at most 32."""
+    """Returns -log10 of the error (NMSE), at most 32: the number of correct digits."""
     return -math.log10(max(error, _MIN_ERROR))
 
 
 def get_structure_key(fn: function.Function) -> Sequence[Hashable]:
-    """One niche per size and structure."""
+    """Returns the niche of a law: its size and structure."""
     size = int(fn.evaluation.metrics["size"]) if fn.evaluation else 0
     shape = fn.candidate.meta.get("shape") if fn.candidate else None
     return ((size, shape or str(fn.skeleton())),)
 
 
 class FrontSelector:
-    """Draws mostly from the front of error and size, the larger laws more often, else from the best few of any size.
+    """Draws mostly from the front of error and size, larger laws more often, else from the best few of any size.
 
-    Once a law is exact, only smaller ones are drawn.
+    After a law is exact, it draws only smaller laws.
     """
 
     def __init__(self, rng: Random, announce: cluster.ClusterProfilers = None) -> None:
@@ -42,7 +42,7 @@ class FrontSelector:
         self._ranked: dict[int, list[tuple[float, int]]] = {}  # by size: (-score, cluster), best first
 
     def make_cluster(self, key: Hashable) -> cluster.EliteCluster:
-        """Makes the next cluster, of a key from `by_structure`."""
+        """Makes the next cluster, for a key from `get_structure_key`."""
         assert isinstance(key, tuple)
         self._sizes.append(key[0])
         self._clusters.append(cluster.EliteCluster(self._rng, self._announce))
@@ -81,12 +81,12 @@ class FrontSelector:
         return front
 
     def get_front(self) -> Sequence[function.Function]:
-        """Returns the laws that nothing smaller beats, smallest first."""
+        """Returns the laws that no smaller law beats, smallest first."""
         return [self._clusters[index].best_fn() for index in self._get_front_indices()]
 
 
 def make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-    """Makes the pool of an island, which shows its front to every step."""
+    """Makes the population of an island, which shows its front to every iteration."""
     selector = FrontSelector(rng, announce)
 
     def get_inspirations(population: cluster.NichedPopulation) -> Mapping[str, Sequence[function.Function]]:

@@ -1,4 +1,4 @@
-"""A search for laws from Python, with the manners of scikit-learn and without needing it."""
+"""Law search with the interface of scikit-learn, which need not be installed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,19 +18,19 @@ class Regressor:
     """Finds a law y = f(X): `fit`, then `predict`, `law` and `front_`.
 
     Args:
-        seconds: How long it searches, by the clock; None: as long as `steps` says.
-        steps: So many steps of the search: then the same seed gives the same law.
-        seed: All dice come from it.
-        names: What the variables are called in a law; by default those of a data frame, or x0, x1, ...
-        num_islands: Populations that evolve apart.
+        seconds: Time limit; None for no time limit.
+        steps: Number of iterations. With it alone, the same seed gives the same law.
+        seed: Random seed.
+        names: Names of the variables; by default the columns of a data frame, or x0, x1, ...
+        num_islands: Number of islands.
 
     Attributes:
         law_: The recommended law (after `fit`).
-        front_: (size, error, law as text) of all laws that nothing smaller beats, smallest first.
-        error_: Its mean squared error over the variance of y.
-        num_fits_: How many structures were fitted on the way.
-        n_features_in_: How many variables there are.
-        feature_names_in_: What they are called in the law.
+        front_: (size, error, law as text) of all laws that no smaller law beats, smallest first.
+        error_: Mean squared error of the law divided by the variance of y.
+        num_fits_: Number of fitted structures.
+        n_features_in_: Number of variables.
+        feature_names_in_: Their names in the law.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class Regressor:
         return f"{type(self).__name__}({description})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the options, as scikit-learn asks for them."""
+        """Returns the options by name, as scikit-learn requires."""
         return {name: getattr(self, name) for name in _OPTIONS}
 
     def set_params(self, **options: Any) -> Self:
         """Changes options.
 
         Raises:
-            SetupError: There is no such option.
+            SetupError: An option does not exist.
         """
         for name, value in options.items():
             if name not in _OPTIONS:
-                raise errors.SetupError(f"There is no option {name}; there are {', '.join(_OPTIONS)}.")
+                raise errors.SetupError(f"Option {name} does not exist. Use one of {', '.join(_OPTIONS)}.")
             setattr(self, name, value)
         return self
 
@@ -68,10 +68,10 @@ class Regressor:
         """Searches for a law.
 
         Raises:
-            SetupError: The data cannot be learnt from, or there is no limit; one sentence says which.
+            SetupError: The data is not usable, or neither seconds nor steps is set.
         """
         if self.seconds is None and self.steps is None:
-            raise errors.SetupError("The search has no end: give seconds or steps.")
+            raise errors.SetupError("The search has no limit. Set seconds or steps.")
         train = self._make_table(X, y)
         law_search = search.Search(train.rows, train.domain)
         config = build.make_config(train, law_search, self.num_islands)
@@ -88,38 +88,38 @@ class Regressor:
         return self
 
     def predict(self, X: npt.ArrayLike) -> Array:  # noqa: N803 (as in scikit-learn)
-        """Returns the law's values, finite for every finite input.
+        """Returns the values of the law, which are finite for every finite input.
 
         Raises:
-            SetupError: It was not fitted, or X has another number of columns.
+            SetupError: The regressor was not fitted, or X has another number of columns.
         """
         if not hasattr(self, "law_"):
-            raise errors.SetupError("The regressor has no law yet: call fit(X, y) first.")
+            raise errors.SetupError("The regressor has no law. Call fit(X, y) first.")
         rows = table.to_matrix(X, "X")
         if rows.shape[1] != self.n_features_in_:
-            raise errors.SetupError(f"X has {rows.shape[1]} columns, and the law was found from {self.n_features_in_}.")
+            raise errors.SetupError(f"X has {rows.shape[1]} columns. The law needs {self.n_features_in_}.")
         return self.law_.predict(np.ascontiguousarray(rows.T))
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:  # noqa: N803 (as in scikit-learn)
-        """Returns R², the share of the variance that the law explains."""
+        """Returns R², the explained share of the variance."""
         target = np.asarray(y, dtype=np.float64)
         return 1.0 - float(np.mean((target - self.predict(X)) ** 2) / np.var(target))
 
     @property
     def law(self) -> str:
-        """The recommended law as an expression of numpy's Python.
+        """The recommended law as a Python expression with numpy.
 
         Raises:
-            SetupError: It was not fitted.
+            SetupError: The regressor was not fitted.
         """
         if not hasattr(self, "law_"):
-            raise errors.SetupError("The regressor has no law yet: call fit(X, y) first.")
+            raise errors.SetupError("The regressor has no law. Call fit(X, y) first.")
         return self.law_.to_text(list(self.feature_names_in_))
 
     def _make_table(self, x: npt.ArrayLike, y: npt.ArrayLike) -> table.Table:
         rows, target = table.to_matrix(x, "X"), table.to_matrix(np.atleast_2d(np.asarray(y)), "y")
         if target.size != len(rows):
-            raise errors.SetupError(f"X has {len(rows)} rows, and y {target.size} values: give one for each row.")
+            raise errors.SetupError(f"X has {len(rows)} rows and y has {target.size} values. They must be equal.")
         column_names = self.names if self.names is not None else getattr(x, "columns", None)
         names = (
             [f"x{index}" for index in range(rows.shape[1])]
@@ -127,7 +127,7 @@ class Regressor:
             else [str(name) for name in column_names]
         )
         if len(names) != rows.shape[1]:
-            raise errors.SetupError(f"There are {len(names)} names for {rows.shape[1]} columns: name each one.")
+            raise errors.SetupError(f"X has {rows.shape[1]} columns and {len(names)} names. Name each column.")
         table.check_data(names, rows, target.ravel(), "The data")
         return table.Table(table.make_identifiers(names), "y", rows, target.ravel())
 
@@ -141,9 +141,9 @@ def regress(
     steps: int | None = None,
     seed: int = 0,
 ) -> Regressor:
-    """Finds a law for data and returns the fitted regressor; the arguments are those of `Regressor`.
+    """Finds a law for data and returns the fitted regressor. The arguments are those of `Regressor`.
 
     Raises:
-        SetupError: The data cannot be learnt from; one sentence says why.
+        SetupError: The data is not usable.
     """
     return Regressor(seconds=seconds, steps=steps, seed=seed, names=names).fit(X, y)

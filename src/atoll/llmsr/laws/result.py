@@ -1,4 +1,4 @@
-"""What a search came to: the front of error and size, the law that is recommended, and its errors."""
+"""Result of a law search: the front of error and size, the recommended law, and its errors."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,24 +18,24 @@ from atoll.llmsr.laws.least_squares import Rows
 type RowIndices = npt.NDArray[np.intp]
 
 _MAX_ROWS = 2000
-_EDGE_SHARE = 0.15  # share of the rows held out at either end of a variable
-_MAX_GROUPS = 20  # a variable with no more different values is held out value by value
+_EDGE_SHARE = 0.15  # share of the rows held out at each end of a variable
+_MAX_GROUPS = 20  # a variable with at most this many values is held out by value
 _NUM_FOLDS = 4
-_EQUAL_ERROR_RATIO = 1.25  # errors within this ratio are the same: the smaller law wins
-_MIN_ERROR = 1e-28  # what is below is rounding
-_MAX_ERROR = 10.0  # times the variance: beyond, all are alike
-_MAX_CANDIDATES = 24  # of the front, counted from its end: what is smaller is far worse
+_EQUAL_ERROR_RATIO = 1.25  # errors within this ratio are equal, and the smaller law wins
+_MIN_ERROR = 1e-28  # smaller errors are rounding
+_MAX_ERROR = 10.0  # times the variance: larger errors are equal
+_MAX_CANDIDATES = 24  # from the end of the front; smaller laws are far worse
 
 
 class LawCandidate(NamedTuple):
-    """A law and its error on all training rows."""
+    """Law and its error on all training rows."""
 
     law: Law
     error: float
 
 
 def choose_law(front: Sequence[LawCandidate], rows: Rows) -> LawCandidate:
-    """Returns the law with the smallest error on held-out rows, the smallest of those that are as good."""
+    """Returns the law with the smallest error on held-out rows; of equal ones, the smallest law."""
     candidates = sorted(front, key=lambda candidate: candidate.law.size)[-_MAX_CANDIDATES:]
     if len(candidates) == 1:
         return candidates[0]
@@ -51,7 +51,7 @@ def choose_law(front: Sequence[LawCandidate], rows: Rows) -> LawCandidate:
 
 
 def _compute_log_error(candidate: LawCandidate, rows: Rows, splits: Sequence[tuple[str, RowIndices]]) -> float:
-    """Returns the logarithm of the mean error on held-out rows: half for inner ones, half for edges."""
+    """Returns the logarithm of the mean error on held-out rows: half for random rows, half for edges."""
     errors: dict[str, list[float]] = {"inner": [], "edge": []}
     for kind, held_out in splits:
         training_rows = np.setdiff1d(np.arange(len(rows)), held_out, assume_unique=True)
@@ -60,7 +60,7 @@ def _compute_log_error(candidate: LawCandidate, rows: Rows, splits: Sequence[tup
         predicted = None if fitted is None else fitted.law.predict(held_out_rows.columns)
         error = _MAX_ERROR if predicted is None else held_out_rows.error(held_out_rows.target - predicted)
         errors[kind].append(min(error, _MAX_ERROR))
-    # The mean of errors and not of logarithms: a law that fails at one edge fails.
+    # The mean of errors, not of logarithms, so that a law that fails at one edge fails.
     means = [math.log(max(float(np.mean(values)), _MIN_ERROR)) for values in errors.values() if values]
     return sum(means) / len(means)
 
@@ -83,11 +83,11 @@ def _iter_edges(rows: Rows) -> Iterator[tuple[str, RowIndices]]:
 
 
 def compute_front(candidates: Sequence[LawCandidate], share: float) -> list[LawCandidate]:
-    """Returns the candidates that nothing smaller beats, smallest first; a larger one needs `share` of the error."""
+    """Returns the candidates that no smaller one beats, smallest first. A larger one needs `share` of the error."""
     front: list[LawCandidate] = []
-    for each in sorted(candidates, key=lambda candidate: (candidate.law.size, candidate.error)):
-        if not front or each.error < share * front[-1].error:
-            front.append(each)
+    for candidate in sorted(candidates, key=lambda item: (item.law.size, item.error)):
+        if not front or candidate.error < share * front[-1].error:
+            front.append(candidate)
         if front[-1].error < search.EXACT_ERROR:
             break
     return front
@@ -99,16 +99,16 @@ _STEPS, _TOLERANCE = 30, 1e-9
 
 
 class SearchResult(NamedTuple):
-    """The recommended law, and the front that it was chosen from, smallest first; each with its training error."""
+    """Recommended law and the front, smallest first, each with its training error."""
 
     chosen: LawCandidate
     front: list[LawCandidate]
 
 
 def conclude(evolver: cluster.Evolver, train: table.Table) -> SearchResult:
-    """Polishes the front on all training rows and chooses from it; reads nothing but these rows."""
+    """Refits the front on all training rows and chooses a law. It reads no other rows."""
     rows, domain = train.rows, train.domain
-    constant_law = LawCandidate(law.Law(((),), (float(train.y.mean()),)), 1.0)  # always there, whatever else was found
+    constant_law = LawCandidate(law.Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
     candidates = compute_front([constant_law, *_iter_candidates(evolver)], population.FRONT_ERROR_RATIO)
     polished = [_polish(candidate, rows) for candidate in candidates]
     accepted = [new if domain.accepts(new.law.terms) else old for new, old in zip(polished, candidates, strict=True)]
@@ -129,7 +129,7 @@ def _iter_candidates(evolver: cluster.Evolver) -> Iterator[LawCandidate]:
 
 
 def iter_functions(evolver: cluster.Evolver) -> Iterator[function.Function]:
-    """Yields all functions that the islands keep."""
+    """Yields all functions of the populations."""
     for island in evolver.islands:
         if isinstance(island.population, cluster.NichedPopulation):
             for niche in island.population.clusters.values():
@@ -137,7 +137,7 @@ def iter_functions(evolver: cluster.Evolver) -> Iterator[function.Function]:
 
 
 def to_json(result: SearchResult, train: table.Table, folder: Path) -> Mapping[str, JSON]:
-    """Returns a result as plain data, with the errors on the test files, which are opened here for the first time.
+    """Returns a result as plain data, with the errors on the test files. They are opened here and not earlier.
 
     Raises:
         SetupError: A test file cannot be read, or has other columns.
@@ -153,7 +153,7 @@ def to_json(result: SearchResult, train: table.Table, folder: Path) -> Mapping[s
 
 
 def compute_errors(predict: Predict, error: float, train: table.Table, folder: Path) -> Mapping[str, JSON]:
-    """Returns the errors of a model by split; the test files are opened here.
+    """Returns the errors of a model by split. The test files are opened here.
 
     Raises:
         SetupError: A test file cannot be read, or has other columns.
@@ -166,11 +166,11 @@ def _compute_test_error(predict: Predict, train: table.Table, path: Path) -> flo
     test = table.read_table(path)
     if test.names != train.names:
         raise errors.SetupError(
-            f"{path} has the columns {', '.join(test.names)}, and {table.TRAIN_FILE} "
-            f"{', '.join(train.names)}: they must agree."
+            f"{path} has the columns {', '.join(test.names)}, but {table.TRAIN_FILE} has {', '.join(train.names)}. "
+            "Use the same columns."
         )
     rows = test.rows
     if not rows.variance:
-        raise errors.SetupError(f"{path}: the target is the same in every row, so no error can be told; leave it out.")
+        raise errors.SetupError(f"{path}: the target is constant, so it has no relative error. Remove the file.")
     error = rows.error(rows.target - predict(rows.columns))
     return error if math.isfinite(error) else None

@@ -1,4 +1,4 @@
-"""One batch of the search: variations of a law, fitted on few rows, the promising ones on more, the best on all."""
+"""One batch of the search: variations of a law, fitted on few rows, the best of them on all."""
 
 import math
 from collections.abc import Sequence
@@ -11,28 +11,28 @@ from atoll.llmsr.laws import law, least_squares, moves, term_dictionary
 from atoll.llmsr.laws.domain import Domain
 
 MAX_SIZE = 70  # nodes
-EXACT_ERROR = 1e-29  # an error that only rounding leaves: nothing larger is worth a try
-_NEAR_EXACT_ERROR, _EXTRA_NODES = 1e-24, 10  # the law itself may be a little larger than what comes so near
-_SCREENING_ROWS = (400, 1200, 4000)  # rows that candidates are tried on; more where few mislead
-_MAX_CELLS = 40_000  # screened rows times variables: a dictionary has some hundred columns for every variable
-_MISLEADING_RATIO = 1.6  # by so much an error on all rows may exceed that on the screened ones
-_MAX_EXCESS_RATIO = 4.0  # an error this much above the front's may still come down
-_MAX_TERM_RATIO = 30.0  # times the size of the target: terms this large live by cancelling each other
+EXACT_ERROR = 1e-29  # rounding only: no larger law is worth trying
+_NEAR_EXACT_ERROR, _EXTRA_NODES = 1e-24, 10  # the exact law may be a little larger than one with this error
+_SCREENING_ROWS = (400, 1200, 4000)  # rows for screening; more if few rows mislead
+_MAX_CELLS = 40_000  # screening rows times variables: the dictionary has hundreds of columns per variable
+_MISLEADING_RATIO = 1.6  # of the error on all rows to the screening error: more is misleading
+_MAX_EXCESS_RATIO = 4.0  # of an error to that of the front, which may still improve
+_MAX_TERM_RATIO = 30.0  # times the size of the target: larger terms only cancel each other
 _MAX_CHILDREN = 3
 _CACHE_SIZE = 50_000
 
-type Front = Sequence[tuple[int, float]]  # (size, error) of laws that nothing smaller beats
+type Front = Sequence[tuple[int, float]]  # (size, error) of laws that no smaller law beats
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenedLaw:
-    """A law to vary.
+    """Law to vary.
 
     Attributes:
-        law: What it is.
-        rung: On which of the sets of screened rows it was found.
+        law: The law.
+        rung: Index of the set of screening rows on which it was found.
         error: Its error on all rows.
-        screened: Its error on the screened rows.
+        screened_error: Its error on the screening rows.
     """
 
     law: law.Law
@@ -42,11 +42,11 @@ class ScreenedLaw:
 
 
 class Search:
-    """Varies laws for one set of rows; a function of what it is given, but for what it remembers to be fast."""
+    """Varies laws for one set of rows. Its only state is a cache."""
 
     def __init__(self, rows: least_squares.Rows, domain: Domain) -> None:
         self.rows, self.domain = rows, domain
-        # Evenly along the target: a few hundred rows drawn blindly miss the rare large values that carry the variance.
+        # Evenly along the target: random rows would miss the rare large values that make most of the variance.
         order = np.argsort(rows.target, kind="stable")
         max_rows = min(len(rows), max(_SCREENING_ROWS[0], _MAX_CELLS // len(rows.columns)))
         counts = sorted({min(count, max_rows) for count in _SCREENING_ROWS})
@@ -59,15 +59,15 @@ class Search:
         self.num_fits = 0
 
     def search_batch(self, parent: ScreenedLaw, other: law.Law, front: Front, rng: Random) -> Sequence[ScreenedLaw]:
-        """Returns laws that are worth keeping, fitted on all rows, best first.
+        """Returns the best variants, fitted on all rows, best first.
 
         Args:
-            parent: What is varied.
-            other: What it may exchange terms with.
-            front: Who must be beaten, or nearly so, at its size.
+            parent: The law to vary.
+            other: Another law, to exchange terms with.
+            front: Laws to beat, or nearly, at their size.
             rng: Draws the moves.
         """
-        with np.errstate(all="ignore"):  # what overflows is no candidate, and nobody need hear of it
+        with np.errstate(all="ignore"):  # an overflow only rejects the variant
             return self._find_children(parent, other, front, rng)
 
     def _find_children(self, parent: ScreenedLaw, other: law.Law, front: Front, rng: Random) -> Sequence[ScreenedLaw]:
@@ -91,7 +91,7 @@ class Search:
         return self._dictionaries[rung]
 
     def _screen(self, terms: law.Terms, rung: int, front: Front) -> least_squares.Fit | None:
-        """Fits a structure on the screened rows; what is not telling becomes what it comes to and is fitted again."""
+        """Fits a structure on the screening rows, simplifies factors that are not identifiable, and fits again."""
         fit = self._fit(terms, rung, 6)
         if fit is None:
             return None
@@ -112,7 +112,7 @@ class Search:
         return self._fits[key]
 
     def _is_sound(self, candidate_law: law.Law, rung: int) -> bool:
-        """Says whether a law keeps to its domain and does not live by terms that cancel."""
+        """Returns whether a law stays in its domain and has no large terms that cancel."""
         if not candidate_law.terms or not self.domain.accepts(candidate_law.terms):
             return False
         with np.errstate(all="ignore"):
@@ -123,7 +123,7 @@ class Search:
             return bool(np.sqrt((contributions * contributions).mean(axis=1)).max() < self._max_term_scale)
 
     def _fit_all_rows(self, screened_fit: least_squares.Fit, rung: int, front: Front) -> ScreenedLaw | None:
-        """Fits on all rows what the screened rows recommend."""
+        """Fits a screened law on all rows."""
         if _compute_excess(screened_fit, front) > math.log(_MAX_EXCESS_RATIO):
             return None
         screening_rows = self._rungs[rung]
@@ -136,14 +136,14 @@ class Search:
 
 
 def _compute_max_size(front: Front) -> int:
-    """Returns the size up to which a better law may be hoped for."""
+    """Returns the maximal size of a law that may improve the front."""
     exact = [size - 1 for size, error in front if error < EXACT_ERROR]
     near_exact = [size + _EXTRA_NODES for size, error in front if error < _NEAR_EXACT_ERROR]
     return min([*exact, *near_exact, MAX_SIZE])
 
 
 def _compute_excess(fit: least_squares.Fit, front: Front) -> float:
-    """Returns by how much a law lies above the front at its size, as the logarithm of the ratio."""
+    """Returns the logarithm of the ratio of the error of a law to that of the front at its size."""
     size = fit.law.size
     front_error = min((error for front_size, error in front if front_size <= size), default=math.inf)
     return math.log(max(fit.error, 1e-300) / max(front_error, 1e-300)) if front_error < math.inf else -math.inf

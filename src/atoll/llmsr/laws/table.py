@@ -1,4 +1,4 @@
-"""Regression data from CSV files: a header, numbers, and the target in the last column."""
+"""Regression data from CSV files with a header, numbers, and the target in the last column."""
 
 import csv
 import keyword
@@ -16,17 +16,17 @@ from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.laws.least_squares import Rows
 
 TRAIN_FILE, TEST_FILES = "train.csv", ("test_id.csv", "test_ood.csv")
-MIN_ROWS = 8  # fewer than the constants of most laws
+MIN_ROWS = 8  # most laws have about as many constants
 
-MAX_VALUE = 1e100  # of a value; its inverse, of a range
+MAX_VALUE = 1e100  # maximal value; its inverse is the minimal range
 
 
 class Table(NamedTuple):
     """Named columns and a target.
 
     Attributes:
-        names: What the variables are called in a law.
-        target: What the last column is called.
+        names: Names of the variables in a law.
+        target: Name of the last column.
         x: Rows by columns.
         y: One value per row.
     """
@@ -49,27 +49,25 @@ def read_table(path: Path) -> Table:
     """Reads a CSV file.
 
     Raises:
-        SetupError: It cannot be read, has no header, or holds what is no finite number.
+        SetupError: The file cannot be read, has no header, or has a value that is not a finite number.
     """
     lines = _read_lines(path)
     if len(lines) < 2:
-        raise errors.SetupError(f"{path} holds no rows: give a header and, below it, a row of numbers per data point.")
+        raise errors.SetupError(f"{path} has no rows. Write a header and one row of numbers per data point.")
     header = [name.strip() for name in lines[0]]
     if all(_is_number(name) for name in header):
-        raise errors.SetupError(f"{path} has no header: its first line must name the columns, the target last.")
+        raise errors.SetupError(f"{path} has no header. Name the columns in the first line, the target last.")
     if len(header) < 2:
-        raise errors.SetupError(
-            f"{path} has one column, {header[0]}: give at least one variable and, last, the target."
-        )
+        raise errors.SetupError(f"{path} has one column, {header[0]}. Add at least one variable before the target.")
     values = np.array([_parse_row(path, line_number, line, header) for line_number, line in enumerate(lines[1:], 2)])
     return Table(make_identifiers(header[:-1]), header[-1], values[:, :-1], values[:, -1])
 
 
 def read_train(path: Path) -> Table:
-    """Reads the rows that a search may see.
+    """Reads the training rows.
 
     Raises:
-        SetupError: As `read`; also where there is nothing to learn from them.
+        SetupError: The file cannot be read (see `read_table`), or its data is not usable.
     """
     train_table = read_table(path)
     check_data(train_table.names, train_table.x, train_table.y, str(path))
@@ -77,27 +75,30 @@ def read_train(path: Path) -> Table:
 
 
 def check_data(names: Sequence[str], x: Array, y: Array, label: str) -> None:
-    """Refuses data from which no law can be learnt.
+    """Rejects data without enough information for a law.
 
     Raises:
-        SetupError: A value is not finite, a column never changes, or there are too few rows.
+        SetupError: A value is not finite, a column is constant, or there are too few rows.
     """
     for name, column in zip([*names, "the target"], [*x.T, y], strict=True):
         invalid_rows = np.flatnonzero(~np.isfinite(column))
         if invalid_rows.size:
             raise errors.SetupError(
-                f"{label}: {name} is {column[invalid_rows[0]]} in row {invalid_rows[0] + 1} of {len(y)}: fill it in or leave it out."
+                f"{label}: {name} is {column[invalid_rows[0]]} in row {invalid_rows[0] + 1} of {len(y)}. "
+                "Correct or remove the row."
             )
         if np.abs(column).max(initial=0.0) > MAX_VALUE or 0.0 < np.ptp(column) < 1.0 / MAX_VALUE:
-            raise errors.SetupError(f"{label}: {name} has values whose squares no computer holds: use other units.")
+            raise errors.SetupError(f"{label}: {name} has values whose squares overflow. Use other units.")
         if len(y) >= MIN_ROWS and np.ptp(column) == 0.0:
-            raise errors.SetupError(f"{label}: {name} is {column[0]} in every row: leave the column out.")
+            raise errors.SetupError(f"{label}: {name} is {column[0]} in every row. Remove the column.")
     if len(y) < MIN_ROWS:
-        raise errors.SetupError(f"{label} has {len(y)} rows, fewer than a law has constants: give at least {MIN_ROWS}.")
+        raise errors.SetupError(
+            f"{label} has {len(y)} rows, fewer than a law has constants. Add rows, to at least {MIN_ROWS}."
+        )
 
 
 def make_identifiers(names: Sequence[str]) -> list[str]:
-    """Returns names that can stand in Python, each once: what cannot becomes an underscore."""
+    """Returns unique Python identifiers. Invalid characters become underscores."""
     unique_names: list[str] = []
     for name in names:
         identifier = re.sub(r"\W", "_", name) or "x"
@@ -111,14 +112,16 @@ def to_matrix(x: npt.ArrayLike, label: str) -> Array:
     """Returns an array of rows by columns.
 
     Raises:
-        SetupError: It is none.
+        SetupError: The value is not a table of numbers.
     """
     try:
         matrix = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise errors.SetupError(f"{label} is no table of numbers ({error}): leave text columns out.") from error
+        raise errors.SetupError(f"{label} is not a table of numbers ({error}). Remove text columns.") from error
     if matrix.ndim != 2 or not matrix.size:
-        raise errors.SetupError(f"{label} has the shape {matrix.shape}: give rows by columns, at least one of each.")
+        raise errors.SetupError(
+            f"{label} has the shape {matrix.shape}. It needs rows by columns, at least one of each."
+        )
     return matrix
 
 
@@ -128,21 +131,21 @@ def _read_lines(path: Path) -> list[list[str]]:
             return [line for line in csv.reader(file) if line]
     except OSError as error:
         raise errors.SetupError(
-            f"{path} cannot be read ({error.strerror}): task.data must name a folder with {TRAIN_FILE}."
+            f"{path} cannot be read ({error.strerror}). Set task.data to a folder with {TRAIN_FILE}."
         ) from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise errors.SetupError(f"{path} is no CSV file: {error}.") from error
+        raise errors.SetupError(f"{path} is not a valid CSV file: {error}.") from error
 
 
 def _parse_row(path: Path, line_number: int, line: Sequence[str], header: Sequence[str]) -> list[float]:
     if len(line) != len(header):
         raise errors.SetupError(
-            f"{path}, line {line_number} has {len(line)} cells, and the header {len(header)}: mend it."
+            f"{path}: line {line_number} has {len(line)} cells, but the header has {len(header)}. Correct the line."
         )
     for name, cell in zip(header, line, strict=True):
         if not _is_number(cell):
             raise errors.SetupError(
-                f"{path}, line {line_number}: {name} is {cell!r:.40}, which is no number: mend the cell."
+                f"{path}, line {line_number}: {name} is {cell!r:.40}, not a number. Correct the cell."
             )
     return [float(cell) for cell in line]
 

@@ -1,4 +1,4 @@
-"""Thousands of terms at hand, and which of them would explain most of what a law leaves (matching pursuit)."""
+"""Dictionary of thousands of terms, and matching pursuit: the terms that explain most of a residual."""
 
 import itertools
 import math
@@ -13,16 +13,16 @@ from atoll.llmsr.laws.domain import Domain
 from atoll.llmsr.laws.factor import ABSOLUTE, Array, Columns, Factor, Shape, compute_values
 
 _QUANTILES = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
-_WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of bumps and steps: the half range of the data over this
+_WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of bumps and steps: half the range of the data divided by this
 _RATES = (0.3, 1.0, 2.0, 4.0, 8.0)
 _SATURATIONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_MAX_PAIRED_VARIABLES = 8  # variables: with more, pairs inside a function would be most of all factors
+_MAX_PAIRED_VARIABLES = 8  # with more variables, most factors would be functions of pairs
 _MIN_WIDTH = 1e-60
 _BASE_FREQUENCY, _NUM_WAVES, _NUM_SHIFTED_WAVES = 0.4 * np.pi, 48, 12
 
 
 def make_factors(columns: Columns, domain: Domain) -> list[Factor]:
-    """Returns all factors with constants of their own that are safe to use."""
+    """Returns all safe factors with constants."""
     single_factors = itertools.chain.from_iterable(
         _iter_variable_factors(variable, values) for variable, values in enumerate(columns)
     )
@@ -38,13 +38,12 @@ def make_factors(columns: Columns, domain: Domain) -> list[Factor]:
 
 
 def make_powers(num_variables: int, domain: Domain) -> list[Factor]:
-    """Returns all factors without constants: powers, and where a variable stays positive also roots and logarithms."""
-    power_factors = [
-        Factor("pow", (variable,), float(power)) for variable in range(num_variables) for power in (1, 2, 3, 4)
-    ]
-    for each in range(num_variables):
-        power_factors += [Factor("pow", (each,), power) for power in (-2.0, -1.0, 0.5)] + [Factor("ln", (each,))]
-    return [factor for factor in power_factors if domain.is_safe(factor)]
+    """Returns all factors without constants: powers, and roots and logarithms of positive variables."""
+    indices = range(num_variables)
+    factors = [Factor("pow", (index,), float(power)) for index in indices for power in (1, 2, 3, 4)]
+    for index in indices:
+        factors += [Factor("pow", (index,), power) for power in (-2.0, -1.0, 0.5)] + [Factor("ln", (index,))]
+    return [factor for factor in factors if domain.is_safe(factor)]
 
 
 def make_monomials(num_variables: int, degree: int) -> list[law.Term]:
@@ -64,7 +63,7 @@ def make_monomials(num_variables: int, degree: int) -> list[law.Term]:
 def _iter_variable_factors(variable: int, values: Array) -> Iterator[Factor]:
     variables, width = (variable,), float(values.max() - values.min())
     if not _MIN_WIDTH < width < 1.0 / _MIN_WIDTH:
-        return  # constant, or in units in which no power could be computed: powers of it remain
+        return  # constant or too large for powers; only plain powers remain
     shifts = [float(quantile) for quantile in np.quantile(values, _QUANTILES)]
     yield from _iter_waves(variables, float(values.min()), width)
     for rate, sign in itertools.product(_RATES, (1.0, -1.0)):
@@ -116,18 +115,18 @@ def _iter_pair_factors(variables: tuple[int, int], product: Array) -> Iterator[F
 
 
 _NUM_SINGLE, _NUM_SCALED, _NUM_PAIRED, _NUM_FACTORS = 400, 900, 300, 500
-_MIN_INDEPENDENT_SHARE = 1e-9  # of its own that a column must have to be told from the law's terms
+_MIN_INDEPENDENT_SHARE = 1e-9  # minimal independent share of a column beside the terms of the law
 
 
 class TermGroup(NamedTuple):
-    """Terms of one make, with their values at every data point, one term per row."""
+    """Terms of one kind with their values at every data point, one term per row."""
 
     terms: Sequence[law.Term]
     values: Array
 
 
 class TermDictionary:
-    """Terms for one set of rows; what does not change is computed once."""
+    """Terms for one set of rows. Their values are computed once."""
 
     def __init__(self, rows: least_squares.Rows, domain: Domain) -> None:
         num_variables = len(rows.columns)
@@ -161,7 +160,7 @@ class TermDictionary:
         ]
 
     def draw_terms(self, rng: Random) -> list[TermGroup]:
-        """Draws terms of four makes: products of powers, single factors, factors with powers, and pairs of factors."""
+        """Draws terms of four kinds: products of powers, single factors, factors with powers, pairs of factors."""
         groups = [TermGroup(self._monomials, self._monomial_values)]
         if not self._factors:
             return groups
@@ -193,7 +192,7 @@ class TermDictionary:
         return groups
 
     def _draw_saturating(self, rng: Random, term: law.Term, values: Array) -> TermGroup:
-        """Multiplies a term by a factor and a power of its variable at once: x / (1 + x), x exp(-x) and their like."""
+        """Multiplies a term by a factor and a power of its variable, such as x / (1 + x) or x exp(-x)."""
         indices = self._draw_indices(rng, _NUM_PAIRED)
         power_indices = [rng.choice(self._powers_by_variable[self._factors[index].variables[0]]) for index in indices]
         terms = [
@@ -203,7 +202,7 @@ class TermDictionary:
         return TermGroup(terms, self._power_values[power_indices] * self._values[indices] * values)
 
     def _draw_indices(self, rng: Random, count: int) -> list[int]:
-        """Draws from every family alike: waves are many only because their grid is fine."""
+        """Draws from every family equally. Waves are many only because their grid is fine."""
         per_family = max(1, count // len(self._families))
         drawn = [family if len(family) <= per_family else rng.sample(family, per_family) for family in self._families]
         return [index for indices in drawn for index in indices]
@@ -219,12 +218,12 @@ def _group_by_shape(factors: Sequence[Factor]) -> list[list[int]]:
 def find_best_terms(
     groups: Sequence[TermGroup], solution: least_squares.Solution | None, target: Array, count: int
 ) -> list[law.Term]:
-    """Returns the terms that would lower the error most, `count` of each stratum, no two of one shape in it."""
+    """Returns the terms that lower the error most: `count` of each group, each shape once per group."""
     return [term for group in groups for term in _find_best_in_group(group, solution, target, count)]
 
 
 def pursue(groups: Sequence[TermGroup], target: Array, count: int) -> Iterator[law.Terms]:
-    """Yields sums of terms: one term after the other that explains most of the rest, then without the idlest ones."""
+    """Yields sums of terms: each adds the term that explains most, then the least useful ones are dropped."""
     terms = [term for group in groups for term in group.terms]
     values = np.concatenate([group.values for group in groups])
     chosen: list[int] = []
@@ -240,7 +239,7 @@ def pursue(groups: Sequence[TermGroup], target: Array, count: int) -> Iterator[l
         solution = next_solution
         yield tuple(terms[index] for index in chosen)
     while solution is not None and len(chosen) > 2:
-        # What a term is worth is what its coefficient explains beside the others: w^2 / inv(A A')_kk.
+        # The value of a term is the error that its coefficient alone removes: w^2 / inv(A A')_kk.
         inverse = np.linalg.pinv(values[chosen] @ values[chosen].T)
         contributions = solution.weights**2 / np.maximum(np.diag(inverse), math.ulp(0.0))
         del chosen[int(contributions.argmin())]
@@ -262,7 +261,7 @@ def _find_best_in_group(
 
 
 def _compute_gains(values: Array, solution: least_squares.Solution | None, target: Array) -> Array:
-    """Returns by how much each column would lower the sum of squares, the law's own coefficients refitted."""
+    """Returns the decrease of the sum of squares for each column, with refitted coefficients of the law."""
     with np.errstate(all="ignore"):
         residual = target if solution is None else solution.residual
         norms = np.einsum("ij,ij->i", values, values)

@@ -10,10 +10,10 @@ from atoll.mind.workspace.workspace import Workspace
 __all__ = [
     "Approval",
     "Approvals",
-    "WorkspaceRunner",
-    "WorkspaceError",
+    "GitBackend",
     "Repository",
     "RunnerConfig",
     "Workspace",
-    "GitBackend",
+    "WorkspaceError",
+    "WorkspaceRunner",
 ]

@@ -1,4 +1,4 @@
-"""Python rewritten by its syntax."""
+"""Mutation of Python by its syntax tree."""
 
 from atoll.mutation.syntax.mutator import SyntaxMutator, is_mutable
 from atoll.mutation.syntax.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""Statements in their order: which names are in scope where, and what may change."""
+"""Reads statements in order and records the names in scope and the edit sites."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ type Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class BlockReader:
-    """Reads statements of one function, class or module. Names are never changed: a binding makes new ones.
+    """Reads statements of one function, class or module. A binding makes a new mapping of names.
 
     Attributes:
-        is_local: Whether it is in a function: then nobody else sees its names.
-        returns: The kind that the function is annotated to return.
-        guarded: Names that end the `while` around it: what moves them stays, or it might never end.
-        is_class: Whether it is the body of a class: a new name there would be a field or a member.
+        is_local: Whether the block is in a function, so that other code does not see its names.
+        return_kind: Annotated return kind of the function.
+        guarded_names: Names that end the `while` around the block. Code that changes them stays, or it might never end.
+        is_class: Whether the block is the body of a class, where a new name would be a member.
     """
 
     site_index: SiteIndex
@@ -35,7 +35,7 @@ class BlockReader:
     is_class: bool = False
 
     def read(self, body: Sequence[ast.stmt], names: NameKinds) -> NameKinds | None:
-        """Adds the places and spots of a body; returns the names known after it, None if it never gets there."""
+        """Adds the sites of a body. Returns the names after it, or None if its end is never reached."""
         expression_sites, is_editable = self.site_index.expression_sites, self.site_index.source_text.is_editable
         for statement in body:
             reader, num_sites = _READERS.get(type(statement)), len(expression_sites)
@@ -53,15 +53,14 @@ class BlockReader:
         return names
 
     def define(self, node: Definition, names: NameKinds, usage: NameUsage) -> None:
-        """Reads the body of a function or class; its signature and decorators stay as they are."""
+        """Reads the body of a function or class. Its signature and decorators do not change."""
         body = strip_docstring(node.body)
         if isinstance(node, ast.ClassDef):
             BlockReader(self.site_index, usage, is_class=True).read(body, names)
             return
         local_names = collect_usage(node.body).stores if self.is_local else usage.stores
-        outer_names = {
-            name: kind for name, kind in names.items() if name not in local_names
-        }  # a local name hides it, even early
+        # A local name shadows an outer one also before its assignment.
+        outer_names = {name: kind for name, kind in names.items() if name not in local_names}
         inner_names = {**outer_names, **self._infer_arguments(node.args, usage)}
         BlockReader(self.site_index, usage, True, name_usage.parse_annotation(node.returns)).read(body, inner_names)
 
@@ -72,7 +71,7 @@ class BlockReader:
     def add_value_site(
         self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, target: ast.expr, names: NameKinds
     ) -> Kind:
-        """Adds the value of an assignment, unless it ends a loop; returns its kind."""
+        """Adds the value of an assignment as a site, unless it ends a loop. Returns its kind."""
         assert node.value is not None
         kind = value_kinds.infer_kind(node.value, names)
         if not self.is_guarded(node):
@@ -80,13 +79,13 @@ class BlockReader:
         return kind
 
     def get_required_kind(self, kind: Kind, target: ast.expr | None = None) -> Kind:
-        """Returns what may stand where a value of this kind is assigned or returned."""
+        """Returns the required kind for a value of this kind that is assigned or returned."""
         if isinstance(target, ast.Name) and target.id in self.usage.integer_names and kind in value_kinds.SCALAR_KINDS:
             return "integer"
         return "number" if kind in INTEGER_KINDS else kind
 
     def bind_names(self, names: NameKinds, target: ast.expr, kind: Kind | tuple[Kind, ...]) -> NameKinds:
-        """Returns the names with those that a target binds."""
+        """Returns the names plus those that a target binds."""
         return {
             **names,
             **{
@@ -96,7 +95,7 @@ class BlockReader:
         }
 
     def is_guarded(self, statement: ast.stmt) -> bool:
-        """Says whether a statement moves what ends the loop around it: assigns to it or calls a method of it."""
+        """Returns whether a statement assigns to a guarded name or calls a method of it."""
         if not self.guarded_names:
             return False
         for node in list_nodes(statement):
@@ -114,7 +113,7 @@ class BlockReader:
             return self.usage.guess(name, self.site_index.number_kind) or "other"
         if name in self.usage.integer_names:
             return "integer" if kind == "number" else kind
-        return "number" if kind == "integer" else kind  # it may become a fraction later on
+        return "number" if kind == "integer" else kind  # it may become a fraction later
 
     def _infer_arguments(self, args: ast.arguments, usage: NameUsage) -> dict[str, Kind]:
         site_index, positional = self.site_index, [*args.posonlyargs, *args.args]
@@ -125,9 +124,9 @@ class BlockReader:
             for argument in (*positional, *args.kwonlyargs)
         }
         defaults = [*zip(reversed(positional), reversed(args.defaults), strict=False)]
-        for each, default in (*defaults, *zip(args.kwonlyargs, args.kw_defaults, strict=True)):
+        for argument, default in (*defaults, *zip(args.kwonlyargs, args.kw_defaults, strict=True)):
             if isinstance(default, ast.Constant) and default.value is None:
-                argument_kinds[each.arg] = "other"
+                argument_kinds[argument.arg] = "other"
         argument_kinds |= {argument.arg: "items" for argument in (args.vararg,) if argument}
         return argument_kinds | {argument.arg: "other" for argument in (args.kwarg,) if argument}
 
@@ -212,7 +211,7 @@ def _read_if(reader: BlockReader, node: ast.If, names: NameKinds) -> NameKinds |
 
 
 def _read_for(reader: BlockReader, node: ast.For, names: NameKinds) -> NameKinds:
-    """Reads a loop: it lives on the kind of its items, so its iterable stays and only what is in it may change."""
+    """Reads a loop. Its iterable must keep its kind of items, so only parts of it may change."""
     reader.add_site(node.iter, "other", names)
     reader.read(node.body, reader.bind_names(names, node.target, value_kinds.infer_item_kinds(node.iter, names)))
     reader.read(node.orelse, names)
@@ -220,7 +219,7 @@ def _read_for(reader: BlockReader, node: ast.For, names: NameKinds) -> NameKinds
 
 
 def _read_while(reader: BlockReader, node: ast.While, names: NameKinds) -> NameKinds:
-    """Reads the body alone: the test stays, and so does what moves the names in it."""
+    """Reads only the body. The test and code that changes its names stay."""
     tests = [node.test, *(child.test for child in list_nodes(node) if isinstance(child, ast.If) and _has_jump(child))]
     guarded_names = frozenset(child.id for child in list_nodes(*tests) if isinstance(child, ast.Name))
     replace(reader, guarded_names=guarded_names | (reader.guarded_names or frozenset())).read(node.body, names)
@@ -268,9 +267,10 @@ def _has_jump(node: ast.If) -> bool:
 
 
 _READERS: Mapping[type[ast.stmt], Callable[..., NameKinds | None]] = {
-    ast.Assign: _read_assignment, ast.AnnAssign: _read_annotated, ast.AugAssign: _read_augmented, ast.Expr: _read_expression,
-    ast.Return: _read_return, ast.If: _read_if, ast.For: _read_for, ast.While: _read_while, ast.With: _read_with, ast.Try: _read_try,
-    ast.Match: _read_match, ast.FunctionDef: _read_definition, ast.ClassDef: _read_definition, ast.AsyncFunctionDef: _read_definition,
-    ast.Import: _read_import, ast.ImportFrom: _read_import, ast.Delete: _read_deletion,
-    ast.Raise: _read_jump, ast.Break: _read_jump, ast.Continue: _read_jump,
+    ast.Assign: _read_assignment, ast.AnnAssign: _read_annotated, ast.AugAssign: _read_augmented,
+    ast.Expr: _read_expression, ast.Return: _read_return, ast.If: _read_if, ast.For: _read_for, ast.While: _read_while,
+    ast.With: _read_with, ast.Try: _read_try, ast.Match: _read_match, ast.FunctionDef: _read_definition,
+    ast.ClassDef: _read_definition, ast.AsyncFunctionDef: _read_definition, ast.Import: _read_import,
+    ast.ImportFrom: _read_import, ast.Delete: _read_deletion, ast.Raise: _read_jump, ast.Break: _read_jump,
+    ast.Continue: _read_jump,
 }  # fmt: skip

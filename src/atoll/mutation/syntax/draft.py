@@ -1,4 +1,4 @@
-"""A child in the making: edits drawn one after the other, then written into the text at once."""
+"""Sampler of children: statement edits, crossover, and the drawing of edits for one program."""
 
 import ast
 from bisect import bisect
@@ -24,7 +24,7 @@ _MAX_TRIES = 4
 
 
 def transplant(site: Site, donor: Program, rng: Random) -> ast.expr | None:
-    """Draws an expression of the donor whose names are all in scope at the site and whose kind fits there."""
+    """Draws an expression of the donor whose names are in scope at the site and whose kind fits."""
     for _ in range(_MAX_TRIES):
         index = rng.choices(range(len(donor.expression_sites)), cum_weights=donor.cumulative_lengths)[0]
         donor_sites = donor.get_sites(index)
@@ -54,7 +54,7 @@ def insert_variable(
         return None
     site = sampler.rng.choice(number_sites)
     site_sampler = sampler.with_kind(site.required_kind)
-    value = site_sampler.draw_term()  # of the names before the statement: those of a comprehension are not there yet
+    value = site_sampler.draw_term()  # only names before the statement; names of a comprehension are not bound yet
     if value is None:
         return None
     name = next(
@@ -74,14 +74,14 @@ def insert_variable(
 def drop_statement(
     source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
 ) -> Sequence[Splice] | None:
-    """Takes a statement away that the others can do without."""
+    """Removes a statement that the others do not need."""
     return [Splice(*source_text.get_line_span(statement_site.statement), "")] if statement_site.is_removable() else None
 
 
 def guard_assignment(
     source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
 ) -> Sequence[Splice] | None:
-    """Lets an assignment happen only under a condition."""
+    """Puts an assignment under a condition."""
     test = sampler.with_kind("bool").draw_comparison() if statement_site.is_skippable() else None
     if test is None:
         return None
@@ -101,10 +101,8 @@ def return_early(
         or statement_site.expression_site.required_kind not in NUMERIC_KINDS
     ):
         return None
-    test, value = (
-        sampler.with_kind("bool").draw_comparison(),
-        sampler.with_kind(statement_site.expression_site.required_kind).draw_term(),
-    )
+    test = sampler.with_kind("bool").draw_comparison()
+    value = sampler.with_kind(statement_site.expression_site.required_kind).draw_term()
     if test is None or value is None:
         return None
     start, _ = source_text.get_line_span(statement_site.statement)
@@ -117,7 +115,7 @@ def return_early(
 def replace_augmented_operator(
     source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
 ) -> Sequence[Splice] | None:
-    """Exchanges the operator of `+=` and its like."""
+    """Replaces the operator of an augmented assignment such as `+=`."""
     node = statement_site.statement
     if (
         not isinstance(node, ast.AugAssign)
@@ -136,7 +134,7 @@ def _is_taken(name: str, statement_site: StatementSite) -> bool:
 
 
 class StatementEdit(NamedTuple):
-    """An edit of a statement with its weight.
+    """Edit of a statement with its weight.
 
     Attributes:
         growth: 1 if it makes the program larger, -1 if smaller.
@@ -157,13 +155,13 @@ STATEMENT_EDITS: Sequence[StatementEdit] = (
 )
 
 
-CROSSOVER = ExpressionEdit("crossover", 1.5, 0, lambda site, sampler: None)  # it alone needs another program
+CROSSOVER = ExpressionEdit("crossover", 1.5, 0, lambda site, sampler: None)  # EditSampler applies it
 _ALL_EDITS: Sequence[ExpressionEdit | StatementEdit] = (*EXPRESSION_EDITS, CROSSOVER, *STATEMENT_EDITS)
-_MAX_DRAWS = 40  # most draws do not suit the place where they fall; they cost some microseconds each
+_MAX_DRAWS = 40  # most draws do not fit their site; each costs some microseconds
 
 
 class SampledChild(NamedTuple):
-    """A new text and the names of the edits that made it."""
+    """New text and the names of its edits."""
 
     text: str
     edits: Sequence[str]
@@ -174,9 +172,9 @@ class EditSampler:
     """Draws children of one program.
 
     Attributes:
-        mate: The text of another program to take expressions from, or the same.
-        more: The chance of another edit after each one.
-        soft_size: Nodes of a function beyond which edits shrink it more often than they grow it.
+        mate: Text of another program as a source of expressions, or of the same.
+        repeat_probability: Probability of another edit after each one.
+        soft_size: Size of a function, in nodes, above which edits mostly shrink it.
     """
 
     program: Program
@@ -187,9 +185,9 @@ class EditSampler:
     soft_size: int
 
     def draw(self) -> SampledChild | None:
-        """Draws edits; None if nothing came of them. An edit of a statement stays alone: it changes the scopes.
+        """Draws edits; returns None if none applied or the result cannot be written as text.
 
-        What cannot be written down, such as a number of thousands of digits, is nothing too.
+        An edit of a statement stays the only edit, because it changes scopes.
         """
         try:
             return self._draw_edits()
@@ -216,7 +214,7 @@ class EditSampler:
         return self._write_roots(roots, edits)
 
     def _write_roots(self, roots: dict[int, ast.expr], edits: Sequence[str]) -> SampledChild | None:
-        """Writes new expressions for old ones: where the parent compiles, so does the child, unasked (0.1 ms)."""
+        """Writes new expressions. The child compiles if the parent does, so it is not compiled again (0.1 ms)."""
         source_text, expression_sites = self.program.source_text, self.program.expression_sites
         changed_roots = {
             index: root for index, root in roots.items() if not is_same(root, expression_sites[index].root)
@@ -227,7 +225,7 @@ class EditSampler:
         return SampledChild(apply_splices(source_text.text, splices), edits) if splices else None
 
     def _try_edit(self, edit: ExpressionEdit, site_index: int, roots: dict[int, ast.expr]) -> bool:
-        """Tries one edit of an expression at a random site of a place and notes the new root."""
+        """Tries one edit at a random site of an expression and records the new root."""
         expression_site = self.program.expression_sites[site_index]
         root = roots.get(site_index, expression_site.root)
         sites = (
@@ -239,7 +237,7 @@ class EditSampler:
             return False
         site = self.rng.choice(sites)
         if site.required_kind == "integer" and edit.growth > 0 and self.rng.random() < 0.75:
-            return False  # an index that grows mostly leaves its sequence
+            return False  # a larger index is mostly out of range
         new = self._make_expression(edit, site, self._make_sampler(site, expression_site.usage))
         if new is None or is_same(new, site.node):
             return False
@@ -255,7 +253,7 @@ class EditSampler:
         try:
             return transplant(site, analyze(self.mate, self.vocabulary), self.rng)
         except ValueError:
-            return None  # the mate is no Python
+            return None  # the mate is not valid Python
 
     def _make_splices(self, edit: StatementEdit) -> Sequence[Splice] | None:
         if not self.program.statement_sites:
@@ -281,13 +279,13 @@ class EditSampler:
 
 
 def _loses_shape(old: ast.expr, new: ast.expr, names: NameKinds) -> bool:
-    """Says whether an array became a number: whoever fills, masks or returns it counts on its shape."""
+    """Returns whether an array became a number: other code may depend on its shape."""
     return infer_kind(old, names) == "array" != infer_kind(new, names)
 
 
 @lru_cache(maxsize=1024)
 def _compute_cumulative_weights(fullness: float) -> Sequence[float]:
-    """Returns the weights of the table, added up; in a full function what grows is rarer and what shrinks is not."""
+    """Returns the cumulative weights of the edits. In a large function, growing edits are rarer."""
     pressure = 1 + fullness**4
     by_growth = {-1: pressure, 0: 1.0, 1: 1 / pressure}
     return list(accumulate(edit.weight * by_growth[edit.growth] for edit in _ALL_EDITS))

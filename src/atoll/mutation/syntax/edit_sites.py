@@ -1,4 +1,4 @@
-"""Where a source may change."""
+"""Expressions and statements of a source that may change."""
 
 import ast
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from atoll.mutation.syntax.vocabulary import Vocabulary
 
 
 class ExpressionSite(NamedTuple):
-    """A whole expression that may change: the value, test or iterable of a statement.
+    """Complete expression that may change: the value, test or iterable of a statement.
 
     Attributes:
         root: The expression.
-        demand: The kind that may stand there.
-        names: What is in scope.
-        uses: How the function around it uses its names.
+        required_kind: Kind of value that the statement needs.
+        names: Names in scope.
+        usage: Usage of names in the function around it.
     """
 
     root: ast.expr
@@ -28,12 +28,12 @@ class ExpressionSite(NamedTuple):
 
 
 class StatementSite(NamedTuple):
-    """A statement that others may be written around.
+    """Statement that may get new statements around it.
 
     Attributes:
-        names: What is in scope before it.
-        place: Its expression, if that may change.
-        is_movable: Whether the body around it may lose it: it is local, not alone there, and ends no loop.
+        names: Names in scope before it.
+        expression_site: Its expression, if that may change.
+        is_movable: Whether it may be removed: it is local, not the only statement, and does not end a loop.
     """
 
     statement: ast.stmt
@@ -43,7 +43,7 @@ class StatementSite(NamedTuple):
     is_movable: bool
 
     def is_removable(self) -> bool:
-        """Says whether the names that the rest reads are there without this statement."""
+        """Returns whether the remaining code has all its names without this statement."""
         if not self.is_movable or isinstance(self.statement, ast.Return):
             return False
         if isinstance(self.statement, ast.Expr):
@@ -55,7 +55,7 @@ class StatementSite(NamedTuple):
         )
 
     def is_skippable(self) -> bool:
-        """Says whether it is a line that assigns to what has a value already."""
+        """Returns whether it is one line that assigns to a name with a value."""
         match self.statement:
             case ast.Assign([ast.Name(name)]) | ast.AugAssign(ast.Name(name)):
                 return name in self.names and self.statement.lineno == self.statement.end_lineno
@@ -68,10 +68,10 @@ def is_read(node: ast.Name) -> bool:
 
 @dataclass(slots=True)
 class SiteIndex:
-    """What the blocks of one source share and fill.
+    """All sites of one source, filled by its blocks.
 
     Attributes:
-        number: What arithmetic alone means: where numpy is about, an array.
+        number_kind: Kind of a name of which only arithmetic is known: an array if the source uses numpy.
     """
 
     source_text: SourceText

@@ -1,4 +1,4 @@
-"""What may be written at a site: leaves, terms, comparisons and calls."""
+"""Random expressions for a site: leaves, terms, comparisons and calls."""
 
 import ast
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ class ExpressionSampler:
     """Draws expressions for one site.
 
     Attributes:
-        names: What is in scope there.
-        demand: The kind that may stand there.
-        uses: How the function around it uses its names.
+        names: Names in scope at the site.
+        required_kind: Kind of value that the site needs.
+        usage: Usage of names in the function around it.
     """
 
     rng: Random
@@ -44,14 +44,14 @@ class ExpressionSampler:
         usable_names = [name for name, kind in self.names.items() if self._is_usable(kind)]
         if self.required_kind not in NUMERIC_KINDS:
             return self._read_name(self.rng.choice(usable_names)) if usable_names else None
-        # Where the judge fits parameters, a number of our own is rarely needed.
+        # If the evaluator fits parameters, a new number is rarely useful.
         has_parameters = any(self.names[name] == "vector" for name in usable_names)
         if not usable_names or self.rng.random() < (0.1 if has_parameters else 0.3):
             return numbers.make_literal(numbers.draw_number(self.rng, self.vocabulary.constants, self.required_kind))
         return self._read_name(self.rng.choice(usable_names))
 
     def draw_term(self) -> ast.expr | None:
-        """Draws a leaf, a function of one, or two of them with an operator; often times a fitted parameter."""
+        """Draws a leaf, a call of a leaf, or an operation on two leaves; often times a fitted parameter."""
         expression = self._draw_composition()
         parameter_names = [name for name in self.vocabulary.parameters if self.names.get(name) == "vector"]
         if (
@@ -73,7 +73,7 @@ class ExpressionSampler:
             or draw < 0.5
             or numbers.parse_number(first) is not None
         ):
-            return first  # a function of a number is only another number
+            return first  # a function of a literal is only another number
         second = self.draw_call(first) if draw < 0.75 else self.draw_leaf()
         if second is None or is_same(first, second):
             return first
@@ -82,7 +82,7 @@ class ExpressionSampler:
         return self.combine(first, second) if draw < 0.875 else self.combine(second, first)
 
     def draw_comparison(self) -> ast.expr | None:
-        """Draws a comparison of two different numbers, one of them variable."""
+        """Draws a comparison of a variable with another number."""
         names = [name for name, kind in self.names.items() if kind in value_kinds.SCALAR_KINDS or kind == "sequence"]
         if not names:
             return None
@@ -93,11 +93,11 @@ class ExpressionSampler:
         return ast.Compare(left, [self.rng.choice(COMPARISONS)()], [right])
 
     def combine(self, left: ast.expr, right: ast.expr, allowed_operators: Sequence[str] = tuple(OPERATORS)) -> ast.expr:
-        """Joins two expressions by a random operator that suits them."""
+        """Joins two expressions by a random operator."""
         return ast.BinOp(left, self.draw_operator(right, allowed_operators), right)
 
     def draw_operator(self, right: ast.expr, allowed_operators: Sequence[str] = tuple(OPERATORS)) -> ast.operator:
-        """Draws an operator that may stand before this operand."""
+        """Draws an operator that is valid before this operand."""
         is_integer, is_small = self.required_kind == "integer", self.is_small_power(right)
         candidates = [
             symbol
@@ -136,7 +136,7 @@ class ExpressionSampler:
         return self.required_kind == "integer" and kind in ("sequence", "items", "text")
 
     def _read_name(self, name: str) -> ast.expr:
-        """Makes a value of the demanded kind from a name."""
+        """Returns an expression of the required kind that reads a name."""
         kind, node = self.names[name], _make_name(name)
         if value_kinds.fits(kind, self.required_kind):
             return node
@@ -162,7 +162,7 @@ class ExpressionSampler:
         return make_call(self.rng.choice(functions), node) if functions else _make_item(node, 0)
 
     def _draw_position(self, name: str) -> int:
-        """Draws where to read a vector or sequence: a parameter that nothing else uses yet, or a small number."""
+        """Draws an index for a vector or sequence: mostly an unused parameter, or a small number."""
         used = self.usage.indices.get(name, set())
         if name in self.vocabulary.parameters:
             limit = max(self.vocabulary.num_parameters, max(used, default=0) + 1)
@@ -172,7 +172,7 @@ class ExpressionSampler:
         return self.rng.randrange(-1, limit)
 
     def is_small_power(self, right: ast.expr) -> bool:
-        """Says whether a power to this ends: whole numbers to large powers never do, fractions overflow at once."""
+        """Returns whether a power with this exponent is cheap. Integers to large powers never end."""
         value = numbers.parse_number(right)
         if value is not None:
             return abs(value) <= 5

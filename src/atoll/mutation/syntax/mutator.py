@@ -1,4 +1,4 @@
-"""The engine that rewrites Python by its syntax, without a language model."""
+"""Mutator that changes Python by its syntax tree. It needs no LLM."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from atoll.mutation.syntax.vocabulary import Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class SyntaxMutator:
-    """Makes one child of the best parent by a few random edits of its syntax; draws from the task alone.
+    """Makes one child of the best parent by a few random edits of its syntax tree.
 
-    With `EVOLVE-BLOCK-START` and `EVOLVE-BLOCK-END` in comments only what stands between them changes; without, all
-    code but imports, docstrings, signatures, decorators and what runs as a script only. The text of all statements
-    that do not change stays as it is.
+    With `EVOLVE-BLOCK-START` and `EVOLVE-BLOCK-END` comments, only code between them changes. Without them, all code
+    may change except imports, docstrings, signatures, decorators and the `__main__` block. Unchanged statements keep
+    their text.
 
     Attributes:
-        vocabulary: What may be written beyond what the source has.
-        more: The chance of another edit after each one.
-        soft_size: Nodes of a function beyond which edits shrink it more often than they grow it; `fitting` sets it.
-        attempts: How many drafts may fail to compile or repeat the parent before the proposal fails.
+        vocabulary: Names and constants for new code.
+        repeat_probability: Probability of another edit after each one.
+        soft_size: Size of a function, in nodes, above which edits mostly shrink it. `for_source` sets it.
+        max_attempts: Samples that may fail to compile or repeat the parent before the proposal fails.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -33,28 +33,30 @@ class SyntaxMutator:
 
     def __post_init__(self) -> None:
         if not 0 <= self.repeat_probability < 1:
-            raise errors.SetupError(f"more is {self.repeat_probability}; it is a chance, at least 0 and below 1.")
+            raise errors.SetupError(
+                f"repeat_probability is {self.repeat_probability}. Set it to at least 0 and below 1."
+            )
         if self.soft_size < 1 or self.max_attempts < 1:
             raise errors.SetupError(
-                f"soft_size is {self.soft_size}, attempts {self.max_attempts}; both must be at least 1."
+                f"soft_size is {self.soft_size} and max_attempts {self.max_attempts}. Set both to at least 1."
             )
 
     @classmethod
     def for_source(cls, text: str, vocabulary: Vocabulary | None = None) -> Self:
-        """Returns an engine that lets the functions of this source double.
+        """Returns a mutator that lets the functions of this source double in size.
 
         Raises:
-            ValueError: It is no Python, or nothing in it may change.
+            ValueError: The text is not valid Python, or nothing in it may change.
         """
         vocabulary = vocabulary or Vocabulary()
         sizes = [site.usage.size for site in analyze(text, vocabulary).expression_sites]
         return cls(vocabulary, soft_size=max(150, 2 * max(sizes)))
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns one child that differs from its parent, and compiles if that does.
+        """Returns one child that differs from its parent and compiles if the parent does.
 
         Raises:
-            ValueError: The parent is no Python, or no such child was found.
+            ValueError: The parent is not valid Python, or no such child was found.
         """
         parent, mate = context.parents[-1], _choose_mate(context)
         program = analyze(str(parent.skeleton()), self.vocabulary)
@@ -67,11 +69,11 @@ class SyntaxMutator:
                 parents = [parent, mate] if CROSSOVER.name in child.edits and mate is not parent else [parent]
                 skeleton, edit = with_text(parent, child.text), ", ".join(child.edits)
                 return [function.derive_child(parent, skeleton, parents=parents, engine="syntax", edit=edit)]
-        raise ValueError(f"{self.max_attempts} drafts gave no new program: use an LLM for this source.")
+        raise ValueError(f"{self.max_attempts} attempts gave no new program. Use an LLM for this source.")
 
 
 def is_mutable(text: str) -> bool:
-    """Says whether a text is Python that compiles and has something in it that may change; if not, it needs an LLM."""
+    """Returns whether a text is valid Python with code that may change. If not, it needs an LLM."""
     try:
         program = analyze(text, Vocabulary())
     except ValueError:
@@ -80,7 +82,7 @@ def is_mutable(text: str) -> bool:
 
 
 def _choose_mate(context: function.ProposalContext) -> function.Function:
-    """Draws another program to take expressions from; the parent itself if there is no other."""
+    """Draws another program as a source of expressions; the parent if no other exists."""
     *other_parents, parent = context.parents
     groups = [other_parents, *(fns for role, fns in context.inspirations.items() if role != "failed")]
     mates = [fn for fns in groups for fn in fns if str(fn.skeleton()) != str(parent.skeleton())]

@@ -1,4 +1,4 @@
-"""How a function uses its names: what that says about them where no annotation does."""
+"""Kinds of names, inferred from annotations and from their use in a function."""
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
@@ -19,17 +19,17 @@ from atoll.mutation.syntax.vocabulary import Vocabulary
 
 @dataclass(slots=True)
 class NameUsage:
-    """What the body of a function does with its names.
+    """Usage of names in the body of a function.
 
     Attributes:
-        kinds: What a name must be: the first thing that its use tells for sure.
-        indices: By which constant numbers a name is subscripted.
+        kinds: Kind of each name, from the first use that determines it.
+        indices: Constant indices of each subscripted name.
         loads: Names that are read.
         stores: Names that are written.
-        whole: Names that count or index.
-        scalar: Names that are compared in a test, so they are no arrays.
-        numeric: Names in arithmetic.
-        none: Names that may be None.
+        integer_names: Names used as counts or indices.
+        scalar_names: Names compared in a test, so they are not arrays.
+        numeric_names: Names in arithmetic.
+        optional_names: Names that may be None.
         size: Number of nodes.
     """
 
@@ -44,7 +44,7 @@ class NameUsage:
     size: int = 0
 
     def guess(self, name: str, number_kind: Kind) -> Kind | None:
-        """Returns the kind that the uses tell; `number` is what arithmetic alone means."""
+        """Returns the kind of a name, or None. `number_kind` is the kind if only arithmetic is known."""
         if name in self.optional_names:
             return "other"
         if name in self.kinds:
@@ -55,7 +55,7 @@ class NameUsage:
 
 
 def collect_usage(body: Iterable[ast.stmt]) -> NameUsage:
-    """Reads statements and all that is in them, but for annotations and decorators."""
+    """Collects the name usage of statements, without annotations and decorators."""
     usage, all_nodes = NameUsage(), list_nodes(*body)
     usage.size = len(all_nodes)
     for node in all_nodes:
@@ -169,7 +169,7 @@ _SEQUENCES = frozenset({"tuple", "list", "Tuple", "List", "Sequence", "Iterable"
 
 
 def parse_annotation(node: ast.expr | None) -> Kind | None:
-    """Returns the kind that an annotation means; None where there is none."""
+    """Returns the kind of an annotation; None without one."""
     match node:
         case None:
             return None
@@ -191,7 +191,7 @@ def parse_annotation(node: ast.expr | None) -> Kind | None:
 def infer_argument_kind(
     name: str, annotation: ast.expr | None, usage: NameUsage, vocabulary: Vocabulary, number_kind: Kind
 ) -> Kind:
-    """Returns the kind of an argument by its annotation, else by its uses, else as a number."""
+    """Returns the kind of an argument by its annotation, else by its usage, else a number."""
     if name in vocabulary.parameters:
         return "vector"
     if name in ("self", "cls"):
@@ -199,7 +199,7 @@ def infer_argument_kind(
     kind = parse_annotation(annotation)
     if kind is None:
         return usage.guess(name, number_kind) or number_kind
-    # An array that is read by position is no operand: `params[0] * x` has two sorts of arrays in it.
+    # An array that is read by index is not an operand: `params[0] * x` has two sorts of arrays.
     return "vector" if kind == "array" and usage.kinds.get(name) == "sequence" else kind
 
 

@@ -1,4 +1,4 @@
-"""How a number moves."""
+"""Number literals: parse, draw and move them."""
 
 import ast
 import math
@@ -7,18 +7,18 @@ from random import Random
 
 from atoll.mutation.syntax.value_kinds import Kind
 
-_MAX_VALUE = 1e12  # beyond, a range or a power of it would not end
+_MAX_VALUE = 1e12  # a range or power of a larger number would not end
 
 
 def make_literal(value: float) -> ast.expr:
-    """Returns a number as syntax; a negative one as the negation that Python reads it as."""
+    """Returns a number as a syntax node. A negative number is a negation, as Python parses it."""
     if value < 0 or (value == 0 and math.copysign(1, value) < 0):
         return ast.UnaryOp(ast.USub(), ast.Constant(-value))
     return ast.Constant(value)
 
 
 def parse_number(node: ast.expr) -> int | float | None:
-    """Returns the number that an expression spells, or None."""
+    """Returns the value of a number literal, or None."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = parse_number(node.operand) if isinstance(node.operand, ast.Constant) else None
         return None if inner is None else -inner
@@ -30,7 +30,7 @@ def parse_number(node: ast.expr) -> int | float | None:
 
 
 def move_number(rng: Random, value: float, required_kind: Kind) -> int | float:
-    """Returns another number near this one; a whole one or a small power where only such may stand."""
+    """Returns another number near this one; an integer or a small power if the kind requires it."""
     if required_kind == "power":
         neighbors = (value + 1, value - 1, value + 0.5, value - 0.5, -value)
         return rng.choice([new for new in neighbors if 0 < abs(new) <= 5] or [2])
@@ -45,7 +45,7 @@ def move_number(rng: Random, value: float, required_kind: Kind) -> int | float:
 
 
 def draw_number(rng: Random, constants: Sequence[float], required_kind: Kind) -> int | float:
-    """Draws a new number: a usual one, or as FunSearch's baseline does, N(0, 1) or one of -10 to 10."""
+    """Draws a frequent constant, or from N(0, 1) or -10 to 10 as the baseline of FunSearch does."""
     draw = rng.random()
     if required_kind == "integer":
         return rng.randint(0, 3) if draw < 0.8 else rng.randint(-10, 10)
@@ -55,17 +55,17 @@ def draw_number(rng: Random, constants: Sequence[float], required_kind: Kind) ->
 
 
 def draw_any_scale(rng: Random) -> float:
-    """Draws a number of either sign from 0.1 to 100, each order of magnitude as often as another."""
+    """Draws a number of either sign whose size is log-uniform from 0.1 to 100."""
     return round_digits(rng.choice((-1, 1)) * 10 ** rng.uniform(-1, 2), 2)
 
 
 def round_digits(value: float, digits: int) -> float:
-    """Returns a number with so many digits."""
+    """Returns a number rounded to significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 def _nudge(rng: Random, value: float) -> float:
-    """Takes a relative gaussian step: mostly a small one, sometimes across the order of magnitude."""
+    """Takes a relative Gaussian step: mostly small, sometimes of an order of magnitude."""
     spread = rng.choice((0.01, 0.1, 0.5))
     return value * (1 + rng.gauss(0, spread)) if value else rng.gauss(0, 1)
 

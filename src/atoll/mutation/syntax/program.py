@@ -1,4 +1,4 @@
-"""A Python source, read once: where it may change, and with which names."""
+"""Analysis of a Python source: its edit sites and the names in scope."""
 
 import ast
 import sys
@@ -22,10 +22,10 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """What a rewriter knows of a source; never changed, but for sites that are found when first asked for.
+    """Analyzed source. It is immutable except for the cache of sites.
 
     Attributes:
-        lengths: How long the texts of the places are, added up: longer ones change more often.
+        cumulative_lengths: Running sum of the text lengths of the expression sites. Longer ones change more often.
     """
 
     source_text: SourceText
@@ -36,7 +36,7 @@ class Program:
     _sites: dict[int, Sequence[Site]] = field(default_factory=dict)
 
     def get_sites(self, index: int) -> Sequence[Site]:
-        """Returns the expressions in a place that may be replaced."""
+        """Returns the replaceable expressions inside an expression site."""
         sites = self._sites.get(index)
         if sites is None:
             root, required_kind, names, _ = self.expression_sites[index]
@@ -45,14 +45,13 @@ class Program:
 
 
 def analyze(text: str, vocabulary: Vocabulary) -> Program:
-    """Reads a source, or remembers it: a good parent is asked for again and again.
+    """Analyzes a source, with a cache: a good parent is analyzed often.
 
     Raises:
-        ValueError: It is no Python, or nothing in it may change.
+        ValueError: The text is not valid Python, or nothing in it may change.
     """
-    return next(cached_analyze for max_length, cached_analyze in _CACHED_ANALYZERS if len(text) <= max_length)(
-        text, vocabulary
-    )
+    cached_analyze = next(analyzer for max_length, analyzer in _CACHED_ANALYZERS if len(text) <= max_length)
+    return cached_analyze(text, vocabulary)
 
 
 def _analyze(text: str, vocabulary: Vocabulary) -> Program:
@@ -68,22 +67,15 @@ def _analyze(text: str, vocabulary: Vocabulary) -> Program:
     for node, definition_usage in definitions:
         module.define(node, known_names, definition_usage)
     if not site_index.expression_sites:
-        raise ValueError("It has no expression that may change: write code, between the markers if it has any.")
-    lengths = [
-        end - start
-        for start, end in (site_index.source_text.get_span(site.root) for site in site_index.expression_sites)
-    ]
+        raise ValueError("The source has no expression that may change. Write code, between the markers if it has any.")
+    source_text, expression_sites = site_index.source_text, site_index.expression_sites
+    spans = [source_text.get_span(site.root) for site in expression_sites]
+    lengths = list(accumulate(end - start for start, end in spans))
     functions = vocabulary.list_functions(names)
-    return Program(
-        site_index.source_text,
-        site_index.expression_sites,
-        site_index.statement_sites,
-        functions,
-        list(accumulate(lengths)),
-    )
+    return Program(source_text, expression_sites, site_index.statement_sites, functions, lengths)
 
 
-# Some 70 bytes are kept for each character, so that long programs are remembered for a shorter time.
+# A cached program takes about 70 bytes per character, so the caches for long programs are smaller.
 _CACHED_ANALYZERS = tuple(
     (max_length, lru_cache(size)(_analyze)) for max_length, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2))
 )
@@ -101,11 +93,11 @@ def _parse(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except _PARSE_ERRORS as error:
-        raise ValueError(f"It is no Python that can be rewritten by its syntax ({error}): use an LLM.") from error
+        raise ValueError(f"The source is not valid Python ({error}). Use an LLM for this source.") from error
 
 
 def _is_main(statement: ast.stmt) -> bool:
-    """Says whether it is what runs only as a script: nobody judges that."""
+    """Returns whether a statement is the `__main__` block, which evaluation never runs."""
     match statement:
         case ast.If(ast.Compare(ast.Name("__name__"))):
             return True
@@ -113,7 +105,7 @@ def _is_main(statement: ast.stmt) -> bool:
 
 
 def _iter_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, NameUsage]]:
-    """Yields functions, classes and their methods with the uses of their own bodies."""
+    """Yields functions, classes and their methods with the name usage of their bodies."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield node, collect_usage(statement for statement in node.body if not isinstance(statement, _DEFINITIONS))
@@ -123,7 +115,7 @@ def _iter_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, Na
 
 
 def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabulary: Vocabulary) -> dict[str, Kind]:
-    """Returns what is known everywhere: imports, what the namespace gives, and modules that are mentioned."""
+    """Returns the global names: imports, predefined names, definitions and mentioned modules."""
     names: dict[str, Kind] = {}
     stored = set().union(*(usage.stores for usage in usages))
     mentioned_modules = [
@@ -142,7 +134,7 @@ def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabul
 
 
 def _find_annotation_modules(node: ast.FunctionDef) -> list[str]:
-    """Returns the modules that the annotations of a function mention: they are there, or it would not run."""
+    """Returns the modules in the annotations of a function. They exist, or the function would not run."""
     annotations = [argument.annotation for argument in node.args.args] + [node.returns]
     return [
         annotation.value.id

@@ -1,4 +1,4 @@
-"""The expressions inside a place, each with the kind of value that may stand there."""
+"""Replaceable expressions inside an expression site, each with its required kind of value."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +20,13 @@ _NUMBER_FUNCTIONS = frozenset({"round", "float", "int", "pow"})
 
 
 class Site(NamedTuple):
-    """An expression that may be replaced.
+    """Expression that may be replaced.
 
     Attributes:
-        node: The expression itself.
-        kind: What it is.
-        demand: What may stand there.
-        names: What is in scope there.
+        node: The expression.
+        kind: Its kind of value.
+        required_kind: Kind of value that a replacement needs.
+        names: Names in scope.
     """
 
     node: ast.expr
@@ -35,12 +35,12 @@ class Site(NamedTuple):
     names: NameKinds
 
     def is_number(self) -> bool:
-        """Says whether arithmetic may be done with it: what is unknown is a number where one is wanted."""
+        """Returns whether arithmetic may use it. An unknown kind counts as a number if one is required."""
         return self.required_kind in NUMERIC_KINDS and (self.kind in NUMERIC_KINDS or self.kind == "other")
 
 
 def find_sites(root: ast.expr, required_kind: Kind, names: NameKinds) -> Sequence[Site]:
-    """Returns all sites of an expression; none if it binds names, suspends, or has an f-string, hard to write anew."""
+    """Returns all sites of an expression; none if it binds names, suspends, or has an f-string."""
     if any(isinstance(node, _FROZEN) for node in list_nodes(root)):
         return ()
     collector = SiteCollector()
@@ -49,7 +49,7 @@ def find_sites(root: ast.expr, required_kind: Kind, names: NameKinds) -> Sequenc
 
 
 class SiteCollector:
-    """The sites found so far, and the kinds of all that was read on the way."""
+    """Collected sites, and a cache of kinds."""
 
     __slots__ = ("_kinds", "sites")
 
@@ -61,53 +61,51 @@ class SiteCollector:
         return value_kinds.infer_kind(node, names, self._kinds)
 
 
-def _visit(node: ast.expr, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit(node: ast.expr, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
     kind = collector.get_kind(node, names)
-    if required_kind != "other" and kind not in ("numpy", "math", "function"):
-        collector.sites.append(Site(node, kind, required_kind, names))
+    if required != "other" and kind not in ("numpy", "math", "function"):
+        collector.sites.append(Site(node, kind, required, names))
     visitor = _VISITORS.get(type(node))
     if visitor is not None and numbers.parse_number(node) is None:
-        visitor(node, kind, required_kind, names, collector)
+        visitor(node, kind, required, names, collector)
 
 
 def _visit_same_kind(node: ast.expr, names: NameKinds, collector: SiteCollector) -> None:
-    """Visits what must keep its kind."""
+    """Visits an expression whose replacement must keep its kind."""
     kind = collector.get_kind(node, names)
     _visit(node, "integer" if kind == "index" else kind, names, collector)
 
 
-def _visit_binary(node: ast.BinOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
-    is_number = kind in NUMERIC_KINDS and required_kind in NUMERIC_KINDS and isinstance(node.op, ARITHMETIC_OPERATORS)
+def _visit_binary(node: ast.BinOp, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    is_number = kind in NUMERIC_KINDS and required in NUMERIC_KINDS and isinstance(node.op, ARITHMETIC_OPERATORS)
     sides = [node.left, node.right]
     if isinstance(node.op, ast.Pow) and collector.get_kind(node.right, names) in SCALAR_KINDS:
         sides = [node.left]
         _visit_power(node.right, names, collector)
     for side in sides:
         if is_number and collector.get_kind(side, names) in NUMERIC_KINDS | {"other"}:
-            _visit(side, required_kind, names, collector)
+            _visit(side, required, names, collector)
         else:
             _visit_same_kind(side, names, collector)
 
 
 def _visit_power(node: ast.expr, names: NameKinds, collector: SiteCollector) -> None:
-    """Visits what stands after `**`: a number stays a small one, since a large power of whole numbers never ends."""
+    """Visits an exponent. A number stays small, because a large power of integers never ends."""
     if numbers.parse_number(node) is not None:
         collector.sites.append(Site(node, "number", "power", names))
     elif isinstance(node, ast.Subscript):
         _visit(node, "number", names, collector)
 
 
-def _visit_unary(
-    node: ast.UnaryOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
-) -> None:
-    if isinstance(node.op, ast.Not) or required_kind not in NUMERIC_KINDS:
+def _visit_unary(node: ast.UnaryOp, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    if isinstance(node.op, ast.Not) or required not in NUMERIC_KINDS:
         _visit_same_kind(node.operand, names, collector)
     else:
-        _visit(node.operand, required_kind, names, collector)
+        _visit(node.operand, required, names, collector)
 
 
 def _visit_comparison(
-    node: ast.Compare, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+    node: ast.Compare, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector
 ) -> None:
     sides = [node.left, *node.comparators]
     side_kinds = [collector.get_kind(side, names) for side in sides]
@@ -121,25 +119,21 @@ def _visit_comparison(
             _visit_same_kind(side, names, collector)
 
 
-def _visit_bool_op(
-    node: ast.BoolOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
-) -> None:
+def _visit_bool_op(node: ast.BoolOp, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
     for value in node.values:
         _visit_same_kind(value, names, collector)
 
 
-def _visit_conditional(
-    node: ast.IfExp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
-) -> None:
+def _visit_conditional(node: ast.IfExp, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
     _visit_same_kind(node.test, names, collector)
     for branch in (node.body, node.orelse):
-        _visit(branch, required_kind if kind in NUMERIC_KINDS else collector.get_kind(branch, names), names, collector)
+        _visit(branch, required if kind in NUMERIC_KINDS else collector.get_kind(branch, names), names, collector)
 
 
-def _visit_call(node: ast.Call, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_call(node: ast.Call, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name == "tunable" or (isinstance(node.func, ast.Attribute) and node.func.attr == "tunable"):
-        return  # its value and bounds are the tuner's
+        return  # only the tuner changes its value and bounds
     owner: Kind = collector.get_kind(node.func.value, names) if isinstance(node.func, ast.Attribute) else "other"
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
         _visit_same_kind(node.func.value, names, collector)
@@ -148,15 +142,15 @@ def _visit_call(node: ast.Call, kind: Kind, required_kind: Kind, names: NameKind
         if name == "range" and argument_kind in SCALAR_KINDS:
             _visit(arg, "integer", names, collector)
         elif argument_kind in SCALAR_KINDS and (
-            name in _NUMBER_FUNCTIONS or (name in ("min", "max") and required_kind == "array")
+            name in _NUMBER_FUNCTIONS or (name in ("min", "max") and required == "array")
         ):
             _visit(arg, "number", names, collector)
-        elif argument_kind in SCALAR_KINDS and name in ("abs", "min", "max") and required_kind in NUMERIC_KINDS:
-            _visit(arg, required_kind, names, collector)
+        elif argument_kind in SCALAR_KINDS and name in ("abs", "min", "max") and required in NUMERIC_KINDS:
+            _visit(arg, required, names, collector)
         elif argument_kind in SCALAR_KINDS and owner in ("math", "numpy"):
             _visit(
                 arg,
-                required_kind if owner == "numpy" and required_kind == "array" else _loosen_kind(argument_kind, owner),
+                required if owner == "numpy" and required == "array" else _loosen_kind(argument_kind, owner),
                 names,
                 collector,
             )
@@ -165,17 +159,17 @@ def _visit_call(node: ast.Call, kind: Kind, required_kind: Kind, names: NameKind
 
 
 def _loosen_kind(kind: Kind, owner: Kind) -> Kind:
-    """Returns what a function of a module takes: numpy also takes sizes, so whole numbers stay whole there."""
+    """Returns the kind for an argument of a module function. numpy takes sizes, so integers stay integers there."""
     return "integer" if kind in INTEGER_KINDS and owner == "numpy" else "number"
 
 
 def _visit_subscript(
-    node: ast.Subscript, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+    node: ast.Subscript, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector
 ) -> None:
     if not isinstance(node.value, ast.Name):
         _visit_same_kind(node.value, names, collector)
     elif names.get(node.value.id) == "vector" and numbers.parse_number(node.slice) is not None:
-        return  # `params[0]` is a leaf: another place in it is another leaf
+        return  # `params[0]` is a leaf: another index is another leaf
     match node.slice:
         case ast.Slice(lower, upper, step):
             parts = [part for part in (lower, upper, step) if part is not None]
@@ -183,15 +177,15 @@ def _visit_subscript(
             parts = [element for element in elts if not isinstance(element, ast.Slice)]
         case index:
             parts = [index]
-    for each in parts:
-        if collector.get_kind(each, names) in SCALAR_KINDS:
-            _visit(each, "integer", names, collector)
+    for part in parts:
+        if collector.get_kind(part, names) in SCALAR_KINDS:
+            _visit(part, "integer", names, collector)
         else:
-            _visit_same_kind(each, names, collector)
+            _visit_same_kind(part, names, collector)
 
 
 def _visit_sequence(
-    node: ast.Tuple | ast.List, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+    node: ast.Tuple | ast.List, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector
 ) -> None:
     for element in node.elts:
         _visit_same_kind(element, names, collector)
@@ -200,7 +194,7 @@ def _visit_sequence(
 def _visit_comprehension(
     node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
     kind: Kind,
-    required_kind: Kind,
+    required: Kind,
     names: NameKinds,
     collector: SiteCollector,
 ) -> None:
@@ -213,23 +207,21 @@ def _visit_comprehension(
     _visit(node.elt, "number" if item_kind in SCALAR_KINDS else item_kind, inner_names, collector)
 
 
-def _visit_lambda(
-    node: ast.Lambda, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
-) -> None:
+def _visit_lambda(node: ast.Lambda, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector) -> None:
     inner_names: NameKinds = {**names, **{argument.arg: "other" for argument in node.args.args}}
     _visit_same_kind(node.body, inner_names, collector)
 
 
 def _visit_attribute(
-    node: ast.Attribute, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+    node: ast.Attribute, kind: Kind, required: Kind, names: NameKinds, collector: SiteCollector
 ) -> None:
     if not isinstance(node.value, ast.Name):
         _visit_same_kind(node.value, names, collector)
 
 
 _VISITORS: Mapping[type[ast.expr], Callable[..., None]] = {
-    ast.BinOp: _visit_binary, ast.UnaryOp: _visit_unary, ast.Compare: _visit_comparison, ast.BoolOp: _visit_bool_op, ast.IfExp: _visit_conditional,
-    ast.Call: _visit_call, ast.Subscript: _visit_subscript, ast.Tuple: _visit_sequence, ast.List: _visit_sequence, ast.Lambda: _visit_lambda,
-    ast.ListComp: _visit_comprehension, ast.GeneratorExp: _visit_comprehension, ast.SetComp: _visit_comprehension,
-    ast.Attribute: _visit_attribute,
+    ast.BinOp: _visit_binary, ast.UnaryOp: _visit_unary, ast.Compare: _visit_comparison, ast.BoolOp: _visit_bool_op,
+    ast.IfExp: _visit_conditional, ast.Call: _visit_call, ast.Subscript: _visit_subscript, ast.Tuple: _visit_sequence,
+    ast.List: _visit_sequence, ast.Lambda: _visit_lambda, ast.ListComp: _visit_comprehension,
+    ast.GeneratorExp: _visit_comprehension, ast.SetComp: _visit_comprehension, ast.Attribute: _visit_attribute,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A source text by lines and places, so that a change leaves the rest of it byte for byte."""
+"""Source text with offsets of its syntax nodes, so that an edit leaves all other bytes unchanged."""
 
 import ast
 import re
@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_NEWLINE = re.compile(r"\r\n|\r|\n")  # what the tokenizer counts: str.splitlines() also splits at form feeds
+_NEWLINE = re.compile(r"\r\n|\r|\n")  # as the tokenizer counts lines: str.splitlines() also splits at form feeds
 _MARKER = re.compile(r"#[ \t]*EVOLVE-BLOCK-(START|END)\b")
 _WORD = re.compile(r"\w")
 
 
 class Splice(NamedTuple):
-    """A text that replaces what stands from `start` up to `end`."""
+    """Text that replaces the characters from `start` to `end`."""
 
     start: int
     end: int
@@ -20,14 +20,14 @@ class Splice(NamedTuple):
 
 
 def apply_splices(text: str, splices: Sequence[Splice]) -> str:
-    """Returns the text with all the changes, which must not overlap."""
+    """Returns the text with all splices applied. They must not overlap."""
     for start, end, new in sorted(splices, reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
 
 class SourceText:
-    """A text that knows where its syntax nodes stand."""
+    """Text that maps syntax nodes to offsets."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -38,26 +38,26 @@ class SourceText:
         self._blocks = self._read_blocks()
 
     def get_span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Returns where a node begins and ends in the text."""
+        """Returns the start and end offset of a node."""
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self._get_offset(node.lineno, node.col_offset), self._get_offset(end_line, end_column)
 
     def is_editable(self, node: ast.expr | ast.stmt) -> bool:
-        """Says whether a node may change: all may, but with markers only those between them."""
+        """Returns whether a node may change: with markers, only nodes between them may."""
         if self._blocks is None:
             return True
         end = node.end_lineno or node.lineno
         return any(first < node.lineno and end < last for first, last in self._blocks)
 
     def make_replacement(self, node: ast.expr, new: ast.expr) -> Splice:
-        """Returns the change of an expression that is the whole value, test or iterable of its statement."""
+        """Returns the splice for a complete value, test or iterable of a statement."""
         start, end = self.get_span(node)
         before = " " if start and _WORD.match(self.text[start - 1]) else ""  # return(x) has no space to keep
         after = " " if _WORD.match(self.text[end : end + 1]) else ""
         return Splice(start, end, before + ast.unparse(new) + after)
 
     def get_indent(self, statement: ast.stmt) -> str | None:
-        """Returns the white space before a statement that has its lines for itself; None if it shares one."""
+        """Returns the indentation of a statement; None if it shares a line with other code."""
         start, end = self.get_span(statement)
         before = self.text[self._starts[statement.lineno - 1] : start]
         trailing_text = self.text[end : self.get_line_span(statement)[1]].strip()
@@ -65,7 +65,7 @@ class SourceText:
         return before if is_alone and not self.text.startswith("elif", start) else None
 
     def get_line_span(self, statement: ast.stmt) -> tuple[int, int]:
-        """Returns the span of whole lines, with the last newline."""
+        """Returns the span of its complete lines, with the last newline."""
         last = statement.end_lineno or statement.lineno
         end = self._starts[last] if last < len(self._starts) else len(self.text)
         return self._starts[statement.lineno - 1], end
@@ -79,11 +79,11 @@ class SourceText:
         return start + len(self.text[start:end].encode()[:column].decode(errors="ignore"))
 
     def _read_blocks(self) -> Sequence[tuple[int, int]] | None:
-        """Returns the numbers of the marker lines in pairs, or None if there are no markers."""
+        """Returns the numbers of the marker lines in pairs; None without markers."""
         marks = [(mark.group(1), bisect_right(self._starts, mark.start())) for mark in _MARKER.finditer(self.text)]
         if not marks:
             return None
         kinds = [kind for kind, _ in marks]
         if kinds != ["START", "END"] * (len(marks) // 2):
-            raise ValueError("Its EVOLVE-BLOCK markers are no pairs: write one END after each START.")
+            raise ValueError("The EVOLVE-BLOCK markers are not in pairs. Write one END after each START.")
         return [(first, last) for (_, first), (_, last) in zip(marks[::2], marks[1::2], strict=True)]

@@ -1,19 +1,19 @@
-"""What kind of value an expression has, guessed lightly: enough not to add a tuple to a number."""
+"""Kinds of values: a light type inference that avoids, for example, adding a tuple to a number."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-# An index is the whole number of a loop; a vector an array read by position, as `params[0]`; a mask an array of truths;
-# a sequence holds numbers, items hold anything; a power is the number after `**`; numpy, math and function are names to
-# call, never values.
+# "index" is a loop counter, "vector" an array read by index such as `params[0]`, "mask" an array of booleans. A
+# "sequence" holds numbers, "items" hold anything, and "power" is an exponent. "numpy", "math" and "function" are names
+# to call, never values.
 type Kind = Literal[
     "index", "integer", "number", "bool", "array", "mask", "vector", "sequence", "items", "text", "other", "power",
     "numpy", "math", "function",
 ]  # fmt: skip
 type NameKinds = Mapping[str, Kind]
 
-# What builtins return, whatever they are given.
+# Return kinds of built-in functions.
 BUILTIN_RESULTS: Mapping[str, Kind] = {
     "len": "integer", "int": "integer", "ord": "integer", "hash": "integer", "sum": "number", "float": "number",
     "pow": "number", "range": "sequence", "str": "text", "chr": "text", "repr": "text",
@@ -41,7 +41,7 @@ LIST_METHODS: Mapping[str, Kind] = {
 ARRAY_ATTRIBUTES = frozenset({
     "sum", "mean", "max", "min", "std", "var", "prod", "argmax", "argmin", "shape", "size", "T", "clip", "astype",
 })  # fmt: skip
-# Builtins by what they take.
+# Built-in functions by their arguments.
 SEQUENCE_FUNCTIONS = frozenset({"len", "sum", "sorted", "enumerate", "zip", "reversed", "list", "tuple", "any", "all"})
 SCALAR_FUNCTIONS = frozenset({"float", "int", "round", "divmod"})
 BUILTINS = frozenset({
@@ -61,19 +61,19 @@ _ACCEPTED_KINDS: Mapping[Kind, frozenset[Kind]] = {
     "array": NUMERIC_KINDS,
 }
 _ELEMENTWISE_KINDS: frozenset[Kind] = frozenset({"array", "mask", "vector"})
-_GENERIC_OPERATORS = (ast.Add, ast.Mult)  # strings and lists know them too
+_GENERIC_OPERATORS = (ast.Add, ast.Mult)  # also for strings and lists
 ARITHMETIC_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 
 
 def fits(kind: Kind, required_kind: Kind) -> bool:
-    """Says whether a value of this kind may stand where that one is wanted."""
+    """Returns whether a value of this kind is valid where `required_kind` is needed."""
     return kind == required_kind or kind in _ACCEPTED_KINDS.get(required_kind, ())
 
 
 def infer_kind(node: ast.expr, names: NameKinds, cache: KindCache = None) -> Kind:
-    """Guesses the kind of an expression from the kinds of the names in it; `other` when it cannot tell.
+    """Infers the kind of an expression from the kinds of its names; `other` if unknown.
 
-    A memo spares reading the parts again when they are asked for after the whole, in the same scope.
+    The cache holds the kinds of its parts, for later calls in the same scope.
     """
     if cache is not None and (cached_kind := cache.get(node)) is not None:
         return cached_kind
@@ -85,7 +85,7 @@ def infer_kind(node: ast.expr, names: NameKinds, cache: KindCache = None) -> Kin
 
 
 def infer_item_kinds(iterable: ast.expr, names: NameKinds) -> Kind | tuple[Kind, ...]:
-    """Guesses what iterating gives; a tuple of kinds where each item is unpacked."""
+    """Infers the kind of the items of an iterable; a tuple of kinds for items that are unpacked."""
     if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.args:
         argument_kinds = [infer_item_kinds(arg, names) for arg in iterable.args]
         first = argument_kinds[0]
@@ -121,7 +121,7 @@ def bind_target(target: ast.expr, kind: Kind | tuple[Kind, ...]) -> dict[str, Ki
 
 
 def bind_generators(generators: Sequence[ast.comprehension], names: NameKinds) -> NameKinds:
-    """Returns the names that are known inside a comprehension."""
+    """Returns the names in scope inside a comprehension."""
     for generator in generators:
         names = {**names, **bind_target(generator.target, infer_item_kinds(generator.iter, names))}
     return names
@@ -225,7 +225,7 @@ def _infer_builtin(name: str, node: ast.Call, names: NameKinds, cache: KindCache
 
 
 def _infer_extreme(first: ast.expr, kinds: Sequence[Kind], names: NameKinds, cache: KindCache) -> Kind:
-    """Returns the kind of the smallest or largest of several, or of the items of one."""
+    """Returns the kind of `min` or `max` of several arguments, or of the items of one."""
     if isinstance(first, ast.GeneratorExp):
         return infer_kind(first.elt, bind_generators(first.generators, names), cache)
     if len(kinds) > 1:
@@ -291,7 +291,8 @@ def _infer_f_string(node: ast.JoinedStr, names: NameKinds, cache: KindCache) -> 
 
 
 _READERS: Mapping[type[ast.expr], Callable[..., Kind]] = {
-    ast.Constant: _infer_constant, ast.Name: _infer_name, ast.BinOp: _infer_binary, ast.UnaryOp: _infer_unary, ast.Compare: _infer_comparison,
-    ast.BoolOp: _infer_bool_op, ast.IfExp: _infer_conditional, ast.Call: _infer_call, ast.Subscript: _infer_subscript, ast.Attribute: _infer_attribute,
-    ast.Tuple: _infer_sequence, ast.List: _infer_sequence, ast.ListComp: _infer_comprehension, ast.JoinedStr: _infer_f_string,
+    ast.Constant: _infer_constant, ast.Name: _infer_name, ast.BinOp: _infer_binary, ast.UnaryOp: _infer_unary,
+    ast.Compare: _infer_comparison, ast.BoolOp: _infer_bool_op, ast.IfExp: _infer_conditional, ast.Call: _infer_call,
+    ast.Subscript: _infer_subscript, ast.Attribute: _infer_attribute, ast.Tuple: _infer_sequence,
+    ast.List: _infer_sequence, ast.ListComp: _infer_comprehension, ast.JoinedStr: _infer_f_string,
 }  # fmt: skip

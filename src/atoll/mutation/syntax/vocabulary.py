@@ -1,4 +1,4 @@
-"""The words that a rewriter may use beyond those of the source."""
+"""Names, operators and constants that edits may add to a source."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,17 +8,17 @@ from atoll.mutation.syntax.value_kinds import Kind, NameKinds
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What may be written into a program; of the modules only those that its source imports or mentions.
+    """Names and constants for new code. Functions of numpy and math need a source that imports or mentions the module.
 
     Attributes:
-        constants: Numbers that are often right.
-        operators: Arithmetic operators, each as often as it is named.
-        numpy: Functions of one argument, by element.
+        constants: Frequent numbers.
+        operators: Arithmetic operators; a repeated one is drawn more often.
+        numpy: Elementwise functions of one argument.
         math: Functions of one number.
-        builtins: Functions of Python.
-        given: Names that the program finds in its namespace without importing them, as ("np", "numpy").
-        parameters: Names of arguments that hold numbers fitted by the judge, and are always subscripted.
-        num_parameters: How many numbers such an argument holds.
+        builtins: Built-in functions of Python.
+        predefined_names: Names that exist without an import, such as ("np", "numpy").
+        parameters: Names of arguments that hold numbers fitted by the evaluator. They are always subscripted.
+        num_parameters: Count of numbers in such an argument.
     """
 
     constants: tuple[float, ...] = (0, 1, 1, 2, 2, 3, 0.5, 0.5, 0.1, 10)
@@ -31,7 +31,7 @@ class Vocabulary:
     num_parameters: int = 10
 
     def list_functions(self, names: NameKinds) -> "AvailableFunctions":
-        """Returns what can be called where these names are known."""
+        """Returns the functions that can be called with these names in scope."""
         numpy = [name for name, kind in names.items() if kind == "numpy"][:1]
         math = [name for name, kind in names.items() if kind == "math"][:1]
         elementwise = [f"{alias}.{name}" for alias in numpy for name in self.numpy]
@@ -50,16 +50,16 @@ class Vocabulary:
 
 
 class AvailableFunctions(NamedTuple):
-    """What can be called in one source, as dotted names.
+    """Functions that one source can call, as dotted names.
 
     Attributes:
-        scalar: Of one number.
-        by_element: Of one number or array.
-        reducing: From an array to a number.
-        paired: Of two numbers.
-        paired_by_element: Of two numbers or arrays.
-        where: The choice by element, if there is one.
-        of_sequence: From a sequence of numbers to a number.
+        scalar: Functions of one number.
+        elementwise: Functions of one number or array.
+        reductions: Functions from an array to a number.
+        pairwise: Functions of two numbers.
+        elementwise_pairwise: Functions of two numbers or arrays.
+        where: `numpy.where`, if numpy is available.
+        sequence_functions: Functions from a sequence of numbers to a number.
     """
 
     scalar: tuple[str, ...]
@@ -72,5 +72,5 @@ class AvailableFunctions(NamedTuple):
 
 
 def filter_unshadowed(functions: tuple[str, ...], names: NameKinds) -> list[str]:
-    """Returns the functions that no variable hides: `max` may be the name of an argument."""
+    """Returns the functions that no variable shadows: `max` may be the name of an argument."""
     return [name for name in functions if "." in name or names.get(name, "function") == "function"]

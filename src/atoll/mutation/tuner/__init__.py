@@ -1,4 +1,4 @@
-"""Constants, tuned by numbers alone."""
+"""Tuner of constants. It needs no LLM."""
 
 from atoll.mutation.tuner.engine import Tuner
 from atoll.mutation.tuner.optimizer import Optimizer, maximize, minimize

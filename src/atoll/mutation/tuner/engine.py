@@ -1,4 +1,4 @@
-"""The engine that tunes the constants of a program and leaves all else."""
+"""Mutator that tunes the constants of a program."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from atoll.mutation.tuner.space import Point
 from atoll.mutation.tuner.tunables import DeclaredTunables, find_literals, find_tunables
 
 NAME = "tuner"
-_MAX_ROUNDING_TRIALS = 6  # evaluations of a step at most that only make numbers rounder
+_MAX_ROUNDING_TRIALS = 6  # at most this many evaluations to make numbers rounder
 
 
 @dataclass(frozen=True, slots=True)
 class Tuner:
-    """Makes one child: a parent with the best constants that a search inside this one step has found.
+    """Makes one child: a parent with the best constants of a search inside one iteration.
 
-    The step judges its drafts through the task, so each is stored when it is judged, counts in the budget and is never
-    paid twice; killed and resumed, the same step asks for the same drafts and finds them in the journal.
+    The context evaluates the trials, so each is stored and counts in the budget. A resumed iteration makes the same
+    trials and finds them in the journal.
 
     Attributes:
-        budget: Evaluations of one step at most; a step that is promised fewer takes fewer.
-        patience: Ends the step after so many evaluations without a better one; more where there are many constants.
-        with_literals: Also tunes plain numbers, where a program declares nothing.
-        most_literals: How many of them at once; each step draws others where there are more.
+        budget: Maximal evaluations of one iteration; fewer if the context allows fewer.
+        patience: Evaluations without improvement after which the iteration ends; more with many constants.
+        with_literals: Whether to tune number literals if the program declares no tunables.
+        max_literals: Maximal number of literals at once. Each iteration draws others if there are more.
     """
 
     budget: int = 40
@@ -37,15 +37,15 @@ class Tuner:
     def __post_init__(self) -> None:
         if self.budget < 1 or self.patience < 1 or self.max_literals < 1:
             raise errors.SetupError(
-                f"budget is {self.budget}, patience {self.patience}, most_literals {self.max_literals}; "
-                "all must be at least 1."
+                f"budget is {self.budget}, patience {self.patience} and max_literals {self.max_literals}. "
+                "Set all to at least 1."
             )
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns a child with better constants; none if it found none.
+        """Returns a child with better constants; an empty list if the search found none.
 
         Raises:
-            Unfit: The parent has nothing to tune.
+            NotApplicable: The parent has nothing to tune.
         """
         parent = _choose_parent(context)
         skeleton, trials = self.tune(context, parent, parent.score() if parent.evaluation else None)
@@ -56,10 +56,10 @@ class Tuner:
     def tune(
         self, context: function.ProposalContext, fn: function.Function, score: float | None
     ) -> tuple[function.AnySkeleton | None, int]:
-        """Searches for better constants of a function; returns it with them, None if there are none, and the trials.
+        """Searches for better constants; returns the new skeleton, or None, and the number of trials.
 
         Raises:
-            Unfit: It has nothing to tune.
+            NotApplicable: The function has nothing to tune.
         """
         declaration = self._find_tunables(str(fn.skeleton()), context.rng)
         optimizer = Optimizer(declaration.tunables, context.rng.getrandbits(32))
@@ -79,11 +79,9 @@ class Tuner:
             trials += 1
         if optimizer.best.point == optimizer.space.start:
             return None, trials
-        # Only what is left is spent on looks: a better score is worth more than a round one.
-        rounder, rounding_limit = (
-            PointRounder(optimizer.space, optimizer.best),
-            min(limit, trials + _MAX_ROUNDING_TRIALS),
-        )
+        # Rounding gets only the remaining evaluations: a better score is worth more than a round number.
+        rounder = PointRounder(optimizer.space, optimizer.best)
+        rounding_limit = min(limit, trials + _MAX_ROUNDING_TRIALS)
         while trials < rounding_limit and (point := rounder.ask()) is not None:
             rounder.tell(point, evaluate_point(point))
             trials += 1
@@ -92,17 +90,17 @@ class Tuner:
     def _find_tunables(self, text: str, rng: Random | None = None) -> DeclaredTunables:
         try:
             declaration = find_tunables(text)
-        except errors.SetupError as error:  # a start like that never gets here: whoever wrote this one meant well
+        except errors.SetupError as error:  # the initial program was checked, so a mutator wrote this declaration
             raise NotApplicable(str(error)) from error
         if not declaration.tunables and self.with_literals:
             declaration = find_literals(text, max_count=self.max_literals, rng=rng)
         if not declaration.tunables:
-            raise NotApplicable("It declares nothing to tune: write tunable(VALUE, LOW, HIGH).")
+            raise NotApplicable("The program declares nothing to tune. Write tunable(VALUE, LOW, HIGH).")
         return declaration
 
 
 def _choose_parent(context: function.ProposalContext) -> function.Function:
-    """Returns the best parent that is no result of tuning itself, else the best."""
+    """Returns the best parent that was not made by the tuner, else the best."""
     for parent in reversed(context.parents):
         if parent.candidate is None or parent.candidate.meta.get("engine") != NAME:
             return parent

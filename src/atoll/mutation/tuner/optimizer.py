@@ -1,4 +1,4 @@
-"""Finds good values with few evaluations: asked for a point, told its score, again and again."""
+"""Black-box optimizer for few evaluations, with an ask-and-tell interface."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,17 +10,16 @@ from atoll.mutation.tuner import search_regions
 from atoll.mutation.tuner.search_regions import RegionScheduler, draw_latin_hypercube
 from atoll.mutation.tuner.space import BestPoint, Point, Space, Tunable, Unit, Value
 
-_SURROGATE_LIMIT = 220  # evaluations: beyond, a fit of the surrogate costs more than it finds
+_SURROGATE_LIMIT = 220  # evaluations after which fitting the surrogate costs more than it gains
 _SURROGATE_COLUMNS = 40
 _MAX_TRIES = 50
 
 
 class Optimizer:
-    """Maximises a score over a space; a function of seed, space and what it was told, in that order.
+    """Maximizes a score over a space. Seed, space and the scores it was told determine its points.
 
-    The first point is the start, the next ones spread over the space. One number is then bracketed. Several are
-    found by a surrogate in a region around the best, and by CMA-ES from there once there are more evaluations
-    than a surrogate is good for.
+    The first point is the start; the next ones are spread over the space. Then a single number is bracketed. Several
+    numbers are searched by a surrogate in a region around the best, and after many evaluations by CMA-ES from there.
     """
 
     def __init__(self, space: Space | Sequence[Tunable], seed: int = 0) -> None:
@@ -38,12 +37,12 @@ class Optimizer:
 
     @property
     def best(self) -> BestPoint:
-        """The best point so far; the start while nothing has a score."""
+        """Best point so far; the start as long as no point has a score."""
         score, point = self._best if self._best else (None, self.space.start)
         return BestPoint(point, score, len(self._scores))
 
     def ask(self) -> Point | None:
-        """Returns a point that is worth trying; None when none is left that is new."""
+        """Returns the next point to evaluate; None if no new point is left."""
         if not self._scores:
             return self.space.start
         if len(self._known_points) >= self.space.size:
@@ -61,7 +60,7 @@ class Optimizer:
         return None
 
     def tell(self, point: Point, score: float | None) -> None:
-        """Takes in what a point scored; None if it failed. It need not be a point that was asked for."""
+        """Adds the score of a point, None for a failure. Any point is allowed, not only those of `ask`."""
         is_scored = score is not None and math.isfinite(score)
         is_better = is_scored and (self._best is None or score > self._best[0])  # type: ignore[operator]
         if is_better:
@@ -99,12 +98,12 @@ class Optimizer:
         return self.space.from_unit(self._cma.ask())
 
     def _fill_scores(self) -> Unit:
-        """Returns all scores, with the worst where there is none."""
+        """Returns all scores; failures get the worst score."""
         worst = min((score for score in self._scores if score is not None), default=0.0)
         return numpy.array([worst if score is None else score for score in self._scores])
 
     def _draw_initial_points(self) -> list[Unit]:
-        """Returns a Latin hypercube, pulled towards the start: somebody chose that for a reason."""
+        """Returns a Latin hypercube, pulled towards the start, which is probably a good value."""
         points = numpy.stack(draw_latin_hypercube(self.space, self._rng))
         start = self.space.to_unit(self.space.start)
         weights = numpy.where(numpy.arange(len(points)) % 2 == 0, 1.0, 0.4)[:, None]
@@ -112,7 +111,7 @@ class Optimizer:
 
 
 class _CMASearch:
-    """CMA-ES, a point at a time."""
+    """CMA-ES with one point at a time."""
 
     def __init__(self, mean: Unit, is_local: bool, seed: int) -> None:
         self._seed, self._sigma = seed, 0.08 if is_local else 0.25
@@ -121,7 +120,7 @@ class _CMASearch:
         self._results: list[tuple[Unit, float]] = []
 
     def _make_strategy(self, mean: Unit) -> Any:
-        import cmaes  # it loads scipy.stats, half a second that only a long search needs
+        import cmaes  # it loads scipy.stats, which takes half a second
 
         bounds = numpy.tile([0.0, 1.0], (len(mean), 1))
         clipped_mean = numpy.clip(mean, 1e-3, 1 - 1e-3)
@@ -132,7 +131,7 @@ class _CMASearch:
         return self._pending[-1]
 
     def tell(self, unit: Unit, score: float) -> None:
-        """Takes in the score of the last point; it lies where it was asked for, before it was snapped."""
+        """Adds the score of the last point, at its position before it was snapped."""
         if not self._pending:
             return
         self._results.append((self._pending.pop(), -score))
@@ -148,14 +147,14 @@ class _CMASearch:
 def maximize(
     fn: Callable[..., float | None], space: Space | Sequence[Tunable], *, budget: int, seed: int = 0, patience: int = 0
 ) -> BestPoint:
-    """Finds values for which a function is high.
+    """Maximizes a function.
 
     Args:
-        fn: Called with one value for each tunable, in their order; None is a failure.
-        space: What may change.
-        budget: How many calls there may be.
-        seed: All dice come from it.
-        patience: Stops after so many calls without a new best; 0 never does.
+        fn: Called with one value for each tunable, in order. It returns None for a failure.
+        space: The tunables.
+        budget: Maximal number of calls.
+        seed: Random seed.
+        patience: Calls without a new best after which it stops; 0 for never.
     """
     optimizer = Optimizer(space, seed)
     while optimizer.best.evaluations < budget and not (patience and optimizer.since_best >= patience):
@@ -169,7 +168,7 @@ def maximize(
 def minimize(
     fn: Callable[..., float | None], space: Space | Sequence[Tunable], *, budget: int, seed: int = 0, patience: int = 0
 ) -> BestPoint:
-    """Finds values for which a function is low; see `maximise`."""
+    """Minimizes a function; see `maximize`."""
 
     def negate(*values: Value) -> float | None:
         score = fn(*values)

@@ -1,4 +1,4 @@
-"""Round numbers: what a search finds is read by people, and digits that no score asked for tell them nothing."""
+"""Rounding of found values: readers need no digits that do not change the score."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from atoll.mutation.tuner.space import BestPoint, Point, Space, count_digits, ro
 
 
 class PointRounder:
-    """Asks for points like the best one with rounder numbers, and keeps what scores no less.
+    """Tries points like the best with rounder numbers, and keeps those that do not score less.
 
-    First all numbers at one, two or three digits at once, then one after the other at its start or with few digits.
+    It first rounds all numbers to one, two or three digits, then each number to its start value or to few digits.
 
     Attributes:
         point: The roundest point that scores as much as the best.
-        score: What it scored.
+        score: Its score.
     """
 
     def __init__(self, space: Space, best: BestPoint) -> None:
@@ -25,7 +25,7 @@ class PointRounder:
         self._tried = {best.point}
 
     def ask(self) -> Point | None:
-        """Returns a point to try; None when nothing is left to round."""
+        """Returns the next point to evaluate; None if nothing is left to round."""
         while self._plans:
             point = self._round_point(*self._plans.pop(0))
             if point not in self._tried and self._cost(point) < self._cost(self.point):
@@ -34,7 +34,7 @@ class PointRounder:
         return None
 
     def tell(self, point: Point, score: float | None) -> None:
-        """Keeps a point that scores no less."""
+        """Keeps the point if it does not score less."""
         if score is not None and math.isfinite(score) and (self.score is None or score >= self.score):
             self.point, self.score = point, score
 
@@ -49,7 +49,7 @@ class PointRounder:
         return tuple(values)
 
     def _cost(self, point: Point) -> int:
-        """Returns how many digits a point has beside those that it began with."""
+        """Returns the number of digits of all values that differ from their start."""
         return sum(self._count_digits(index, point) for index in range(len(point)))
 
     def _count_digits(self, index: int, point: Point | None = None) -> int:

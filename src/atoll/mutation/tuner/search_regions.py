@@ -1,4 +1,4 @@
-"""Which region is searched next: the one around the best point, and others while that one stagnates."""
+"""Search regions of the optimizer: a region around the best point, and excursions while it stagnates."""
 
 import math
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ _ERFC = (
 
 
 class TrustRegion:
-    """A box around a point that grows with success and shrinks with failure (after TuRBO, Eriksson 2019).
+    """Box around a point that grows with success and shrinks with failure (after TuRBO, Eriksson 2019).
 
-    Without it a surrogate of twenty dimensions looks into corners that it knows nothing of; with it the search turns
-    local as evaluations go by. What has collapsed starts over at full size with all that is known.
+    Without it, a surrogate with twenty dimensions would search unknown corners. With it, the search becomes local. A
+    collapsed box restarts at full size and keeps all evaluations.
 
     Args:
-        space: What may change.
-        first: How long the box is at first, as a share of each range.
-        shortest: Below it, the box has collapsed.
+        space: The tunables.
+        initial_length: Initial length of the box, as a share of each range.
+        min_length: Length below which the box has collapsed.
 
     Attributes:
-        num_collapses: How often it has.
+        num_collapses: Number of collapses.
     """
 
     def __init__(self, space: Space, initial_length: float = _INITIAL_LENGTH, min_length: float = _MIN_LENGTH) -> None:
@@ -43,7 +43,7 @@ class TrustRegion:
         self.num_collapses = 0
 
     def update(self, is_better: bool) -> None:
-        """Learns whether the last point was a new best."""
+        """Updates the size of the box with the result of the last point."""
         self._wins, self._losses = (self._wins + 1, 0) if is_better else (0, self._losses + 1)
         if self._wins == 2:
             self._length, self._wins = min(2 * self._length, _MAX_LENGTH), 0
@@ -58,10 +58,10 @@ class TrustRegion:
         """Returns the most promising point near a known one.
 
         Args:
-            surrogate: What predicts scores.
-            known: All points that need not be tried again.
-            centre: Which of them is the middle of the region.
-            best: The score to improve on, on the scale of the surrogate.
+            surrogate: Predicts scores.
+            known_units: All evaluated points.
+            center: Index of the point at the center of the region.
+            best: The score to improve, on the scale of the surrogate.
             rng: Draws candidates.
         """
         center_unit, known_units = known_units[center], self._space.snap(known_units)
@@ -77,7 +77,7 @@ class TrustRegion:
         return numpy.asarray(leader)
 
     def _draw_candidates(self, best: Array, lengths: Array, rng: numpy.random.Generator) -> Unit:
-        """Draws points of the box, most of them with only some coordinates moved."""
+        """Draws points in the box. Most of them change only some coordinates."""
         size = len(best)
         weights = self._compute_sides(lengths)
         low, high = best - self._length * weights / 2, best + self._length * weights / 2
@@ -86,7 +86,7 @@ class TrustRegion:
         )
         for column, tunable in enumerate(self._space.tunables):
             if tunable.choices:
-                drawn[:, column] = rng.random(_NUM_CANDIDATES)  # a choice is as far from one as from another
+                drawn[:, column] = rng.random(_NUM_CANDIDATES)  # all choices are equally far apart
         moves = rng.random(drawn.shape) < rng.choice(
             [1.0, min(1.0, 8 / size), min(1.0, 2 / size)], (_NUM_CANDIDATES, 1)
         )
@@ -94,25 +94,25 @@ class TrustRegion:
         return self._space.snap(numpy.where(moves, drawn, best))
 
     def _compute_sides(self, lengths: Array) -> Array:
-        """Returns the sides of the box: long where the score changes slowly."""
+        """Returns the side lengths of the box: long if the score changes slowly."""
         if len(lengths) != len(self._space):
-            return numpy.ones(len(self._space))  # with choices of several, columns are no coordinates
+            return numpy.ones(len(self._space))  # with choices, columns are not coordinates
         logs = numpy.log(lengths)
         return numpy.asarray(numpy.exp(numpy.clip(logs - logs.mean(), -2, 2)))
 
     def _compute_gains(self, surrogate: Surrogate, candidates: Unit, known_units: Unit, best: float) -> Array:
-        """Returns the logarithm of the expected improvement; none for what is known."""
+        """Returns the logarithm of the expected improvement; -inf for known points."""
         mean, deviation = surrogate.predict(self._space.to_features(candidates))
         z = (mean - best) / deviation
         gains = numpy.log(deviation) + _log_improvement(z)
         if not self._has_discrete:
-            return numpy.asarray(gains)  # nothing is drawn twice from a continuum
+            return numpy.asarray(gains)  # continuous points are never drawn twice
         known_rows = {row.tobytes() for row in known_units}
         return numpy.where([row.tobytes() in known_rows for row in candidates], -math.inf, gains)
 
 
 def _log_improvement(z: Array) -> Array:
-    """Returns log(phi(z) + z Phi(z)), also far below zero, where it underflows."""
+    """Returns log(phi(z) + z Phi(z)), also far below zero, where the plain formula underflows."""
     clipped = numpy.maximum(z, -6.0)
     phi = numpy.exp(-(clipped**2) / 2) / math.sqrt(2 * math.pi)
     low = numpy.log(numpy.maximum(phi + clipped * _normal_cdf(clipped), 1e-300))
@@ -120,9 +120,9 @@ def _log_improvement(z: Array) -> Array:
 
 
 def _normal_cdf(z: Array) -> Array:
-    """Returns the cumulative normal distribution; numpy has no error function.
+    """Returns the cumulative normal distribution, because numpy has no error function.
 
-    A Chebyshev fit of the complementary error function, within 1.2e-7 of its value everywhere (Numerical Recipes 6.2).
+    It is a Chebyshev fit of the complementary error function with an error of 1.2e-7 (Numerical Recipes 6.2).
     """
     x = abs(z) / math.sqrt(2)
     t = 1 / (1 + x / 2)
@@ -130,52 +130,44 @@ def _normal_cdf(z: Array) -> Array:
     return numpy.where(z > 0, 1 - tail, tail)
 
 
-_ROUNDING_SLACK = 0.05  # of a step: where it ends matters no more than that, so that it may end on a round number
-_MAX_POINTS = 128  # points that the surrogate knows, the nearest ones: what is farther costs more than it tells
-_MIN_GAIN = 1e-3  # of the distance from the middling score to the best: less is no progress
-_SAME_HILL_DISTANCE = 0.15  # of each range: points that are as near as this in all of them stand on the same hill
-_EXCURSION_LENGTH, _MIN_EXCURSION_LENGTH = (
-    0.3,
-    0.03,
-)  # of an excursion's region: smaller, so that it climbs its own hill and ends soon
+_ROUNDING_SLACK = 0.05  # of a step: its end may move this much to a round number
+_MAX_POINTS = 128  # nearest points for the surrogate; farther ones cost more than they help
+_MIN_GAIN = 1e-3  # of the distance from the median score to the best: less is not progress
+_SAME_HILL_DISTANCE = 0.15  # of each range: closer points are on the same hill
+_EXCURSION_LENGTH, _MIN_EXCURSION_LENGTH = 0.3, 0.03  # small, so that an excursion climbs its own hill and ends soon
 
 
 class RegionScheduler:
-    """A region around the best point, and in turns with it an excursion to another hill once it stagnates.
+    """Main region around the best point. While it stagnates, it alternates with an excursion to another hill.
 
-    A search that only ever narrows around its best stays on the first hill that it finds. So every other evaluation of
-    one that stagnates is spent on a few drawn points, then on a region around the best of the drawn ones that lies on
-    no hill that was climbed before. They are drawn over the whole space, and every second time around the best, with
-    one or two coordinates anew: numbers often act apart. The two regions share one surrogate. An excursion that finds
-    a new best becomes the home; one that collapses or comes back to the hill of the best is over.
+    A search that only narrows around its best point stays on the first hill. So while it stagnates, every other
+    evaluation goes to an excursion. An excursion draws a few points over the whole space, or every second time changes
+    one or two coordinates of the best point. Then it searches a region around the best of these points that is not on
+    a known hill. Both regions share one surrogate. An excursion with a new best becomes the main region. It ends when
+    it collapses or returns to the hill of the best point.
 
     Attributes:
-        drawn: Which evaluations were drawn over the space: where excursions may begin.
+        drawn_indices: Indices of the evaluations that were drawn over the space, where excursions may begin.
     """
 
     def __init__(self, space: Space) -> None:
         self._space = space
         self._surrogate = Surrogate(space.to_features(space.to_unit(space.start)[None, :]).shape[1])
-        self._main_region, self._excursion_region = (
-            TrustRegion(space),
-            TrustRegion(space, _EXCURSION_LENGTH, _MIN_EXCURSION_LENGTH),
-        )
+        self._main_region = TrustRegion(space)
+        self._excursion_region = TrustRegion(space, _EXCURSION_LENGTH, _MIN_EXCURSION_LENGTH)
         self._patience = 6 + 2 * len(space)
         self._num_stale, self._reference_score = 0, -math.inf
         self._is_excursion = False
         self._explored_units: list[Unit] = []
         self._num_excursions = 0
-        self._num_idle, self._excursion_best = (
-            0,
-            -math.inf,
-        )  # evaluations of this excursion without progress, and what it reached
+        self._num_idle, self._excursion_best = 0, -math.inf  # evaluations of this excursion without progress, its best
         self._members: list[int] = []  # evaluations of this excursion
-        self._start_index = 0  # which evaluation its region began around
+        self._start_index = 0  # the evaluation at the first center of its region
         self._pending: list[Unit] = []
         self.drawn_indices: list[int] = []
 
     def update(self, known_units: list[Unit], scores: Array) -> None:
-        """Learns what the last point scored."""
+        """Updates the regions with the score of the last point."""
         last = len(scores) - 1
         is_best = bool((scores[last] > scores[:last]).all())
         self._count_stale(scores)
@@ -209,20 +201,17 @@ class RegionScheduler:
             self._num_stale += 1
 
     def _compute_min_gain(self, scores: Array) -> float:
-        """Returns what is progress at the least."""
+        """Returns the smallest gain that counts as progress."""
         return _MIN_GAIN * float(scores.max() - numpy.median(scores))
 
     def _end_excursion(self) -> None:
         self._num_idle, self._excursion_best, self._start_index = 0, -math.inf, 0
-        self._excursion_region, self._members, self._pending = (
-            TrustRegion(self._space, _EXCURSION_LENGTH, _MIN_EXCURSION_LENGTH),
-            [],
-            [],
-        )
+        self._excursion_region = TrustRegion(self._space, _EXCURSION_LENGTH, _MIN_EXCURSION_LENGTH)
+        self._members, self._pending = [], []
 
     def ask(self, known_units: Unit, scores: Array, rng: numpy.random.Generator) -> Unit:
-        """Returns the most promising point that is not known."""
-        period = 4 if self._main_region.num_collapses else 2  # a home that has collapsed has little left to find
+        """Returns the most promising new point."""
+        period = 4 if self._main_region.num_collapses else 2  # a collapsed main region has little left to find
         self._is_excursion = self._num_stale > self._patience and len(scores) % period != 0
         if self._is_excursion and not self._members and not self._pending:
             self._pending = self._draw_starts(known_units[int(numpy.argmax(scores))], rng)
@@ -242,7 +231,7 @@ class RegionScheduler:
         return numpy.asarray(self._space.round_units(proposed_unit[None, :], slack[None, :])[0])
 
     def _draw_starts(self, best: Unit, rng: numpy.random.Generator) -> list[Unit]:
-        """Returns points where hills may be."""
+        """Returns points that may be on other hills."""
         self._num_excursions += 1
         points = numpy.stack(draw_latin_hypercube(self._space, rng))
         if self._num_excursions % 2 == 0:
@@ -254,7 +243,7 @@ class RegionScheduler:
         return list(self._space.round_units(points, 0.02 * (points != best)))
 
     def _choose_center(self, known_units: Unit, scores: Array) -> int:
-        """Returns the middle of the excursion; it may turn out to be over, then of home."""
+        """Returns the index of the center of the excursion, or of the main region if the excursion has ended."""
         open_indices = [
             index
             for index in {*self.drawn_indices, *self._members}
@@ -267,7 +256,7 @@ class RegionScheduler:
         )
         is_finished = self._excursion_region.num_collapses > 0 or self._num_idle > self._patience // 2
         if is_finished or not open_indices or (best_member is not None and best_member not in open_indices):
-            # Where it began leads to a hill that is known now, so that the next one need not begin there.
+            # Its start leads to a hill that is known now, so the next excursion starts elsewhere.
             self._explored_units += [
                 known_units[index] for index in (self._start_index, best_member) if index is not None
             ]
@@ -283,16 +272,16 @@ class RegionScheduler:
         )
 
     def _is_unexplored(self, unit: Unit, known_units: Unit, scores: Array) -> bool:
-        """Says whether a point stands on no hill that was climbed: only of such does an excursion know.
+        """Returns whether a point is on no known hill. The surrogate of an excursion uses only such points.
 
-        The many points on top of the best hill would make all the rest look like one plain.
+        The many points on top of the best hill would make everything else look flat.
         """
         explored_units = numpy.stack([*self._explored_units, known_units[int(numpy.argmax(scores))]])
         return bool(abs(explored_units - unit).max(axis=1).min() > _SAME_HILL_DISTANCE)
 
 
 def draw_latin_hypercube(space: Space, rng: numpy.random.Generator) -> list[Unit]:
-    """Returns a Latin hypercube: points that share no share of any coordinate."""
+    """Returns a Latin hypercube: no two points share an interval of any coordinate."""
     size = len(space)
     count = min(10, 3 + size // 2)
     strata = numpy.stack([rng.permutation(count) for _ in range(size)], axis=1)
@@ -300,22 +289,24 @@ def draw_latin_hypercube(space: Space, rng: numpy.random.Generator) -> list[Unit
 
 
 def _standardize(scores: Array) -> Array:
-    """Standardises scores; how bad the bad ones are says nothing about where the best are, so it is cut off."""
+    """Standardizes scores and clips low ones, which say nothing about the position of the best."""
     best, middle = scores.max(), numpy.median(scores)
     clipped = numpy.maximum(scores, middle - 1.0 * (best - middle))
     deviation = clipped.std()
     return numpy.asarray((clipped - clipped.mean()) / (deviation if deviation > 0 else 1.0))
 
 
-_PROBES = (0.5, 0.12, 0.88, 0.3, 0.7)  # where to look first, beside the start
+_PROBES = (0.5, 0.12, 0.88, 0.3, 0.7)  # first positions after the start
 _GOLDEN = (3 - math.sqrt(5)) / 2
 _MIN_BRACKET = 1e-5
 
 
 def choose_next_unit(tunable: Tunable, observations: Sequence[tuple[float, float]]) -> float | None:
-    """Returns where to look next between 0 and 1, or None when nothing is left to find.
+    """Returns the next position between 0 and 1 to maximize the score; None if nothing is left to find.
 
-    A function of what is known: pairs of place and score, of which the highest is sought.
+    Args:
+        tunable: The number.
+        observations: Pairs of position and score.
     """
     points = sorted(observations)
     positions = [position for position, _ in points]
@@ -346,7 +337,7 @@ def choose_next_unit(tunable: Tunable, observations: Sequence[tuple[float, float
 
 
 def _find_vertex(points: Sequence[tuple[float, float]], index: int) -> float | None:
-    """Returns the top of the parabola through the best point and its neighbours."""
+    """Returns the vertex of the parabola through the best point and its neighbors."""
     if not 0 < index < len(points) - 1:
         return None
     (a, fa), (b, fb), (c, fc) = points[index - 1 : index + 2]
@@ -354,13 +345,13 @@ def _find_vertex(points: Sequence[tuple[float, float]], index: int) -> float | N
     if denominator == 0:
         return None
     vertex = b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / denominator
-    # Too near to a known place it teaches nothing, and a lopsided bracket never closes by parabolas alone.
+    # A point close to a known one adds nothing, and parabolas alone never close a lopsided bracket.
     is_useful = a < vertex < c and abs(vertex - b) > 0.01 * (c - a) and min(b - a, c - b) > 0.1 * (c - a)
     return vertex if is_useful else None
 
 
 def _split_golden(low: float, middle: float, high: float) -> float:
-    """Returns a place in the wider half of a bracket."""
+    """Returns a position in the wider half of a bracket."""
     return middle + _GOLDEN * (high - middle) if high - middle > middle - low else middle - _GOLDEN * (middle - low)
 
 

@@ -1,4 +1,4 @@
-"""What may be tuned: ranges of numbers, whole numbers and choices, each with the value that it has now."""
+"""Tunables (ranges of numbers and choices), their space as a unit cube, and rounding to few digits."""
 
 import math
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from atoll import errors
 
 
 def find_roundest(low: float, high: float) -> float:
-    """Returns the number with the fewest digits between two others, of several such the nearest to their middle.
+    """Returns the number with the fewest digits in an interval; of several, the closest to its middle.
 
-    roundest(0.2613, 0.3391) == 0.3
+    find_roundest(0.2613, 0.3391) == 0.3
     """
     if low <= 0 <= high:
         return 0.0
@@ -29,33 +29,33 @@ def find_roundest(low: float, high: float) -> float:
 
 
 def count_digits(value: float) -> int:
-    """Returns how many digits a number is written with, zeros at its ends left out."""
+    """Returns the number of significant digits of a number."""
     return len(f"{abs(value):.12e}".partition("e")[0].replace(".", "").strip("0"))
 
 
 def round_to_digits(value: float, digits: int) -> float:
-    """Returns a number with so many digits at most."""
+    """Returns a number rounded to significant digits."""
     return float(f"{value:.{digits - 1}e}")
 
 
 def _find_multiple(value: float, power: int) -> float:
-    """Returns the multiple of a power of ten that is nearest; read from text, since 3 * 0.1 is not 0.3."""
+    """Returns the closest multiple of a power of ten, parsed from text because 3 * 0.1 is not 0.3."""
     return float(f"{round(value / 10.0**power)}e{power}")
 
 
 type Value = float | int | str | bool | None
 type Point = tuple[Value, ...]
-type Unit = NDArray[numpy.float64]  # a point of the unit cube
+type Unit = NDArray[numpy.float64]  # point of the unit cube
 
-_LOG_RATIO = 1000  # a range across three orders of magnitude is searched by its logarithm
+_LOG_RATIO = 1000  # a range of three orders of magnitude uses a logarithmic scale
 
 
 class BestPoint(NamedTuple):
-    """The best point of a search.
+    """Best point of a search.
 
     Attributes:
-        score: What it scored; None if no point had a score.
-        evaluations: How many points were tried.
+        score: Its score; None if no point had a score.
+        evaluations: Number of evaluated points.
     """
 
     point: Point
@@ -68,16 +68,16 @@ class Tunable:
     """One value that may change.
 
     Attributes:
-        name: What it is called, in messages.
-        start: What it is now.
-        low: The least it may be.
-        high: The most it may be.
-        is_whole: Only whole numbers.
-        choices: What it may be instead of a range.
-        scale: Numbers far above it are searched by their logarithm, whatever their sign; 0 searches all evenly.
+        name: Its name in messages.
+        start: Current value.
+        low: Lower bound.
+        high: Upper bound.
+        is_integer: Whether only integers are allowed.
+        choices: Allowed values, instead of a range.
+        scale: Absolute values far above it use a logarithmic scale; 0 for a linear scale.
 
     Raises:
-        SetupError: The bounds are reversed or no numbers, or the start is outside of them.
+        SetupError: The bounds are reversed or not numbers, or the start is outside of them.
     """
 
     name: str
@@ -91,24 +91,26 @@ class Tunable:
     def __post_init__(self) -> None:
         if self.choices:
             if self.start not in self.choices:
-                raise errors.SetupError(f"Tunable {self.name} is {self.start!r}: it must be one of {self.choices}.")
+                raise errors.SetupError(f"Tunable {self.name} is {self.start!r}. It must be one of {self.choices}.")
             return
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise errors.SetupError(f"Tunable {self.name} goes from {self.low} to {self.high}: give finite bounds.")
+            raise errors.SetupError(
+                f"Tunable {self.name} has the bounds {self.low} and {self.high}. Set finite bounds."
+            )
         if self.low > self.high:
             raise errors.SetupError(
-                f"Tunable {self.name} has its bounds reversed, {self.low:g} to {self.high:g}: write the lower first."
+                f"Tunable {self.name} has reversed bounds, {self.low:g} to {self.high:g}. Write the lower one first."
             )
         if isinstance(self.start, bool) or not isinstance(self.start, int | float):
-            raise errors.SetupError(f"Tunable {self.name} is {self.start!r}: between bounds it must be a number.")
+            raise errors.SetupError(f"Tunable {self.name} is {self.start!r}. With bounds it must be a number.")
         if not self.low <= self.start <= self.high:
             raise errors.SetupError(
-                f"Tunable {self.name} is {self.start:g}, outside of {self.low:g} to {self.high:g}: widen its bounds."
+                f"Tunable {self.name} is {self.start:g}, outside of {self.low:g} to {self.high:g}. Widen its bounds."
             )
 
     @property
     def num_values(self) -> float:
-        """How many different values it may have."""
+        """Number of different values."""
         if self.choices:
             return len(self.choices)
         if self.low == self.high:
@@ -120,7 +122,7 @@ class Tunable:
         return not self.choices and not self.is_integer and self.low > 0 and self.high / self.low >= _LOG_RATIO
 
     def to_unit(self, value: Value) -> float:
-        """Returns where a value lies between 0 and 1; the middle of its share, where there are only so many."""
+        """Returns the position of a value between 0 and 1; for discrete values, the middle of its interval."""
         if self.choices:
             return (self.choices.index(value) + 0.5) / len(self.choices)
         assert isinstance(value, int | float)
@@ -136,7 +138,7 @@ class Tunable:
         return (value - self.low) / (self.high - self.low)
 
     def from_unit(self, unit: float) -> Value:
-        """Returns the value that lies there; numbers have seven digits, which is more than a heuristic needs."""
+        """Returns the value at a position. Numbers get seven digits, more than a heuristic needs."""
         unit = min(max(unit, 0.0), 1.0)
         if self.choices:
             return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
@@ -146,7 +148,7 @@ class Tunable:
         return min(max(float(f"{value:.7g}"), self.low), self.high)
 
     def round_near_unit(self, unit: float, slack: float) -> Value:
-        """Returns the roundest value that lies as near as that."""
+        """Returns the roundest value within the slack."""
         if slack <= 0 or math.isfinite(self.num_values):
             return self.from_unit(unit)
         low, high = (self._scale_unit(min(max(position, 0.0), 1.0)) for position in (unit - slack, unit + slack))
@@ -163,14 +165,14 @@ class Tunable:
 
 @dataclass(frozen=True)
 class Space:
-    """Several tunables at once, as a unit cube."""
+    """Several tunables as a unit cube."""
 
     tunables: Sequence[Tunable]
     start: Point = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.tunables:
-            raise errors.SetupError("There is nothing to tune: declare a tunable, or ask for the literals.")
+            raise errors.SetupError("The space is empty. Declare a tunable, or tune literals.")
         object.__setattr__(self, "start", tuple(tunable.start for tunable in self.tunables))
 
     def __len__(self) -> int:
@@ -178,7 +180,7 @@ class Space:
 
     @property
     def size(self) -> float:
-        """How many different points there are."""
+        """Number of different points."""
         return math.prod(tunable.num_values for tunable in self.tunables)
 
     def to_unit(self, point: Sequence[Any]) -> Unit:
@@ -188,7 +190,7 @@ class Space:
         return tuple(tunable.from_unit(float(value)) for tunable, value in zip(self.tunables, unit, strict=True))
 
     def snap(self, units: Unit) -> Unit:
-        """Returns rows of the unit cube moved to the nearest points that there are."""
+        """Returns rows of the unit cube, each moved to the closest valid point."""
         result = numpy.clip(units, 0.0, 1.0)
         for column, tunable in enumerate(self.tunables):
             count = tunable.num_values
@@ -197,7 +199,7 @@ class Space:
         return result
 
     def round_units(self, units: Unit, slack: Unit) -> Unit:
-        """Returns rows of the unit cube moved by no more than a slack to points of few digits."""
+        """Returns rows of the unit cube, moved by at most the slack to values with few digits."""
         moves = numpy.broadcast_to(slack, units.shape)
         rows = [
             [
@@ -209,7 +211,7 @@ class Space:
         return numpy.array(rows)
 
     def to_features(self, units: Unit) -> Unit:
-        """Returns rows of the unit cube as distances see them: a choice of several is one column for each."""
+        """Returns rows of the unit cube as features for distances. A choice has one column for each option."""
         columns = []
         for column, tunable in enumerate(self.tunables):
             values = units[:, column]

@@ -1,7 +1,7 @@
-"""What few evaluations tell about the rest: a Gaussian process with a length for each coordinate.
+"""Surrogate of the score: a Gaussian process with a length scale for each coordinate.
 
-Its kernel is a Matern 5/2 of all coordinates plus a sum of Cauchy kernels 1 / (1 + u^2), one for each alone: numbers
-often act apart, and what one of them does is then learned from every evaluation, wherever the others stood.
+Its kernel is a Matern 5/2 of all coordinates plus a sum of Cauchy kernels 1 / (1 + u^2), one for each coordinate.
+Constants often act independently. Every evaluation then informs about each of them.
 """
 
 import math
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 type Array = NDArray[numpy.float64]
 
 _ROOT5 = math.sqrt(5.0)
-_STEPS, _FIRST_STEPS = 8, 40  # of the fit: lengths move little from one evaluation to the next
+_STEPS, _FIRST_STEPS = 8, 40  # of the fit: lengths change little between evaluations
 _NOISE_BOUNDS = (math.log(1e-6), math.log(0.3))
 _LENGTH_BOUNDS = (math.log(0.02), math.log(20.0))
 _JITTER = 1e-8
-_SINGLE_LENGTH_RATIO = 3.0  # times shorter: a coordinate alone may bend more than all of them together
+_SINGLE_LENGTH_RATIO = 3.0  # times shorter: a single coordinate may curve more than all together
 
 
 class Surrogate:
-    """Predicts scores; fitted by the marginal likelihood with a prior, and warm from fit to fit.
+    """Predicts scores. The fit maximizes the marginal likelihood with a prior and starts from the last fit.
 
-    The lengths are log-normal around `0.5 sqrt(d)`: in many dimensions points lie far apart, and a function that can be
-    learned from few of them must be smooth on that scale (Hvarfner et al. 2024).
+    The prior of the lengths is log-normal around `0.5 sqrt(d)`. In many dimensions points are far apart, and a function
+    that few points can predict must be smooth on that scale (Hvarfner et al. 2024).
     """
 
     def __init__(self, num_columns: int) -> None:
@@ -31,11 +31,11 @@ class Surrogate:
         self._theta = numpy.concatenate([numpy.full(num_columns, self._center), [-1.0, -1.0, math.log(1e-3)]])
         self._x: Array = numpy.empty((0, num_columns))
         self._alpha: Array = numpy.empty(0)
-        self._inverse: Array = numpy.empty((0, 0))  # of the root of the kernel
+        self._inverse: Array = numpy.empty((0, 0))  # of the Cholesky factor of the kernel
         self._is_first, self._num_new = True, 0
 
     def fit(self, x: Array, y: Array) -> None:
-        """Takes in standardised scores, one more each time; the parameters are learned anew when a tenth is new."""
+        """Fits standardized scores. The parameters are fitted again when a tenth of the scores is new."""
         self._x = x
         squares = (x[:, None, :] - x[None, :, :]) ** 2
         self._num_new += 1
@@ -46,7 +46,7 @@ class Surrogate:
         self._alpha = self._inverse.T @ (self._inverse @ y)
 
     def _maximize_likelihood(self, squares: Array, y: Array) -> None:
-        """Moves the parameters some steps uphill (Rprop: it asks for the signs of slopes alone)."""
+        """Moves the parameters some steps uphill by Rprop, which uses only the signs of slopes."""
         theta, steps = self._theta, numpy.full(len(self._theta), 0.1)
         best, best_value, previous_slope = theta, -math.inf, numpy.zeros(len(theta))
         for _ in range(_FIRST_STEPS if self._is_first else _STEPS):
@@ -61,11 +61,11 @@ class Surrogate:
 
     @property
     def lengths(self) -> Array:
-        """How far each coordinate may move before the score is another."""
+        """Length scale of each coordinate."""
         return numpy.asarray(numpy.exp(self._theta[:-3]))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Returns mean and deviation of the score without noise at each row."""
+        """Returns mean and standard deviation of the noise-free score at each row."""
         scaled, known_points = x / self.lengths, self._x / self.lengths
         squares = (scaled**2).sum(1)[:, None] + (known_points**2).sum(1)[None, :] - 2 * scaled @ known_points.T
         joint, separate = numpy.exp(self._theta[-3:-1])
@@ -74,15 +74,14 @@ class Surrogate:
             single = _SINGLE_LENGTH_RATIO * (scaled[:, column, None] - known_points[None, :, column])
             single *= single
             single += 1.0
-            cross += numpy.divide(
-                separate / x.shape[1], single, out=single
-            )  # in place: this is most of what a search costs
+            # In place, because this is most of the cost of a search.
+            cross += numpy.divide(separate / x.shape[1], single, out=single)
         half = self._inverse @ cross.T
         variance = numpy.maximum(joint + separate - (half**2).sum(0), 1e-12)
         return cross @ self._alpha, numpy.sqrt(variance)
 
     def _compute_kernel(self, theta: Array, squares: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Returns the kernel, its joint and its separate part, the distances and the kernels of each coordinate."""
+        """Returns the kernel, its joint and separate parts, the distances and the kernel of each coordinate."""
         weights = numpy.exp(-2 * theta[:-3])
         distance = numpy.sqrt(squares @ weights)
         joint = math.exp(theta[-3]) * _matern(distance)
@@ -92,7 +91,7 @@ class Surrogate:
         return joint + separate + noise * numpy.eye(len(distance)), joint, separate, distance, singles
 
     def _compute_likelihood(self, theta: Array, squares: Array, y: Array) -> tuple[float, Array]:
-        """Returns the log of likelihood and prior, and its slope."""
+        """Returns the logarithm of likelihood times prior, and its gradient."""
         kernel, joint, separate, distance, singles = self._compute_kernel(theta, squares)
         try:
             root = numpy.linalg.cholesky(kernel)

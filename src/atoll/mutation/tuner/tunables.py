@@ -1,4 +1,4 @@
-"""Tunables in a source: calls of `tunable`, comments that say so, or every number on request."""
+"""Tunables in a source: calls of `tunable`, comments, or all number literals on request."""
 
 import ast
 import io
@@ -23,10 +23,10 @@ _RANGE = re.compile(r"(?P<low>\S+?)\s*\.\.\s*(?P<high>\S+)")
 
 
 def tunable[T](value: T, low: float | Sequence[T] | None = None, high: float | None = None) -> T:
-    """Returns its first argument: it only marks what a tuner may change.
+    """Returns its first argument. It marks a value that the tuner may change.
 
     decay = tunable(0.5, 0, 1)
-    size = tunable(3, 1, 10)  # whole, since all three are
+    size = tunable(3, 1, 10)  # an integer, because all three are
     mode = tunable("best", ["best", "first"])
     """
     return value
@@ -34,11 +34,11 @@ def tunable[T](value: T, low: float | Sequence[T] | None = None, high: float | N
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTunables:
-    """The tunables of a source, and where each one stands in it.
+    """Tunables of a source with their positions.
 
     Attributes:
         tunables: In the order of the source.
-        spans: From where to where its value is written.
+        spans: Start and end offset of each value.
     """
 
     text: str
@@ -46,23 +46,23 @@ class DeclaredTunables:
     spans: Sequence[tuple[int, int]]
 
     def write_point(self, point: Point) -> str:
-        """Returns the source with other values; what has not changed stays as it is spelled."""
+        """Returns the source with other values. Unchanged values keep their text."""
         pairs = zip(self.tunables, self.spans, point, strict=True)
         splices = [Splice(*span, _format_value(value)) for item, span, value in pairs if value != item.start]
         return apply_splices(self.text, splices)
 
 
 def find_tunables(text: str) -> DeclaredTunables:
-    """Finds what a source declares as tunable.
+    """Returns the declared tunables of a source.
 
     Raises:
-        ValueError: It is no Python.
-        SetupError: A declaration cannot be meant so, such as one whose bounds are reversed.
+        ValueError: The text is not valid Python.
+        SetupError: A declaration is invalid, for example its bounds are reversed.
     """
     try:
         tree = ast.parse(text)
     except (SyntaxError, RecursionError) as error:
-        raise ValueError("It is no Python, so it declares no tunables.") from error
+        raise ValueError("The source is not valid Python, so it declares no tunables.") from error
     if "tunable" not in text:
         return DeclaredTunables(text, (), ())
     source_text = SourceText(text)
@@ -71,23 +71,23 @@ def find_tunables(text: str) -> DeclaredTunables:
 
 
 def find_literals(text: str, *, max_count: int = 12, rng: Random | None = None) -> DeclaredTunables:
-    """Finds the numbers of a source that may change, each with bounds around what it is now.
+    """Returns the number literals of a source that may change, with bounds around their values.
 
     Args:
         text: The source.
-        most: How many at once.
-        rng: Draws some of them where there are more, sometimes few: a search over one number of forty finds what a
-            search over twelve others never can. Without it the first are taken.
+        max_count: Maximal number of literals.
+        rng: Draws some of the literals if there are more, sometimes only a few, because a search over one number can
+            find more than a search over twelve. Without it, the first literals are used.
 
     Raises:
-        ValueError: It is no Python, or nothing in it may change.
+        ValueError: The text is not valid Python, or nothing in it may change.
     """
     program = analyze(text, Vocabulary())
     matches: list[tuple[Tunable, tuple[int, int]]] = []
     for index in range(len(program.expression_sites)):
         for site in program.get_sites(index):
             value = numbers.parse_number(site.node)
-            # What stands in a loop's range or an index decides whether the program runs at all: leave it.
+            # Changing the range of a loop or an index often breaks the program.
             if value is not None and site.required_kind in ("number", "array", "power"):
                 matches.append(
                     (
@@ -103,7 +103,7 @@ def find_literals(text: str, *, max_count: int = 12, rng: Random | None = None) 
 
 
 def _iter_defaults(source_text: SourceText) -> Iterator[tuple[Tunable, tuple[int, int]]]:
-    """Finds the numbers that functions between the markers take unless told otherwise: they are set by hand as well."""
+    """Yields the numeric default arguments of functions between the markers, which are also chosen by hand."""
     blocks = text_blocks.find_evolving_spans(source_text.text)
     for node in ast.walk(ast.parse(source_text.text)):
         if not isinstance(node, ast.FunctionDef) or not any(low < node.lineno <= high for low, high in blocks):
@@ -116,17 +116,17 @@ def _iter_defaults(source_text: SourceText) -> Iterator[tuple[Tunable, tuple[int
         for argument, default in pairs:
             value = numbers.parse_number(default) if default is not None else None
             if default is None or value is None or value in (0, 1):
-                continue  # 0 and 1 are mostly answers to a question, not amounts
+                continue  # 0 and 1 are mostly flags, not amounts
             name = f"{node.name}.{argument.arg}"
             if isinstance(value, int) and value > 0:
-                # Mostly amounts of work: many times as much would only run into limits of time.
+                # Integers are mostly amounts of work. Much larger values would only exceed the time limit.
                 yield Tunable(name, value, 1, 4 * value, is_integer=True), source_text.get_span(default)
             elif isinstance(value, float):
                 yield _make_range(name, value, "number"), source_text.get_span(default)
 
 
 def _make_range(name: str, value: float, required_kind: Kind) -> Tunable:
-    """Returns a range around a number: ten times as far as it is from 0, either sign, and fine near to it."""
+    """Returns a range of ten times the number in both directions, with a fine scale near the number."""
     if required_kind == "power":
         return Tunable(name, float(value), min(value, 0.25 if value > 0 else -4.0), max(value, 4.0))
     limit, scale = max(10 * abs(value), 50.0), 0.3 * max(abs(value), 1.0)
@@ -157,7 +157,7 @@ def _iter_comments(tree: ast.Module, source_text: SourceText) -> Iterator[tuple[
         node = assigned.get(token.start[0]) if match else None
         if match and node is None:
             raise errors.SetupError(
-                f"Line {token.start[0]} declares a tunable but assigns nothing: write NAME = VALUE."
+                f"Line {token.start[0]} declares a tunable but assigns nothing. Write NAME = VALUE."
             )
         if match and node is not None and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -169,14 +169,16 @@ def _iter_comments(tree: ast.Module, source_text: SourceText) -> Iterator[tuple[
 
 
 def _parse_bounds(name: str, text: str) -> list[Any]:
-    """Reads `0..1`, or choices as `"best", "first"`."""
+    """Parses `0..1`, or choices such as `"best", "first"`."""
     span = _RANGE.fullmatch(text.strip())
     try:
         if span:
             return [ast.literal_eval(span["low"]), ast.literal_eval(span["high"])]
         choices = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError) as error:
-        raise errors.SetupError(f"Tunable {name} says {text.strip()!r}: write LOW..HIGH, or choices.") from error
+        raise errors.SetupError(
+            f"Tunable {name} has the bounds {text.strip()!r}. Write LOW..HIGH, or choices."
+        ) from error
     return [choices]
 
 
@@ -188,7 +190,7 @@ def _make_tunable(name: str, value: Any, bounds: Sequence[Any]) -> Tunable:
             is_whole = all(type(number) is int for number in (value, low, high))
             return Tunable(name, value, low, high, is_whole)
     raise errors.SetupError(
-        f"Tunable {name} has no bounds: write tunable(VALUE, LOW, HIGH) or tunable(VALUE, CHOICES)."
+        f"Tunable {name} has no bounds. Write tunable(VALUE, LOW, HIGH) or tunable(VALUE, CHOICES)."
     )
 
 
@@ -198,7 +200,7 @@ def _parse_literal(name: str, node: ast.expr) -> Any:
     except (ValueError, TypeError) as error:
         source = ast.unparse(node)[:40]
         raise errors.SetupError(
-            f"Tunable {name} says {source}: write its value and bounds as plain numbers."
+            f"Tunable {name} has the value {source}. Write its value and bounds as plain numbers."
         ) from error
 
 

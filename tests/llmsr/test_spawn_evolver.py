@@ -1,4 +1,4 @@
-"""`spawn_evolver`, as the seed document uses it."""
+"""spawn_evolver, as in the seed document."""
 
 import inspect
 import re
@@ -20,9 +20,9 @@ def helper(x: float) -> float:
 
 
 def equation(x: float, y: float) -> float:
-    """Returns what comes of two numbers.
+    """Returns a function of two numbers.
 
-    The second line has a word to look for: xylophone.
+    The second line has a rare word: xylophone.
     """
     return helper(x)
 
@@ -35,20 +35,20 @@ def evaluator(equation: Any, point: tuple[float, float]) -> float:
 INPUTS = [(1.0, 2.0), (2.0, -1.0), (0.5, 4.0)]
 
 
-def make(**changes: Any) -> llmsr.EvolverConfig[..., Any, Any]:
-    given = {"equation": equation, "evaluation_inputs": INPUTS, "evaluator": evaluator, "prompt_comment": "Add them."}
-    return llmsr.EvolverConfig(**{**given, **changes})
+def make_config(**changes: Any) -> llmsr.EvolverConfig[..., Any, Any]:
+    fields = {"equation": equation, "evaluation_inputs": INPUTS, "evaluator": evaluator, "prompt_comment": "Add them."}
+    return llmsr.EvolverConfig(**{**fields, **changes})
 
 
-def scripted(prompt: str) -> str:
-    """Answers with a function that depends on the prompt alone."""
+def respond(prompt: str) -> str:
+    """Returns a function that depends only on the prompt."""
     number = Random(prompt).uniform(0, 2)
     version = re.findall(r"def (equation_v\d+)", prompt)[-1]
     return f"```python\ndef {version}(x: float, y: float) -> float:\n    return 3 * x + {number:.6f} * y\n```"
 
 
-def test_the_configuration_has_the_fields_and_defaults_of_the_seed_and_a_model_at_the_end():
-    config = make()
+def test_config_has_fields_and_defaults_of_seed():
+    config = make_config()
     assert llmsr.EvolverConfig._fields == (
         "equation",
         "evaluation_inputs",
@@ -64,14 +64,14 @@ def test_the_configuration_has_the_fields_and_defaults_of_the_seed_and_a_model_a
     assert config[5:] == (10, 2, 2, 30 * 60, None)
 
 
-def test_the_seeds_own_lines_run():
+def test_example_of_seed_runs():
     cfg = llmsr.EvolverConfig(equation=equation, evaluation_inputs=INPUTS, evaluator=evaluator, prompt_comment="Add.")
     ev = llmsr.spawn_evolver(cfg)
     p = llmsr.Profiler()
     remove = ev.use_profiler(p)
-    since = time.monotonic()
+    start = time.monotonic()
     ev.start()
-    assert time.monotonic() - since < 10  # it begins and returns
+    assert time.monotonic() - start < 10  # it returns at once
     deadline = time.monotonic() + 120
     while ev.usage.evaluations < 50 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -82,18 +82,18 @@ def test_the_seeds_own_lines_run():
     assert p.counts["on_started"] == 1
 
 
-def test_it_evolves_without_a_model_and_a_function_finds_what_it_found_in_its_module():
-    evolver = llmsr.spawn_evolver(make(num_islands=4), budget=control.Budget(iterations=600), ordered=True)
+def test_evolver_without_llm_improves_and_keeps_module_names():
+    evolver = llmsr.spawn_evolver(make_config(num_islands=4), budget=control.Budget(iterations=600), ordered=True)
     evolver.run()
-    start = -sum(abs(y) for _, y in INPUTS) / 3
+    initial_score = -sum(abs(y) for _, y in INPUTS) / 3
     assert evolver.islands[0].best_fn().score() is not None
-    found = evolver.best_fn().score()
-    assert found is not None
-    assert found > start
+    score = evolver.best_fn().score()
+    assert score is not None
+    assert score > initial_score
 
 
-def test_a_function_of_the_prompt_is_a_model():
-    evolver = llmsr.spawn_evolver(make(llm=scripted), budget=control.Budget(iterations=60))
+def test_function_as_llm():
+    evolver = llmsr.spawn_evolver(make_config(llm=respond), budget=control.Budget(iterations=60))
     evolver.run()
     assert evolver.usage.cost.calls == 60
     score = evolver.best_fn().score()
@@ -101,14 +101,14 @@ def test_a_function_of_the_prompt_is_a_model():
     assert score > -0.3
 
 
-def test_the_docstring_is_in_every_prompt_as_it_is():
+def test_every_prompt_has_docstring():
     prompts: list[str] = []
 
     def model(prompt: str) -> str:
         prompts.append(prompt)
-        return scripted(prompt)
+        return respond(prompt)
 
-    llmsr.spawn_evolver(make(llm=model), budget=control.Budget(iterations=30)).run()
+    llmsr.spawn_evolver(make_config(llm=model), budget=control.Budget(iterations=30)).run()
     assert len(prompts) == 30
     docstring = inspect.getdoc(equation)
     assert docstring is not None
@@ -116,12 +116,12 @@ def test_the_docstring_is_in_every_prompt_as_it_is():
     assert all("Add them." in prompt for prompt in prompts)
 
 
-def test_a_profiler_hears_everything_from_all_threads():
-    heard = llmsr.Profiler()
-    config = make(llm=scripted, profiler_fn=heard, num_parallel=4, num_islands=4)
+def test_profiler_receives_all_events():
+    profiler = llmsr.Profiler()
+    config = make_config(llm=respond, profiler_fn=profiler, num_parallel=4, num_islands=4)
     evolver = llmsr.spawn_evolver(config, budget=control.Budget(iterations=80), reset_evaluations=40)
     evolver.run()
-    counts = heard.counts
+    counts = profiler.counts
     assert counts["on_mutate"] == counts["on_mutated"] == 80
     assert counts["on_evaluate"] == counts["on_evaluated"] > 1
     assert counts["on_islands_removed"] == counts["on_islands_revived"] == 2
@@ -129,15 +129,15 @@ def test_a_profiler_hears_everything_from_all_threads():
     assert counts["on_fn_selected"] > 80
     assert counts["on_best_fn_improved"] > 0
     assert counts["on_best_island_improved"] > 0
-    history = heard.history
-    assert [each.score for each in history] == sorted(each.score for each in history)
+    history = profiler.history
+    assert [item.score for item in history] == sorted(item.score for item in history)
     assert history[-1].score == evolver.best_fn().score()
-    assert heard.failures == 0
+    assert profiler.failures == 0
 
 
-def test_the_set_up_is_told_when_it_starts():
+def test_started_event_has_setup():
     events: list[Any] = []
-    config = make(num_islands=3, num_parallel=1, profiler_fn=events.append)
+    config = make_config(num_islands=3, num_parallel=1, profiler_fn=events.append)
     evolver = llmsr.spawn_evolver(config, budget=control.Budget(iterations=0))
     assert events == []
     evolver.run()
@@ -151,87 +151,89 @@ def test_the_set_up_is_told_when_it_starts():
     assert report["reset"] == "the worse half every 150 evaluations"
 
 
-def test_a_model_that_talks_nonsense_costs_proposals_and_nothing_else():
-    evolver = llmsr.spawn_evolver(make(llm=lambda prompt: "no idea"), budget=control.Budget(iterations=10))
+def test_useless_responses_cause_no_evaluations():
+    evolver = llmsr.spawn_evolver(make_config(llm=lambda prompt: "no idea"), budget=control.Budget(iterations=10))
     evolver.run()
     assert evolver.usage.evaluations == 1
 
 
-def test_the_number_of_selected_clusters_is_a_real_field():
-    counted: set[int] = set()
+def test_num_selected_clusters_sets_number_of_parents():
+    counts: set[int] = set()
 
-    def hear(event: Any) -> None:
+    def record(event: Any) -> None:
         if event.type == "on_mutate":
-            counted.add(len(event.payload))
+            counts.add(len(event.payload))
 
-    config = make(llm=scripted, num_selected_clusters=4, num_islands=1, profiler_fn=hear)
+    config = make_config(llm=respond, num_selected_clusters=4, num_islands=1, profiler_fn=record)
     llmsr.spawn_evolver(config, budget=control.Budget(iterations=40)).run()
-    assert max(counted) == 4
+    assert max(counts) == 4
 
 
-def test_a_run_goes_on_from_its_journal_and_buys_nothing_twice():
-    with store.Store("sqlite://") as kept:
-        records = kept.journal(kept.create_run("run"))
-        model = testing.ScriptedLLM(lambda step, call, prompt: scripted(prompt))
+def test_resumed_run_repeats_no_llm_call():
+    with store.Store("sqlite://") as database:
+        records = database.journal(database.create_run("run"))
+        model = testing.ScriptedLLM(lambda step, call, prompt: respond(prompt))
         for iterations in (15, 30):
             budget = control.Budget(iterations=iterations)
-            llmsr.spawn_evolver(make(llm=model), budget=budget, ordered=True, run_journal=records).run()
+            llmsr.spawn_evolver(make_config(llm=model), budget=budget, ordered=True, run_journal=records).run()
         assert model.num_requests == len(set(model.requests)) == 30
-        replied = list(records.read_kinds("replied"))
-        assert all("xylophone" in record.data["prompt"] for record in replied)
+        responses = list(records.read_kinds("replied"))
+        assert all("xylophone" in record.data["prompt"] for record in responses)
 
 
 @pytest.mark.parametrize("preset", ["default", "funsearch", "llmsr", "seed"])
 def test_every_preset_runs(preset):
-    evolver = llmsr.spawn_evolver(make(llm=scripted), preset=preset, budget=control.Budget(iterations=20))
+    evolver = llmsr.spawn_evolver(make_config(llm=respond), preset=preset, budget=control.Budget(iterations=20))
     evolver.run()
     assert evolver.usage.iterations == 20
 
 
-def test_the_default_preset_counts_evaluations_unless_a_period_is_asked_for():
+def test_default_preset_counts_evaluations_unless_period_is_set():
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
-        llmsr.spawn_evolver(make(reset_period=60), ordered=True)
+        llmsr.spawn_evolver(make_config(reset_period=60), ordered=True)
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
-        llmsr.spawn_evolver(make(), preset="seed", ordered=True)
-    llmsr.spawn_evolver(make(), ordered=True, budget=control.Budget(iterations=0)).run()
+        llmsr.spawn_evolver(make_config(), preset="seed", ordered=True)
+    llmsr.spawn_evolver(make_config(), ordered=True, budget=control.Budget(iterations=0)).run()
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
-        ({"equation": lambda x, y: x}, "is a lambda; write it with 'def'"),
-        ({"equation": 3}, "is a int: give a function"),
+        ({"equation": lambda x, y: x}, "is a lambda. Write it with 'def'"),
+        ({"equation": 3}, "is of type int. Pass a function"),
         ({"evaluation_inputs": []}, "no evaluation inputs"),
-        ({"llm": 3}, "give a model's name"),
+        ({"llm": 3}, "Set the name of an LLM"),
         ({"llm": "opnai:x"}, "you mean openai:x"),
         ({"num_islands": 0}, "num_islands"),
         ({"num_parallel": 0}, "num_parallel|num_workers"),
         ({"evaluator": threading.Lock()}, "Lock|lock"),
     ],
 )
-def test_a_wrong_set_up_is_told_in_one_sentence(changes, sentence):
-    with pytest.raises(errors.SetupError, match=sentence) as caught:
-        llmsr.spawn_evolver(make(**changes), budget=control.Budget(iterations=1)).run()
+def test_invalid_setup_is_rejected_on_one_line(changes, message):
+    with pytest.raises(errors.SetupError, match=message) as caught:
+        llmsr.spawn_evolver(make_config(**changes), budget=control.Budget(iterations=1)).run()
     assert "\n" not in str(caught.value)
 
 
-def test_an_evaluator_that_always_raises_ends_the_run_with_its_reason():
+def test_failing_evaluator_ends_run():
     def broken(equation: Any, point: Any) -> float:
         raise ZeroDivisionError("always")
 
     with pytest.raises(errors.RunFailed, match="input 0: ZeroDivisionError: always"):
-        llmsr.spawn_evolver(make(evaluator=broken), budget=control.Budget(iterations=5)).run()
+        llmsr.spawn_evolver(make_config(evaluator=broken), budget=control.Budget(iterations=5)).run()
 
 
-def test_a_function_that_never_ends_is_killed_and_the_run_goes_on():
+def test_endless_function_is_killed():
     def model(prompt: str) -> str:
         return "def equation_v1(x: float, y: float) -> float:\n    while True:\n        pass"
 
-    place = executor.ExecutorConfig(sandbox.Limits(seconds=0.5))
+    executor_config = executor.ExecutorConfig(sandbox.Limits(seconds=0.5))
     budget = control.Budget(iterations=2)
-    evolver = llmsr.spawn_evolver(make(llm=model, num_parallel=1), budget=budget, executor_config=place)
+    evolver = llmsr.spawn_evolver(
+        make_config(llm=model, num_parallel=1), budget=budget, executor_config=executor_config
+    )
     evolver.run()
-    assert evolver.usage.evaluations == 2  # the second reply is the first one again
+    assert evolver.usage.evaluations == 2  # the second response repeats the first
     assert evolver.best_fn().candidate is not None
 
 
@@ -239,33 +241,33 @@ SCALE = 2.0
 
 
 def scaled(x: float, y: float, k: float = SCALE) -> float:
-    """Uses a name of its module in its header."""
+    """Function whose header uses a name of its module."""
     return k * x
 
 
-def test_names_in_the_header_are_found_too():
-    evolver = llmsr.spawn_evolver(make(equation=scaled), budget=control.Budget(iterations=0))
+def test_names_in_header_are_available():
+    evolver = llmsr.spawn_evolver(make_config(equation=scaled), budget=control.Budget(iterations=0))
     evolver.run()
     assert evolver.best_fn().score() is not None
 
 
-def test_a_budget_of_calls_is_kept_by_many_workers():
+def test_call_budget_with_many_workers():
     def slow(prompt: str) -> str:
         time.sleep(0.01)
-        return scripted(prompt)
+        return respond(prompt)
 
-    evolver = llmsr.spawn_evolver(make(llm=slow, num_parallel=8), budget=control.Budget(calls=20))
+    evolver = llmsr.spawn_evolver(make_config(llm=slow, num_parallel=8), budget=control.Budget(calls=20))
     evolver.run()
     assert evolver.usage.cost.calls == 20
 
 
-def test_a_model_that_is_none_ends_the_run_with_what_to_do():
+def test_llm_that_returns_none_ends_run():
     with pytest.raises(errors.SetupError, match="let it return a str"):
-        llmsr.spawn_evolver(make(llm=lambda prompt: None), budget=control.Budget(iterations=5)).run()
+        llmsr.spawn_evolver(make_config(llm=lambda prompt: None), budget=control.Budget(iterations=5)).run()
 
 
 class TestPyMutationEngine(testing.ProposerSuite):
-    """The engine keeps the promises of every proposer: a step is a function of its task."""
+    """PyMutationEngine passes the suite for proposers."""
 
     def make(self, model: llm.LLM) -> llmsr.PyMutationEngine:
         return llmsr.PyMutationEngine("Add.", "Doc.", model)
@@ -274,39 +276,39 @@ class TestPyMutationEngine(testing.ProposerSuite):
         from atoll import evaluation, function
         from atoll.candidate import content_hash
 
-        def judge(skeleton: object) -> evaluation.Evaluation:
+        def evaluate(skeleton: object) -> evaluation.Evaluation:
             score = int(content_hash(str(skeleton))[:6], 16) / 16**6
             return evaluation.Evaluation(score, (score,))
 
         text = "def equation(x: float, y: float) -> float:\n    return x\n"
         return function.DefaultFunction(
-            function.DefaultFunctionProps(function.PyAstSkeleton(text), candidate_evaluator=judge)
+            function.DefaultFunctionProps(function.PyAstSkeleton(text), candidate_evaluator=evaluate)
         )
 
     def answer(self, step: int, call: str, prompt: str) -> str:
-        return scripted(prompt)
+        return respond(prompt)
 
 
-def test_an_evolver_is_what_the_seed_calls_one():
-    evolver: archipelago.Evolver = llmsr.spawn_evolver(make(), budget=control.Budget(iterations=0))
+def test_evolver_has_interface_of_seed():
+    evolver: archipelago.Evolver = llmsr.spawn_evolver(make_config(), budget=control.Budget(iterations=0))
     evolver.start()
     evolver.stop()
 
 
-def test_options_of_a_task_folder_have_the_same_defaults():
+def test_task_options_have_defaults_of_config():
     options = configs.Options()
-    assert (options.num_islands, options.num_selected_clusters) == make()[5:7]
+    assert (options.num_islands, options.num_selected_clusters) == make_config()[5:7]
 
 
-def test_a_run_whose_parents_were_chosen_otherwise_goes_on(tmp_path):
-    """The default preset offers the shortest of each cluster; a run before it had longer ones as parents."""
-    with store.Store(tmp_path / "a.db") as kept:
-        run = kept.create_run()
+def test_run_resumes_with_another_preset(tmp_path):
+    """The default preset selects the shortest of each cluster. The first part of the run had longer parents."""
+    with store.Store(tmp_path / "a.db") as database:
+        run = database.create_run()
         for preset, iterations in (("llmsr", 120), ("default", 160)):
-            with kept.lock_run(run):
+            with database.lock_run(run):
                 budget = control.Budget(iterations=iterations)
                 evolver = llmsr.spawn_evolver(
-                    make(num_islands=2), preset=preset, budget=budget, run_journal=kept.journal(run)
+                    make_config(num_islands=2), preset=preset, budget=budget, run_journal=database.journal(run)
                 )
                 evolver.run()
         assert evolver.usage.iterations == 160

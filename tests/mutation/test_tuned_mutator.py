@@ -1,4 +1,4 @@
-"""Children that are tuned before they are kept."""
+"""TunedMutator: tunes the children of another mutator."""
 
 import re
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ import pytest
 from atoll import evaluation, function, llm, mutation, testing
 from tests.mutation.corpus import CORPUS
 from tests.mutation.tasks import fn, task
-from tests.mutation.test_syntax import judged_by_its_text
+from tests.mutation.test_syntax_mutator import evaluate_text
 
 
-class TestRefined(testing.ProposerSuite):
+class TestTunedMutator(testing.ProposerSuite):
     num_steps = 4
 
     def make(self, model: llm.LLM) -> function.Proposer:
@@ -19,32 +19,32 @@ class TestRefined(testing.ProposerSuite):
 
     def initial(self, model: llm.LLM) -> function.Function:
         skeleton = function.PyAstSkeleton(CORPUS["cap set"].source)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=evaluate_text))
 
 
-class Idea:
-    """Proposes a program with a bad constant, or what it is given."""
+class FixedProposer:
+    """Proposes a fixed program, by default one with a bad constant."""
 
     def __init__(self, text: str = "def f(x):\n    return 4.0 * x\n") -> None:
         self.text = text
 
     def propose(self, context: function.ProposalContext) -> list[function.Function]:
         parent = context.parents[-1]
-        return [function.derive_child(parent, function.PyAstSkeleton(self.text), parents=[parent], engine="idea")]
+        return [function.derive_child(parent, function.PyAstSkeleton(self.text), parents=[parent], engine="fixed")]
 
 
-def judged(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
-    """Scores a program by how near its factor is to 1; one without a factor fails."""
-    found = [re.findall(r"return (\S+) \*", str(each.skeleton())) for each in fns]
+def evaluate(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
+    """Scores a program by the distance of its factor from 1. A program without a factor fails."""
+    factors = [re.findall(r"return (\S+) \*", str(fn.skeleton())) for fn in fns]
     return [
-        evaluation.Evaluation(-((float(each[0]) - 1) ** 2)) if each else evaluation.failed("no factor")
-        for each in found
+        evaluation.Evaluation(-((float(match[0]) - 1) ** 2)) if match else evaluation.failed("no factor")
+        for match in factors
     ]
 
 
-def test_an_idea_is_kept_with_better_constants_and_names_the_parent_of_the_idea():
+def test_tuned_mutator_improves_constants_of_child():
     parent = fn("def f(x):\n    return x\n")
-    [child] = mutation.TunedMutator(Idea()).propose(task(parent)._replace(evaluate=judged))
+    [child] = mutation.TunedMutator(FixedProposer()).propose(task(parent)._replace(evaluate=evaluate))
     [factor] = re.findall(r"return (\S+) \*", str(child.skeleton()))
     assert float(factor) == pytest.approx(1.0, abs=0.2)
     assert child.candidate is not None
@@ -57,8 +57,8 @@ def test_an_idea_is_kept_with_better_constants_and_names_the_parent_of_the_idea(
 
 
 @pytest.mark.parametrize("text", ["def f(x):\n    return x\n", "def f(x):\n    return x + 3.0\n"])
-def test_an_idea_that_fails_or_has_no_number_is_returned_as_it_is(text):
-    [child] = mutation.TunedMutator(Idea(text)).propose(task(fn("x = 1\n"))._replace(evaluate=judged))
+def test_tuned_mutator_returns_untunable_child_unchanged(text):
+    [child] = mutation.TunedMutator(FixedProposer(text)).propose(task(fn("x = 1\n"))._replace(evaluate=evaluate))
     assert str(child.skeleton()) == text
     assert child.candidate is not None
     assert child.candidate.meta["trials"] == 1

@@ -1,4 +1,4 @@
-"""Tunables in sources."""
+"""Tunables in a source."""
 
 import pytest
 
@@ -19,15 +19,16 @@ def rate(x):
 """
 
 
-def test_it_is_inert():
+def test_tunable_returns_its_value():
     assert tunable(0.5, 0, 1) == 0.5
     assert tunable("a", ["a", "b"]) == "a"
 
 
-def test_calls_and_comments_are_found_in_the_order_of_the_source():
-    found = find_tunables(SOURCE)
-    shown = [(each.name, each.start, each.low, each.high, each.is_integer, each.choices) for each in found.tunables]
-    assert shown == [
+def test_find_tunables_in_calls_and_comments():
+    declared = find_tunables(SOURCE)
+    assert [
+        (item.name, item.start, item.low, item.high, item.is_integer, item.choices) for item in declared.tunables
+    ] == [
         ("decay", 0.5, 0, 1, False, ()),
         ("size", 3, 1, 10, True, ()),
         ("mode", "best", 0, 1, False, ("best", "first")),
@@ -35,20 +36,20 @@ def test_calls_and_comments_are_found_in_the_order_of_the_source():
     ]
 
 
-def test_new_values_are_written_and_stay_tunable():
+def test_written_values_stay_tunable():
     text = find_tunables(SOURCE).write_point((0.25, 7, "first", 1.5))
     assert "decay = 0.25  # tunable: 0..1" in text
     assert "size: int = 7  # tunable: 1..10" in text
     assert 'mode = \'first\'  # tunable: "best", "first"' in text
     assert "tunable(1.5, -4, 4)" in text
-    assert [each.start for each in find_tunables(text).tunables] == [0.25, 7, "first", 1.5]
+    assert [item.start for item in find_tunables(text).tunables] == [0.25, 7, "first", 1.5]
 
 
-def test_what_does_not_change_stays_as_it_is_spelled():
+def test_unchanged_values_keep_their_text():
     assert find_tunables(SOURCE).write_point((0.5, 3, "best", -2.0)) == SOURCE
 
 
-def test_a_source_without_any_has_none():
+def test_source_without_tunables():
     assert find_tunables("x = 1\n").tunables == ()
     assert find_tunables('x = "# tunable: 0..1"\n').tunables == []
 
@@ -56,41 +57,41 @@ def test_a_source_without_any_has_none():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("decay = 0.5  # tunable: 1..0", "Tunable decay has its bounds reversed, 1 to 0"),
-        ("decay = tunable(0.5, 1, 0)", "Tunable decay has its bounds reversed, 1 to 0"),
-        ("decay = 0.5  # tunable: often", "Tunable decay says 'often': write LOW..HIGH"),
+        ("decay = 0.5  # tunable: 1..0", "Tunable decay has reversed bounds, 1 to 0"),
+        ("decay = tunable(0.5, 1, 0)", "Tunable decay has reversed bounds, 1 to 0"),
+        ("decay = 0.5  # tunable: often", "Tunable decay has the bounds 'often'. Write LOW..HIGH"),
         ("decay = tunable(0.5)", "Tunable decay has no bounds"),
-        ("decay = tunable(x, 0, 1)", "Tunable decay says x"),
+        ("decay = tunable(x, 0, 1)", "Tunable decay has the value x"),
         ("# tunable: 0..1", "Line 1 declares a tunable but assigns nothing"),
     ],
 )
-def test_a_bad_declaration_is_named_in_one_sentence(line, message):
+def test_invalid_declaration_is_rejected(line, message):
     with pytest.raises(errors.SetupError, match=message):
         find_tunables(f"{line}\n")
 
 
-def test_numbers_are_found_on_request_but_no_indices():
-    found = find_literals("def f(el, x):\n    return el[1] * 2.5 + x ** 2 - -3\n")
-    assert [each.start for each in found.tunables] == [2.5, 2.0, -3.0]
-    assert found.write_point((2.5, 1.5, 4.0)) == "def f(el, x):\n    return el[1] * 2.5 + x ** 1.5 - 4.0\n"
+def test_find_literals_skips_indices():
+    literals = find_literals("def f(el, x):\n    return el[1] * 2.5 + x ** 2 - -3\n")
+    assert [item.start for item in literals.tunables] == [2.5, 2.0, -3.0]
+    assert literals.write_point((2.5, 1.5, 4.0)) == "def f(el, x):\n    return el[1] * 2.5 + x ** 1.5 - 4.0\n"
 
 
-def test_a_text_that_is_no_python_has_none():
-    with pytest.raises(ValueError, match="no Python"):
+def test_invalid_python_has_no_tunables():
+    with pytest.raises(ValueError, match="not valid Python"):
         find_tunables("SELECT 1;")
 
 
-def test_numbers_that_functions_take_by_default_are_found_between_the_markers():
+def test_find_literals_finds_default_arguments_between_markers():
     source = (
         "# EVOLVE-BLOCK-START\ndef f(x, steps=100, rate=0.5, *, is_on=True, order=1, size=8):\n    return x * 3.0\n"
         "# EVOLVE-BLOCK-END\ndef g(y=7):\n    return y\n"
     )
-    found = find_literals(source)
-    assert [(each.start, each.is_integer) for each in found.tunables] == [
+    literals = find_literals(source)
+    assert [(item.start, item.is_integer) for item in literals.tunables] == [
         (100, True),
         (0.5, False),
         (8, True),
         (3.0, False),
     ]
-    assert (found.tunables[0].low, found.tunables[0].high) == (1, 400)
-    assert "steps=250, rate=0.5," in found.write_point((250, 0.5, 8, 3.0))
+    assert (literals.tunables[0].low, literals.tunables[0].high) == (1, 400)
+    assert "steps=250, rate=0.5," in literals.write_point((250, 0.5, 8, 3.0))

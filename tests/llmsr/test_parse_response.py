@@ -1,4 +1,4 @@
-"""What a model may answer, and what is made of it."""
+"""parse_response."""
 
 import pytest
 
@@ -8,8 +8,8 @@ START = 'def f(x, n=2):\n    """Grows."""\n    return x\n'
 PARENT = next(source.parse_functions(START))
 
 
-def read(text: str, number: int = 2) -> str:
-    return mutation_engine.parse_response(text, PARENT, number)
+def parse(text: str, version: int = 2) -> str:
+    return mutation_engine.parse_response(text, PARENT, version)
 
 
 EXPECTED = 'def f(x, n=2):\n    """Grows."""\n    y = x * n  # doubled\n    return y\n'
@@ -45,31 +45,31 @@ BODY = "    y = x * n  # doubled\n    return y\n"
         "a name of its own",
     ],
 )
-def test_the_function_is_found_and_gets_the_header_and_the_docstring_of_the_start(text):
-    assert read(text) == EXPECTED
+def test_parsed_function_gets_header_and_docstring_of_parent(text):
+    assert parse(text) == EXPECTED
 
 
-def test_a_call_of_itself_follows_its_name():
-    found = read("def f_v2(x, n=2):\n    return x if n == 0 else f_v2(x, n - 1)")
-    assert "return x if n == 0 else f(x, n - 1)" in found
+def test_recursive_call_is_renamed():
+    text = parse("def f_v2(x, n=2):\n    return x if n == 0 else f_v2(x, n - 1)")
+    assert "return x if n == 0 else f(x, n - 1)" in text
 
 
-def test_imports_and_helpers_move_inside():
-    found = read("import math\n\ndef half(z):\n    return z / 2\n\ndef f_v2(x, n=2):\n    return half(math.sin(x))")
+def test_imports_and_helpers_move_into_body():
+    text = parse("import math\n\ndef half(z):\n    return z / 2\n\ndef f_v2(x, n=2):\n    return half(math.sin(x))")
     names: dict[str, object] = {}
-    exec(found, names)
+    exec(text, names)
     assert names["f"](0.0) == 0.0  # type: ignore[operator]
     assert set(names) == {"f", "__builtins__"}
 
 
-def test_constants_and_classes_come_along_and_future_imports_do_not():
+def test_constants_and_classes_move_into_body_without_future_imports():
     text = (
         "from __future__ import annotations\nfrom math import *\nimport math\nRATE: float = 2.0\nNOTE = '''a\n  b'''\n"
         "class Box:\n    size = 3\n\ndef half(z):\n    return z / 2\n\n"
         "def f_v2(x, n=2):\n    return half(x) * RATE + Box.size + len(NOTE)\n"
     )
     names: dict[str, object] = {}
-    exec(read(text), names)
+    exec(parse(text), names)
     assert names["f"](4.0) == 12.0  # type: ignore[operator]
 
 
@@ -85,23 +85,23 @@ def test_constants_and_classes_come_along_and_future_imports_do_not():
     ],
     ids=["tildes", "a long label", "decorators", "brackets", "continuations"],
 )
-def test_no_reply_takes_long_to_be_refused(text):
-    with pytest.raises(ValueError, match="reply"):
-        read(text)
+def test_invalid_response_is_rejected_fast(text):
+    with pytest.raises(ValueError, match="response"):
+        parse(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
-        ("", "holds no function"),
-        ("I would rather talk about the weather.", "holds no function"),
-        ("```python\nx = 3\n```", "holds no function"),
+        ("", "has no function"),
+        ("I would rather talk about the weather.", "has no function"),
+        ("```python\nx = 3\n```", "has no function"),
         ("def f_v2(x):\n    return x", r"takes \(x\), not \(x, n\)"),
         ("def f_v2(x, n=2):\n    return f_v1(x) + 1", "calls f_v1"),
         ("def f_v2(x, n=2):\n    return f_v0(x)", "calls f_v0"),
-        ("\0", "holds no function"),
+        ("\0", "has no function"),
     ],
 )
-def test_what_is_no_next_version_is_refused_with_the_reason(text, why):
-    with pytest.raises(ValueError, match=why):
-        read(text)
+def test_invalid_response_is_rejected_with_reason(text, reason):
+    with pytest.raises(ValueError, match=reason):
+        parse(text)

@@ -1,4 +1,4 @@
-"""The weakest engine, to compare others with: it changes numbers and nothing else."""
+"""Mutator that changes only numbers: the baseline for the other mutators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,32 +15,32 @@ from atoll.mutation.syntax.vocabulary import Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class ConstantMutator:
-    """Makes one child of the best parent by moving one of its numbers, as `Syntax` moves them.
+    """Makes one child of the best parent by moving numbers as `SyntaxMutator` moves them.
 
     Attributes:
-        more: The chance of another number after each one.
+        repeat_probability: Probability of moving another number after each one.
     """
 
     repeat_probability: float = 0.3
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns one child whose numbers differ.
+        """Returns one child with other numbers.
 
         Raises:
-            ValueError: The parent is no Python, or has no number that may change.
+            ValueError: The parent is not valid Python, or has no number that may change.
         """
         parent, rng = context.parents[-1], context.rng
         program = analyze(str(parent.skeleton()), Vocabulary())
         number_sites = _find_numbers(program)
         if not number_sites:
-            raise ValueError("It has no number to change: use an engine that rewrites more, such as Syntax.")
+            raise ValueError("The program has no number to change. Use SyntaxMutator, which changes more.")
         count = 1
         while count < len(number_sites) and rng.random() < self.repeat_probability:
             count += 1
         roots = {index: program.expression_sites[index].root for index, _, _ in number_sites}
-        for place, site, value in rng.sample(number_sites, count):
+        for index, site, value in rng.sample(number_sites, count):
             new = numbers.make_literal(numbers.move_number(rng, value, site.required_kind))
-            roots[place] = replace_node(roots[place], site.node, new)
+            roots[index] = replace_node(roots[index], site.node, new)
         old = [expression_site.root for expression_site in program.expression_sites]
         splices = [
             program.source_text.make_replacement(old[index], root)
@@ -52,7 +52,7 @@ class ConstantMutator:
 
 
 def _find_numbers(program: Program) -> list[tuple[int, Site, float]]:
-    """Returns every number that may change, with the place it stands in."""
+    """Returns every number that may change, with the index of its expression."""
     return [
         (index, site, value)
         for index in range(len(program.expression_sites))

@@ -1,4 +1,4 @@
-"""Children run: the share of those that do not is measured on a corpus, and names are always known."""
+"""Validity of children of the syntax mutator: few fail on a corpus, and none has unknown names."""
 
 from collections import Counter
 from random import Random
@@ -9,42 +9,42 @@ from hypothesis import given, settings
 
 from atoll import mutation
 from atoll.mutation.syntax.program import compiles
-from tests.mutation.corpus import CORPUS, called
-from tests.mutation.tasks import child_of
+from tests.mutation.corpus import CORPUS, run_source
+from tests.mutation.tasks import make_child
 
 WRONG = {"NameError", "UnboundLocalError", "TypeError", "SyntaxError", "TimeoutError"}
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_the_corpus_itself_runs(name):
-    assert called(*CORPUS[name]) is None
+def test_corpus_runs(name):
+    assert run_source(*CORPUS[name]) is None
 
 
-def test_few_children_use_wrong_names_or_kinds():
-    """Measured: 4 of 3,000 first children, none of 3,600 in chains of 60; 5 % with all other errors (zero division)."""
-    found: Counter[str] = Counter()
+def test_few_children_fail():
+    """Measured: 4 of 3,000 children of the corpus, none of 3,600 in chains of 60. Other errors: 5 %."""
+    counts: Counter[str] = Counter()
     for sample in CORPUS.values():
         for seed in range(60):
-            error = called(child_of(mutation.SyntaxMutator(), sample.source, seed=seed), sample.inputs)
-            found[type(error).__name__] += 1
-    total = sum(found.values())
-    assert sum(found[name] for name in WRONG) < 0.02 * total, found
-    assert found["NoneType"] > 0.9 * total, found
+            error = run_source(make_child(mutation.SyntaxMutator(), sample.source, seed=seed), sample.inputs)
+            counts[type(error).__name__] += 1
+    total = sum(counts.values())
+    assert sum(counts[name] for name in WRONG) < 0.02 * total, counts
+    assert counts["NoneType"] > 0.9 * total, counts
 
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_generations_of_children_stay_valid(name):
     sample, rng = CORPUS[name], Random(name)
     mate = text = sample.source
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for _ in range(40):
-        child = child_of(mutation.SyntaxMutator(), mate, text, seed=rng.random())
-        error = called(child, sample.inputs)
-        found[type(error).__name__] += 1
+        child = make_child(mutation.SyntaxMutator(), mate, text, seed=rng.random())
+        error = run_source(child, sample.inputs)
+        counts[type(error).__name__] += 1
         if error is None:
             mate, text = text, child
-    assert sum(found[name] for name in WRONG) <= 6, found
-    assert not {"NameError", "UnboundLocalError", "SyntaxError"} & found.keys(), found
+    assert sum(counts[name] for name in WRONG) <= 6, counts
+    assert not {"NameError", "UnboundLocalError", "SyntaxError"} & counts.keys(), counts
 
 
 NUMBERS = some.sampled_from(["a", "b", "n", "1", "0.5", "-2", "len(xs)", "sum(xs)", "xs[0]", "el[1]", "RATE", "abs(a)"])
@@ -67,7 +67,7 @@ def expressions(draw, depth=2):
 
 @some.composite
 def statements(draw, depth, known):
-    """Draws lines of a body; `known` are the names that may be read and are numbers."""
+    """Draws lines of a body; `known` are the numeric names in scope."""
     value = draw(expressions())
     extra = draw(some.sampled_from(sorted(known))) if known else "a"
     shape = draw(some.integers(0, 6 if depth else 3))
@@ -89,8 +89,8 @@ def statements(draw, depth, known):
 def bodies(draw, depth, known):
     lines: list[str] = []
     for _ in range(draw(some.integers(1, 3))):
-        made, known = draw(statements(depth, known))
-        lines += made
+        new_lines, known = draw(statements(depth, known))
+        lines += new_lines
     return ["    " + line for line in lines], known
 
 
@@ -111,28 +111,28 @@ def programs(draw):
 
 @settings(max_examples=120)
 @given(programs(), some.integers(0, 10**6))
-def test_children_of_any_program_compile_and_know_their_names(source, seed):
+def test_children_of_random_programs_compile_and_have_no_unknown_names(source, seed):
     arguments = (1.5, -2.0, 3, [1.0, 2.0, 0.5, 4.0], (0, 1, 2, 1))
-    assert called(source, (arguments,)) is None
+    assert run_source(source, (arguments,)) is None
     text = source
-    for turn in range(4):
-        child = child_of(mutation.SyntaxMutator(), source, text, seed=f"{seed}/{turn}")
+    for generation in range(4):
+        child = make_child(mutation.SyntaxMutator(), source, text, seed=f"{seed}/{generation}")
         assert compiles(child)
         assert child != text
         assert 'def f(a: float, b, n: int, xs: list, el: tuple) -> float:\n    """Says."""\n' in child
-        error = called(child, (arguments,))
-        assert not isinstance(error, NameError), f"{error} in\n{child}"  # an unbound local name is one too
+        error = run_source(child, (arguments,))
+        assert not isinstance(error, NameError), f"{error} in\n{child}"  # UnboundLocalError is a subclass
         text = child if error is None else text
 
 
 @given(programs(), some.integers(0, 10**6), some.data())
-def test_what_stands_outside_of_markers_is_kept_in_any_program(source, seed, data):
+def test_random_programs_keep_text_outside_of_markers(source, seed, data):
     lines = source.splitlines(keepends=True)
-    tops = [place for place, line in enumerate(lines) if place > 4 and line.startswith("    ") and line[4] not in " e"]
+    tops = [index for index, line in enumerate(lines) if index > 4 and line.startswith("    ") and line[4] not in " e"]
     first = data.draw(some.sampled_from(tops))
     head, tail = "".join(lines[:first]), "".join(lines[first:])
     text = f"{head}    # EVOLVE-BLOCK-START\n{tail}    # EVOLVE-BLOCK-END\n# é\nx  = [ 1,2 ]\n"
-    child = child_of(mutation.SyntaxMutator(), text, seed=seed)
+    child = make_child(mutation.SyntaxMutator(), text, seed=seed)
     assert child.startswith(f"{head}    # EVOLVE-BLOCK-START\n")
     assert child.endswith("    # EVOLVE-BLOCK-END\n# é\nx  = [ 1,2 ]\n")
     assert compiles(child)

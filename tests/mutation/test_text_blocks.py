@@ -1,4 +1,4 @@
-"""Programs in and out of fenced blocks."""
+"""Fenced blocks."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ PROGRAM = "def f(x):\n    return x\n"
 
 
 @pytest.mark.parametrize(
-    ("reply", "found"),
+    ("response", "program"),
     [
         ("```python\nx = 1\n```", "x = 1\n"),
         ("Sure!\n\n```py\nx = 1\n```\nHope it helps.", "x = 1\n"),
@@ -36,24 +36,24 @@ PROGRAM = "def f(x):\n    return x\n"
         ("", None),
     ],
 )
-def test_the_program_is_found_in_a_reply(reply, found):
-    assert mutation.extract_code(reply) == found
+def test_extract_code_finds_program(response, program):
+    assert mutation.extract_code(response) == program
 
 
-def test_the_language_may_be_another_one():
-    reply = "```python\nx = 1\n```\n```rs\nfn main() {}\n```\n```c\nint x;\n```"
-    assert mutation.extract_code(reply, "rust") == "fn main() {}\n"
-    assert mutation.extract_code(reply, "C") == "int x;\n"
-    assert mutation.extract_code(reply, "go") == "x = 1\n"
+def test_extract_code_selects_language():
+    response = "```python\nx = 1\n```\n```rs\nfn main() {}\n```\n```c\nint x;\n```"
+    assert mutation.extract_code(response, "rust") == "fn main() {}\n"
+    assert mutation.extract_code(response, "C") == "int x;\n"
+    assert mutation.extract_code(response, "go") == "x = 1\n"
 
 
 @given(some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1))
-def test_what_is_fenced_comes_back(text):
-    found = mutation.extract_code(f"Some words.\n{mutation.fence(text, 'python')}\nMore ``` words.")
-    assert (found or "").rstrip() == text.rstrip()
+def test_fence_roundtrip(text):
+    program = mutation.extract_code(f"Some words.\n{mutation.fence(text, 'python')}\nMore ``` words.")
+    assert (program or "").rstrip() == text.rstrip()
 
 
 @given(some.text())
-def test_no_reply_is_too_strange(reply):
-    found = mutation.extract_code(reply)
-    assert found is None or found.strip()
+def test_extract_code_accepts_any_response(response):
+    program = mutation.extract_code(response)
+    assert program is None or program.strip()
