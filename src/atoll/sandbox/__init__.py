@@ -1,8 +1,7 @@
-"""Where candidates run, apart from everything that they could harm."""
+"""Sandboxes: run untrusted candidates in isolated processes."""
 
 from atoll.sandbox.base import CLOSED_MESSAGE, Job, MakeJob, Sandbox, SandboxResult, run_job
 from atoll.sandbox.evaluators import CallJob, OutputEvaluator, SandboxEvaluator, make_score_reader
-from atoll.sandbox.hold import Hold
 from atoll.sandbox.levels import LEVELS, Probe, describe_missing, get_level, probe
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import DEFAULT_PERMISSIONS, Permissions, permissions_from_source
@@ -12,29 +11,28 @@ from atoll.sandbox.score_job import ScoreJob, load_score_job
 
 __all__ = [
     "CLOSED_MESSAGE",
-    "LEVELS",
     "DEFAULT_PERMISSIONS",
-    "SandboxResult",
+    "LEVELS",
     "CallJob",
-    "Hold",
     "IsolatedSandbox",
     "Job",
     "Limits",
     "MakeJob",
     "OutputEvaluator",
-    "Probe",
     "Permissions",
-    "Sandbox",
-    "SandboxEvaluator",
-    "ScoreJob",
+    "Probe",
     "ProcessPool",
     "ProcessSandbox",
-    "run_job",
-    "get_level",
+    "Sandbox",
+    "SandboxEvaluator",
+    "SandboxResult",
+    "ScoreJob",
     "describe_missing",
-    "open",
-    "probe",
-    "permissions_from_source",
-    "make_score_reader",
+    "get_level",
     "load_score_job",
+    "make_score_reader",
+    "open",
+    "permissions_from_source",
+    "probe",
+    "run_job",
 ]

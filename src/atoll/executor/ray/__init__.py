@@ -1,8 +1,8 @@
-"""Evaluations on the nodes of a Ray cluster: the extra `ray`."""
+"""Evaluations on a Ray cluster; needs the extra `ray`."""
 
 from atoll.executor.ray.actor import ActorConfig
 from atoll.executor.ray.config import RayConfig, RayStats
 from atoll.executor.ray.slot_pool import RaySlotPool
 from atoll.executor.ray.task_files import TaskFiles
 
-__all__ = ["RaySlotPool", "TaskFiles", "ActorConfig", "RayStats", "RayConfig"]
+__all__ = ["ActorConfig", "RayConfig", "RaySlotPool", "RayStats", "TaskFiles"]
