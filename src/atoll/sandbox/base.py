@@ -19,7 +19,7 @@ class SandboxResult:
 
     Attributes:
         value: Value that the job returned; None after a failure.
-        failure: Why there is no value, e.g. an exception, a violated limit, or a dead process.
+        failure: Reason for a missing value, e.g. an exception, a violated limit, or a dead process.
         output: End of the printed output, with the traceback and the violated limit.
         seconds: Wall-clock time.
     """
