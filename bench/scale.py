@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,16 +83,16 @@ def one_by_one(box: executor.LocalExecutor, size: int) -> None:
 
 def at_once(box: executor.LocalExecutor, size: int) -> None:
     nap = f"import time; time.sleep({NAP_MS / 1000}); answer = 1"
-    for each in [box.submit(nap) for _ in range(size)]:
-        assert each.result(120).value == 1
+    with ThreadPoolExecutor(2 * box.num_slots) as threads:
+        assert all(answer.value == 1 for answer in threads.map(box.run, [nap] * size))
 
 
 def start_all(box: executor.LocalExecutor, num_slots: int) -> None:
     """Waits until all slots have started: so many naps of a second then take little longer than one."""
     for _ in range(30):
         since = time.perf_counter()
-        for each in [box.submit("import time; time.sleep(1.0)") for _ in range(num_slots)]:
-            each.result(300)
+        with ThreadPoolExecutor(num_slots) as threads:
+            list(threads.map(box.run, ["import time; time.sleep(1.0)"] * num_slots))
         if time.perf_counter() - since < 1.9:
             return
 

@@ -44,16 +44,17 @@ NAMES = {
         Waiting add adopt estimate_tokens export load make_island make_reflector make_store merge relate remove
         tag update
     """,
-    "atoll.executor": "Box Executor Local Pending Place Tally Terms cores",
+    "atoll.executor": "Executor ExecutorConfig LocalExecutor RayConfig RayStats SlotPool cpu_count",
     "atoll.sandbox": """
-        CLOSED LEVELS NARROW Answer Calling Hold Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge
-        Scoring Slots Workers
-        ask level_of missing open probe profile_of read_scores score_file
+        CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS IsolatedSandbox Job LEVELS Limits MakeJob OutputEvaluator
+        Permissions Probe ProcessPool ProcessSandbox Sandbox SandboxEvaluator SandboxResult ScoreJob
+        describe_missing get_level load_score_job make_score_reader open permissions_from_source probe run_job
     """,
     "atoll.store": """
-        Blobs Book Candidates Claim Entry Feed Gap Interval Leases Ledger LedgerVersions MemoryBlobs MemoryBook
-        MemoryInbox MemoryJournal MemoryVersions Migrant News Operation Row Run SharedJournal Standing Store StoredBook
-        StoredInbox StoredJournal StoredVersions Totals audit open
+        Blobs Candidates ChangeEntry ChangeLog ChangeRequest FeedItem Gap LeaseInterval LeaseStatus Leases
+        LedgerVersions MemoryBlobs MemoryChangeLog MemoryInbox MemoryJournal MemoryVersions Migrant RecordFeed
+        Row Run RunLock SQLChangeLog SharedJournal SharedUsage Store StoredInbox StoredJournal StoredVersions
+        VersionLedger audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault FeedbackChannelSuite GateSuite

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from atoll.sandbox.linux import syscalls
 
 ABSENT = r"it raised FileNotFoundError"  # at L3 there is nothing there
-DENIED = r"it tried what the jail forbids: PermissionError"
-BLOCKED = r"it tried what the jail forbids: PermissionError: \[Errno 1\] Operation not permitted"
+DENIED = r"the sandbox does not allow it: PermissionError"
+BLOCKED = r"the sandbox does not allow it: PermissionError: \[Errno 1\] Operation not permitted"
 NO_FILE = rf"{ABSENT}|{DENIED}"
-NO_WRITE = rf"{ABSENT}|it tried what the jail forbids: (OSError: \[Errno 30\]|PermissionError)"
+NO_WRITE = rf"{ABSENT}|the sandbox does not allow it: (OSError: \[Errno 30\]|PermissionError)"
 
 SYSCALL = """
 import ctypes, os
@@ -17,7 +17,7 @@ def call(number, *args):
     if libc.syscall(number, *args) < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 """
 
-# name:x86_64:aarch64, as in atoll.sandbox.syscalls, of calls that no candidate may make; aarch64 has no fork.
+# name:x86_64:aarch64, as in atoll.sandbox.linux.syscalls, of calls that no candidate may make; aarch64 has no fork.
 FORBIDDEN = """
     add_key:248:217 bpf:321:280 chroot:161:51 clock_settime:227:112 clone:56:220 execve:59:221 fork:57:
     io_uring_setup:425:425 keyctl:250:219 memfd_create:319:279 mount:165:40 open_by_handle_at:304:265
@@ -79,7 +79,9 @@ WRITES = {
     "a new file outside": Attack("open(W['outside'] + '/new', 'w')", NO_WRITE),
     "a file outside": Attack("open(W['victim'], 'w')", NO_WRITE),
     "a library of Python": Attack("import os; open(os.__file__, 'a')", NO_WRITE),
-    "the package of the sandbox": Attack("import sys; open(W['package'] + '/sandbox/worker.py', 'a')", NO_WRITE),
+    "the package of the sandbox": Attack(
+        "import sys; open(W['package'] + '/sandbox/process/worker.py', 'a')", NO_WRITE
+    ),
     "a mode outside": Attack("import os; os.chmod(W['victim'], 0o777)", NO_WRITE),
     "a time outside": Attack("import os; os.utime(W['victim'], (0, 0))", NO_WRITE),
     "a size outside": Attack("import os; os.truncate(W['victim'], 0)", NO_WRITE),
@@ -103,7 +105,7 @@ NETWORK = {
         "import socket; socket.socket(socket.AF_UNIX).connect('\\0' + W['abstract'])", BLOCKED
     ),
     "a name": Attack(
-        "import socket; socket.getaddrinfo('example.com', 80)", r"it raised gaierror|it tried what the jail forbids"
+        "import socket; socket.getaddrinfo('example.com', 80)", r"it raised gaierror|the sandbox does not allow it"
     ),
     "a page": Attack(
         "import urllib.request; urllib.request.urlopen('http://127.0.0.1')", r"it raised URLError|" + BLOCKED
@@ -140,7 +142,7 @@ LIMITS = {
     ),
     "a large answer": Attack("answer = 'x' * 10**6", "it returned 1 MB, more than 10 kB"),
     "a deep answer": Attack(
-        "answer = []\nfor _ in range(10**5): answer = [answer]", "it returned what is no plain data"
+        "answer = []\nfor _ in range(10**5): answer = [answer]", "it returned data that is not plain JSON"
     ),
     "all descriptors": Attack("x = []\nwhile True: x.append(open('/dev/null'))", "it opened more than 256 files"),
     "more than the limits": Attack(
@@ -178,7 +180,7 @@ ENDS = {
 
 OTHERS = {
     "the parent": Attack("import os; os.kill(W['parent'], 9)", BLOCKED),
-    "the zygote": Attack("import os; os.kill(os.getppid(), 9)", BLOCKED),
+    "the fork server": Attack("import os; os.kill(os.getppid(), 9)", BLOCKED),
     "a stranger": Attack("import os; os.kill(W['stranger'], 9)", BLOCKED),
     "everybody": Attack("import os; os.kill(-1, 9)", BLOCKED),
     "its group": Attack("import os; os.killpg(0, 9)", BLOCKED),
@@ -221,7 +223,7 @@ CALLS = {
     "a shared segment": calling("shmget", "1", "100", "0o1666"),
     "seccomp off": calling("prctl", "22", "0", "0", "0", "0"),
     "a terminal's input": Attack(
-        "import fcntl; fcntl.ioctl(1, 0x5412, b'x')", r"it raised OSError: \[Errno 25\]|it tried what the jail forbids"
+        "import fcntl; fcntl.ioctl(1, 0x5412, b'x')", r"it raised OSError: \[Errno 25\]|the sandbox does not allow it"
     ),
     "a call of another architecture": Attack(f"{SYSCALL}\ncall(0x40000000 + 57)", BLOCKED),
 }
@@ -232,7 +234,7 @@ FORGERIES = {
         "import os; os.write(3, (15).to_bytes(8) + b'[null,false,99]')\nanswer = 99",
         "it wrote to the pipe of its result",
     ),
-    "a frame that is no verdict": Attack(
+    "a frame without a result": Attack(
         "import os; os.write(3, (2).to_bytes(8) + b'[]'); os._exit(0)", "it wrote to the pipe of its result"
     ),
     "a deep frame": Attack(
@@ -248,7 +250,7 @@ FORGERIES = {
         "    z.writestr('x', bytes(10**7))\nanswer = base64.b64encode(file.getvalue()).decode()",
         "it returned 1[0-9.]+ kB, more than 10 kB",
     ),
-    "a pickle": Attack("import pickle; answer = pickle.dumps(print)", "it returned what is no plain data: bytes"),
+    "a pickle": Attack("import pickle; answer = pickle.dumps(print)", "it returned data that is not plain JSON: bytes"),
 }
 
 ALL = {

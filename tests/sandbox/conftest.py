@@ -1,4 +1,4 @@
-"""Every test of a sandbox must leave nothing behind."""
+"""Fixtures that check that no test leaves processes, files or descriptors."""
 
 import gc
 import tempfile
@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from atoll.sandbox import ProcessSandbox
-from tests.sandbox import boxes
+from tests.sandbox import helpers
 
 
 @pytest.fixture(autouse=True)
 def temp_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where this test alone makes temporary files."""
+    """Folder for the temporary files of one test."""
     folder = tmp_path_factory.mktemp("temp")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    before = boxes.traces()
+    before = helpers.traces()
     yield folder
-    if boxes.traces() != before:
+    if helpers.traces() != before:
         gc.collect()  # (too slow for every test)
-        num_open, *others = boxes.traces()
+        num_open, *others = helpers.traces()
         assert others == list(before[1:])
-        assert num_open <= before[0]  # what tests before this one left may have been closed meanwhile
+        assert num_open <= before[0]  # descriptors of earlier tests may have been closed meanwhile
 
 
 @pytest.fixture
 def workers(temp_dir: Path) -> Iterator[ProcessSandbox]:
-    with ProcessSandbox(boxes.programs, boxes.LIMITS) as made:
-        yield made
+    with ProcessSandbox(helpers.programs, helpers.LIMITS) as box:
+        yield box

@@ -1,4 +1,4 @@
-"""Candidates that mean harm: at L3 and L2, as root and as an ordinary user."""
+"""Malicious candidates at L3 and L2, as root and as an unprivileged user."""
 
 import os
 import re
@@ -16,19 +16,19 @@ import pytest
 import atoll
 from atoll import sandbox
 from atoll.sandbox import IsolatedSandbox, Limits
-from tests.sandbox import attacks, ordinary
-from tests.sandbox.boxes import programs, value
+from tests.sandbox import attacks, unprivileged
+from tests.sandbox.helpers import make_program_job, run_program
 
 LEVEL = sandbox.get_level(sandbox.probe())
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000, disk_mb=32)
-USERS_TESTS = ("test_attacks.py", "test_profiles.py")
+USERS_TESTS = ("test_attacks.py", "test_permissions.py")
 SECRET = "a secret of the user"
 
 pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.describe_missing(sandbox.probe())))
 
 
 class World:
-    """What lies around a jail, worth reading, writing or killing."""
+    """Targets outside the sandbox: files, sockets and a process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,60 +46,60 @@ class World:
     def names(self) -> dict[str, Any]:
         paths = {"home": "home", "store": "atoll.db", "evaluator": "evaluator.py", "data": "data.csv"}
         paths |= {"victim": "victim", "outside": "", "unix": "socket", "other": "other"}
-        found: dict[str, Any] = {name: str(self.folder / path) for name, path in paths.items()}
-        found |= {"parent": os.getpid(), "stranger": self.stranger.pid, "port": self.tcp.getsockname()[1]}
-        return found | {"abstract": f"atoll-{os.getpid()}", "package": os.path.dirname(str(atoll.__file__))}
+        result: dict[str, Any] = {name: str(self.folder / path) for name, path in paths.items()}
+        result |= {"parent": os.getpid(), "stranger": self.stranger.pid, "port": self.tcp.getsockname()[1]}
+        return result | {"abstract": f"atoll-{os.getpid()}", "package": os.path.dirname(str(atoll.__file__))}
 
     def state(self) -> object:
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
-        seen = [(path.name, path.read_text(), path.stat().st_mode, path.stat().st_mtime) for path in files]
-        return seen, self.stranger.poll()
+        contents = [(path.name, path.read_text(), path.stat().st_mode, path.stat().st_mtime) for path in files]
+        return contents, self.stranger.poll()
 
     def close(self) -> None:
         self.stranger.kill()
         self.stranger.wait()
-        for each in (self.tcp, self.unix, self.abstract):
-            each.close()
+        for item in (self.tcp, self.unix, self.abstract):
+            item.close()
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made = World(tmp_path_factory.mktemp("world"))
+    box = World(tmp_path_factory.mktemp("world"))
     os.environ["ATOLL_TEST_KEY"] = "SECRET"
-    yield made
+    yield box
     del os.environ["ATOLL_TEST_KEY"]
-    made.close()
+    box.close()
 
 
 @pytest.fixture(scope="module", params=["L3", "L2"])
-def jail(request: pytest.FixtureRequest, world: World) -> Iterator[IsolatedSandbox]:
+def isolated(request: pytest.FixtureRequest, world: World) -> Iterator[IsolatedSandbox]:
     if request.param > LEVEL:
         pytest.skip(" ".join(sandbox.describe_missing(sandbox.probe())))
-    with IsolatedSandbox(programs, LIMITS, level=request.param) as made:
-        made.warm()
-        yield made
+    with IsolatedSandbox(make_program_job, LIMITS, level=request.param) as box:
+        box.warm()
+        yield box
 
 
 @pytest.mark.parametrize("name", attacks.ALL)
-def test_an_attack_is_contained_and_reported_as_what_it_is(jail, world, name):
+def test_attack_is_contained_and_reported(isolated, world, name):
     before = world.state()
     attack = attacks.ALL[name]
-    answer = jail.run(f"W = {world.names()!r}\n{attack.program}")
+    result = isolated.run(f"W = {world.names()!r}\n{attack.program}")
     if attack.failure:
-        assert answer.value is None
-        assert re.match(attack.failure, answer.failure or ""), f"{answer.failure}\n{answer.value}\n{answer.output}"
+        assert result.value is None
+        assert re.match(attack.failure, result.failure or ""), f"{result.failure}\n{result.value}\n{result.output}"
     else:
-        assert answer.value == attack.answer, f"{answer.failure}\n{answer.output}"
-    assert SECRET not in answer.output
+        assert result.value == attack.answer, f"{result.failure}\n{result.output}"
+    assert SECRET not in result.output
     assert world.state() == before
-    assert value(jail, "import os, math; answer = [os.listdir(), math.sqrt(4)]") == [[], 2.0]
+    assert run_program(isolated, "import os, math; answer = [os.listdir(), math.sqrt(4)]") == [[], 2.0]
 
 
-def test_there_are_at_least_forty():
+def test_at_least_100_attacks():
     assert len(attacks.ALL) + len(attacks.TIME) >= 100
 
 
-LEFT = """
+LEAVE_TRACES = """
 import atexit, builtins, gc, json, math, os, random, signal, sys, threading, time
 open("file", "w").write("left"); os.mkdir("folder"); os.symlink("/", "link")
 os.environ["LEFT"] = "1"; sys.path.insert(0, os.getcwd()); sys.modules["left"] = sys
@@ -109,7 +109,7 @@ threading.Thread(target=time.sleep, args=(600,)).start()
 atexit.register(open, "/tmp/left", "w")
 answer = 1
 """
-FOUND = """
+CHECK_LEFTOVERS = """
 import builtins, json, math, os, signal, sys, threading
 answer = [os.listdir(), "LEFT" in os.environ, "left" in sys.modules, math.sqrt(4), builtins.len([1]), json.dumps(1),
           signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, sys.getrecursionlimit() < 50000, os.umask(0o22) == 0,
@@ -117,9 +117,9 @@ answer = [os.listdir(), "LEFT" in os.environ, "left" in sys.modules, math.sqrt(4
 """
 
 
-def test_nothing_is_left_for_the_next_candidate(jail):
-    jail.run(LEFT)
-    assert value(jail, FOUND) == [[], False, False, 2.0, 1, "1", True, True, False, 1]
+def test_changes_do_not_reach_the_next_candidate(isolated):
+    isolated.run(LEAVE_TRACES)
+    assert run_program(isolated, CHECK_LEFTOVERS) == [[], False, False, 2.0, 1, "1", True, True, False, 1]
 
 
 SHARED = """
@@ -131,27 +131,27 @@ except PermissionError: pass
 """
 
 
-def test_what_candidates_share_is_put_right_for_the_next(jail):
-    jail.run(SHARED)
-    answer = jail.run("print('here'); answer = open('file', 'w').write('mine')")
-    assert (answer.value, answer.failure, answer.output) == (4, None, "here\n")
+def test_shared_descriptors_are_restored(isolated):
+    isolated.run(SHARED)
+    result = isolated.run("print('here'); answer = open('file', 'w').write('mine')")
+    assert (result.value, result.failure, result.output) == (4, None, "here\n")
 
 
 DEEP = "import os\nfor depth in range(1200):\n    os.mkdir('d'); open('f', 'w').close(); os.chdir('d')"
 
 
-def test_a_deep_nest_of_folders_is_removed_without_a_new_zygote(jail):
-    with IsolatedSandbox(programs, Limits(), level=jail.level) as made:
-        made.warm()
-        [process] = made._idle
-        value(made, DEEP)
-        assert value(made, "import os; answer = os.listdir()") == []
-        assert made._idle == [process]
+def test_deeply_nested_folders_are_removed(isolated):
+    with IsolatedSandbox(make_program_job, Limits(), level=isolated.level) as box:
+        box.warm()
+        [process] = box._idle
+        run_program(box, DEEP)
+        assert run_program(box, "import os; answer = os.listdir()") == []
+        assert box._idle == [process]
 
 
-def test_two_candidates_at_once_do_not_find_each_other(jail):
-    with IsolatedSandbox(programs, LIMITS, num_workers=2, level=jail.level) as made:
-        thread = Thread(target=made.run, args=("open('mine', 'w').write('secret'); import time; time.sleep(0.5)",))
+def test_parallel_candidates_cannot_find_each_other(isolated):
+    with IsolatedSandbox(make_program_job, LIMITS, num_workers=2, level=isolated.level) as box:
+        thread = Thread(target=box.run, args=("open('mine', 'w').write('secret'); import time; time.sleep(0.5)",))
         thread.start()
         program = """
 import os
@@ -163,44 +163,45 @@ for pid in range(1, 400):
     except OSError: pass
 answer = [each for each in answer if each != os.getpid()]
 """
-        assert value(made, program) == []
+        assert run_program(box, program) == []
         thread.join()
 
 
 @pytest.mark.parametrize("name", attacks.TIME)
-def test_time_runs_out_for_everybody(jail, name):
-    with IsolatedSandbox(programs, replace(LIMITS, seconds=0.3), level=jail.level) as made:
-        answer = made.run(attacks.TIME[name].program)
-        assert answer.failure == attacks.TIME[name].failure
-        assert value(made, "answer = 7") == 7
+def test_time_limit_cannot_be_evaded(isolated, name):
+    with IsolatedSandbox(make_program_job, replace(LIMITS, seconds=0.3), level=isolated.level) as box:
+        result = box.run(attacks.TIME[name].program)
+        assert result.failure == attacks.TIME[name].failure
+        assert run_program(box, "answer = 7") == 7
 
 
-def test_processor_time_runs_out_even_if_its_warning_is_ignored(jail):
-    with IsolatedSandbox(programs, replace(LIMITS, cpu_seconds=1.0), level=jail.level) as made:
+def test_processor_time_limit_cannot_be_ignored(isolated):
+    with IsolatedSandbox(make_program_job, replace(LIMITS, cpu_seconds=1.0), level=isolated.level) as box:
         spin = "def spin():\n    while True: pass\nprint('so far')\nspin()"
-        answer = made.run(spin)
-        assert answer.failure == "it used more than 1 s of processor time"
-        assert answer.output.startswith("so far\n")
-        assert re.search(r"\[jail\] limit of processor time: 1 s; used: \d", answer.output)
+        result = box.run(spin)
+        assert result.failure == "it used more than 1 s of processor time"
+        assert result.output.startswith("so far\n")
+        assert re.search(r"\[sandbox\] limit of processor time: 1 s; used: \d", result.output)
         ignoring = f"import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n{spin}"
-        assert made.run(ignoring).failure == "it used more than 1 s of processor time"
+        assert box.run(ignoring).failure == "it used more than 1 s of processor time"
 
 
-def test_a_limit_of_time_explains_itself(jail):
-    with IsolatedSandbox(programs, replace(LIMITS, seconds=0.3), level=jail.level) as made:
-        answer = made.run("import time\ndef nap(): time.sleep(60)\nnap()")
-        assert "in nap" in answer.output
-        assert re.search(r"\[jail\] limit of wall clock: 0.3 s; used: \d", answer.output)
+def test_time_limit_output_has_traceback_and_usage(isolated):
+    with IsolatedSandbox(make_program_job, replace(LIMITS, seconds=0.3), level=isolated.level) as box:
+        result = box.run("import time\ndef nap(): time.sleep(60)\nnap()")
+        assert "in nap" in result.output
+        assert re.search(r"\[sandbox\] limit of wall clock: 0.3 s; used: \d", result.output)
 
 
 @pytest.mark.parametrize(
-    "chosen", ["(reads or writes or others) and not ordinary", pytest.param("not ordinary", marks=pytest.mark.slow)]
+    "chosen",
+    ["(reads or writes or others) and not unprivileged", pytest.param("not unprivileged", marks=pytest.mark.slow)],
 )
-def test_an_ordinary_user_is_guarded_alike(tmp_path, chosen):
+def test_attacks_fail_as_unprivileged_user(tmp_path, chosen):
     if os.geteuid() != 0:
-        pytest.skip("these tests run as an ordinary user already")
+        pytest.skip("the tests already run as an unprivileged user")
     if LEVEL != "L3":
-        pytest.skip("needs namespaces to show Python to another user")
+        pytest.skip("needs namespaces to make Python readable for another user")
     arguments = [
         "-m",
         "pytest",
@@ -210,7 +211,7 @@ def test_an_ordinary_user_is_guarded_alike(tmp_path, chosen):
         "--import-mode=importlib",
         *(str(Path(__file__).with_name(name)) for name in USERS_TESTS),
     ]
-    found = ordinary.run([*arguments, "--basetemp", "{folder}/base", "-k", chosen], tmp_path)
-    assert found.returncode == 0, found.stdout[-5000:]
-    assert found.stdout.count(".") > 90
-    assert "s" not in found.stdout.partition("[")[0]
+    result = unprivileged.run([*arguments, "--basetemp", "{folder}/base", "-k", chosen], tmp_path)
+    assert result.returncode == 0, result.stdout[-5000:]
+    assert result.stdout.count(".") > 90
+    assert "s" not in result.stdout.partition("[")[0]

@@ -9,23 +9,23 @@ from atoll import function, sandbox
 from atoll.testing.evaluators import CandidateEvaluatorSuite
 from atoll.testing.sandboxes import SandboxSuite
 
-jails = pytest.mark.skipif(
+needs_l3 = pytest.mark.skipif(
     sandbox.get_level(sandbox.probe()) != "L3",
     reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}",
 )
 
 
-def call(skeleton, value):
-    return skeleton(value)
+def call(skeleton, run_program):
+    return skeleton(run_program)
 
 
-class TestWorkers(SandboxSuite):
+class TestProcessSandbox(SandboxSuite):
     def make(self, make_job, limits, num_workers):
         return sandbox.ProcessSandbox(make_job, limits, num_workers)
 
 
-@jails
-class TestJailL3(SandboxSuite):
+@needs_l3
+class TestIsolatedSandboxL3(SandboxSuite):
     starts_programs = False
     level = "L3"
 
@@ -33,35 +33,35 @@ class TestJailL3(SandboxSuite):
         return sandbox.IsolatedSandbox(make_job, limits, num_workers, level=self.level)
 
 
-@jails
-@pytest.mark.slow  # the attacks are made at L2 too
-class TestJailL2(TestJailL3):
+@needs_l3
+@pytest.mark.slow  # test_attacks.py covers L2 too
+class TestIsolatedSandboxL2(TestIsolatedSandboxL3):
     level = "L2"
 
 
-@jails
+@needs_l3
 @pytest.mark.slow
-class TestJailL1(TestJailL3):
+class TestIsolatedSandboxL1(TestIsolatedSandboxL3):
     level = "L1"
 
 
-@jails
-class TestSandboxJudgeInJail(CandidateEvaluatorSuite):
+@needs_l3
+class TestSandboxEvaluatorL3(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
         with sandbox.IsolatedSandbox(
             functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})
-        ) as self.jail:
+        ) as self.isolated:
             yield
 
     def make(self):
-        return sandbox.SandboxEvaluator(self.jail, sandbox.make_score_reader(fmean, partial=False))
+        return sandbox.SandboxEvaluator(self.isolated, sandbox.make_score_reader(fmean, partial=False))
 
     def good(self):
         return function.PyAstSkeleton("def f(x): return math.sqrt(x)")
 
 
-class TestSandboxJudge(CandidateEvaluatorSuite):
+class TestSandboxEvaluatorL0(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
         with sandbox.ProcessSandbox(

@@ -1,4 +1,4 @@
-"""The filter, run as the kernel would run it: on both architectures, without a kernel."""
+"""Interprets the filter as the kernel would, on both architectures."""
 
 import errno
 import struct
@@ -14,7 +14,7 @@ ARCHS = list(syscalls.ARCHS)
 
 
 def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | None = None) -> int:
-    """Interprets a filter for one call and returns its verdict."""
+    """Runs a filter on one call and returns its action."""
     known = syscalls.ARCHS[arch]
     tables = (
         syscalls.HARMLESS,
@@ -43,7 +43,7 @@ def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | Non
             at += if_so if holds else if_not
 
 
-def test_the_tables_are_those_of_the_kernel():
+def test_tables_match_the_kernel():
     x86, arm = (syscalls.get_numbers(syscalls.HARMLESS, arch=syscalls.ARCHS[arch]) for arch in ("x86_64", "aarch64"))
     assert (x86["read"], x86["openat"], x86["futex"], x86["getrandom"]) == (0, 257, 202, 318)
     assert (arm["read"], arm["openat"], arm["futex"], arm["getrandom"]) == (63, 56, 98, 278)
@@ -53,7 +53,7 @@ def test_the_tables_are_those_of_the_kernel():
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_what_is_harmless_is_allowed_and_what_is_not_named_is_refused(arch):
+def test_filter_allows_only_harmless_calls(arch):
     for name, number in syscalls.get_numbers(syscalls.HARMLESS, arch=syscalls.ARCHS[arch]).items():
         assert run(arch, Rights(), number) == ALLOW, name
     for name in ("mount", "unshare", "pivot_root", "seccomp", "socket", "execve", "fchmod", "truncate"):
@@ -62,12 +62,12 @@ def test_what_is_harmless_is_allowed_and_what_is_not_named_is_refused(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_another_architecture_is_the_end(arch):
+def test_filter_kills_calls_of_another_architecture(arch):
     assert run(arch, Rights(), "read", audit=0x40000003) == KILL
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_calls_are_judged_by_their_arguments(arch):
+def test_filter_checks_arguments(arch):
     narrow, wide = Rights(), Rights(attributes=True, processes=True, signals=True, sessions=True, network=True)
     refused = ERRNO | errno.EPERM
     assert run(arch, narrow, "clone", 0x3D0F00) == ALLOW  # a thread
@@ -99,7 +99,7 @@ def test_calls_are_judged_by_their_arguments(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_every_jump_lands(arch):
+def test_all_jumps_are_inside_the_program(arch):
     for rights in (Rights(), Rights(True, True, True, True, True)):
         steps = assemble(syscalls.ARCHS[arch], rights)
         assert all(max(step.jump_if_true, step.jump_if_false) < 256 for step in steps)

@@ -1,6 +1,6 @@
-"""Where evaluations run, and how many at once."""
+"""Executors run evaluations in parallel slots, on this machine or on a Ray cluster."""
 
-from atoll.executor.executor import Executor, ExecutorConfig, LocalExecutor, Pending, SlotPool, cpu_count
+from atoll.executor.executor import Executor, ExecutorConfig, LocalExecutor, SlotPool, cpu_count
 from atoll.executor.ray import RayConfig, RayStats
 
-__all__ = ["Executor", "ExecutorConfig", "LocalExecutor", "Pending", "RayConfig", "RayStats", "SlotPool", "cpu_count"]
+__all__ = ["Executor", "ExecutorConfig", "LocalExecutor", "RayConfig", "RayStats", "SlotPool", "cpu_count"]

@@ -1,8 +1,7 @@
-"""Where candidates run, apart from everything that they could harm."""
+"""Sandboxes: run untrusted candidates in isolated processes."""
 
 from atoll.sandbox.base import CLOSED_MESSAGE, Job, MakeJob, Sandbox, SandboxResult, run_job
 from atoll.sandbox.evaluators import CallJob, OutputEvaluator, SandboxEvaluator, make_score_reader
-from atoll.sandbox.hold import Hold
 from atoll.sandbox.levels import LEVELS, Probe, describe_missing, get_level, probe
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import DEFAULT_PERMISSIONS, Permissions, permissions_from_source
@@ -15,7 +14,6 @@ __all__ = [
     "DEFAULT_PERMISSIONS",
     "LEVELS",
     "CallJob",
-    "Hold",
     "IsolatedSandbox",
     "Job",
     "Limits",

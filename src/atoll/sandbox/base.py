@@ -1,4 +1,4 @@
-"""Where candidates run: a place that can be killed."""
+"""Interface of sandboxes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Any, Protocol
 from atoll import errors
 from atoll.candidate import JSON
 
-# Runs beside the candidate: takes a request of plain data, mostly the candidate's text, and returns plain data.
+# Runs in the candidate's process: takes plain data, mostly the candidate's text, and returns plain data.
 type Job = Callable[[Any], JSON]
-# Makes the job, once in every worker: it loads the evaluator and its data there. Trusted, and sent by value.
+# Creates the job once in every worker, where it loads the evaluator and its data. Trusted, and sent by value.
 type MakeJob = Callable[[], Job]
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """What became of one request.
+    """Result of one request.
 
     Attributes:
-        value: What the job returned; None after a failure.
-        failure: Why there is no value, in one sentence: it raised, took too long, used too much memory, died.
-        output: The end of what was printed meanwhile, the traceback if it raised, and which limit it broke.
-        seconds: Wall clock that it took.
+        value: Value that the job returned; None after a failure.
+        failure: Reason for a missing value, e.g. an exception, a violated limit, or a dead process.
+        output: End of the printed output, with the traceback and the violated limit.
+        seconds: Wall-clock time.
     """
 
     value: JSON
@@ -30,37 +30,36 @@ class SandboxResult:
     seconds: float
 
 
-CLOSED_MESSAGE = "the sandbox was closed"  # the failure of a request that nobody worked on any more
+CLOSED_MESSAGE = "the sandbox was closed"  # failure of requests after `close`
 
 
 class Sandbox(Protocol):
-    """Runs one kind of job on many candidates, as many at once as it has workers."""
+    """Runs one kind of job on many candidates, one per worker in parallel."""
 
     @property
     def level(self) -> str:
-        """How strong it is, from `L0` (a process of its own with limits) to `L3` (a jail)."""
+        """Sandbox level, from `L0` (a separate process with limits) to `L3` (full isolation)."""
 
     def run(self, request: JSON) -> SandboxResult:
-        """Runs the job on one request; a bad candidate is an answer, never an exception.
+        """Runs the job on one request; a bad candidate gives a failure, never an exception.
 
-        Called from several threads at once; waits for a free worker. A worker that broke a limit is replaced, and
-        no other request notices.
+        Thread-safe; waits for an idle worker. A worker that violated a limit is replaced.
 
         Raises:
-            SetupError: The job itself cannot be made.
+            SetupError: The job cannot be created.
         """
 
     def close(self) -> None:
-        """Ends all workers; whoever waits gets a failure. A second call does nothing."""
+        """Ends all workers; waiting requests fail. A second call does nothing."""
 
 
 def run_job(sandbox: Sandbox, request: JSON) -> SandboxResult:
-    """Returns the answer to a request about a candidate.
+    """Runs a request; a closed sandbox is an error, because its failure must not be stored as the candidate's.
 
     Raises:
-        SetupError: The sandbox was closed meanwhile: that says nothing of the candidate, and must not be stored as if.
+        SetupError: The sandbox was closed, or the job cannot be created.
     """
     result = sandbox.run(request)
     if result.failure == CLOSED_MESSAGE:
-        raise errors.SetupError("The sandbox was closed before it answered: resume the run to judge the candidate.")
+        raise errors.SetupError("The sandbox was closed during an evaluation. Resume the run to repeat it.")
     return result

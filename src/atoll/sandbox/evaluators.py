@@ -1,4 +1,4 @@
-"""Judges that let a sandbox do the work."""
+"""Evaluators that run candidates in a sandbox."""
 
 import json
 import linecache
@@ -13,20 +13,20 @@ from atoll.evaluation import Cost, Evaluation
 from atoll.sandbox import plain_values, score_job, violations
 from atoll.sandbox.base import Sandbox, run_job
 
-# Turns what a job returned into an evaluation; may raise for what it cannot read.
+# Converts the value of a job to an evaluation; may raise if it cannot.
 type ResultReader = Callable[[JSON], Evaluation]
 
-_MAX_FEEDBACK_CHARS = 2000  # characters of what was printed: the end of a traceback, and no more than a prompt can hold
+_MAX_FEEDBACK_CHARS = 2000  # of the output: enough for the end of a traceback, little enough for a prompt
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxEvaluator:
-    """Sends the text of a skeleton to a sandbox and reads the answer.
+    """Sends the text of a skeleton to a sandbox and converts the result.
 
-    What was printed meanwhile ends the feedback.
+    The feedback ends with the printed output.
 
     Raises:
-        SetupError: The sandbox cannot make its job.
+        SetupError: The sandbox cannot create its job.
     """
 
     sandbox: Sandbox
@@ -39,7 +39,7 @@ class SandboxEvaluator:
         else:
             result = evaluation.failed(str(_replace_surrogates(sandbox_result.failure)))
         if isinstance(result, errors.CaughtException):
-            result = evaluation.failed(f"what it returned cannot be read: {result}")
+            result = evaluation.failed(f"its result cannot be read: {result}")
         feedback = "\n".join(
             part for part in (result.feedback, sandbox_result.output[-_MAX_FEEDBACK_CHARS:].strip()) if part
         )
@@ -47,7 +47,7 @@ class SandboxEvaluator:
 
 
 def _replace_surrogates(value: JSON) -> JSON:
-    """Returns a value without halves of characters, which can be neither printed nor sent to a model."""
+    """Replaces lone surrogates, which can be neither printed nor sent to an LLM."""
     text = json.dumps(value)
     if "\\ud" not in text:
         return value
@@ -55,12 +55,12 @@ def _replace_surrogates(value: JSON) -> JSON:
 
 
 def make_score_reader(reduce: Callable[[Sequence[float]], float], *, partial: bool) -> ResultReader:
-    """Returns what reads the lists of `Scoring`.
+    """Returns a reader for the results of `ScoreJob`.
 
     Args:
-        reduce: Makes one score of those of the inputs.
-        partial: Whether inputs without a score are left out, as in FunSearch, as long as there is one with a score;
-            otherwise the first of them fails the whole.
+        reduce: Combines the scores of the inputs.
+        partial: Whether failed inputs are ignored if at least one has a score, as in FunSearch; otherwise the first
+            failure fails the evaluation.
     """
 
     def read(value: JSON) -> Evaluation:
@@ -92,24 +92,23 @@ def _parse_entry(entry: Any) -> Evaluation:
 
 
 class CallJob:
-    """Calls the source of a Python function with every input and returns what it returned.
+    """Calls a Python function with every input and returns the outputs.
 
-    Given to a sandbox as the maker of its job. It holds nothing that a candidate must not see: the expected answers
-    and the scorer stay outside.
+    The expected answers and the score function stay outside, where candidates cannot see them.
 
     Args:
-        inputs: The arguments of one call each; every candidate gets copies of its own.
-        names: What the source finds without importing it: modules, constants, helpers.
+        inputs: Arguments of each call; every candidate gets its own copies.
+        names: Global names of the function: modules, constants, helpers.
 
     Raises:
-        SetupError: There are no inputs.
+        SetupError: `inputs` is empty.
     """
 
     def __init__(self, inputs: Sequence[Sequence[Any]], names: Mapping[str, Any] = EMPTY) -> None:
         if not inputs:
-            raise errors.SetupError("there are no inputs: give at least one")
+            raise errors.SetupError("The evaluation has no inputs. Pass at least one.")
         self._copy_inputs, self._names = score_job.make_copier([tuple(arguments) for arguments in inputs]), names
-        score_job.seed_random()  # loads the dice, which would count as time of the first candidate
+        score_job.seed_random()  # loads the modules, whose time would count for the first candidate
 
     def __call__(self, source: str) -> list[dict[str, JSON]]:
         """Returns for each input `{"output": plain data}`, or `{"failure": "ValueError: ..."}`."""
@@ -125,7 +124,7 @@ class CallJob:
         for index, arguments in enumerate(self._copy_inputs()):
             try:
                 results.append({"output": plain_values.to_plain(skeleton(*arguments))})
-            except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
+            except BaseException as error:  # exit() in a candidate is a failure of this input
                 if not any("failure" in result for result in results):
                     score_job.print_failure(index, error)
                 results.append({"failure": violations.describe_error(error)})
@@ -134,20 +133,19 @@ class CallJob:
 
 @dataclass(frozen=True, slots=True)
 class OutputEvaluator:
-    """Has a sandbox make the outputs and scores them here.
+    """Computes outputs in a sandbox and scores them in this process.
 
-    A candidate can forge its outputs and nothing else: whatever it returns is scored like an honest answer.
+    A candidate can forge only its outputs, which are scored like any other.
 
     Attributes:
-        sandbox: Its job is a `Calling`.
-        score: Scores (output, case) here: it gets plain data and arrays, made of what a candidate returned, and may
-            raise for what it cannot score.
-        cases: What the scorer knows of each input, in the order of the inputs: expected answers, say.
-        reduce: Makes one score of those of the inputs.
-        partial: Whether inputs without a score are left out.
+        sandbox: Sandbox with a `CallJob`.
+        score: Function of (output, case); gets plain data and arrays, and may raise.
+        cases: Data of the score function for each input, e.g. expected answers.
+        reduce: Combines the scores of the inputs.
+        partial: Whether failed inputs are ignored.
 
     Raises:
-        SetupError: The sandbox cannot make its job.
+        SetupError: The sandbox cannot create its job.
     """
 
     sandbox: Sandbox
@@ -168,7 +166,7 @@ def make_output_reader(
     *,
     partial: bool,
 ) -> ResultReader:
-    """Returns what scores the lists of `Calling`; see `OutputsJudge`."""
+    """Returns a reader that scores the results of `CallJob`; see `OutputEvaluator`."""
     score_reader = make_score_reader(reduce, partial=partial)
 
     def score_entry(entry: Any, case: Any) -> JSON:
@@ -179,7 +177,7 @@ def make_output_reader(
                 return failure if isinstance(result, errors.CaughtException) else {"score": result}
             case {"failure": _}:
                 return entry  # type: ignore[no-any-return]  # it came out of the sandbox as JSON
-        return {"failure": f"expected an output, not {entry!r:.80}"}  # a score from inside is no score
+        return {"failure": f"expected an output, not {entry!r:.80}"}  # a score from inside the sandbox is not trusted
 
     def read_all(value: JSON) -> Evaluation:
         if not isinstance(value, list) or len(value) != len(cases):

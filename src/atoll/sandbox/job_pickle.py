@@ -1,4 +1,4 @@
-"""How a job travels to another process: by value where a fresh process could not import it."""
+"""Pickles jobs for other processes. Modules that a new process cannot import are sent by value."""
 
 import io
 import os
@@ -20,32 +20,32 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _lock = threading.Lock()  # cloudpickle has one list of modules for the whole process
 
 
-# Turns a path that lies somewhere else on another machine into what stands for it there; None: it stays as it is.
+# Returns a reference to a path that differs on another machine; None: the path is the same.
 type TranslatePath = Callable[[str], Any]
 
 
 def pack_job(value: object, translate: TranslatePath | None = None) -> bytes:
-    """Returns what a worker needs, mostly the maker of its job, as a pickle, which the worker trusts.
+    """Pickles an object for a worker, mostly its job maker.
 
     Args:
-        thing: What is sent.
-        translate: For another machine: what stands for a path there; None for paths that are the same.
+        value: Object to pickle.
+        translate: Translates paths for another machine; None: this machine.
 
     Raises:
-        SetupError: Something that the job needs cannot be sent.
+        SetupError: The object cannot be pickled.
     """
     with _lock, _register_by_value():
         try:
             return bytes(cloudpickle.dumps(value)) if translate is None else _JobPickler.dump_to_bytes(value, translate)
-        except Exception as error:  # a foreign __reduce__ may raise anything
+        except Exception as error:  # __reduce__ of any class may raise anything
             raise errors.SetupError(
-                f"The job cannot be sent to its workers: {error}. Keep locks, open files and connections out of the "
-                "evaluator's globals and inputs: make them inside the function that makes the job."
+                f"The evaluator cannot be pickled for its workers: {error}. Do not keep locks, open files or "
+                "connections in its globals and inputs; create them in the function that creates the job."
             ) from error
 
 
 def unpack_job(data: bytes, resolve_path: Callable[[Any], str]) -> Any:
-    """Returns what was packed for another machine, there; `path` finds what stands for one."""
+    """Unpickles a job on another machine; `resolve_path` returns the path of a reference."""
     return _JobUnpickler(io.BytesIO(data), resolve_path).load()
 
 
@@ -77,7 +77,7 @@ class _JobUnpickler(pickle.Unpickler):
 
 @contextmanager
 def _register_by_value() -> Iterator[None]:
-    """Has cloudpickle send by value, for a moment, all modules that a fresh process cannot import."""
+    """Makes cloudpickle send modules by value, temporarily, if a new process cannot import them."""
     registered = cloudpickle.list_registry_pickle_by_value()
     loaded: dict[str, object] = dict(sys.modules)
     modules = [module for name, module in loaded.items() if isinstance(module, ModuleType) and module.__name__ == name]
@@ -95,7 +95,7 @@ def _register_by_value() -> Iterator[None]:
 
 
 def _is_importable(module: ModuleType, roots: set[str]) -> bool:
-    """Says whether every process finds this very module by its name: it is installed, or no Python at all."""
+    """Returns whether every process can import this module by name: it is installed, or not written in Python."""
     name, file = module.__name__, vars(module).get("__file__")
     if name.partition(".")[0] in ("atoll", "cloudpickle") or not isinstance(file, str) or not file.endswith(".py"):
         return True
@@ -109,7 +109,7 @@ def _is_importable(module: ModuleType, roots: set[str]) -> bool:
 
 
 def contains_packages(path: str) -> bool:
-    """Says whether packages are installed in a folder, as site-packages or by `pip install --target`."""
+    """Returns whether packages are installed in a folder, as site-packages or by `pip install --target`."""
     try:
         return os.path.basename(path) in _INSTALLED or any(name.endswith(".dist-info") for name in os.listdir(path))
     except OSError:

@@ -1,20 +1,20 @@
-"""What one evaluation may use; imported by the processes of candidates, so it needs little."""
+"""Limits of one evaluation. Candidate processes import this module, so it imports little."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may use.
+    """Limits of one request. At L0 only `seconds`, `memory_mb` and `output_bytes` apply.
 
     Attributes:
-        seconds: Wall clock; whoever takes longer is killed.
-        memory_mb: Address space of the worker in MiB; None: no limit.
-        output_bytes: Size of what a job may return, and of what is kept of its printing.
-        cpu_seconds: Processor time of each process, in a jail; None: about `seconds`, as of one busy thread.
-        disk_mb: All that is written to files, in a jail; of a single file, everywhere.
-        num_processes: Threads and processes at once, in a jail.
-        num_files: Files that are open at once, in a jail.
+        seconds: Wall-clock time.
+        memory_mb: Address space in MiB; None: no limit.
+        output_bytes: Size of the returned value, and of the printed output that is kept.
+        cpu_seconds: Processor time of each process; None: `seconds` + 1.
+        disk_mb: Size of all files in MiB.
+        num_processes: Number of threads and processes.
+        num_files: Number of open files.
     """
 
     seconds: float = 30.0

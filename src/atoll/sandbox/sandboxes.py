@@ -1,4 +1,4 @@
-"""The strongest sandbox that there is."""
+"""Sandboxes with and without isolation, and the choice between them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,22 +15,23 @@ _DEFAULT_LIMITS = Limits()
 
 
 class IsolatedSandbox(ProcessPool):
-    """Runs each request in a process of its own, forked from a zygote that made the job and then locked itself in.
+    """Runs each request in a new process, forked from an isolated fork server.
 
-    The job is made with all rights, in a fresh Python whose environment is empty; then the rights go. What a
-    candidate changes is gone with its process; docs/sandbox.md says what it can do at which level.
+    A fork server is a new Python with a clean environment. It creates the job with all rights, then drops them. The
+    changes of a candidate end with its process. docs/sandbox.md lists what a candidate can do at each level.
 
     Args:
-        make_job: Makes the job, in every zygote.
-        limits: What one request may use.
-        num_workers: How many requests run at once, each in a jail of its own; one starts when it is first needed.
-        path: Where modules are looked for; None: where this process does. Only installed ones can be imported later.
-        level: `L1`, `L2` or `L3`; None: the strongest that this machine has.
-        profile: What the task needs beyond the usual.
-        probed: What this machine has; None: it is tried.
+        make_job: Creates the job in every fork server.
+        limits: Limits of one request.
+        num_workers: Number of parallel requests; each has its own fork server, started on demand.
+        path: `sys.path` while the job is created; None: that of this process. Candidates can import only installed
+            modules.
+        level: `L1`, `L2` or `L3`; None: the strongest level of this machine.
+        permissions: Permissions beyond the defaults.
+        probe_result: Features of this machine; None: probe it.
 
     Raises:
-        SetupError: This machine has no such level, a limit makes no sense, or the job cannot be sent.
+        SetupError: This machine does not have the level, a limit is invalid, or the job cannot be pickled.
     """
 
     def __init__(
@@ -60,27 +61,26 @@ class IsolatedSandbox(ProcessPool):
 
 
 class ProcessSandbox(ProcessPool):
-    """Runs a job in processes that stay, so that a request costs a tenth of a millisecond and no start.
+    """Runs requests in warm processes, without isolation (L0). A request costs a tenth of a millisecond.
 
-    What it keeps from a candidate: the parent's memory, environment and descriptors, more time, memory and output
-    than the limits say, and the answers of others. What it does not: files, the network, and the worker itself. A
-    candidate shares its process with the evaluator, so one that means harm can change the evaluator or find the
-    token of its request and forge its own answer; and one that starts a session of its own outlives the worker.
-    Candidates that a model wrote belong in a jail.
+    A candidate cannot reach the parent's memory, environment and descriptors, exceed time, memory and output limits,
+    or change results of other candidates that are done. It can reach files, the network, and its worker: it shares
+    the process with the evaluator, so a malicious candidate can change the evaluator or forge its own result, and a
+    process with its own session outlives the worker. LLM-written candidates belong in an `IsolatedSandbox`.
 
-    What a candidate changes in its process (a patched module, a seed) the next one finds. But each starts in an empty
-    folder with its streams in order, and a worker in which threads or children go on is replaced.
+    Changes in the process, such as a patched module or a seed, stay for the next candidate. Each candidate starts in
+    an empty folder with restored streams. A worker with leftover threads or children is replaced.
 
     Args:
-        make_job: Makes the job, in every worker.
-        limits: What one request may use. The memory is limited once the job is made, to the address space of the
-            whole worker with all that it loaded: numpy takes about 100 MiB of it.
-        num_workers: How many requests run at once; a worker starts when it is first needed.
-        path: Where the workers look for modules; None: where this process does.
-        env: Variables of the environment that candidates see besides.
+        make_job: Creates the job in every worker.
+        limits: Limits of one request. The memory limit applies to the whole worker after the job is created; numpy
+            takes about 100 MiB of it.
+        num_workers: Number of parallel requests; workers start on demand.
+        path: `sys.path` of the workers; None: that of this process.
+        env: Additional environment variables for candidates.
 
     Raises:
-        SetupError: A limit makes no sense, or the job cannot be sent to a worker.
+        SetupError: A limit is invalid, or the job cannot be pickled.
     """
 
     def __init__(
@@ -114,36 +114,36 @@ def open(
     permissions: Permissions = DEFAULT_PERMISSIONS,
     probe_result: levels.Probe | None = None,
 ) -> IsolatedSandbox | ProcessSandbox:
-    """Returns a jail, or workers where this machine can do no better.
+    """Opens the strongest sandbox of this machine.
 
     Args:
-        make_job: Makes the job, in every worker.
-        limits: What one request may use.
-        num_workers: How many requests run at once.
-        require: The weakest level that will do, `L1` to `L3`.
-        unsafe: Whether L0 will do, where candidates are a model's and can do all that the user can.
-        trusted: Whether L0 is wanted though there is better: candidates share warm processes, which costs least.
-        profile: What the task needs beyond the usual.
-        probed: What this machine has; None: it is tried.
+        make_job: Creates the job in every worker.
+        limits: Limits of one request.
+        num_workers: Number of parallel requests.
+        require: Weakest acceptable level, `L1` to `L3`.
+        unsafe: Whether L0 is acceptable, although an LLM writes the candidates.
+        trusted: Whether to use L0 even if the machine has a stronger level; the fastest choice.
+        permissions: Permissions beyond the defaults.
+        probe_result: Features of this machine; None: probe it.
 
     Raises:
-        SetupError: The machine has no sandbox as strong as that; the message says what is missing.
+        SetupError: The machine does not have the required level; the message says what is missing.
     """
     probe_result = levels.probe() if probe_result is None else probe_result
     level = "L0" if trusted else levels.get_level(probe_result)
     if trusted and require is not None:
-        raise errors.SetupError(f"A sandbox of level {require} and none at all cannot both be had: choose one.")
+        raise errors.SetupError(f"Sandbox level {require} and sandbox.trusted exclude each other. Remove one of them.")
     if require is not None and (require not in levels.LEVELS or level < require):
         raise errors.SetupError(levels.describe_refusal(probe_result, require))
     if level != "L0":
         return IsolatedSandbox(make_job, limits, num_workers, permissions=permissions, probe_result=probe_result)
     if not unsafe and trusted:
         raise errors.SetupError(
-            "Candidates that a model writes would run with all your rights (sandbox.trusted): allow that with --unsafe."
+            "With sandbox.trusted, LLM-written candidates run with all your rights. Pass --unsafe to allow it."
         )
     if not unsafe:
         raise errors.SetupError(
-            "Here candidates could do all that you can (sandbox L0), and a model writes them: allow that with "
-            f"--unsafe, or get a jail. {' '.join(levels.describe_missing(probe_result))}"
+            "This machine has no sandbox (L0): LLM-written candidates would run with all your rights. Pass --unsafe to "
+            f"allow it, or enable a sandbox. {' '.join(levels.describe_missing(probe_result))}"
         )
     return ProcessSandbox(make_job, limits, num_workers, env=permissions.env)

@@ -1,4 +1,4 @@
-"""What to say of a candidate that broke a limit."""
+"""Messages about candidates that violated a limit."""
 
 import errno
 import math
@@ -9,11 +9,11 @@ from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import worker
 
 _FORBIDDEN_ERRNOS = (errno.EPERM, errno.EACCES, errno.EROFS)
-_process_limits: Limits | None = None  # those of this process, if it is a candidate's in a jail
+_process_limits: Limits | None = None  # of this process, if it is an isolated candidate process
 
 
 class ResourceUsage(NamedTuple):
-    """What a request took."""
+    """Resource usage of one request."""
 
     seconds: float
     cpu_seconds: float
@@ -21,14 +21,14 @@ class ResourceUsage(NamedTuple):
 
 
 class LimitViolation(NamedTuple):
-    """One sentence for people, and the line that explains it: which limit, and what was used."""
+    """Failure of the candidate, and a note with the limit and the usage."""
 
     failure: str
     note: str = ""
 
 
 def describe_violation(error: BaseException, limits: Limits) -> str | None:
-    """Returns the sentence for an exception that came of a limit; None: it came of something else."""
+    """Returns the failure if an exception was caused by a limit, otherwise None."""
     match error:
         case MemoryError() if limits.memory_mb is not None:
             return f"it used more than {limits.memory_mb} MiB"
@@ -39,29 +39,29 @@ def describe_violation(error: BaseException, limits: Limits) -> str | None:
         case OSError(errno=errno.EAGAIN) | RuntimeError(args=["can't start new thread"]):
             return f"it started more than {limits.num_processes} threads or processes"
         case OSError(errno=code) if code in _FORBIDDEN_ERRNOS:
-            return f"it tried what the jail forbids: {worker.describe(error)}"
+            return f"the sandbox does not allow it: {worker.describe(error)}"
     return None
 
 
 def describe_error(error: BaseException) -> str:
-    """Returns what a job says of an exception that it goes on after: which limit it came of, else what it says."""
+    """Describes an exception for a job that continues after it; names the limit that caused it."""
     return (_process_limits and describe_violation(error, _process_limits)) or worker.describe(error)
 
 
 def set_process_limits(limits: Limits) -> None:
-    """Says which limits hold for this process, for good."""
+    """Sets the limits of this process, for `describe_error`."""
     global _process_limits
     _process_limits = limits
 
 
 def compute_cpu_limit(limits: Limits) -> int:
-    """Returns the processor time that a process may use, in whole seconds, as the kernel counts it."""
+    """Returns the processor time limit in whole seconds, as the kernel needs it."""
     requested = limits.seconds + 1 if limits.cpu_seconds is None else limits.cpu_seconds
     return max(1, math.ceil(min(requested, 1e9)))
 
 
 def describe_exit(status: int, usage: ResourceUsage, limits: Limits) -> LimitViolation:
-    """Returns what became of a process that gave no answer, from its wait status."""
+    """Explains the end of a process without a result; `status` is its exit code, or minus the signal."""
     code = status if status >= 0 else -status
     cpu_limit = compute_cpu_limit(limits)
     if status < 0 and (code == signal.SIGXCPU or (code == signal.SIGKILL and usage.cpu_seconds >= cpu_limit)):
@@ -96,8 +96,8 @@ def describe_output_overuse(usage: ResourceUsage, limits: Limits) -> LimitViolat
 
 
 def format_note(kind: str, limit: str, usage: ResourceUsage) -> str:
-    """Returns the line that is added to the output: the limit, and what was used."""
+    """Returns the line that is added to the output: the limit and the usage."""
     usage_text = (
         f"{usage.seconds:.2f} s, {usage.cpu_seconds:.2f} s of processor time, {usage.memory_mb:.0f} MiB at most"
     )
-    return f"[jail] limit of {kind}: {limit}; used: {usage_text}"
+    return f"[sandbox] limit of {kind}: {limit}; used: {usage_text}"

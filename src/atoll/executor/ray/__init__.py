@@ -1,4 +1,4 @@
-"""Evaluations on the nodes of a Ray cluster: the extra `ray`."""
+"""Evaluations on a Ray cluster; needs the extra `ray`."""
 
 from atoll.executor.ray.actor import ActorConfig
 from atoll.executor.ray.config import RayConfig, RayStats

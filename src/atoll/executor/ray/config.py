@@ -1,4 +1,4 @@
-"""What evaluations ask of a Ray cluster."""
+"""Settings and statistics of evaluations on a Ray cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from atoll.candidate import EMPTY
 
 @dataclass(frozen=True, slots=True)
 class RayConfig:
-    """How a run uses a cluster; one seat judges one candidate at a time.
+    """Cluster and resources. One actor evaluates one candidate at a time.
 
     Attributes:
-        address: `HOST:PORT`, `auto` for the one that runs on this machine; None: what RAY_ADDRESS says, else a
-            cluster of this machine alone, which is started for the run and ends with it.
-        cpus: Processors of a seat, and so are `gpus`.
-        gpus: See there.
-        memory_mb: Memory of a seat that Ray plans with, in MiB; None: it plans with none.
-        resources: What a seat needs besides, by the names that the nodes were started with.
-        attempts: How often a candidate is judged whose seat dies meanwhile, though its node lives.
-        wait_seconds: How long to wait for a node with room before a run that has none is given up.
+        address: `HOST:PORT`, or `auto` for the cluster on this machine. None: RAY_ADDRESS if set, otherwise a local
+            cluster that starts and ends with the run.
+        cpus: Processors per actor.
+        gpus: GPUs per actor.
+        memory_mb: Memory per actor in MiB, for Ray's scheduling; None: not scheduled.
+        resources: Custom Ray resources per actor, by name.
+        attempts: How often a candidate is evaluated if its actor dies and its node does not.
+        wait_seconds: How long to wait for a node with free resources.
     """
 
     address: str | None = None
@@ -32,7 +32,7 @@ class RayConfig:
     wait_seconds: float = 300.0
 
     def make_ray_options(self) -> dict[str, Any]:
-        """Returns what Ray is told of a seat."""
+        """Returns the resource options of `ray.remote`."""
         options: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus, "resources": dict(self.resources)}
         return options | ({"memory": self.memory_mb * 2**20} if self.memory_mb else {})
 
@@ -42,14 +42,14 @@ class RayConfig:
 
 
 class RayStats:
-    """What became of the evaluations that were sent out; several threads count.
+    """Counters of the evaluations on a cluster; thread-safe.
 
     Attributes:
-        evaluations: Requests that were answered.
-        again: Times that one was sent once more, because its seat died.
-        seats_lost: Seats that died under a request or while they waited, with their node or alone.
-        nodes_lost: Nodes that died with a seat on them.
-        given_up: Candidates of which every seat died.
+        evaluations: Requests with a result.
+        again: Requests that were sent again because their actor died.
+        seats_lost: Actors that died, idle or busy, alone or with their node.
+        nodes_lost: Nodes with an actor that died.
+        given_up: Candidates that were given up because all their actors died.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class RayStats:
             self.given_up += given_up
 
     def record_dead_node(self, node: str) -> None:
-        """Counts a node that died, once."""
+        """Counts a dead node once."""
         with self._lock:
             self._dead_nodes.add(node)
             self.nodes_lost = len(self._dead_nodes)
@@ -76,5 +76,5 @@ class RayStats:
 
     def __str__(self) -> str:
         summary = f"{self.evaluations:,} evaluations on the cluster, {self.again:,} sent again"
-        losses = {"seats lost": self.seats_lost, "nodes lost": self.nodes_lost, "candidates given up": self.given_up}
+        losses = {"actors lost": self.seats_lost, "nodes lost": self.nodes_lost, "candidates given up": self.given_up}
         return ", ".join([summary, *(f"{count:,} {name}" for name, count in losses.items() if count)])

@@ -1,4 +1,4 @@
-"""The cluster that this process works with: found by its address, or started here for as long as it is needed."""
+"""Connection of this process to a Ray cluster, which is found by its address or started locally."""
 
 import importlib
 import logging
@@ -12,33 +12,33 @@ from atoll import errors
 from atoll.executor.ray.config import RayConfig
 
 LOCAL = "local"
-# Read by Ray when it is imported, and by the processes that it starts. An address that is told is always obeyed.
+# Ray and the processes that it starts read these at import.
 _QUIET_ENV = {
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else every worker is started by `uv run`, if this process was
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # otherwise workers start by `uv run` if this process did
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-# Despite its name this has Ray listen on the loopback alone, on every system: nobody else joins a cluster of our own.
+# Despite its name, this makes Ray listen only on the loopback, on every system: no one can join our local cluster.
 _LOOPBACK_ENV = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
-_MAX_STARTS = 3  # Ray gives a node of its own 30 seconds, which a busy machine may not have
+_MAX_STARTS = 3  # a local Ray node has 30 seconds to start, which is too little on a busy machine
 _CONNECT_SECONDS = 10.0
 
 _lock = Lock()
-_use_counts: dict[str, int] = {}  # of a connection that this module made, by its address
+_use_counts: dict[str, int] = {}  # address -> users of the connection that this module opened
 
 
 class RayConnection:
-    """Holds this process's connection to a cluster; the last one that was opened here ends it.
+    """Shares this process's one connection to Ray; closing the last user ends it.
 
-    A process has one connection: one that somebody else made is used, and left alone.
+    A connection that the caller's program opened before is used and left open.
 
     Attributes:
-        ray: The library.
-        address: Where the cluster is.
+        ray: The Ray library.
+        address: Address of the cluster.
 
     Raises:
-        SetupError: Ray is not installed, or there is no cluster.
+        SetupError: Ray is not installed, or the cluster is not found.
     """
 
     def __init__(self, ray_config: RayConfig, num_actors: int) -> None:
@@ -53,7 +53,7 @@ class RayConnection:
                 _use_counts[self.address] = _use_counts.get(self.address, 0) + 1
 
     def _connect(self, ray_config: RayConfig, num_actors: int) -> None:
-        # A cluster of our own has what the seats ask for: nobody else could start a node for it.
+        # A local cluster cannot grow: it must have what all actors request.
         cpus = max(ceil(ray_config.cpus * num_actors), os.cpu_count() or 1)
         local_resources = {
             "num_cpus": cpus,
@@ -69,11 +69,11 @@ class RayConnection:
         raise _make_error(self.address, str(result.error))
 
     def list_live_nodes(self) -> set[str]:
-        """Returns the nodes that live, as far as Ray knows."""
+        """Returns the ids of the nodes that Ray believes alive."""
         return {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
 
     def close(self) -> None:
-        """Ends the connection if this was its last use, and with it a cluster that was started here."""
+        """Closes the connection after its last use; a local cluster ends with it."""
         with _lock:
             if not self._is_ours:
                 return
@@ -87,18 +87,18 @@ class RayConnection:
 def _make_error(address: str, reason: str) -> errors.SetupError:
     message = " ".join(reason.split())[:160]
     if address == LOCAL:
-        return errors.SetupError(f"Ray cannot be started on this machine ({message}): try again, or judge without it.")
+        return errors.SetupError(f"Ray does not start on this machine: {message}. Try again, or use --executor local.")
     return errors.SetupError(
-        f"There is no Ray cluster at {address} ({message}): start one with 'ray start --head --port=6379', on other "
-        "machines with 'ray start --address=HOST:6379', or leave executor.address out."
+        f"Ray cluster not found at {address} ({message}). Start one with 'ray start --head --port=6379', on other "
+        "machines with 'ray start --address=HOST:6379', or remove executor.address."
     )
 
 
 def _require_listener(address: str) -> None:
-    """Looks whether anybody listens at `HOST:PORT`: Ray itself would look for minutes.
+    """Checks that a server listens at `HOST:PORT`; Ray itself would try for minutes.
 
     Raises:
-        SetupError: Nobody does.
+        SetupError: No server listens there.
     """
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "://" not in address:
@@ -109,10 +109,10 @@ def _require_listener(address: str) -> None:
 
 
 def _import_ray(*, is_local: bool) -> Any:
-    """Imports Ray, which says nothing by itself.
+    """Imports Ray and silences its output.
 
     Raises:
-        SetupError: It is not installed.
+        SetupError: Ray is not installed.
     """
     for name, value in (_QUIET_ENV | (_LOOPBACK_ENV if is_local else {})).items():
         os.environ.setdefault(name, value)
@@ -121,7 +121,7 @@ def _import_ray(*, is_local: bool) -> Any:
         ray: Any = importlib.import_module("ray")
         worker: Any = importlib.import_module("ray._private.worker")
     except ImportError as error:
-        raise errors.SetupError("--executor ray needs Ray: pip install 'atoll[ray]'") from error
-    # What raylets say of dead nodes goes to stdout, which is for the result; Ray has no other switch for it.
+        raise errors.SetupError("--executor ray needs Ray. Run: pip install 'atoll[ray]'") from error
+    # Messages about dead nodes would go to stdout, which is for results; Ray has no other switch for them.
     worker._worker_logs_enabled = False
     return ray

@@ -1,6 +1,5 @@
-"""Requests on a cluster: each is answered once, and what dies with a node is judged again elsewhere."""
+"""Slot pool on a Ray cluster. Requests that die with a node are sent again to another."""
 
-import itertools
 import json
 
 from atoll import errors, sandbox
@@ -12,13 +11,13 @@ from atoll.executor.ray.connection import RayConnection
 from atoll.sandbox import job_pickle
 
 _CLOSED_RESULT = sandbox.SandboxResult(None, sandbox.CLOSED_MESSAGE, "", 0.0)
-_GRACE_SECONDS = 420.0  # beyond an evaluation's limit: for a jail that is started anew, and its own grace
-_MAX_DEAD_NODES = 20  # that may die under one candidate; more is no accident
-_NODE_DIED_TEXT = "node has died"  # Ray's own words, where it knows already
+_GRACE_SECONDS = 420.0  # beyond an evaluation's limit: a sandbox may have to start first, and has its own grace
+_MAX_DEAD_NODES = 20  # for one candidate; more are its fault
+_NODE_DIED_TEXT = "node has died"  # in Ray's message, if Ray knows already
 
 
 class _ActorDied(Exception):
-    """A seat on a node died under a request."""
+    """An actor died during a request."""
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
@@ -26,20 +25,20 @@ class _ActorDied(Exception):
 
 
 class RaySlotPool:
-    """Runs requests in seats of a cluster, as `sandbox.Slots` does in processes of this machine.
+    """Runs requests in Ray actors, as `sandbox.ProcessPool` does in processes of this machine.
 
-    A request whose seat dies is sent again: as often as nodes die under it, and `attempts` times if its seats die
-    alone, for then it is probably what they die of.
+    A request whose node dies is sent again. If only its actor dies, the request probably killed it, and gets at most
+    `attempts` attempts.
 
     Args:
-        make_job: Makes the job, in every seat; sent once to each node.
-        order: What the seats are made with.
-        terms: What a seat asks of the cluster.
-        num_seats: How many requests run at once.
-        tally: Where is counted what was sent, lost and sent again.
+        make_job: Creates the job in every actor; sent once per node.
+        actor_config: Settings of the actors.
+        ray_config: Cluster and resources.
+        num_actors: Number of parallel requests.
+        stats: Counts results, losses and retries.
 
     Raises:
-        SetupError: There is no Ray, no cluster, or the job cannot be sent.
+        SetupError: Ray is not installed, the cluster is not found, or the job cannot be pickled.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class RaySlotPool:
         stats: RayStats,
     ) -> None:
         self._limits, self._ray_config, self._stats = actor_config.limits, ray_config, stats
-        self._request_ids, self._failed_nodes = itertools.count(1), set[str]()  # scenes: nodes on which a seat died
+        self._failed_nodes = set[str]()  # nodes on which an actor died
         packed_job = job_pickle.pack_job(make_job, actor_config.task_files.locate)
         self._connection = RayConnection(ray_config, num_actors)
         ray = self._ray = self._connection.ray
@@ -60,43 +59,43 @@ class RaySlotPool:
 
     @property
     def level(self) -> str:
-        """That of the weakest node so far."""
+        """Sandbox level of the weakest node so far."""
         return self._actor_pool.level
 
     def warm(self) -> None:
-        """Starts a seat unless one is there, so that a wrong job shows before the first candidate.
+        """Starts an actor if none is running, to report a broken job before the first candidate.
 
         Raises:
-            SetupError: The job cannot be made, or no node has room.
+            SetupError: The job cannot be created, or no node has free resources.
         """
         if handle := self._actor_pool.acquire():
             self._actor_pool.release(handle)
 
-    def run(self, request: JSON, hold: sandbox.Hold | None = None) -> sandbox.SandboxResult:
-        """Runs the job on one request; waits for a seat.
+    def run(self, request: JSON) -> sandbox.SandboxResult:
+        """Runs the job on one request; waits for an idle actor.
 
         Raises:
-            SetupError: The job cannot be made, or the cluster is gone.
+            SetupError: The job cannot be created, or the cluster is lost.
         """
         try:
             body = json.dumps(request)
         except (TypeError, ValueError, RecursionError) as error:
-            return sandbox.SandboxResult(None, f"the request is no plain data: {error}", "", 0.0)
-        result = self._run_with_retries(body, hold or sandbox.Hold())
+            return sandbox.SandboxResult(None, f"the request is not plain data: {error}", "", 0.0)
+        result = self._run_with_retries(body)
         self._stats.count(evaluations=result is not _CLOSED_RESULT)
         return result
 
-    def _run_with_retries(self, body: str, hold: sandbox.Hold) -> sandbox.SandboxResult:
+    def _run_with_retries(self, body: str) -> sandbox.SandboxResult:
         deaths = list[str]()
         for attempt in range(self._ray_config.attempts + _MAX_DEAD_NODES):
-            handle = self._actor_pool.acquire(hold)
+            handle = self._actor_pool.acquire()
             if handle is None:
                 return _CLOSED_RESULT
             self._stats.count(again=attempt > 0)
             try:
-                result = self._run_once(handle, body, hold)
+                result = self._run_once(handle, body)
             except _ActorDied as error:
-                if self._actor_pool.is_closed or hold.is_cancelled:
+                if self._actor_pool.is_closed:
                     return _CLOSED_RESULT
                 deaths.append(error.node)
                 if len(deaths) >= self._ray_config.attempts and self._is_candidate_at_fault(deaths):
@@ -106,21 +105,22 @@ class RaySlotPool:
         self._stats.count(given_up=1)
         return sandbox.SandboxResult(None, f"it ended its worker on the cluster {attempt + 1} times", "", 0.0)
 
-    def _run_once(self, handle: ActorHandle, body: str, hold: sandbox.Hold) -> sandbox.SandboxResult:
-        """Sends a request to a seat and waits for its answer.
+    def _run_once(self, handle: ActorHandle, body: str) -> sandbox.SandboxResult:
+        """Sends a request to an actor and waits for its result.
 
         Raises:
-            _Lost: The seat died.
-            SetupError: The cluster is gone.
+            _ActorDied: The actor died.
+            SetupError: The cluster is lost.
         """
-        exceptions, handle.request_id = self._ray.exceptions, next(self._request_ids)
+        exceptions = self._ray.exceptions
         try:
-            with hold.attach(handle):
-                result = _CLOSED_RESULT if hold.is_cancelled else self._send(handle, body)
+            result: sandbox.SandboxResult = self._ray.get(
+                handle.actor.run.remote(body), timeout=self._limits.seconds + _GRACE_SECONDS
+            )
         except (exceptions.LocalRayletDiedError, exceptions.RaySystemError) as error:
             self._actor_pool.drop(handle)
             raise errors.SetupError(
-                f"The Ray cluster is gone ({str(error).splitlines()[0][:120]}): start it again, then resume the run."
+                f"The Ray cluster is lost: {str(error).splitlines()[0][:120]}. Start it again, then resume the run."
             ) from error
         except (exceptions.RayError, TimeoutError) as error:
             raise self._record_death(handle, error) from error
@@ -130,13 +130,8 @@ class RaySlotPool:
         self._actor_pool.release(handle)
         return result
 
-    def _send(self, handle: ActorHandle, body: str) -> sandbox.SandboxResult:
-        ref = handle.actor.run.remote(handle.request_id, body)
-        result: sandbox.SandboxResult = self._ray.get(ref, timeout=self._limits.seconds + _GRACE_SECONDS)
-        return result
-
     def _record_death(self, handle: ActorHandle, error: BaseException) -> _ActorDied:
-        """Counts a seat that died, and those that died beside it."""
+        """Counts a dead actor, and the dead idle actors on its node."""
         self._actor_pool.drop(handle)
         self._failed_nodes.add(handle.node)
         self._stats.count(seats_lost=1 + self._actor_pool.drop_dead_on_node(handle.node))
@@ -145,14 +140,14 @@ class RaySlotPool:
         return _ActorDied(handle.node)
 
     def _is_candidate_at_fault(self, deaths: list[str]) -> bool:
-        """Says whether so many seats died of a candidate alone: those whose nodes are dead too did not."""
+        """Returns whether `attempts` actors died whose nodes are alive."""
         alive = self._connection.list_live_nodes()
         return sum(node in alive for node in deaths) >= self._ray_config.attempts
 
     def close(self) -> None:
-        """Ends all seats, and the connection if nobody else uses it; whoever waits gets a failure."""
+        """Ends all actors and this use of the connection; waiting requests fail."""
         if not self._actor_pool.is_closed:
             self._actor_pool.close()
             for node in self._failed_nodes.difference(self._connection.list_live_nodes()):
-                self._stats.record_dead_node(node)  # it takes Ray a while to notice
+                self._stats.record_dead_node(node)  # Ray notices late
             self._connection.close()

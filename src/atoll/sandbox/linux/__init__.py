@@ -1,1 +1,1 @@
-"""Linux of sandbox."""
+"""Linux features that isolate candidates."""

@@ -1,4 +1,4 @@
-"""Landlock: which files a process may open, whoever it is."""
+"""Landlock: restricts the files that a process may open, whatever its user."""
 
 import ctypes
 import os
@@ -11,12 +11,12 @@ EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG, _MAKE_SYM = 1 << 4, 1 << 5, 1 << 7, 1 << 8, 1 << 12
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _FILE_RIGHTS = EXECUTE | WRITE | READ | _TRUNCATE
-# Neither devices nor sockets nor pipes with a name.
+# No devices, no sockets, no named pipes.
 SCRATCH_RIGHTS = (
     WRITE | READ | LIST | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SYM | _REFER | _TRUNCATE
 )
 
-# ABI -> how many rights over files it knows: 13 at first, then moving between folders, truncating, ioctl of devices.
+# ABI -> number of file rights: 13, then moving between folders, truncating, ioctl of devices.
 _NUM_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _NUM_RIGHTS_LATEST = 16
 _TCP = 0b11  # bind and connect, from ABI 4
@@ -31,7 +31,7 @@ class _PathRule(ctypes.Structure):
 
 
 def get_abi() -> int:
-    """Returns the version that the kernel has; 0: none."""
+    """Returns the Landlock version of the kernel; 0: none."""
     try:
         return system_calls.call("landlock_create_ruleset", None, 0, _VERSION)
     except OSError:
@@ -39,14 +39,14 @@ def get_abi() -> int:
 
 
 class Ruleset:
-    """Refuses everything that is not listed; made once, and entered by every candidate.
+    """Denies every file that is not listed; created once and applied in every candidate process.
 
     Args:
-        rules: Paths and the rights that hold for each and all below it; one that is not there is left out.
-        network: Whether TCP is left alone.
+        rules: Paths and their rights, which include everything below; missing paths are skipped.
+        network: Whether to allow TCP.
 
     Raises:
-        OSError: The kernel has no Landlock.
+        OSError: The kernel does not have Landlock.
     """
 
     def __init__(self, rules: Sequence[tuple[str, int]], *, network: bool = False) -> None:
@@ -58,14 +58,13 @@ class Ruleset:
         self.fd = worker.make_private_fd(system_calls.call("landlock_create_ruleset", attributes, size, 0))
         for path, rights in rules:
             self._add(path, rights)
-
         self._restrict_self = system_calls.prepare_call("landlock_restrict_self", self.fd, 0)
 
     def apply(self) -> None:
-        """Binds this process and all that it starts, for good.
+        """Restricts this process and its children, irreversibly.
 
         Raises:
-            OSError: The kernel refuses.
+            OSError: The kernel refused the call.
         """
         if self._restrict_self() < 0:
             raise system_calls.make_os_error("landlock_restrict_self")

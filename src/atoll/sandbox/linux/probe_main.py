@@ -1,4 +1,4 @@
-"""Tries what this machine's kernel allows, each thing in a child that is thrown away."""
+"""Probes the features of this machine's kernel, each in its own child process."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from atoll.sandbox.levels import Probe
 from atoll.sandbox.linux import landlock, root_filesystem, seccomp, system_calls
-from atoll.sandbox.permissions import DEFAULT_PERMISSIONS
+from atoll.sandbox.permissions import DEFAULT_PERMISSIONS, find_readable_paths
 
 _SYSCTL_ADVICE = {
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
@@ -23,27 +23,24 @@ _SYSCTL_ADVICE = {
     "/proc/sys/user/max_user_namespaces": ("0", "run `sudo sysctl -w user.max_user_namespaces=10000`"),
 }
 _CONTAINER_ADVICE = (
-    "let this user make namespaces; in a container, start it with `--security-opt seccomp=unconfined --security-opt "
+    "allow this user to create namespaces; start a container with `--security-opt seccomp=unconfined --security-opt "
     "apparmor=unconfined` (Docker), or with the capability SYS_ADMIN"
 )
 
 
 def main() -> None:
-    """Prints a probe as JSON."""
+    """Prints the probe as JSON."""
     sys.stdout.write(json.dumps(asdict(run_probe())))
 
 
 def run_probe() -> Probe:
-    """Tries everything in children of this process, which must have one thread."""
+    """Probes all features in children of this process, which must be single-threaded."""
     with tempfile.TemporaryDirectory(prefix="atoll-") as folder:
-        is_root = os.geteuid() == 0
-        namespace_error = _try_in_child(lambda: _try_namespaces(folder, needs_user=not is_root))
-        needs_user = not is_root
-        if namespace_error and is_root:  # root in a container often lacks what it takes, and has user namespaces
-            needs_user, namespace_error = (
-                True,
-                _try_in_child(lambda: _try_namespaces(folder, needs_user=True)) and namespace_error,
-            )
+        needs_user = os.geteuid() != 0
+        namespace_error = _try_in_child(lambda: _try_namespaces(folder, needs_user=needs_user))
+        if namespace_error and not needs_user:  # root in a container often lacks capabilities, but has user namespaces
+            needs_user = True
+            namespace_error = _try_in_child(lambda: _try_namespaces(folder, needs_user=True)) and namespace_error
     return Probe(
         namespaces=namespace_error,
         needs_user=needs_user,
@@ -56,7 +53,7 @@ def run_probe() -> Probe:
 
 
 def _try_in_child(check: Callable[[], None]) -> str:
-    """Runs a trial in a child; returns what went wrong."""
+    """Runs a check in a child; returns its error, or an empty text."""
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if not pid:
@@ -65,7 +62,7 @@ def _try_in_child(check: Callable[[], None]) -> str:
     with open(read_fd, "rb") as file:
         message = file.read().decode(errors="replace")
     _, status = os.waitpid(pid, 0)
-    return message or ("" if status == 0 else f"it ended with wait status {status}")
+    return message or ("" if status == 0 else f"the check ended with wait status {status}")
 
 
 def _report_failure(check: Callable[[], None], write_fd: int) -> NoReturn:
@@ -80,12 +77,11 @@ def _report_failure(check: Callable[[], None], write_fd: int) -> NoReturn:
 
 
 def _try_namespaces(folder: str, *, needs_user: bool) -> None:
-    """Builds a whole root, as a zygote does, and looks around in it."""
+    """Builds a root filesystem, as a fork server does, and checks it."""
     uid = os.geteuid() if needs_user else system_calls.unprivileged_user(os.getpid())
     owner = (uid, os.getegid() if needs_user else uid)
-    plan = root_filesystem.RootPlan(
-        folder, root_filesystem.find_readable_paths(DEFAULT_PERMISSIONS).readable, 1, False, needs_user, False, owner
-    )
+    readable = find_readable_paths(DEFAULT_PERMISSIONS).readable
+    plan = root_filesystem.RootPlan(folder, readable, 1, False, needs_user, False, owner)
     root_filesystem.enter_namespaces(plan)
     if pid := os.fork():
         _, status = os.waitpid(pid, 0)
@@ -97,7 +93,7 @@ def _try_namespaces(folder: str, *, needs_user: bool) -> None:
     with open(os.path.join(root_filesystem.SCRATCH, "file"), "w") as file:
         file.write("here")
     if os.getpid() != 1 or os.path.exists("/etc/passwd") or not os.access(os.__file__, os.R_OK):
-        raise OSError(1, "the root that was built is not the one that was asked for")
+        raise OSError(1, "the root filesystem is not the one that was built")
 
 
 def _try_landlock() -> None:
@@ -107,7 +103,7 @@ def _try_landlock() -> None:
         os.close(os.open(os.__file__, os.O_RDONLY))
     except PermissionError:
         return
-    raise OSError(1, "it was entered and does not hold")
+    raise OSError(1, "the kernel accepts the restriction but does not enforce it")
 
 
 def _try_seccomp() -> None:
@@ -117,7 +113,7 @@ def _try_seccomp() -> None:
         socket.socket().close()
     except PermissionError:
         return
-    raise OSError(1, "it was entered and does not hold")
+    raise OSError(1, "the kernel accepts the restriction but does not enforce it")
 
 
 def _try_forks() -> None:

@@ -1,4 +1,4 @@
-"""Seccomp: which system calls a process may make. A list of what is allowed, everything else is EPERM."""
+"""Seccomp: allows listed system calls; all others fail with EPERM."""
 
 import ctypes
 import errno
@@ -14,25 +14,25 @@ _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER_OFFSET, _ARCH_OFFSET, _ARG0_OFFSET = 0, 4, 16
 _MODE_FILTER = 1
 _INSTRUCTION = struct.Struct("<HBBI")
-_OWN_PID = 0xFFFFFFFF  # stands for the number of the process until it is known
+_OWN_PID = 0xFFFFFFFF  # placeholder, replaced by the pid
 
 _THREAD = 0x10000
 _NAMESPACES = 0x7E020080
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
-# isatty, the size of a terminal, close-on-exec, what is there to read, non-blocking.
+# isatty, terminal size, close-on-exec, bytes to read, non-blocking.
 _IOCTLS = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
-_PRCTLS = (3, 15, 16, 21, 39, 0x53564D41)  # read dumpable, set and get the name, seccomp, no_new_privs; name memory
+_PRCTLS = (3, 15, 16, 21, 39, 0x53564D41)  # get dumpable, set and get the name, seccomp, no_new_privs; name memory
 _UNIX, _STREAM, _TYPE_MASK = 1, 1, 0xF
 
 
 class Rights(NamedTuple):
-    """What a filter allows beyond what is harmless.
+    """Calls that a filter allows in addition to the harmless ones.
 
     Attributes:
-        attributes: Changing the mode, owner and times of files: only where mounts guard all others.
-        processes: Starting them; which programs is Landlock's to say.
-        signals: To others than itself: only where Landlock or a pid namespace keeps them from strangers.
-        sessions: Leaving the group of processes that die together: only where a pid namespace holds them.
+        attributes: Changing mode, owner and times of files; needs mounts that protect other files.
+        processes: Starting processes; Landlock restricts the programs.
+        signals: Signals to other processes; needs Landlock or a pid namespace to protect foreign processes.
+        sessions: Leaving the process group; needs a pid namespace that kills the processes.
         network: Sockets.
     """
 
@@ -44,7 +44,7 @@ class Rights(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """One instruction: what to do, how far to jump if it is so and if not, and a number."""
+    """One BPF instruction: operation, jump offsets, and operand."""
 
     code: int
     jump_if_true: int
@@ -53,7 +53,7 @@ class Instruction(NamedTuple):
 
 
 def assemble(arch: syscalls.Arch, rights: Rights) -> list[Instruction]:
-    """Returns the filter as a program; the number of the own process is `_SELF` in it."""
+    """Returns the filter program, with `_OWN_PID` as the pid."""
     tables = [syscalls.HARMLESS]
     tables += [syscalls.FILES] if rights.attributes else []
     tables += [syscalls.PROCESSES] if rights.processes else []
@@ -84,8 +84,8 @@ def _merge_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _build_search_tree(ranges: Sequence[tuple[int, int]]) -> list[Instruction]:
-    """Returns a search by halves: a filter is run for every call that there is when it is entered (to remember which
-    are always allowed), and one after the other that took half a millisecond.
+    """Returns a binary search. The kernel runs a new filter once for every system call, to cache the allowed ones;
+    with a linear search that took half a millisecond.
     """
     if len(ranges) == 1:
         [(low, high)] = ranges
@@ -101,13 +101,13 @@ def _build_search_tree(ranges: Sequence[tuple[int, int]]) -> list[Instruction]:
 
 
 def _check_arguments(name: str, rights: Rights) -> list[Instruction]:
-    """Returns what decides about a call whose arguments matter."""
+    """Returns the instructions that check the arguments of a call."""
     match name:
         case "clone" if rights.processes:
             return [_load(0), Instruction(_ANY, 0, 1, _NAMESPACES), _refuse(errno.EPERM), _return(_ALLOW)]
         case "clone":
             return [_load(0), Instruction(_ANY, 0, 1, _NAMESPACES), _refuse(errno.EPERM), *_allow_if_any(_THREAD)]
-        case "clone3":  # its flags lie in memory, where no filter sees them; glibc then takes clone
+        case "clone3":  # filters cannot see its flags, which are in memory; glibc falls back to clone
             return [_refuse(errno.ENOSYS)]
         case "kill" | "tgkill" if rights.signals:
             return [_return(_ALLOW)]
@@ -119,12 +119,12 @@ def _check_arguments(name: str, rights: Rights) -> list[Instruction]:
             return [_load(1), *_allow_values(_IOCTLS, errno.ENOTTY)]
         case "prctl":
             return [_load(0), *_allow_values(_PRCTLS, errno.EPERM)]
-        case "fcntl":  # a descriptor's owner gets a signal of choice, from the kernel itself
+        case "fcntl":  # otherwise the kernel sends a chosen signal to the owner of a descriptor
             instructions = [_load(1)]
             for command in (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX):
                 instructions += [Instruction(_EQUAL, 0, 1, command), _refuse(errno.EPERM)]
             return [*instructions, _return(_ALLOW)]
-        case "socketpair":  # a pair of datagram sockets could send to any socket with a name
+        case "socketpair":  # datagram sockets could send to any named socket
             kind = [_load(1), Instruction(_AND, 0, 0, _TYPE_MASK), *_allow_values([_STREAM], errno.EPERM)]
             return [_load(0), Instruction(_EQUAL, 1, 0, _UNIX), _refuse(errno.EPERM), *kind]
     return [_refuse(errno.EPERM)]
@@ -154,16 +154,16 @@ def _allow_values(values: Sequence[int], error: int) -> list[Instruction]:
 
 
 class Filter:
-    """A filter that is ready to be entered by one process after the other.
+    """Assembled filter, applied in one candidate process after the other.
 
     Raises:
-        OSError: The architecture is not known.
+        OSError: The architecture is not supported.
     """
 
     def __init__(self, rights: Rights) -> None:
         arch = syscalls.detect_arch()
         if arch is None:
-            raise OSError(errno.ENOSYS, "the system calls of this architecture are not known to the jail")
+            raise OSError(errno.ENOSYS, "the sandbox does not support this architecture")
         instructions = assemble(arch, rights)
         self._pid_positions = [index for index, instruction in enumerate(instructions) if instruction.k == _OWN_PID]
         self._code = ctypes.create_string_buffer(
@@ -173,10 +173,10 @@ class Filter:
         self._load_filter = system_calls.prepare_call("seccomp", _MODE_FILTER, 0, program)
 
     def apply(self, pid: int) -> None:
-        """Binds this process, whose number is `pid`, and all that it starts, for good; no_new_privs must be set.
+        """Restricts this process (`pid`) and its children, irreversibly; no_new_privs must be set.
 
         Raises:
-            OSError: The kernel refuses.
+            OSError: The kernel refused the call.
         """
         for index in self._pid_positions:
             struct.pack_into("<I", self._code, index * _INSTRUCTION.size + 4, pid)

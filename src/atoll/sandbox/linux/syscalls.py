@@ -1,7 +1,7 @@
-"""The system calls that the jail knows, by architecture: name:x86_64:aarch64, nothing where there is none.
+"""Tables of system calls as name:x86_64:aarch64; the number is empty if the architecture lacks the call.
 
-Taken from the kernel's `asm/unistd_64.h` and `asm-generic/unistd.h`. What is not in HARMLESS must be asked for, and
-what is in no table is never allowed: ptrace, bpf, keyctl, io_uring and whatever a later kernel brings.
+The numbers come from the kernel's `asm/unistd_64.h` and `asm-generic/unistd.h`. Calls outside HARMLESS need a right.
+Calls in no table are never allowed: ptrace, bpf, keyctl, io_uring, and all calls of later kernels.
 """
 
 import os
@@ -12,8 +12,8 @@ class Arch(NamedTuple):
     """One architecture.
 
     Attributes:
-        audit: How the kernel names it to a filter.
-        column: Where its numbers stand in the tables.
+        audit: Its constant in seccomp filters.
+        column: Its column in the tables.
     """
 
     audit: int
@@ -22,8 +22,7 @@ class Arch(NamedTuple):
 
 ARCHS = {"x86_64": Arch(0xC000003E, 1), "aarch64": Arch(0xC00000B7, 2)}
 
-# Can do nothing to anybody else: they work on the caller's own memory, clock and descriptors, or on files, which the
-# mounts and Landlock guard.
+# Affect only the caller's own memory, clock and descriptors, or files, which mounts and Landlock protect.
 HARMLESS = """
     access:21: alarm:37: arch_prctl:158: brk:12:214 capget:125:90 chdir:80:49 clock_getres:229:114
     clock_gettime:228:113 clock_nanosleep:230:115 close:3:57 close_range:436:436 copy_file_range:326:285 creat:85:
@@ -53,31 +52,31 @@ HARMLESS = """
     wait4:61:260 waitid:247:95 write:1:64 writev:20:66
 """
 
-# Allowed for some arguments only: see the filter.
+# Allowed for some arguments; see `seccomp.py`.
 CHECKED = """
     clone:56:220 clone3:435:435 fcntl:72:25 ioctl:16:29 kill:62:129 prctl:157:167 prlimit64:302:261
     socketpair:53:199 tgkill:234:131 tkill:200:130
 """
 
-# Change files without opening them, which Landlock does not see: only where mounts guard them.
+# Change files without opening them. Landlock cannot see that, so mounts must protect the files.
 FILES = """
     chmod:90: chown:92: fchmod:91:52 fchmodat:268:53 fchmodat2:452:452 fchown:93:55 fchownat:260:54 futimesat:261:
     lchown:94: truncate:76:45 utime:132: utimensat:280:88 utimes:235:
 """
 
-# Start processes and programs, or leave the group of those that die together.
+# Start processes and programs, or leave the process group.
 PROCESSES = """
     execve:59:221 fork:57: pidfd_open:434:434
     setpgid:109:154 setsid:112:157 vfork:58:
 """
 
-# Talk to others.
+# Communicate with other processes.
 NETWORK = """
     accept:43:202 accept4:288:242 bind:49:200 connect:42:203 listen:50:201 recvmmsg:299:243 sendmmsg:307:269
     socket:41:198
 """
 
-# What the jail itself needs to be built; candidates have none of it.
+# Used to set up the sandbox; never allowed for candidates.
 SANDBOX_CALLS = """
     capset:126:91 landlock_add_rule:445:445 landlock_create_ruleset:444:444 landlock_restrict_self:446:446
     mount:165:40 mount_setattr:442:442 pivot_root:155:41 seccomp:317:277 sethostname:170:161
@@ -86,11 +85,11 @@ SANDBOX_CALLS = """
 
 
 def detect_arch() -> Arch | None:
-    """Returns the architecture that this process runs on; None: the jail does not know it."""
+    """Returns the architecture of this machine; None: not supported."""
     return ARCHS.get(os.uname().machine)
 
 
 def get_numbers(*tables: str, arch: Arch) -> dict[str, int]:
-    """Returns the numbers of all calls in some tables."""
+    """Returns the numbers of all calls in the tables, by name."""
     rows = [row.split(":") for table in tables for row in table.split()]
     return {row[0]: int(row[arch.column]) for row in rows if row[arch.column]}

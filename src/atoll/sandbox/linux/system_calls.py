@@ -1,4 +1,4 @@
-"""The kernel, by its own calls: what Python's standard library does not offer."""
+"""System calls that the standard library lacks, and functions that drop privileges."""
 
 import ctypes
 import functools
@@ -27,7 +27,7 @@ def _libc() -> ctypes.CDLL:
 def _get_syscall_number(name: str) -> int:
     arch = syscalls.detect_arch()
     if arch is None:
-        raise OSError(38, "this architecture is not known to the jail")
+        raise OSError(38, "the sandbox does not support this architecture")
     return syscalls.get_numbers(syscalls.SANDBOX_CALLS, arch=arch)[name]
 
 
@@ -35,7 +35,7 @@ def call(name: str, *args: object) -> int:
     """Makes a system call.
 
     Raises:
-        OSError: The kernel refused; the text names the call.
+        OSError: The kernel refused the call; the message names it.
     """
     result: int = prepare_call(name, *args)()
     if result < 0:
@@ -44,13 +44,13 @@ def call(name: str, *args: object) -> int:
 
 
 def prepare_call(name: str, *args: object) -> Callable[[], int]:
-    """Returns a system call that is ready to be made, which is most of its cost; below 0 it was refused."""
+    """Returns a prepared system call; preparing is most of its cost. A negative result is an error."""
     c_args = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
     return functools.partial(_libc().syscall, ctypes.c_long(_get_syscall_number(name)), *c_args)
 
 
 def make_os_error(name: str) -> OSError:
-    """Returns why the last call was refused."""
+    """Returns the error of the last call."""
     error = ctypes.get_errno()
     return OSError(error, f"{name}: {os.strerror(error)}")
 
@@ -64,13 +64,13 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
 
 
 def set_mount(target: str, flags: int) -> None:
-    """Adds flags to a mount and all below it; those of a bind mount are its own."""
+    """Adds flags to a mount and all mounts below it."""
     attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)  # to set, to clear, propagation, user namespace
     call("mount_setattr", -100, target.encode(), _AT_RECURSIVE, attributes, ctypes.sizeof(attributes))
 
 
 def change_root(folder: str) -> None:
-    """Makes a mount the root and forgets all that was mounted before."""
+    """Makes a mount the root and unmounts the old root."""
     os.chdir(folder)
     call("pivot_root", b".", b".")
     call("umount2", b".", _DETACH)
@@ -82,27 +82,27 @@ def set_hostname(name: str) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """No program that is started from here on gains rights; Landlock and seccomp ask for it."""
+    """Prevents started programs from gaining privileges; Landlock and seccomp require it."""
     _prctl(_NO_NEW_PRIVS, 1)
 
 
 def adopt_orphans() -> None:
-    """Has children whose parent ended become children of this process, not of init."""
+    """Makes this process, instead of init, the new parent of orphaned descendants."""
     _prctl(_CHILD_SUBREAPER, 1)
 
 
 def prepare_death_signal() -> Callable[[], int]:
-    """Returns the call that has the kernel kill its process when the thread that forked it ends."""
+    """Returns the call that makes the kernel kill its process when the thread that forked it ends."""
     return functools.partial(_libc().prctl, *(ctypes.c_ulong(arg) for arg in (_DEATH_SIGNAL, 9, 0, 0, 0)))
 
 
 def hide_memory() -> None:
-    """Lets no other process without privileges look into this one."""
+    """Prevents unprivileged processes from reading the memory of this one."""
     _prctl(_DUMPABLE, 0)
 
 
 def drop_capabilities() -> None:
-    """Gives up every capability, for good."""
+    """Drops all capabilities, irreversibly."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0)
     call("capset", header, (ctypes.c_uint32 * 6)())
 
@@ -113,13 +113,13 @@ def _prctl(*args: int) -> None:
         raise OSError(error, f"prctl {args[0]}: {os.strerror(error)}")
 
 
-# As good as certainly nobody's, and one for each zygote, so that the kernel counts the processes of each alone.
+# Almost certainly unused. Each fork server gets its own user, so that the kernel counts its processes separately.
 _FIRST_UNUSED_UID = 0x60000000
 _FIRST_UNUSED_CONTAINER_UID = 60000  # where only 65536 users are mapped
 
 
 def unprivileged_user(pid: int) -> int:
-    """Returns the number of a user for the zygote with this process number, to be used by root."""
+    """Returns an unused user id for the fork server `pid`, if Atoll runs as root."""
     try:
         with open("/proc/self/uid_map") as file:
             uid_limit = max(int(line.split()[0]) + int(line.split()[2]) for line in file)
@@ -129,10 +129,10 @@ def unprivileged_user(pid: int) -> int:
 
 
 def switch_user(uid: int) -> None:
-    """Makes this process another user's, in no group of anybody.
+    """Changes the user and group of this process; clears its other groups.
 
     Raises:
-        OSError: It may not.
+        OSError: Not permitted.
     """
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -140,10 +140,10 @@ def switch_user(uid: int) -> None:
 
 
 def drop_privileges() -> None:
-    """Gives up all capabilities, and the way back to them.
+    """Drops all capabilities and prevents regaining them.
 
     Raises:
-        OSError: It may not.
+        OSError: Not permitted.
     """
     drop_capabilities()
     forbid_new_privileges()
@@ -151,7 +151,7 @@ def drop_privileges() -> None:
 
 
 def can_run_as(uid: int, *paths: str) -> bool:
-    """Says whether another user could read Python's library and these paths; tries it in a child."""
+    """Returns whether another user can read Python's library and these paths; checks it in a child."""
     pid = os.fork()
     if not pid:
         try:

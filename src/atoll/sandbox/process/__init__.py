@@ -1,1 +1,1 @@
-"""Process of sandbox."""
+"""Processes that run candidates: the parent's side and the code inside them."""

@@ -1,4 +1,4 @@
-"""The process of one candidate: forked, bound, used once."""
+"""Process of one candidate: forked, restricted, used once."""
 
 import faulthandler
 import itertools
@@ -16,41 +16,41 @@ from atoll.sandbox.linux import landlock, seccomp, system_calls
 from atoll.sandbox.process import worker
 
 FRAME = struct.Struct("!Q")
-TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
-RESULT_FD, REQUEST_FD = 3, 4  # where a candidate finds its pipes; the zygote keeps both free of what its job opens
+TRACE_SIGNAL = signal.SIGUSR1  # makes the process print its traceback
+RESULT_FD, REQUEST_FD = 3, 4  # pipes of a candidate; the job cannot use these numbers
 _WARMUP_SOURCE = """
-def f(x, *rest, y=1.5, **named):
-    total = [each * y for each in range(x) if each % 2]
+def f(x, *args, y=1.5, **options):
+    total = [item * y for item in range(x) if item % 2]
     try:
-        return {"total": sum(total), "text": f"{x}{rest}", **named}
+        return {"total": sum(total), "text": f"{x}{args}", **options}
     except ValueError as error:
         raise
-answer = [f(each, each, z=each) for each in range(size)]
+answer = [f(item, item, z=item) for item in range(size)]
 """
 _NUM_WARMUPS = 10
-_NUM_RESERVED_FDS = 8  # descriptors that the interpreter and we hold
+_NUM_RESERVED_FDS = 8  # of the interpreter and Atoll
 
 
 @runtime_checkable
 class WarmableJob(Protocol):
-    """A job that can run what is always the same in it, without a candidate."""
+    """Job that can run its constant part without a candidate."""
 
     def warm_up(self) -> None:
-        """Called some times in the zygote, in the empty scratch folder, which it leaves empty."""
+        """Called several times in the fork server; must leave the empty scratch folder empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateProcess:
-    """All that binds one candidate; made once, by the zygote.
+    """Restrictions of a candidate; created once, in the fork server.
 
     Attributes:
-        job: What is run.
-        limits: What it may use.
-        scratch: The one folder in which it may write.
-        ruleset: Which files it may open; None below L2.
-        filter: Which calls it may make; None where the kernel has no filters.
-        num_tasks: How many threads and processes the user may have, ours included; None: they are not counted apart.
-        blank: Descriptors that lead nowhere and stay open: what the job opened to write to, such as its log.
+        job: Job to run.
+        limits: Limits of one request.
+        scratch: The only writable folder.
+        ruleset: Files that it may open; None below L2.
+        filter: System calls that it may make; None if the kernel does not have seccomp.
+        num_tasks: Maximum number of threads and processes of the user, including Atoll's; None: no maximum.
+        null_fds: Open descriptors that lead to /dev/null: files that the job opened for writing, such as its log.
     """
 
     job: Callable[[Any], Any]
@@ -62,17 +62,17 @@ class CandidateProcess:
     null_fds: Sequence[int] = ()
 
     def prepare(self) -> "PreparedProcess":
-        """Prepares all that can be before a fork, so that a candidate's process has little left to do and to copy."""
+        """Does as much as possible before the fork, so that the candidate process starts fast."""
         return PreparedProcess(self)
 
     def compute_rlimits(self) -> list[tuple[int, tuple[int, int]]]:
-        """Returns the kernel's limits of one process: which, and its soft and hard value."""
+        """Returns the kernel limits of one process: kind, and soft and hard value."""
         limits, cpu_seconds = self.limits, violations.compute_cpu_limit(self.limits)
         rlimits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: limits.disk_mb * 2**20}
         rlimits |= {resource.RLIMIT_NOFILE: max(limits.num_files, 64) + _NUM_RESERVED_FDS}
         rlimits |= {} if limits.memory_mb is None else {resource.RLIMIT_AS: limits.memory_mb * 2**20}
         rlimits |= {} if self.num_tasks is None else {resource.RLIMIT_NPROC: self.num_tasks}
-        # The first of the two only warns, and can be ignored.
+        # A process can ignore the signal at the soft limit.
         return [
             (resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1)),
             *((kind, worker.clamp_limit(kind, rlimits[kind])) for kind in rlimits),
@@ -80,11 +80,11 @@ class CandidateProcess:
 
 
 class PreparedProcess:
-    """A cell that waits for its candidates: made once, in the zygote, and run in one fork after the other.
+    """Prepared candidate process; created once in the fork server, run in every fork.
 
-    Every object that a fork changes is a page that the kernel must copy for it, at some microseconds each, and what
-    has run some times before the fork changes less: so calls are prepared, the desk is laid, and all is rehearsed.
-    Folder, streams and the handler of signals are inherited: nothing but ours runs in the zygote from here on.
+    The kernel copies each page that a fork changes, at some microseconds each. Code that ran before the fork changes
+    fewer pages, so system calls are prepared and everything is warmed up here. Forks inherit the working folder, the
+    streams and the signal handler.
     """
 
     def __init__(self, process: CandidateProcess) -> None:
@@ -100,19 +100,19 @@ class PreparedProcess:
         self._warm_up()
 
     def run(self) -> NoReturn:
-        """Binds this process, waits for the request, runs the job and ends."""
+        """Restricts this process, waits for the request, runs the job and exits."""
         status = 1
         try:
             _send(self._run_request().encode())
             status = 0
         finally:
-            os._exit(status)  # with no farewell: what the candidate left for the exit must not run
+            os._exit(status)  # skips exit handlers of the candidate
 
     def _run_request(self) -> worker.JobResult:
         try:
             self._apply_restrictions()
-        except OSError as error:  # no candidate runs in a jail that is open
-            return worker.JobResult(f"the jail could not be closed: {worker.describe(error)}")
+        except OSError as error:  # no candidate runs without its restrictions
+            return worker.JobResult(f"the sandbox could not be closed: {worker.describe(error)}")
         body = _receive()
         os.close(REQUEST_FD)
         return self._job_run.run(body)
@@ -131,16 +131,16 @@ class PreparedProcess:
             process.filter.apply(os.getpid())
 
     def _warm_up(self) -> None:
-        """Runs what every candidate runs, and a little Python, until the interpreter has nothing more to learn."""
+        """Runs the code of every candidate and a sample program until the interpreter has specialized them."""
         job_run = _LimitedJobRun(_run_warmup_source, self._clean_state, self._process.limits)
         for _ in range(_NUM_WARMUPS):
             job_run.run(b"20").encode()
             if isinstance(self._process.job, WarmableJob):
-                self._cell.job.warm_up()
+                self._process.job.warm_up()
 
 
 class _LimitedJobRun(worker.JobRun):
-    """Says of every broken limit which one it was."""
+    """Names the violated limit in the failure."""
 
     def __init__(self, job: Callable[[Any], Any], clean_state: worker.CleanState, limits: Limits) -> None:
         super().__init__(job, clean_state, limits.memory_mb, limits.output_bytes)
@@ -152,14 +152,13 @@ class _LimitedJobRun(worker.JobRun):
 
 
 def _run_warmup_source(size: int) -> Any:
-    """Compiles and runs a little."""
     names: dict[str, Any] = {"size": size}
-    exec(compile(_WARMUP_SOURCE, "<rehearsal>", "exec"), names)
+    exec(compile(_WARMUP_SOURCE, "<warmup>", "exec"), names)
     return names["answer"]
 
 
 def _receive() -> bytes:
-    """Reads the request: all until the zygote closes the pipe."""
+    """Reads the request until the fork server closes the pipe."""
     chunks = []
     while chunk := os.read(REQUEST_FD, 2**20):
         chunks.append(chunk)

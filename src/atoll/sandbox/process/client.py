@@ -1,4 +1,4 @@
-"""A worker as its parent sees it."""
+"""Parent side of worker processes and fork servers: starts them, exchanges frames, and ends them."""
 
 import contextlib
 import fcntl
@@ -21,40 +21,39 @@ from atoll.candidate import EMPTY
 from atoll.sandbox.base import SandboxResult
 from atoll.sandbox.levels import Probe
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.linux import root_filesystem
-from atoll.sandbox.permissions import BUILT_PROGRAMS, Permissions
+from atoll.sandbox.permissions import BUILT_PROGRAMS, PACKAGES_FOLDER, Permissions, find_readable_paths
 from atoll.sandbox.process import scratch_dir, worker
 from atoll.sandbox.process.fork_server import ForkServerSettings
 
-START_SECONDS = 300.0  # for a job that loads its data; it is trusted, but the user should not wait for ever
-_POLL_SECONDS = 0.1  # how often it is seen that a worker died whose child holds the channel open
-_CHUNK_BYTES = 2**16  # bytes that are taken from the channel at once
-_MAX_SECONDS = 1e7  # what an alarm can be set to
-_MAX_FAILURE_BYTES = 16 * 2**10  # bytes that an answer may have besides its value
+START_SECONDS = 300.0  # for a job that loads its data
+_POLL_SECONDS = 0.1  # interval of liveness checks: a child of a dead worker may keep the channel open
+_CHUNK_BYTES = 2**16
+_MAX_SECONDS = 1e7  # maximum of an alarm
+_MAX_FAILURE_BYTES = 16 * 2**10  # of a result, in addition to its value
 FORGED_MESSAGE = "it wrote to the channel of its worker"
 
 _MEMORY_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
-# What a worker inherits. LD_LIBRARY_PATH is no secret, and some interpreters do not start without it.
+# Some interpreters do not start without LD_LIBRARY_PATH.
 _INHERITED_ENV = ("PATH", "LANG", "LD_LIBRARY_PATH")
 _FIXED_ENV = {
     "PYTHONHASHSEED": "0",
-    # Every time, and not once per process: else what a candidate hears depends on who was judged before it.
+    # Always, not once per process: otherwise the warnings of a candidate depend on earlier candidates.
     "PYTHONWARNINGS": "always::UserWarning,always::RuntimeWarning,always::SyntaxWarning",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    "MALLOC_ARENA_MAX": "2",  # else every thread of a candidate takes 64 MiB of its address space
+    "MALLOC_ARENA_MAX": "2",  # otherwise each thread takes 64 MiB of address space
 }
 
 
 class WorkerError(Exception):
-    """A worker did not answer as it should; says why, and the worker is of no more use."""
+    """The worker sent no valid result and cannot be used again; the message says why."""
 
 
 class WorkerClient:
-    """Starts one worker, asks it one request at a time, and ends it with all that it started.
+    """Starts one worker, sends it one request at a time, and ends it with all its children.
 
-    Used by one thread at a time; only `kill` may be called from others.
+    Used by one thread at a time; only `kill` may be called from other threads.
     """
 
     def __init__(self, limits: Limits, env: Mapping[str, str] = EMPTY) -> None:
@@ -67,17 +66,17 @@ class WorkerClient:
                 self._resources = stack.pop_all()
         except (OSError, ValueError) as error:
             raise errors.SetupError(
-                f"No worker can be started with {sys.executable!r}: {error}. Run Atoll with a Python that starts, "
-                "and with room for files in the temporary folder."
+                f"Worker process {sys.executable!r} does not start: {error}. Check the Python interpreter and the free "
+                "space in the temporary folder."
             ) from error
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
 
     def start(self, path: Sequence[str], packed_job: bytes) -> None:
-        """Has the worker make the job.
+        """Sends the job to the worker, which creates it.
 
         Raises:
-            SetupError: It cannot.
+            SetupError: The job cannot be created.
         """
         self._channel.settimeout(START_SECONDS)
         settings = json.dumps(self._make_settings(path)._asdict()).encode()
@@ -85,22 +84,22 @@ class WorkerClient:
             failure, _, _ = _parse_result(self._exchange(settings + b"\n" + packed_job, START_SECONDS))
         except WorkerError as error:
             failure = " ".join([str(error), *self._read_output().splitlines()[-1:]])
-        self._read_output()  # what making the job printed is no candidate's output
+        self._read_output()  # drop the output of the job's creation
         if failure is not None:
             raise errors.SetupError(
-                f"The job cannot be made in its worker: {failure.rstrip('.')}. Check what it imports and loads."
+                f"The evaluator cannot be loaded in its worker: {failure.rstrip('.')}. Check its imports and data."
             )
         self._channel.settimeout(self._seconds)
 
     def is_ready(self) -> bool:
-        """Says whether it waits for a request: it lives, has said nothing since its last answer, and is tidy."""
+        """Returns whether the worker is alive, silent since its last result, and has a clean scratch folder."""
         if os.getpid() != self._parent_pid:
-            return False  # a fork of the parent needs workers of its own
+            return False  # a fork of the parent needs its own workers
         is_quiet = not self._has_more and not self._poll.poll(0)
         return self._popen.poll() is None and is_quiet and self._clean_scratch()
 
     def run_request(self, request: bytes) -> SandboxResult:
-        """Has the job run on a request; afterwards the process may be spent."""
+        """Runs the job on a request; afterwards the worker may be spent."""
         start_time = time.perf_counter()
         value: Any = None
         failure: str | None
@@ -114,26 +113,26 @@ class WorkerClient:
         )
 
     def kill(self) -> None:
-        """Kills the worker and its children; whoever waits for its answer learns that it died."""
+        """Kills the worker and its children; a thread that waits for its result gets a failure."""
         if os.getpid() != self._parent_pid:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Leaves nothing of it: no process, no zombie, no descriptor, no file."""
+        """Ends the worker and frees its resources: processes, descriptors, files."""
         if os.getpid() != self._parent_pid:
             return
-        self.kill()  # before the wait where possible: as long as a dead leader is there, its number is nobody else's
+        self.kill()  # before the wait: its process group id cannot be reused until then
         self._popen.wait()
         self._resources.close()
 
     def _open_resources(self, stack: contextlib.ExitStack) -> None:
         self._folder = tempfile.mkdtemp(prefix="atoll-")
         stack.callback(_remove_folder, self._folder)
-        self._scratch = os.path.join(self._folder, "desk")
+        self._scratch = os.path.join(self._folder, "scratch")
         os.mkdir(self._scratch)
-        # Has no name, so nobody need remove it; what appends needs no offset when the file is emptied.
+        # Without a name, it needs no removal; opened for appending, it needs no new offset when truncated.
         self._output_file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # the stack closes it
         stack.enter_context(self._output_file)
         self._reset_output_file()
@@ -148,12 +147,12 @@ class WorkerClient:
             os.close(liveness_fd)
 
     def _make_settings(self, path: Sequence[str]) -> NamedTuple:
-        """Returns what the worker is told first."""
+        """Returns the first message to the worker."""
         limits = self._limits
         return worker.WorkerSettings(list(path), self._scratch, self._seconds, limits.memory_mb, limits.output_bytes)
 
     def _build_command(self, liveness_fd: int) -> list[str]:
-        """Returns what Python is to run, and its arguments; `life` closes with the parent."""
+        """Returns the script and its arguments; `liveness_fd` closes with the parent."""
         return [worker.__file__, str(liveness_fd)]
 
     def _build_environment(self) -> dict[str, str]:
@@ -170,14 +169,14 @@ class WorkerClient:
             stderr=self._output_file.fileno(),
             env=self._build_environment(),
             pass_fds=[liveness_fd],
-            start_new_session=True,  # Ctrl-C is for the parent alone, and one kill reaches the children too
+            start_new_session=True,  # Ctrl-C reaches only the parent; one kill reaches all children
         )
 
     def _exchange(self, body: bytes, seconds: float) -> bytes:
-        """Sends a frame and returns the one that comes back.
+        """Sends a frame and returns the response frame.
 
         Raises:
-            Breach: None did.
+            WorkerError: No valid frame came back.
         """
         deadline = time.monotonic() + seconds
         token = os.urandom(16)
@@ -202,7 +201,7 @@ class WorkerClient:
         return bytes(memoryview(data)[worker.FRAME_HEADER.size : end])
 
     def _read_until(self, data: bytearray, size: int, deadline: float) -> bytearray:
-        """Adds what comes until there is that much; mostly all of an answer comes at once."""
+        """Reads until `data` has `size` bytes; usually one read is enough."""
         while len(data) < size:
             self._wait_for_data(deadline)
             chunk = self._channel.recv(max(size - len(data), _CHUNK_BYTES))
@@ -232,7 +231,7 @@ class WorkerClient:
         return f"its process died with signal {-status}"
 
     def _mask_locations(self, text: str) -> str:
-        """Returns a text without what differs from worker to worker: their folders, and addresses in memory."""
+        """Removes text that differs between workers: their folders, and memory addresses."""
         return _MEMORY_ADDRESS.sub("0x...", text.replace(self._scratch, ".").replace(self._folder, "."))
 
     def _read_output(self) -> str:
@@ -245,12 +244,12 @@ class WorkerClient:
         return data.decode(errors="replace")
 
     def _reset_output_file(self) -> None:
-        """Has what is printed go to the end of its file again: a candidate shares its flags and its offset."""
+        """Restores the append flag and the offset, which a candidate shares and can change."""
         fcntl.fcntl(self._output_file, fcntl.F_SETFL, os.O_APPEND)
         os.lseek(self._output_file.fileno(), 0, os.SEEK_SET)
 
     def _clean_scratch(self) -> bool:
-        """Empties the folder in which the last request worked; False: that request spoilt the folder itself."""
+        """Empties the scratch folder; returns False if a candidate destroyed the folder itself."""
         try:
             if os.listdir(self._scratch):
                 scratch_dir.wipe(self._scratch)
@@ -271,10 +270,10 @@ def _remove_folder(folder: str) -> None:
 
 
 def _parse_result(frame: bytes) -> tuple[str | None, bool, Any]:
-    """Returns a verdict: why there is no value, whether the worker is spent, and the value.
+    """Returns failure, whether the worker is spent, and value.
 
     Raises:
-        Breach: It is none.
+        WorkerError: The frame is not a result.
     """
     match parse_json(frame):
         case [str() | None as failure, bool() as is_spent, value]:
@@ -283,38 +282,38 @@ def _parse_result(frame: bytes) -> tuple[str | None, bool, Any]:
 
 
 def parse_json(data: bytes) -> Any:
-    """Returns the answer as data, never unpickled: a candidate ran in the process that it came from."""
+    """Parses JSON from a process that ran a candidate, which is why it is never unpickled; None: invalid."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
 
 
-_GRACE_SECONDS = 10.0  # for a zygote to keep the limit of time by itself, and to tidy up
+_GRACE_SECONDS = 10.0  # for a fork server to enforce the time limit and clean up
 _MAX_FAILURE_CHARS = 2000
-# The package would load all that a parent needs, and every module more makes every fork slower (`threading` alone by
-# half a millisecond): a stub stands for it until somebody asks it for more than its modules.
+# Every loaded module makes every fork slower (`threading` alone by half a millisecond), and the package `atoll.sandbox`
+# loads all that the parent needs. So a stub replaces the package until a job uses more than its modules.
 _START_SCRIPT = """
 import os, sys, types
 sys.path.insert(0, sys.argv[2])
 stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
 stub.__path__ = [sys.argv[3]]
 def find(name):
-    is_module = os.path.exists(os.path.join(sys.argv[3], name + ".py"))
-    if is_module or name.startswith("__"):
+    path = os.path.join(sys.argv[3], name)
+    if os.path.exists(path + ".py") or os.path.isdir(path) or name.startswith("__"):
         raise AttributeError(name)
     if sys.modules.get("atoll.sandbox") is stub:
         del sys.modules["atoll.sandbox"]
     import atoll.sandbox as package
     return getattr(package, name)
-from atoll.sandbox import zygote
+from atoll.sandbox.process import fork_server
 stub.__getattr__ = find
-zygote.main(int(sys.argv[1]))
+fork_server.main(int(sys.argv[1]))
 """
 
 
 class ForkServerClient(WorkerClient):
-    """Starts one zygote, has it fork a process for every request, and ends it with all that it started."""
+    """Starts one fork server, which forks a process for every request, and ends it with all its children."""
 
     def __init__(self, limits: Limits, level: str, probe_result: Probe, permissions: Permissions) -> None:
         self._level, self._probe, self._permissions = level, probe_result, permissions
@@ -322,7 +321,7 @@ class ForkServerClient(WorkerClient):
         self._seconds += _GRACE_SECONDS
 
     def run_request(self, request: bytes) -> SandboxResult:
-        """Has the job run on a request in a process of its own; afterwards the zygote may be spent."""
+        """Runs the job on a request in a new process; afterwards the fork server may be spent."""
         start_time = time.perf_counter()
         try:
             line, _, frame = self._exchange(request, self._limits.seconds + _GRACE_SECONDS).partition(b"\n")
@@ -337,12 +336,12 @@ class ForkServerClient(WorkerClient):
         return SandboxResult(value, failure and self._mask_locations(failure), self._mask_locations(output), seconds)
 
     def _make_settings(self, path: Sequence[str]) -> NamedTuple:
-        permissions, readable_paths = self._permissions, root_filesystem.find_readable_paths(self._permissions)
+        permissions, readable_paths = self._permissions, find_readable_paths(self._permissions)
         return ForkServerSettings(
             path=list(path),
-            place=self._scratch,
+            scratch=self._scratch,
             level=self._level,
-            user=self._probe.needs_user,
+            needs_user=self._probe.needs_user,
             has_filter=not self._probe.seccomp,
             limits=asdict(self._limits),
             readable=readable_paths.readable,
@@ -353,18 +352,19 @@ class ForkServerClient(WorkerClient):
         )
 
     def _build_command(self, liveness_fd: int) -> list[str]:
-        return ["-c", _START_SCRIPT, str(liveness_fd), root_filesystem.PACKAGES_FOLDER, os.path.dirname(__file__)]
+        sandbox_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        return ["-c", _START_SCRIPT, str(liveness_fd), PACKAGES_FOLDER, sandbox_folder]
 
     def _build_environment(self) -> dict[str, str]:
         python_folder = [os.path.dirname(sys.executable)] if self._permissions.may_fork else []
         return super()._build_environment() | {"PATH": os.pathsep.join([*python_folder, os.defpath])} | dict(self._env)
 
     def _clean_scratch(self) -> bool:
-        return True  # the zygote wipes, and says so when it cannot
+        return True  # the fork server cleans up, and reports when it cannot
 
 
 def _parse_frame(frame: bytes) -> tuple[str | None, Any]:
-    """Reads what came out of a candidate's process: believed only as far as its own answer goes."""
+    """Parses the untrusted frame of a candidate process; returns failure and value."""
     match parse_json(frame):
         case [None, bool(), value]:
             return None, value

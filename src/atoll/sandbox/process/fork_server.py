@@ -1,7 +1,7 @@
-"""The process that candidates are forked from: it makes the job, then locks itself in, then serves.
+"""Fork server: creates the job, isolates itself, then forks a process for each candidate.
 
-At L3 there are two of them: a keeper outside, which only waits, and the zygote as process 1 of its own namespace, with
-whose end the kernel ends all that is in there.
+At L3 there are two processes. One waits outside. The fork server is process 1 of its own pid namespace; when it ends,
+the kernel kills every process in the namespace.
 """
 
 import contextlib
@@ -20,32 +20,30 @@ from atoll.sandbox.linux import landlock, root_filesystem, seccomp, system_calls
 from atoll.sandbox.process import candidate_process, worker
 from atoll.sandbox.process.supervisor import ChildSupervisor
 
-_NUM_OWN_PROCESSES = (
-    3  # processes of a user that are no candidate's: keeper, zygote and the spare that waits for the next one
-)
+_NUM_OWN_PROCESSES = 3  # the outer process, the fork server, and the child that waits for the next candidate
 
 
 class ForkServerSettings(NamedTuple):
-    """What the parent says before anything else; plain data.
+    """First message from the parent, as JSON.
 
     Attributes:
-        path: Where modules are looked for.
-        place: An empty folder of our own: where to write at L2, what to build a root on at L3.
-        level: How strong the jail must be; it is that or it does not start.
-        user: Whether namespaces need one of the user.
+        path: The parent's `sys.path`.
+        scratch: Empty folder: the scratch folder at L1 and L2, the mount point of the root filesystem at L3.
+        level: Sandbox level; the fork server fails if it cannot reach it.
+        needs_user: Whether namespaces need a user namespace.
         has_filter: Whether the kernel has seccomp; always at L2 and L3.
         limits: Fields of `Limits`.
-        readable: Paths that may be read.
-        startable: Paths of programs that may be started.
-        may_start: Whether processes may be started at all.
-        builds: Whether programs may be started that a candidate built in its folder.
+        readable: Readable paths.
+        startable: Paths of programs that candidates may start.
+        may_start: Whether candidates may start processes.
+        builds: Whether candidates may start programs that they built in the scratch folder.
         network: Whether the network is shared.
     """
 
     path: list[str]
-    place: str
+    scratch: str
     level: str
-    user: bool
+    needs_user: bool
     has_filter: bool
     limits: dict[str, Any]
     readable: list[str]
@@ -56,35 +54,37 @@ class ForkServerSettings(NamedTuple):
 
 
 class ForkServer:
-    """Becomes a jail, step by step, in the order in which that works."""
+    """Isolates itself step by step. The order matters: later steps remove rights that earlier ones need."""
 
     def __init__(self, settings: ForkServerSettings) -> None:
         self._settings, self._limits = settings, Limits(**settings.limits)
         self._has_root = settings.level == "L3"
-        self._scratch = root_filesystem.SCRATCH if self._has_root else settings.place
-        self._uid = system_calls.unprivileged_user(os.getpid()) if os.geteuid() == 0 and not settings.user else None
+        self._scratch = root_filesystem.SCRATCH if self._has_root else settings.scratch
+        self._uid = (
+            system_calls.unprivileged_user(os.getpid()) if os.geteuid() == 0 and not settings.needs_user else None
+        )
         self._job: Callable[[Any], Any]
         self._null_fds: list[int] = []
 
     def load_job(self, packed_job: bytes | bytearray) -> str | None:
-        """Makes the job, with all rights: it is trusted; returns why it cannot."""
+        """Creates the job with all rights, because it is trusted; returns the failure."""
         own_fds = _reserve_low_fds()
         try:
             self._job = pickle.loads(packed_job)()
-        except BaseException as error:  # whatever it is, the parent tells the user
+        except BaseException as error:  # the parent reports it
             return worker.describe(error)
         if (count := len(os.listdir("/proc/self/task"))) > 1:
-            return f"it started {count - 1} threads, which a fork would lose; start them for each candidate instead"
+            return f"it started {count - 1} threads, which a fork loses; start them for each candidate instead"
         self._null_fds = [
             fd for fd, status in _list_open_fds().items() if fd not in own_fds and _is_writable_file(fd, status)
         ]
         return worker.describe_memory_shortage(self._limits.memory_mb)
 
     def isolate(self) -> None:
-        """Locks this process in, for good.
+        """Isolates this process, irreversibly.
 
         Raises:
-            OSError: The kernel does not allow what this level needs.
+            OSError: The kernel does not allow this level.
         """
         if self._has_root:
             self._enter_root()
@@ -96,30 +96,30 @@ class ForkServer:
             system_calls.switch_user(self._uid)
         system_calls.drop_privileges()
         if self._has_root and not os.access(os.__file__, os.R_OK):
-            raise OSError(13, f"only its owner may read Python's own files in {os.path.dirname(os.__file__)}")
+            raise OSError(13, f"only its owner can read the Python library in {os.path.dirname(os.__file__)}")
         _set_up_environment(self._scratch)
         _redirect_to_null(self._null_fds)
         self.supervisor = ChildSupervisor(process, is_pid_one=self._has_root, may_start=self._settings.may_start)
 
     def _enter_root(self) -> None:
-        settings, limits = self._settings, self._limits
+        settings = self._settings
         owner = (os.geteuid(), os.getegid()) if self._uid is None else (self._uid, self._uid)
-        plan_fields = (
-            settings.place,
-            settings.readable,
-            limits.disk_mb,
-            settings.network,
-            settings.user,
-            settings.builds,
+        plan = root_filesystem.RootPlan(
+            mount_point=settings.scratch,
+            readable=settings.readable,
+            disk_mb=self._limits.disk_mb,
+            network=settings.network,
+            needs_user_namespace=settings.needs_user,
+            can_execute=settings.builds,
+            owner=owner,
         )
-        plan = root_filesystem.RootPlan(*plan_fields, owner)
         root_filesystem.enter_namespaces(plan)
         if pid := os.fork():
             _wait_outside(pid)
         root_filesystem.build_root(plan)
 
     def _try_switch_user(self) -> None:
-        """Finds out whether root can become somebody else, who can read neither a closed home nor what is below."""
+        """Keeps the user if another one could not read Python, e.g. in a closed home folder."""
         assert self._uid is not None
         os.chmod(os.path.dirname(self._scratch), 0o711)
         os.chown(self._scratch, self._uid, self._uid)
@@ -129,8 +129,8 @@ class ForkServer:
             if self._settings.may_start:
                 raise OSError(
                     1,
-                    "root cannot become another user who reads Python's files, and without one nobody counts the "
-                    "processes that this evaluator starts; run Atoll as an ordinary user",
+                    "root cannot become another user who can read Python's files; the processes that this evaluator "
+                    "starts could not be limited. Run Atoll as an ordinary user",
                 )
 
     def _make_process(self) -> candidate_process.CandidateProcess:
@@ -140,7 +140,7 @@ class ForkServer:
         rights = seccomp.Rights(self._has_root, settings.may_start, signals, self._has_root, settings.network)
         ruleset = landlock.Ruleset(self._make_rules(), network=settings.network) if is_restricted else None
         syscall_filter = seccomp.Filter(rights) if is_restricted or settings.has_filter else None
-        has_own_user = self._uid is not None or (self._has_root and settings.user)
+        has_own_user = self._uid is not None or (self._has_root and settings.needs_user)
         return candidate_process.CandidateProcess(
             self._job,
             self._limits,
@@ -160,7 +160,7 @@ class ForkServer:
         return [*rules, (self._scratch, landlock.SCRATCH_RIGHTS | (landlock.EXECUTE if settings.builds else 0))]
 
     def _compute_task_limit(self, has_own_user: bool) -> int | None:
-        """Returns how many tasks our user may have; one that others share too is counted only where it must be."""
+        """Returns the maximum number of tasks of our user; None: the user is shared, and candidates cannot fork."""
         task_limit = self._limits.num_processes + _NUM_OWN_PROCESSES
         if has_own_user:
             return task_limit
@@ -168,25 +168,25 @@ class ForkServer:
 
 
 def _wait_outside(pid: int) -> NoReturn:
-    """Waits outside for process 1 of the namespace, and ends as it did."""
-    os.closerange(0, 2**20)  # above all the channel, whose end tells the parent that the zygote died
+    """Waits for process 1 of the namespace and exits with its status."""
+    os.closerange(0, 2**20)  # also the channel: its end tells the parent that the fork server died
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
 
 
 def _set_up_environment(scratch: str) -> None:
-    """Has everything that looks for a home or a folder for temporary files find the scratch folder."""
+    """Makes the scratch folder the home and the folder for temporary files; restores default signal handlers."""
     os.environ |= {"HOME": scratch, "TMPDIR": scratch}
     if "tempfile" in sys.modules:
-        vars(sys.modules["tempfile"])["tempdir"] = None  # it was looked for before there was a jail
+        vars(sys.modules["tempfile"])["tempdir"] = None  # cached before the isolation
     os.chdir(scratch)
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, signal.SIG_DFL)
 
 
 def _reserve_low_fds() -> Container[int]:
-    """Takes all low descriptors, so that no file of the job lies where a candidate's pipes go; returns what is open."""
+    """Occupies all low descriptors, where the pipes of candidates go; returns the open descriptors."""
     while (fd := os.open(os.devnull, os.O_RDONLY)) <= candidate_process.REQUEST_FD:
         pass
     os.close(fd)
@@ -194,7 +194,7 @@ def _reserve_low_fds() -> Container[int]:
 
 
 def _list_open_fds() -> dict[int, os.stat_result]:
-    """Returns what is open, but for what it was listed with."""
+    """Returns the open descriptors and their status."""
     open_fds = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -203,12 +203,12 @@ def _list_open_fds() -> dict[int, os.stat_result]:
 
 
 def _is_writable_file(fd: int, status: os.stat_result) -> bool:
-    """Says whether a descriptor leads to a file that can be written to."""
+    """Returns whether a descriptor is a writable regular file."""
     return stat.S_ISREG(status.st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _redirect_to_null(descriptors: Sequence[int]) -> None:
-    """Has what the job still writes there go nowhere; were it closed, a candidate's next file would get it."""
+    """Redirects descriptors to /dev/null; if they were closed, a candidate's next file would get their output."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in descriptors:
         os.dup2(null, fd, inheritable=False)
@@ -227,7 +227,7 @@ def _count_tasks(uid: int) -> int:
 
 
 def main(liveness_fd: int) -> NoReturn:
-    """Serves until the parent goes; descriptor 0 is the channel, 1 takes what is printed."""
+    """Serves until the parent exits; descriptor 0 is the channel, 1 the output."""
     worker.end_with_parent(liveness_fd)
     channel = worker.Channel(worker.make_private_fd(os.dup(0)))
     streams = (worker.make_private_fd(os.open(os.devnull, os.O_RDWR)), worker.make_private_fd(os.dup(1)))
@@ -240,13 +240,13 @@ def main(liveness_fd: int) -> NoReturn:
     failure = server.load_job(packed_job)
     del body, packed_job
     for fd, source in enumerate((streams[0], streams[1], streams[1])):
-        os.dup2(source, fd)  # whatever the job did to them
+        os.dup2(source, fd)  # the job may have changed them
     if failure is None:
         try:
             server.isolate()
             server.supervisor.prepare()
         except OSError as error:
-            failure = f"the jail {settings.level} cannot be entered: {error.strerror}"
+            failure = f"sandbox level {settings.level} cannot be entered: {error.strerror}"
     channel.send(token, worker.JobResult(failure).encode())
     if failure is not None:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""As many processes as requests run at once, started when needed, replaced when spent."""
+"""Pool of worker processes, started on demand and replaced when they are spent."""
 
 import json
 import os
@@ -15,7 +15,6 @@ from atoll import errors
 from atoll.candidate import JSON
 from atoll.sandbox import job_pickle
 from atoll.sandbox.base import CLOSED_MESSAGE, MakeJob, SandboxResult
-from atoll.sandbox.hold import Hold
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.process.client import WorkerClient
 
@@ -24,7 +23,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class ProcessPool(ABC):
-    """Lends one process to one request at a time; what kind of process is a subclass's to say."""
+    """Runs each request in an idle process. Subclasses choose the kind of process."""
 
     def __init__(self, make_job: MakeJob, limits: Limits, num_workers: int, path: Sequence[str] | None) -> None:
         _check_limits(limits, num_workers)
@@ -41,36 +40,29 @@ class ProcessPool(ABC):
     @property
     @abstractmethod
     def level(self) -> str:
-        """How strong it is, as every sandbox says."""
+        """Sandbox level, `L0` to `L3`."""
 
     @abstractmethod
     def _start_process(self) -> WorkerClient:
-        """Starts a process that does not know its job yet."""
+        """Starts a process without a job."""
 
     def warm(self) -> None:
-        """Starts a worker unless one is there, so that a wrong job shows before the first candidate.
+        """Starts a worker if none is running, to report a broken job before the first candidate.
 
         Raises:
-            SetupError: The job cannot be made.
+            SetupError: The job cannot be created.
         """
         with self._borrow_process():
             pass
 
-    def run(self, request: JSON, hold: Hold | None = None) -> SandboxResult:
-        """Runs the job on one request, as every sandbox does.
-
-        Args:
-            request: Plain data.
-            hold: What lets another thread end it; what it then answers is of no use.
-        """
+    def run(self, request: JSON) -> SandboxResult:
+        """Runs the job on one request; see `Sandbox.run`."""
         try:
             body = json.dumps(request).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            return SandboxResult(None, f"the request is no plain data: {error}", "", 0.0)
-        if hold and hold.is_cancelled:
-            return _CLOSED_RESULT
+            return SandboxResult(None, f"the request is not plain data: {error}", "", 0.0)
         with self._borrow_process() as process:
-            result = _run_request(process, body, hold) if process else _CLOSED_RESULT
+            result = process.run_request(body) if process else _CLOSED_RESULT
         return _CLOSED_RESULT if self._is_closed and result.failure else result
 
     def close(self) -> None:
@@ -79,7 +71,7 @@ class ProcessPool(ABC):
             for process in self._live:
                 process.kill()
             self._condition.notify_all()
-            # Each busy thread ends its own worker, whose descriptors it may just be reading.
+            # Each busy thread ends its own worker, because it may be reading the worker's descriptors.
             self._condition.wait_for(lambda: not self._num_busy, _CLOSE_SECONDS)
             self._finalizer()
             self._idle.clear()
@@ -93,7 +85,7 @@ class ProcessPool(ABC):
         self.close()
 
     def _wait_for_slot(self) -> bool:
-        """Waits for a turn; False: there will be none."""
+        """Waits for an idle slot; returns False when the sandbox is closed."""
         with self._condition:
             self._condition.wait_for(lambda: self._is_closed or self._num_busy < self._num_workers)
             self._num_busy += not self._is_closed
@@ -101,7 +93,7 @@ class ProcessPool(ABC):
 
     @contextmanager
     def _borrow_process(self) -> Iterator[WorkerClient | None]:
-        """Lends a worker that waits for a request; None: the sandbox is closed."""
+        """Yields a worker that waits for a request; None: the sandbox is closed."""
         if not self._wait_for_slot():
             yield None
             return
@@ -109,7 +101,7 @@ class ProcessPool(ABC):
         try:
             process = self._take_idle() or self._start_new()
             yield process
-        except BaseException:  # Ctrl-C, say: an answer is still to come that nobody will read
+        except BaseException:  # e.g. Ctrl-C: the worker would still send its result
             if process:
                 process.is_spent = True
             raise
@@ -127,7 +119,7 @@ class ProcessPool(ABC):
             self._condition.notify_all()
 
     def _take_idle(self) -> WorkerClient | None:
-        """Returns the worker that was used last and is still fit; drops those that died meanwhile."""
+        """Returns the most recently used worker that is ready; drops dead ones."""
         while True:
             with self._condition:
                 if not self._idle:
@@ -158,13 +150,6 @@ class ProcessPool(ABC):
         process.end()
 
 
-def _run_request(process: WorkerClient, body: bytes, hold: Hold | None) -> SandboxResult:
-    if hold is None:
-        return process.run_request(body)
-    with hold.attach(process):
-        return _CLOSED_RESULT if hold.is_cancelled else process.run_request(body)
-
-
 def _end_all(processes: set[WorkerClient]) -> None:
     while processes:
         processes.pop().end()
@@ -174,4 +159,4 @@ def _check_limits(limits: Limits, num_workers: int) -> None:
     amounts = {"seconds": limits.seconds, "memory_mb": limits.memory_mb, "output_bytes": limits.output_bytes}
     for name, value in {**amounts, "num_workers": num_workers}.items():
         if value is not None and not value > 0:
-            raise errors.SetupError(f"The sandbox cannot work with {name}={value}: give a number above 0.")
+            raise errors.SetupError(f"Sandbox limit {name}={value} is not valid. Use a number above 0.")

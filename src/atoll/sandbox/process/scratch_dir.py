@@ -1,4 +1,4 @@
-"""The folder of one evaluation, whatever a candidate built in it."""
+"""Cleaning and measuring of scratch folders, whose content is untrusted."""
 
 import contextlib
 import itertools
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 
 def wipe(folder: str) -> None:
-    """Empties a folder without recursion and without long paths: a candidate may have nested it as deep as it liked.
+    """Empties a folder without recursion or long paths, because a candidate may have nested it very deep.
 
-    Folders are flattened: what is in one moves up to the top, until nothing is left. Nobody may be writing meanwhile.
+    The entries of subfolders move to the top until nothing is left. No process may write to the folder meanwhile.
 
     Raises:
-        OSError: Something cannot be removed.
+        OSError: An entry cannot be removed.
     """
     top_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        os.fchmod(top_fd, 0o700)  # where a candidate may change modes, it may have changed that of the folder itself
+        os.fchmod(top_fd, 0o700)  # a candidate may have changed the mode
         new_names = (f".wiped-{os.urandom(8).hex()}-{count}" for count in itertools.count())
         while names := os.listdir(top_fd):
             for name in names:
@@ -38,7 +38,7 @@ def _remove(top_fd: int, name: str, new_names: Iterator[str]) -> None:
     try:
         for entry in os.listdir(folder_fd):
             if stat.S_ISDIR(os.stat(entry, dir_fd=folder_fd, follow_symlinks=False).st_mode):
-                os.chmod(entry, 0o700, dir_fd=folder_fd)  # a folder that moves is written to, for its `..`
+                os.chmod(entry, 0o700, dir_fd=folder_fd)  # moving a folder changes its `..`
             os.rename(entry, next(new_names), src_dir_fd=folder_fd, dst_dir_fd=top_fd)
     finally:
         os.close(folder_fd)
@@ -46,7 +46,7 @@ def _remove(top_fd: int, name: str, new_names: Iterator[str]) -> None:
 
 
 def measure_size(folder: str, limit: int) -> int:
-    """Returns how many bytes lie in a folder, counting no further than `most`."""
+    """Returns the size of a folder in bytes; stops counting above `limit`."""
     total, folders = 0, [folder]
     while folders and total <= limit:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:

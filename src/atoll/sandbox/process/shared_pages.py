@@ -1,8 +1,8 @@
-"""The memory that a zygote shares with its candidates.
+"""Reduces the memory pages that candidate processes must copy from the fork server.
 
-A fork shares every page until one of the two writes to it, and a copy costs three microseconds. Most writes of a short
-evaluation are no candidate's own: the interpreter counts references to functions and classes that were there before,
-and fills the holes between them. Both can be spared before the first fork.
+A fork shares every page until one process writes to it; a copy costs three microseconds. In a short evaluation most
+writes come from the interpreter: it counts references to existing functions and classes, and fills the holes between
+them. Both can be avoided before the first fork.
 """
 
 import ctypes
@@ -11,8 +11,8 @@ import sys
 import types
 from collections.abc import Iterator
 
-_IMMORTAL_REFCOUNT = 2**32 - 1  # of references, in Python 3.12 and 3.13: it is never changed
-# What nobody misses when it is not freed; an object with a file or a lock in it must still end with its last reference.
+_IMMORTAL_REFCOUNT = 2**32 - 1  # Python 3.12 and 3.13 never change this count
+# Types that need not be freed. Objects that own files or locks must be freed with their last reference.
 _IMMORTAL_TYPES = frozenset(
     {
         types.FunctionType,
@@ -27,10 +27,7 @@ _IMMORTAL_TYPES = frozenset(
         staticmethod,
     }
 )
-_POOL_BYTES, _POOL_HEADER_BYTES = (
-    2**14,
-    48,
-)  # bytes that small objects of one size share, and those before the first of them
+_POOL_BYTES, _POOL_HEADER_BYTES = 2**14, 48  # CPython allocates small objects of one size in such pools
 _MAX_OBJECT_BYTES, _ALIGNMENT = 512, 16
 _EMPTY_BYTES_SIZE = sys.getsizeof(b"")
 
@@ -38,17 +35,17 @@ _fillers = list[object]()
 
 
 def prepare_for_fork() -> None:
-    """Has later forks write to fewer of the pages that are there now; for good, so for a zygote only."""
+    """Makes forks write to fewer existing pages; irreversible, so only for a fork server."""
     gc.collect()
     if sys.getrefcount(None) == _IMMORTAL_REFCOUNT:
         for obj in _iter_immortals():
             ctypes.c_uint32.from_address(id(obj)).value = _IMMORTAL_REFCOUNT
     _fill_holes()
-    gc.freeze()  # else the first collection of every candidate would copy all pages
+    gc.freeze()  # otherwise the first collection of every candidate copies all pages
 
 
 def _iter_immortals() -> Iterator[object]:
-    """Yields functions and classes, their parts and their names; data is left alone, however much there is."""
+    """Yields functions and classes with their parts and names, but no data."""
     for obj in gc.get_objects():
         kind = type(obj)
         if kind in _IMMORTAL_TYPES:
@@ -71,16 +68,15 @@ def _iter_code_parts(code: types.CodeType) -> Iterator[object]:
 
 
 def _fill_holes() -> None:
-    """Fills the holes between small objects, so that new ones lie side by side."""
+    """Fills the holes between small objects, so that new objects share pages."""
     for size in range(_ALIGNMENT, _MAX_OBJECT_BYTES + 1, _ALIGNMENT):
         for index in range(8 * _POOL_BYTES // size):
             _fillers.append(_make_filler(size, index))
             if id(_fillers[-1]) % _POOL_BYTES == _POOL_HEADER_BYTES:
-                break  # the first in a pool: there are no more holes
+                break  # first object of a new pool: all holes are filled
 
 
 def _make_filler(size: int, index: int) -> object:
-    """Returns a new object of a size."""
     if size > 2 * _ALIGNMENT:
         return bytes(size - _EMPTY_BYTES_SIZE)
     return object() if size == _ALIGNMENT else index + 0.5

@@ -1,4 +1,4 @@
-"""Watches over one candidate after the other, from inside the jail."""
+"""Supervises candidate processes from inside the sandbox."""
 
 import contextlib
 import json
@@ -13,29 +13,30 @@ from atoll.sandbox import violations
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import candidate_process, scratch_dir, shared_pages, worker
 
-_POLL_SECONDS = 0.1  # how often it is seen how much was written
-_TRACE_SECONDS = 0.05  # that a candidate gets to print where it is before it is killed
-_EXTRA_BYTES = 16 * 2**10  # bytes that an answer may have besides its value
+_POLL_SECONDS = 0.1  # interval of disk usage checks
+_TRACE_SECONDS = 0.05  # for a candidate to print its traceback before it is killed
+_EXTRA_BYTES = 16 * 2**10  # of a result, in addition to its value
 _FORGED_MESSAGE = "it wrote to the pipe of its result"
 
-# Says which limit was broken.
+# Names the violated limit.
 type DescribeViolation = Callable[[violations.ResourceUsage, Limits], violations.LimitViolation]
 
 
 class CandidateOutcome(NamedTuple):
-    """What became of a candidate: its frame, or what is to be said instead."""
+    """Result frame of a candidate, or the violation that replaces it."""
 
     frame: bytes
     violation: violations.LimitViolation | None
 
 
 class Child(NamedTuple):
-    """A process that is forked and bound, and waits for a request.
+    """Forked and restricted process that waits for a request.
 
     Attributes:
-        ended: A descriptor that can be read when it has ended.
-        request: The pipe that takes the request.
-        result: The pipe that its answer comes through.
+        pid: Process id.
+        exit_fd: Descriptor that becomes readable when the process ends.
+        request_fd: Pipe for the request.
+        result_fd: Pipe for the result.
     """
 
     pid: int
@@ -45,14 +46,14 @@ class Child(NamedTuple):
 
 
 class ChildSupervisor:
-    """Forks a process for each request, watches it, and leaves nothing of it.
+    """Forks a process for each request, watches it, and cleans up after it.
 
-    The next one is forked as soon as an answer is sent, so that it is there and bound when its request comes.
+    The next process is forked as soon as a result is sent, so that it is restricted when its request comes.
 
     Args:
-        made: What binds a candidate.
-        is_first: Whether this is process 1 of a namespace, where all others are candidates.
-        may_start: Whether candidates may start processes: then none waits beside them.
+        process: Restrictions of candidates.
+        is_pid_one: Whether this is process 1 of a namespace, where all other processes are candidates.
+        may_start: Whether candidates may start processes; then no process is forked in advance.
     """
 
     def __init__(self, process: candidate_process.CandidateProcess, *, is_pid_one: bool, may_start: bool) -> None:
@@ -62,7 +63,7 @@ class ChildSupervisor:
         self._is_single_process = not may_start and process.filter is not None
 
     def prepare(self) -> None:
-        """Does once what every candidate needs."""
+        """Prepares the candidate process and the memory for forks."""
         self._prepared, self._null_fd = self._process.prepare(), worker.make_private_fd(os.open(os.devnull, os.O_RDWR))
         shared_pages.prepare_for_fork()
 
@@ -79,7 +80,7 @@ class ChildSupervisor:
     def _fork(self) -> Child:
         child_request, request = os.pipe()
         result, child_result = os.pipe()
-        # Here, not in the child: what it need not do copies no pages.
+        # Done before the fork: work in the child copies pages.
         for fd, end in ((candidate_process.REQUEST_FD, child_request), (candidate_process.RESULT_FD, child_result)):
             os.dup2(end, fd)
             os.close(end)
@@ -91,7 +92,7 @@ class ChildSupervisor:
         return Child(pid, os.pidfd_open(pid), request, result)
 
     def _run(self, spare: Child | None, body: bytearray) -> CandidateOutcome:
-        if spare and _can_read(spare.exit_fd):  # somebody killed it, before any candidate was in it
+        if spare and _can_read(spare.exit_fd):  # it was killed before it got a candidate
             self._discard(spare)
             spare = None
         child = spare or self._fork()
@@ -126,7 +127,7 @@ class ChildSupervisor:
         return CandidateOutcome(bytes(frame[candidate_process.FRAME.size :]), None)
 
     def _collect(self, child: Child, deadline: float) -> tuple[bytearray, DescribeViolation | None]:
-        """Reads the result until the process ends, or must be ended: then it says of which limit to tell."""
+        """Reads the result until the process ends or violates a limit; returns the frame and the violation."""
         frame = bytearray()
         poll = select.poll()
         poll.register(child.result_fd, select.POLLIN)
@@ -135,7 +136,7 @@ class ChildSupervisor:
             remaining = deadline - time.monotonic()
             ready = dict(poll.poll(1000 * max(0.0, min(remaining, _POLL_SECONDS))))
             if child.result_fd in ready and (not _read_chunk(child.result_fd, frame) or _is_complete(frame)):
-                poll.unregister(child.result_fd)  # what may come after a whole frame is read when the process has ended
+                poll.unregister(child.result_fd)  # data after a complete frame is read when the process has ended
             if len(frame) > self._max_frame_bytes:
                 return frame, violations.describe_output_overuse
             if child.exit_fd in ready:
@@ -156,13 +157,13 @@ class ChildSupervisor:
                 return frame, violations.describe_disk_overuse
 
     def _kill(self, pid: int) -> None:
-        """Kills a candidate and, in a namespace of its own, all that it started."""
+        """Kills a candidate and, in a pid namespace, all processes that it started."""
         for target in (pid, *((-1,) if self._is_pid_one and not self._is_single_process else ())):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(target, signal.SIGKILL)
 
     def _clean_up(self) -> bool:
-        """Ends what a candidate started and empties its folder; False: this zygote is of no more use."""
+        """Kills leftover processes and empties the scratch folder; returns False if that failed."""
         try:
             while not self._is_single_process and (children := self._reap()):
                 for pid in children:
@@ -173,7 +174,7 @@ class ChildSupervisor:
         return True
 
     def _reap(self) -> list[int]:
-        """Buries the dead and returns the living, which were adopted when their parent ended."""
+        """Reaps dead children and returns live ones, which were adopted when their parent ended."""
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -186,7 +187,7 @@ class ChildSupervisor:
 
 
 def _send_request(request: int, body: bytearray) -> None:
-    """Hands a request to a process that waits for it; one that died meanwhile is told of by its status."""
+    """Sends a request to a waiting process; if it died, its exit status says so later."""
     remaining = memoryview(body)
     try:
         while remaining:
@@ -198,7 +199,7 @@ def _send_request(request: int, body: bytearray) -> None:
 
 
 def _read_chunk(result: int, frame: bytearray) -> bool:
-    """Reads a piece; False: there will be none."""
+    """Appends a chunk to the frame; returns False at the end."""
     chunk = os.read(result, 2**16)
     frame += chunk
     return bool(chunk)
@@ -214,7 +215,7 @@ def _can_read(fd: int) -> bool:
 
 
 def _request_traceback(child: Child) -> None:
-    """Has a candidate print where it is."""
+    """Makes a candidate print its traceback."""
     os.kill(child.pid, candidate_process.TRACE_SIGNAL)
     poll = select.poll()
     poll.register(child.exit_fd, select.POLLIN)

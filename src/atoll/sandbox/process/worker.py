@@ -1,7 +1,7 @@
-"""The process in which candidates run.
+"""Worker process of level L0: runs one candidate after the other.
 
-Started as a script of its own, it imports nothing but the standard library until it unpacks the job, so that it is
-there in a few hundredths of a second wherever it was started. The parent imports the module for the form of a frame.
+It is started as a script and imports only the standard library until it unpickles the job, so that it starts in a few
+hundredths of a second. Its parent and the fork server import the frame format and the shared functions.
 """
 
 import _thread
@@ -19,33 +19,33 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-# A frame, either way: the token of the request, the size of what follows, and that, which is JSON but for the job.
+# Header of a frame in both directions: token of the request, size of the body. The body is JSON, except for the job.
 FRAME_HEADER = struct.Struct("!16sQ")
-EXIT_CHANNEL_LOST = 70  # the exit status of a worker that can no longer answer
+EXIT_CHANNEL_LOST = 70  # exit status
 MAX_FILE_BYTES = 256 * 2**20
-_FIRST_PRIVATE_FD = 64  # descriptors of our own start here, out of the way of those that a candidate opens and closes
-_MAX_ERROR_CHARS = 500  # characters that are kept of what an exception says
-_MIN_FREE_BYTES = 16 * 2**20  # bytes that a job must leave to the candidate for the memory limit to make sense
+_FIRST_PRIVATE_FD = 64  # above the descriptors that a candidate opens and closes
+_MAX_ERROR_CHARS = 500
+_MIN_FREE_BYTES = 16 * 2**20  # that a job must leave to the candidate
 
 
 class WorkerSettings(NamedTuple):
-    """What the parent says before anything else.
+    """First message from the parent.
 
     Attributes:
-        path: Where modules are looked for: the parent's `sys.path`.
-        desk: The folder in which every request starts; the parent keeps it empty.
-        seconds: When the alarm rings that ends a worker whose parent does not.
+        path: The parent's `sys.path`.
+        scratch: Working folder of every request; the parent empties it.
+        seconds: Time limit; an alarm ends the worker if its parent does not.
     """
 
     path: list[str]
-    desk: str
+    scratch: str
     seconds: float
     memory_mb: int | None
     output_bytes: int
 
 
 class JobResult(NamedTuple):
-    """What goes back: `value` is JSON already; a worker that is spent wants to be replaced."""
+    """Result of a request: `value` is JSON; a spent worker must be replaced."""
 
     failure: str | None
     is_spent: bool = False
@@ -56,13 +56,13 @@ class JobResult(NamedTuple):
 
 
 class Channel:
-    """The worker's end of the line to its parent."""
+    """Worker side of the connection to the parent."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def receive(self) -> tuple[bytes, bytearray]:
-        """Waits for a frame and returns its token and body; leaves when the parent has gone."""
+        """Waits for a frame and returns its token and body; exits when the parent is gone."""
         token, size = FRAME_HEADER.unpack(self._read(FRAME_HEADER.size))
         return token, self._read(size)
 
@@ -82,13 +82,13 @@ class Channel:
             except OSError:
                 os._exit(EXIT_CHANNEL_LOST)
             if not chunk:
-                os._exit(0)  # with no farewell: what candidates left for the exit must not run
+                os._exit(0)  # skips exit handlers of candidates
             data += chunk
         return data
 
 
 class OutputTail(io.RawIOBase):
-    """Keeps the end of what is printed, in a file that stays below twice that size."""
+    """Keeps the last `size` bytes of the output, in a file of at most twice that size."""
 
     def __init__(self, fd: int, size: int) -> None:
         self._fd, self._size = fd, max(size, 1)
@@ -111,7 +111,7 @@ class OutputTail(io.RawIOBase):
 
 
 class CleanState:
-    """What a request finds when it starts, whatever the one before did to it."""
+    """State of the process that is restored before every request: folder, streams, recursion limit."""
 
     def __init__(self, folder: str, output_bytes: int) -> None:
         self._folder, self._output_bytes = folder, output_bytes
@@ -122,7 +122,6 @@ class CleanState:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """What it keeps open for itself."""
         return self._output_fd, self._null_fd
 
     def restore(self, alarm_seconds: float) -> None:
@@ -132,7 +131,7 @@ class CleanState:
         self._restore_streams()
 
     def print_traceback(self, error: BaseException) -> None:
-        """Prints where it came from, without our own part of the way there."""
+        """Prints the traceback without Atoll's own frames."""
         tb = error.__traceback__.tb_next if error.__traceback__ else None
         traceback.print_exception(type(error), error, tb, limit=-10, file=self._stream)
 
@@ -149,17 +148,17 @@ class CleanState:
         sys.stdout = sys.stderr = self._stream
 
     def _open_stream(self) -> io.TextIOWrapper:
-        # Line by line, so that what was printed before a kill is there.
+        # Line buffering keeps the output of a killed candidate.
         buffer = io.BufferedWriter(OutputTail(self._output_fd, self._output_bytes))
         return io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 class Worker:
-    """Answers one request after the other."""
+    """Serves requests from the channel."""
 
     def __init__(self, channel: Channel, settings: WorkerSettings) -> None:
         self._channel, self._settings = channel, settings
-        self._clean_state = CleanState(settings.desk, settings.output_bytes)
+        self._clean_state = CleanState(settings.scratch, settings.output_bytes)
         self._idle_activity = _get_activity()
         self._job_run: JobRun
 
@@ -176,23 +175,23 @@ class Worker:
             self._clean_state.restore(2 * self._settings.seconds + 10)
             result = self._job_run.run(body)
             if os.getpid() != pid:
-                os._exit(0)  # the candidate forked, and this is its child that came back
+                os._exit(0)  # this is a child that the candidate forked
             if _get_activity() != self._idle_activity:
-                result = result._replace(is_spent=True)  # threads or children go on: they would disturb the next
+                result = result._replace(is_spent=True)  # threads or children still run
             self._channel.send(token, result.encode())
 
     def _load_job(self, packed_job: bytearray) -> str | None:
-        """Unpacks and makes the job, before the memory is limited: it is trusted, and may load what it likes."""
+        """Creates the job before the memory is limited, because it is trusted; returns the failure."""
         try:
             job = pickle.loads(packed_job)()
-        except BaseException as error:  # whatever it is, the parent tells the user
+        except BaseException as error:  # the parent reports it
             return describe(error)
         self._job_run = JobRun(job, self._clean_state, self._settings.memory_mb, self._settings.output_bytes)
         return None
 
 
 class JobRun:
-    """One job and what one request may use of memory and output."""
+    """Runs a job on requests, with limits for memory and output."""
 
     def __init__(
         self, job: Callable[[Any], Any], clean_state: CleanState, memory_mb: int | None, output_bytes: int
@@ -201,7 +200,7 @@ class JobRun:
         self._memory_mb, self._output_bytes = memory_mb, output_bytes
 
     def run(self, body: bytes | bytearray) -> JobResult:
-        """Runs the job; the one place where a candidate's exceptions end."""
+        """Runs the job on one request; catches all exceptions of the candidate."""
         try:
             value = self._job(json.loads(body))
             result = self._encode_value(value)
@@ -214,31 +213,31 @@ class JobRun:
     def _handle_exception(self, error: BaseException) -> JobResult:
         if isinstance(error, MemoryError) and self._memory_mb is not None:
             return JobResult(f"it used more than {self._memory_mb} MiB", is_spent=True)
-        # A SystemError is the interpreter's own, after it ran out of memory in a bad place.
+        # The interpreter raises SystemError when it runs out of memory in C code.
         return JobResult(f"it raised {describe(error)}", is_spent=isinstance(error, MemoryError | SystemError))
 
     def _encode_value(self, value: object) -> JobResult:
         try:
             text = json.dumps(value, default=_reject_value)
         except (TypeError, ValueError, RecursionError) as error:
-            return JobResult(f"it returned what is no plain data: {str(error)[:_MAX_ERROR_CHARS]}")
+            return JobResult(f"it returned data that is not plain JSON: {str(error)[:_MAX_ERROR_CHARS]}")
         if len(text) > self._output_bytes:
             return JobResult(f"it returned {format_bytes(len(text))}, more than {format_bytes(self._output_bytes)}")
         return JobResult(None, value=text)
 
 
 def describe(error: BaseException) -> str:
-    """Returns `ValueError: what it says`, shortened, whatever the exception does when it is asked."""
+    """Returns `ValueError: message`, shortened; works even if the exception's `__str__` raises."""
     name = type(error).__name__
     try:
         text = str(error)
     except BaseException as str_error:
-        text = f"(asked what it says, it raised {type(str_error).__name__})"
+        text = f"(its __str__ raised {type(str_error).__name__})"
     return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
 
 
 def format_bytes(size: int) -> str:
-    """Returns a number of bytes as it is said: 1 MB is 1,000,000 bytes."""
+    """Returns e.g. `1.5 MB`; 1 MB is 1,000,000 bytes."""
     for unit, name in ((10**6, "MB"), (10**3, "kB")):
         if size >= unit:
             return f"{round(size / unit, 1):g} {name}"
@@ -250,16 +249,16 @@ def _reject_value(value: object) -> NoReturn:
 
 
 def _call_safely(call: Callable[..., None], *args: object) -> None:
-    """Runs what a candidate may have spoilt: an exception that cannot be printed, a stream that was detached."""
+    """Calls a function that a candidate may have broken, e.g. by an unprintable exception or a detached stream."""
     try:
         call(*args)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.write(2, f"(what was printed cannot be shown: {type(error).__name__})\n".encode())
+            os.write(2, f"(the output cannot be shown: {type(error).__name__})\n".encode())
 
 
 def _get_activity() -> tuple[int, bool]:
-    """Returns how many threads there are, and whether there are child processes, dead or alive."""
+    """Returns the number of threads, and whether there are child processes, dead or alive."""
     try:
         if hasattr(os, "waitid"):  # (not on macOS before Python 3.13)
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -270,7 +269,7 @@ def _get_activity() -> tuple[int, bool]:
 
 
 def limit_memory(memory_mb: int | None) -> str | None:
-    """Limits the address space, or says why that would leave nothing to the candidate."""
+    """Limits the address space; returns a failure if that leaves too little for candidates."""
     failure = describe_memory_shortage(memory_mb)
     if memory_mb is not None and failure is None:
         set_limit(resource.RLIMIT_AS, memory_mb * 2**20)
@@ -278,20 +277,18 @@ def limit_memory(memory_mb: int | None) -> str | None:
 
 
 def describe_memory_shortage(memory_mb: int | None) -> str | None:
-    """Says why a limit of memory would leave nothing to a candidate, if so."""
+    """Returns a failure if the memory limit leaves too little for candidates."""
     if memory_mb is not None and os.path.exists("/proc/self/statm"):
         with open("/proc/self/statm") as statm:
             used = int(statm.read().split()[0]) * resource.getpagesize()
         if used + _MIN_FREE_BYTES > memory_mb * 2**20:
-            return (
-                f"it takes {used // 2**20} MiB before any candidate runs, and memory_mb={memory_mb} leaves too little"
-            )
+            return f"it uses {used // 2**20} MiB before any candidate runs; memory_mb={memory_mb} leaves too little"
     return None
 
 
 def make_private_fd(fd: int) -> int:
-    """Moves a descriptor out of the way, where no program that a candidate starts inherits it."""
-    low = min(_FIRST_PRIVATE_FD, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # the user may have few
+    """Moves a descriptor to a high number, with close-on-exec."""
+    low = min(_FIRST_PRIVATE_FD, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # the user's limit may be low
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, low)
     os.close(fd)
     return moved
@@ -302,26 +299,25 @@ def set_limit(kind: int, value: int) -> None:
 
 
 def clamp_limit(kind: int, value: int) -> tuple[int, int]:
-    """Returns a limit as the kernel takes it: it can only be lowered."""
+    """Returns soft and hard limit, not above the current hard limit."""
     hard_limit = resource.getrlimit(kind)[1]
     value = value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit)
     return value, value
 
 
 def end_with_parent(liveness_fd: int) -> None:
-    """Has the kernel kill this process and its children as soon as the parent's end of a pipe is closed.
+    """Makes the kernel kill this process and its children when the parent's end of a pipe closes.
 
-    It needs nothing of the interpreter, so it works in the middle of a C call too, and unlike PR_SET_PDEATHSIG it is
-    the parent's process that counts: that signal comes when the *thread* that started the worker ends.
+    This works during C calls too. PR_SET_PDEATHSIG would fire when the *thread* that started the worker ends.
     """
-    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the end of the channel and the alarm must do
+    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the closed channel and the alarm end the worker
         fcntl.fcntl(liveness_fd, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(liveness_fd, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(liveness_fd, fcntl.F_SETFL, fcntl.fcntl(liveness_fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def start_worker(channel: Channel) -> Worker:
-    """Takes settings and job from the channel: a line of JSON and a pickle."""
+    """Reads settings and job from the channel: a line of JSON and a pickle."""
     token, body = channel.receive()
     line, _, packed_job = body.partition(b"\n")
     settings = WorkerSettings(**json.loads(line))
@@ -334,7 +330,7 @@ def start_worker(channel: Channel) -> Worker:
 
 
 def main(liveness_fd: int) -> NoReturn:
-    """Serves until the parent goes; descriptor 0 is the channel, `life` closes with the parent."""
+    """Serves until the parent exits; descriptor 0 is the channel, `liveness_fd` closes with the parent."""
     end_with_parent(liveness_fd)
     start_worker(Channel(make_private_fd(os.dup(0)))).serve()
 

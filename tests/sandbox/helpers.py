@@ -1,4 +1,4 @@
-"""Sandboxes that run programs, and what tests ask of them."""
+"""Helpers for tests of sandboxes that run Python programs."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ from atoll.sandbox import Limits, Sandbox
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
 
 
-def programs() -> Any:
-    """Makes a job that runs the request, a Python program, and returns its `answer`."""
+def make_program_job() -> Any:
+    """Returns a job that runs the request, a Python program, and returns its `answer`."""
 
     def run(program: str) -> Any:
         names: dict[str, Any] = {}
@@ -27,14 +27,14 @@ def programs() -> Any:
     return run
 
 
-def value(box: Sandbox, program: str) -> Any:
-    answer = box.run(program)
-    assert answer.failure is None, f"{answer.failure}\n{answer.output}"
-    return answer.value
+def run_program(box: Sandbox, program: str) -> Any:
+    result = box.run(program)
+    assert result.failure is None, f"{result.failure}\n{result.output}"
+    return result.value
 
 
-def pid_of(box: Sandbox) -> int:
-    return int(value(box, "import os; answer = os.getpid()"))
+def get_pid(box: Sandbox) -> int:
+    return int(run_program(box, "import os; answer = os.getpid()"))
 
 
 def is_alive(pid: int) -> bool:
@@ -44,27 +44,28 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def family(pid: int) -> Iterator[int]:
-    """Yields a process and all that it started and that is still below it."""
+def list_descendants(pid: int) -> Iterator[int]:
+    """Yields a process and its descendants."""
     yield pid
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split():
-                yield from family(int(child))
+                yield from list_descendants(int(child))
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit, "waited too long"
         time.sleep(0.005)
 
 
-def script(folder: Path, text: str) -> subprocess.Popen[str]:
-    """Starts a program of its own in another folder."""
+def start_script(folder: Path, text: str) -> subprocess.Popen[str]:
+    """Starts a script in another folder."""
     file = folder / "program.py"
     file.write_text(
-        "import os, sys, time\nfrom atoll.sandbox import Jail, Limits, Scoring, Workers\n" + textwrap.dedent(text),
+        "import os, sys, time\nfrom atoll.sandbox import IsolatedSandbox, Limits, ProcessSandbox, ScoreJob\n"
+        + textwrap.dedent(text),
         encoding="utf-8",
     )
     return subprocess.Popen(
@@ -76,10 +77,10 @@ def script(folder: Path, text: str) -> subprocess.Popen[str]:
     )
 
 
-def traces() -> tuple[int, list[str], list[str]]:
-    """Returns what a sandbox could leave: descriptors, files, children."""
+def list_leftovers() -> tuple[int, list[str], list[str]]:
+    """Returns the descriptors, files and children that a sandbox could leave."""
     children = list[str]()
     for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+        with contextlib.suppress(FileNotFoundError):  # the thread has ended
             children += (task / "children").read_text().split()
     return len(os.listdir("/proc/self/fd")), os.listdir(tempfile.gettempdir()), children

@@ -1,4 +1,4 @@
-"""Scores of one input after the other."""
+"""`ScoreJob`."""
 
 import math
 import random
@@ -15,11 +15,11 @@ def call(skeleton, value):
     return skeleton(value)
 
 
-def test_every_input_gets_its_score():
+def test_each_input_has_a_score():
     assert ScoreJob(call, [1, 4, 9])("def f(x): return x ** 0.5") == [{"score": 1.0}, {"score": 2.0}, {"score": 3.0}]
 
 
-def test_an_input_that_fails_does_not_stop_the_others(capsys):
+def test_failed_input_does_not_stop_the_others(capsys):
     scoring = ScoreJob(call, [1, 0, 2, "x"])
     assert scoring("def f(x): return 4 / x") == [
         {"score": 4.0},
@@ -30,25 +30,25 @@ def test_an_input_that_fails_does_not_stop_the_others(capsys):
 
 
 @pytest.mark.parametrize("cause", ["exit(1)", "raise KeyboardInterrupt", "raise MemoryError", "f(x)", "raise Odd"])
-def test_whatever_is_raised_is_a_failure_of_its_input(capsys, cause):
+def test_any_exception_fails_only_its_input(capsys, cause):
     source = f"class Odd(BaseException):\n    def __str__(self): raise Odd\ndef f(x):\n    if x: {cause}\n    return 1"
     first, second = ScoreJob(call, [1, 0])(source)
     assert "failure" in first
     assert second == {"score": 1.0}
 
 
-def test_the_output_shows_the_line_that_failed_first(capsys):
+def test_output_shows_the_line_of_the_first_failure(capsys):
     ScoreJob(call, [1, 0, 0])("def f(x):\n    y = x + 1\n    return y / x")
-    shown = capsys.readouterr().err
-    assert shown.startswith("input 1:\nTraceback")
-    assert 'File "<skeleton>", line 3, in f\n    return y / x' in shown
-    assert "scoring.py" not in shown
-    assert shown.count("Traceback") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("input 1:\nTraceback")
+    assert 'File "<skeleton>", line 3, in f\n    return y / x' in output
+    assert "score_job.py" not in output
+    assert output.count("Traceback") == 1
 
 
-def test_a_source_that_does_not_parse_fails_on_every_input(capsys):
-    found = ScoreJob(call, [1, 2])("def f(x")
-    assert [str(entry["failure"]).partition(":")[0] for entry in found] == ["SyntaxError"] * 2
+def test_invalid_source_fails_on_every_input(capsys):
+    result = ScoreJob(call, [1, 2])("def f(x")
+    assert [str(entry["failure"]).partition(":")[0] for entry in result] == ["SyntaxError"] * 2
 
 
 @pytest.mark.parametrize(
@@ -66,49 +66,49 @@ def test_a_source_that_does_not_parse_fails_on_every_input(capsys):
         ("[1, 2]", [1, 2]),
     ],
 )
-def test_a_number_becomes_a_float_and_plain_data_stays_as_it_is(returned, score):
+def test_scores_are_floats_or_plain_data(returned, score):
     [entry] = ScoreJob(call, [0], {"np": np})(f"def f(x): return {returned}")
     assert entry == {"score": score}
     assert type(entry["score"]) is type(score)
 
 
-def test_numbers_that_are_not_finite_pass():
-    found = ScoreJob(call, ["nan", "-inf"])("def f(x): return float(x)")
-    assert [str(entry["score"]) for entry in found] == ["nan", "-inf"]
+def test_scores_may_be_infinite_or_nan():
+    result = ScoreJob(call, ["nan", "-inf"])("def f(x): return float(x)")
+    assert [str(entry["score"]) for entry in result] == ["nan", "-inf"]
 
 
 @pytest.mark.parametrize("returned", ["{1, 2}", "10 ** 400", "object()", "[1j]"])
-def test_what_is_no_plain_data_is_a_failure(capsys, returned):
+def test_score_that_is_not_plain_data_fails(capsys, returned):
     [entry] = ScoreJob(call, [0])(f"def f(x): return {returned}")
     assert "failure" in entry
 
 
-def test_names_are_there_without_an_import():
+def test_names_are_globals_of_the_function():
     names = {"m": math, "SCALE": 10, "MODE": "fast", "twice": lambda x: 2 * x}
     source = "def f(x): return SCALE * twice(m.sqrt(x)) if MODE == 'fast' else 0"
     assert ScoreJob(call, [4], names)(source) == [{"score": 40.0}]
 
 
-def test_a_candidate_that_changes_its_input_spoils_it_for_nobody():
+def test_candidate_cannot_change_inputs_of_others():
     scoring = ScoreJob(call, [[3, 1, 2], np.array([3.0, 1.0])])
     assert scoring("def f(x):\n    x.sort()\n    return x[0]") == [{"score": 1.0}] * 2
     assert scoring("def f(x): return x[0]") == [{"score": 3.0}] * 2
 
 
-@pytest.mark.parametrize("dice", ["random.random()", "np.random.rand()"])
-def test_every_candidate_has_the_same_dice(dice):
+@pytest.mark.parametrize("random_call", ["random.random()", "np.random.rand()"])
+def test_every_candidate_gets_the_same_random_numbers(random_call):
     scoring = ScoreJob(call, [0, 0], {"random": random, "np": np})
-    first = scoring(f"def f(x): return {dice}")
-    assert scoring(f"def f(x): return {dice}") == first
+    first = scoring(f"def f(x): return {random_call}")
+    assert scoring(f"def f(x): return {random_call}") == first
     assert first[0] != first[1]
 
 
-def test_without_inputs_there_is_nothing_to_score():
-    with pytest.raises(errors.SetupError, match="give at least one"):
+def test_score_job_needs_inputs():
+    with pytest.raises(errors.SetupError, match="Pass at least one"):
         ScoreJob(call, [])
 
 
-def test_inputs_that_cannot_be_copied_are_shared():
+def test_unpicklable_inputs_are_shared():
     def locked(skeleton, lock):
         return lock.locked() + skeleton()
 

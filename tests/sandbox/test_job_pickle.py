@@ -1,4 +1,4 @@
-"""How a job comes to its workers, and what is said when it cannot."""
+"""Pickling of jobs, and errors of jobs that cannot be pickled or created."""
 
 import importlib.util
 import sys
@@ -10,7 +10,7 @@ import pytest
 from atoll import errors
 from atoll.sandbox import Limits, ProcessSandbox, job_pickle
 from atoll.testing import assertions
-from tests.sandbox.boxes import programs, script
+from tests.sandbox.helpers import make_program_job, start_script
 
 
 def test_functions_of_the_main_script_are_sent_by_value(tmp_path):
@@ -22,18 +22,18 @@ def test_functions_of_the_main_script_are_sent_by_value(tmp_path):
     def evaluator(skeleton, pair): return FACTOR * math.floor(skeleton(pair.a, pair.b))
     if __name__ == "__main__":
         import functools
-        with Workers(functools.partial(Scoring, evaluator, [Pair(1, 2), Pair(3, 4)])) as workers:
+        with ProcessSandbox(functools.partial(ScoreJob, evaluator, [Pair(1, 2), Pair(3, 4)])) as workers:
             print(workers.run("def f(a, b): return a + b").value)
     """
-    with script(tmp_path, text) as program:
+    with start_script(tmp_path, text) as program:
         assert program.communicate()[0] == "[{'score': 9.0}, {'score': 21.0}]\n"
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_functions_of_a_file_loaded_by_its_path_are_sent_by_value(tmp_path, monkeypatch, is_listed):
-    (tmp_path / "helper_of_it.py").write_text("def twice(x): return 2 * x\n", encoding="utf-8")
+    (tmp_path / "helper_module.py").write_text("def twice(x): return 2 * x\n", encoding="utf-8")
     file = tmp_path / "evaluator.py"
-    file.write_text("import helper_of_it\ndef make(): return lambda x: helper_of_it.twice(x) + 1\n", encoding="utf-8")
+    file.write_text("import helper_module\ndef make(): return lambda x: helper_module.twice(x) + 1\n", encoding="utf-8")
     spec = importlib.util.spec_from_file_location("an_evaluator", file)
     assert spec
     assert spec.loader
@@ -42,13 +42,13 @@ def test_functions_of_a_file_loaded_by_its_path_are_sent_by_value(tmp_path, monk
         monkeypatch.setitem(sys.modules, "an_evaluator", module)
     monkeypatch.syspath_prepend(str(tmp_path))
     spec.loader.exec_module(module)
-    elsewhere = [each for each in sys.path if each != str(tmp_path)]
-    with ProcessSandbox(module.make, path=elsewhere) as made:
-        assert made.run(20).value == 41
-    monkeypatch.delitem(sys.modules, "helper_of_it")
+    elsewhere = [item for item in sys.path if item != str(tmp_path)]
+    with ProcessSandbox(module.make, path=elsewhere) as box:
+        assert box.run(20).value == 41
+    monkeypatch.delitem(sys.modules, "helper_module")
 
 
-def test_a_module_that_a_job_imports_is_found_where_the_parent_finds_it(tmp_path, monkeypatch):
+def test_job_imports_from_the_path_of_the_parent(tmp_path, monkeypatch):
     (tmp_path / "late_helper.py").write_text("def twice(x): return 2 * x\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
@@ -56,12 +56,12 @@ def test_a_module_that_a_job_imports_is_found_where_the_parent_finds_it(tmp_path
     def make():
         return importlib.import_module("late_helper").twice
 
-    with ProcessSandbox(make) as made:
+    with ProcessSandbox(make) as box:
         monkeypatch.chdir("/")
-        assert made.run(21).value == 42
+        assert box.run(21).value == 42
 
 
-def test_what_is_installed_is_sent_by_name():
+def test_installed_modules_are_sent_by_name():
     def make():
         return lambda text: cloudpickle.loads.__module__ + text
 
@@ -69,19 +69,19 @@ def test_what_is_installed_is_sent_by_name():
     assert len(job_pickle.pack_job([cloudpickle.dumps, job_pickle.pack_job, threading.Thread, errors.SetupError])) < 200
 
 
-def test_only_modules_of_our_own_are_sent_by_value():
+def test_only_modules_that_are_not_installed_are_sent_by_value():
     with job_pickle._register_by_value():
         listed = cloudpickle.list_registry_pickle_by_value()
     assert __name__ in listed
     assert not {name.partition(".")[0] for name in listed} & ({"atoll", "numpy", "pytest"} | sys.stdlib_module_names)
 
 
-def test_cloudpickle_is_as_before_when_a_job_was_packed():
+def test_pack_job_restores_the_registry_of_cloudpickle():
     module = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(module)
     try:
         before = cloudpickle.list_registry_pickle_by_value()
-        assertions.run_concurrently(lambda _: job_pickle.pack_job(programs), 8)
+        assertions.run_concurrently(lambda _: job_pickle.pack_job(make_program_job), 8)
         with pytest.raises(errors.SetupError):
             job_pickle.pack_job(threading.Lock())
         assert cloudpickle.list_registry_pickle_by_value() == before
@@ -89,48 +89,48 @@ def test_cloudpickle_is_as_before_when_a_job_was_packed():
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def test_a_job_that_cannot_be_sent_says_what_and_why():
+def test_unpicklable_job_is_explained():
     lock = threading.Lock()
-    with pytest.raises(errors.SetupError, match=r"cannot be sent.*cannot pickle '_thread.lock' object.*Keep locks"):
+    with pytest.raises(errors.SetupError, match=r"cannot be pickled.*'_thread.lock' object.*Do not keep locks"):
         ProcessSandbox(lambda: lambda _: lock.locked())
 
 
-def test_a_job_that_imports_what_is_not_there_says_what():
+def test_missing_import_of_a_job_is_named():
     def make():
         return importlib.import_module("no_such_module").job
 
     with (
-        ProcessSandbox(make) as made,
+        ProcessSandbox(make) as box,
         pytest.raises(errors.SetupError, match="ModuleNotFoundError: No module named 'no_such_module'"),
     ):
-        made.warm()
+        box.warm()
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "message"),
     [
         ("os._exit(3)", "exit status 3"),
         ("print('why'); os.kill(os.getpid(), 9)", "SIGKILL. why"),
         ("sys.exit(1)", "SystemExit: 1"),
     ],
-    ids=["it leaves", "it is killed", "it exits"],
+    ids=["os._exit", "killed", "sys.exit"],
 )
-def test_a_job_that_ends_its_process_is_the_users_to_mend(end, told):
+def test_job_that_ends_its_process_is_a_setup_error(end, message):
     def make():
         exec(f"import os, sys; {end}")
         return len
 
-    with ProcessSandbox(make) as made, pytest.raises(errors.SetupError, match=told):
-        made.run(1)
+    with ProcessSandbox(make) as box, pytest.raises(errors.SetupError, match=message):
+        box.run(1)
 
 
-def test_a_job_that_leaves_no_memory_says_so():
+def test_job_that_leaves_too_little_memory_is_a_setup_error():
     def make():
-        kept = bytearray(100 * 2**20)
-        return lambda _: len(kept)
+        retained = bytearray(100 * 2**20)
+        return lambda _: len(retained)
 
     with (
-        ProcessSandbox(make, Limits(memory_mb=100)) as made,
+        ProcessSandbox(make, Limits(memory_mb=100)) as box,
         pytest.raises(errors.SetupError, match="memory_mb=100 leaves"),
     ):
-        made.run(1)
+        box.run(1)

@@ -1,4 +1,4 @@
-"""How workers begin and end."""
+"""Start and end of workers."""
 
 import gc
 import os
@@ -12,10 +12,10 @@ import pytest
 
 from atoll import errors
 from atoll.sandbox import ProcessSandbox
-from tests.sandbox.boxes import LIMITS, is_alive, pid_of, programs, script, until, value
+from tests.sandbox.helpers import LIMITS, get_pid, is_alive, make_program_job, run_program, start_script, wait_until
 
 
-def test_a_dead_worker_is_replaced_even_if_a_child_holds_its_channel():
+def test_dead_worker_whose_child_holds_the_channel_is_replaced():
     def forking():
         import os
         import time
@@ -25,17 +25,17 @@ def test_a_dead_worker_is_replaced_even_if_a_child_holds_its_channel():
             os._exit(0)
         return lambda _: os.getpid()
 
-    with ProcessSandbox(forking, LIMITS) as made:
-        first = made.run(None).value
+    with ProcessSandbox(forking, LIMITS) as box:
+        first = box.run(None).value
         assert isinstance(first, int)
-        assert made.run(None).value == first  # the child is the job's own, and no reason to replace its worker
+        assert box.run(None).value == first  # a child of the job itself is allowed
         os.kill(first, signal.SIGKILL)
-        until(lambda: not is_alive(first))
-        assert made.run(None).failure is None
+        wait_until(lambda: not is_alive(first))
+        assert box.run(None).failure is None
 
 
-def test_the_interrupt_of_a_run_takes_its_worker_and_no_more(workers):
-    first = pid_of(workers)
+def test_interrupt_ends_only_the_worker_of_the_request(workers):
+    first = get_pid(workers)
     before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
     try:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
@@ -44,41 +44,41 @@ def test_the_interrupt_of_a_run_takes_its_worker_and_no_more(workers):
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert not is_alive(first)
-    assert value(workers, "answer = 7") == 7
+    assert run_program(workers, "answer = 7") == 7
 
 
-def test_a_thread_that_ends_does_not_take_the_worker_that_it_started(workers):
+def test_worker_survives_the_thread_that_started_it(workers):
     pids: list[int] = []
-    thread = threading.Thread(target=lambda: pids.append(pid_of(workers)))
+    thread = threading.Thread(target=lambda: pids.append(get_pid(workers)))
     thread.start()
     thread.join()
     time.sleep(0.1)
-    assert pid_of(workers) == pids[0]
+    assert get_pid(workers) == pids[0]
 
 
-def test_workers_that_nobody_closes_end_when_nobody_can_use_them():
-    made = ProcessSandbox(programs, LIMITS)
-    pid = pid_of(made)
-    del made
+def test_unclosed_workers_end_with_garbage_collection():
+    box = ProcessSandbox(make_program_job, LIMITS)
+    pid = get_pid(box)
+    del box
     gc.collect()
     assert not is_alive(pid)
 
 
-def test_workers_that_nobody_closes_end_with_the_interpreter(tmp_path):
+def test_unclosed_workers_end_with_the_interpreter(tmp_path):
     text = """
     def job(): return lambda request: os.getpid()
     if __name__ == "__main__":
-        workers = Workers(job)
+        workers = ProcessSandbox(job)
         print(workers.run(1).value, flush=True)
     """
-    with script(tmp_path, text) as program:
+    with start_script(tmp_path, text) as program:
         pid = int(program.communicate()[0])
         assert program.returncode == 0
     assert not is_alive(pid)
 
 
 @pytest.mark.parametrize("busy", ["time.sleep(60)", "sum(range(10 ** 12))", "os.system('sleep 60')"])
-def test_workers_end_with_a_parent_that_is_killed(tmp_path, temp_dir, busy):
+def test_workers_end_when_the_parent_is_killed(tmp_path, temp_dir, busy):
     text = f"""
     def job():
         def run(folder):
@@ -87,24 +87,24 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path, temp_dir, busy):
             {busy}
         return run
     if __name__ == "__main__":
-        Workers(job).run(os.getcwd())
+        ProcessSandbox(job).run(os.getcwd())
     """
-    with script(tmp_path, text) as program:
-        until((tmp_path / "pid").exists)
+    with start_script(tmp_path, text) as program:
+        wait_until((tmp_path / "pid").exists)
         pid = int((tmp_path / "pid").read_text())
         time.sleep(0.05)
         assert is_alive(pid)
         program.kill()
-    until(lambda: not is_alive(pid), 2.0)
+    wait_until(lambda: not is_alive(pid), 2.0)
     for folder in temp_dir.iterdir():
-        shutil.rmtree(folder)  # nobody was left to do it
+        shutil.rmtree(folder)  # the killed parent could not do it
 
 
-def test_a_fork_of_the_parent_leaves_its_workers_alone(tmp_path):
+def test_fork_of_the_parent_uses_its_own_workers(tmp_path):
     text = """
     def job(): return lambda request: os.getpid()
     if __name__ == "__main__":
-        workers = Workers(job)
+        workers = ProcessSandbox(job)
         first = workers.run(1).value
         child = os.fork()
         if not child:
@@ -114,22 +114,25 @@ def test_a_fork_of_the_parent_leaves_its_workers_alone(tmp_path):
         assert os.waitpid(child, 0)[1] == 0
         assert workers.run(1).value == first
     """
-    with script(tmp_path, text) as program:
+    with start_script(tmp_path, text) as program:
         program.communicate()
         assert program.returncode == 0
 
 
-def test_a_python_that_does_not_start_is_the_users_to_mend(tmp_path, monkeypatch):
+def test_broken_python_is_a_setup_error(tmp_path, monkeypatch):
     wrong = tmp_path / "python"
-    wrong.write_bytes(b"\0no program")
+    wrong.write_bytes(b"\0not a program")
     wrong.chmod(0o755)
     for executable in (str(wrong), str(tmp_path / "missing"), ""):
         monkeypatch.setattr(sys, "executable", executable)
-        with ProcessSandbox(programs) as made, pytest.raises(errors.SetupError, match="No worker can be started with"):
-            made.run("answer = 1")
+        with (
+            ProcessSandbox(make_program_job) as box,
+            pytest.raises(errors.SetupError, match="Worker process .* does not start"),
+        ):
+            box.run("answer = 1")
 
 
-def test_a_program_that_is_no_python_is_the_users_to_mend(monkeypatch):
+def test_executable_other_than_python_is_a_setup_error(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/ls")
-    with ProcessSandbox(programs) as made, pytest.raises(errors.SetupError, match="exit status 2"):
-        made.run("answer = 1")
+    with ProcessSandbox(make_program_job) as box, pytest.raises(errors.SetupError, match="exit status 2"):
+        box.run("answer = 1")

@@ -1,4 +1,4 @@
-"""Runs Python as an ordinary user, also where the user could not even read it."""
+"""Runs Python as an unprivileged user, even if that user cannot read its folder."""
 
 import os
 import stat
@@ -15,12 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs Python with arguments as user 1000; `{folder}` in them is a folder of that user. Needs root."""
+    """Runs Python as user 1000; `{folder}` in the arguments becomes a folder of that user. Needs root."""
     own = tempfile.mkdtemp(prefix="user-", dir="/tmp")
     os.chown(own, UID, UID)
     try:
         return subprocess.run(
-            [sys.executable, "-m", "tests.sandbox.ordinary", *(each.replace("{folder}", own) for each in arguments)],
+            [
+                sys.executable,
+                "-m",
+                "tests.sandbox.unprivileged",
+                *(argument.replace("{folder}", own) for argument in arguments),
+            ],
             cwd=ROOT,
             env={"PATH": os.defpath, "HOME": own, "TMPDIR": own, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
@@ -33,7 +38,7 @@ def run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[s
 
 
 def main() -> None:
-    """Shows the user what it must read, in mounts of this process alone, becomes that user and starts Python."""
+    """Makes Python readable in private mounts, becomes the user and starts Python."""
     system_calls.unshare(system_calls.NEW_MOUNTS)
     system_calls.mount("none", "/", "", system_calls.RECURSIVE | system_calls.PRIVATE)
     for path in {sys.base_prefix, sys.prefix, str(ROOT)}:
@@ -46,16 +51,16 @@ def main() -> None:
 
 
 def _open_way(path: str) -> None:
-    """Puts an open folder over the first closed one on the way, and the path back at its place in it."""
+    """Mounts a readable folder over the first closed parent of a path, and the path itself inside it."""
     for above in reversed(Path(path).parents):
         if not above.stat().st_mode & stat.S_IXOTH:
-            kept = tempfile.mkdtemp(dir="/tmp")
-            system_calls.mount(path, kept, "", system_calls.BIND | system_calls.RECURSIVE)
+            retained = tempfile.mkdtemp(dir="/tmp")
+            system_calls.mount(path, retained, "", system_calls.BIND | system_calls.RECURSIVE)
             system_calls.mount("tmpfs", str(above), "tmpfs", 0, "mode=0755")
             os.makedirs(path)
-            system_calls.mount(kept, path, "", system_calls.BIND | system_calls.RECURSIVE)
-            system_calls.call("umount2", kept.encode(), 2)
-            os.rmdir(kept)
+            system_calls.mount(retained, path, "", system_calls.BIND | system_calls.RECURSIVE)
+            system_calls.call("umount2", retained.encode(), 2)
+            os.rmdir(retained)
             return
 
 
