@@ -98,7 +98,7 @@ def main() -> LoopResult:
         parameters.rollback(KEY, 1, "to show the rollback", author="ann")
         third = run_task(run_store, 2)
         with runs.resume(run_store, second) as session:
-            resumed = session.plan.parameters[SETTING]["version"]
+            resumed = session.run_config.parameters[SETTING]["version"]
         used = [get_version(run_store, run) for run in (first, second, third)]
         print(f"after the rollback the next run has {KEY}@{used[2][0]} = {used[2][1]}; a resumed run keeps @{resumed}")
         return LoopResult(used, resumed, shadow.verdict)

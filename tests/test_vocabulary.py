@@ -127,6 +127,7 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, documented) and FIRST_WORD.match(ast.get_docstring(node) or ""):
-                wrong.append(f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {ast.get_docstring(node)[:60]!r}")
+            text = ast.get_docstring(node) or "" if isinstance(node, documented) else ""
+            if isinstance(node, documented) and FIRST_WORD.match(text):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {text[:60]!r}")
     assert not wrong, "\n".join(wrong)

@@ -266,8 +266,7 @@ class DefaultFunctionProps(NamedTuple):
 class DefaultFunction:
     """A function with a skeleton and an evaluator."""
 
-    __slots__ = ("__weakref__", "_candidate_evaluator", "_inputs", "_profilers", "_score", "_skeleton")
-    __slots__ += ("candidate", "evaluation")
+    __slots__ = ("__weakref__", "_evaluator", "_inputs", "_profilers", "_score", "_skeleton", "candidate", "evaluation")
 
     def __init__(self, props: DefaultFunctionProps) -> None:
         candidate_evaluator = props.candidate_evaluator
@@ -276,7 +275,7 @@ class DefaultFunction:
                 raise errors.SetupError("Pass an evaluator with evaluation_inputs, or a candidate_evaluator.")
             candidate_evaluator = PerInputEvaluator(props.evaluator, props.evaluation_inputs)
         self._skeleton, self._inputs = props.skeleton, props.evaluation_inputs
-        self._candidate_evaluator = candidate_evaluator
+        self._evaluator = candidate_evaluator
         self._profilers = profiler.Profilers[FunctionEvent]()
         self.candidate: Candidate | None = None
         self.evaluation: Evaluation | None = None
@@ -302,7 +301,7 @@ class DefaultFunction:
         if self._profilers:
             self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
         result = errors.capture(
-            lambda: self._candidate_evaluator(self._skeleton), reraise=(errors.JournalFailed, errors.SetupError)
+            lambda: self._evaluator(self._skeleton), reraise=(errors.JournalFailed, errors.SetupError)
         )
         if isinstance(result, errors.CaughtException):
             result = evaluation.failed(f"the evaluator raised {result}")
@@ -327,7 +326,7 @@ class DefaultFunction:
     ) -> Self:
         copy = object.__new__(type(self))
         copy._inputs, copy._profilers = self._inputs, self._profilers
-        copy._candidate_evaluator = self._candidate_evaluator
+        copy._evaluator = self._evaluator
         copy._skeleton, copy.candidate = skeleton, candidate
         copy.evaluation, copy._score = result, fitness
         return copy

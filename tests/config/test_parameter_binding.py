@@ -56,8 +56,8 @@ def test_resumed_run_keeps_its_parameter_version(folder, run_store):
     run = run_task(run_store, folder)
     set_alias(run_store, 2)
     with runs.resume(run_store, run.id, [{"run": {"iterations": 1}}]) as session:
-        assert session.plan.to_data()["survival"]["danger_threshold"] == 0.2
-        assert session.plan.parameters["survival.danger_threshold"]["version"] == 1
+        assert session.run_config.to_data()["survival"]["danger_threshold"] == 0.2
+        assert session.run_config.parameters["survival.danger_threshold"]["version"] == 1
         session.run()
 
 

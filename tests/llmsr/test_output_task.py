@@ -33,7 +33,7 @@ def build(folder, task=TASK, llm=None):
     run_config = config.load(folder)
     executor_config = executor.ExecutorConfig(sandbox.Limits(10.0), 1, is_unsafe=True, is_trusted=True)
     context = system.BuildContext(folder, llm, executor_config, 1, 0, store.MemoryBlobs())
-    return run_config.load_builder().build(run_config.task, run_config.options, context)
+    return run_config.build(context)
 
 
 def evaluate(built, source):
@@ -71,7 +71,7 @@ def test_output_task_evolves(tmp_path):
         evolver.run()
     finally:
         built.close()
-    assert evolver.best_fn().score() > -3.0
+    assert function.get_fitness(evolver.best_fn()) > -3.0
 
 
 def test_evaluator_takes_precedence_over_score(tmp_path):
