@@ -32,7 +32,8 @@ def make_server(builder: ToolBuilder, runner: ToolRunner, extra_tools: Sequence[
         loaded = await asyncio.to_thread(builder.load_all)
         for message in loaded.errors:
             logging.getLogger(__name__).warning(message)
-        return types.ListToolsResult(tools=[_describe(tool) for tool in (*loaded.items, *extra_tools)])
+        tools: list[ToolDefinition | ProposalTool] = [*loaded.items, *extra_tools]
+        return types.ListToolsResult(tools=[_describe(tool) for tool in tools])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name in extra_by_name:
