@@ -40,7 +40,7 @@ class Shell:
         assert cli.main([*arguments, *options]) == status
         return Output(*self._capsys.readouterr())
 
-    def expect_error(self, *arguments: str) -> str:
+    def fail(self, *arguments: str) -> str:
         """Runs a verb that must refuse, and returns the one sentence that it said."""
         told = self(*arguments, status=2)
         assert not told.out

@@ -173,7 +173,7 @@ def test_old_and_new_export_give_the_same_bytes(shell):
 
 
 def test_old_name_of_the_initial_candidate_works(shell):
-    old, new = shell("show", "walk", "start", "--json"), shell("show", "walk", "initial", "--json")
+    old, new = shell("show", "again", "start", "--json"), shell("show", "again", "initial", "--json")
     assert old.json() == new.json()
     assert json.loads(new.out)["id"] == "0.0"
     assert re.fullmatch(r"atoll: 'start' is now 'initial'\.\n", old.err)

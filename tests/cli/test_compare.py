@@ -20,7 +20,7 @@ class TestDiff:
 
     def test_single_candidate_compares_with_best_parent(self, shell):
         assert shell("diff", "asked:6.0").out.startswith("--- asked:5.0  score -0.25\n+++ asked:6.0  score -6.25\n")
-        assert "has no parent" in shell.expect_error("diff", "asked:0.0")
+        assert "has no parent" in shell.fail("diff", "asked:0.0")
 
     def test_candidates_of_different_runs(self, shell):
         out = shell("diff", "again", "asked:initial").out
@@ -57,9 +57,9 @@ class TestDiff:
         assert data["diff"].endswith("-0.0\n+2.5")
 
     def test_unknown_run_or_candidate_fails(self, shell):
-        assert "no candidate 9.9" in shell.expect_error("diff", "asked:9.9")
-        assert "no run nope" in shell.expect_error("diff", "nope:1.0", "asked")
-        assert "no candidate with a score yet" in shell.expect_error("diff", "empty")
+        assert "no candidate 9.9" in shell.fail("diff", "asked:9.9")
+        assert "no run nope" in shell.fail("diff", "nope:1.0", "asked")
+        assert "no candidate with a score yet" in shell.fail("diff", "empty")
 
 
 class TestCompare:
@@ -97,8 +97,8 @@ class TestCompare:
         assert shell("compare", "empty", "again").lines[-1] == "Only one of the runs has a score."
 
     def test_one_run_is_an_error(self, shell):
-        assert "One run compares with nothing" in shell.expect_error("compare", "again")
-        assert "One run compares with nothing" in shell.expect_error("compare", "again", "again")
+        assert "One run compares with nothing" in shell.fail("compare", "again")
+        assert "One run compares with nothing" in shell.fail("compare", "again", "again")
 
 
 class TestReport:
@@ -110,5 +110,5 @@ class TestReport:
         assert (tmp_path / "report.md").read_text(encoding="utf-8") == out
 
     def test_unknown_run_writes_no_file(self, shell, tmp_path):
-        shell.expect_error("report", "nope", "-o", str(tmp_path / "report.md"))
+        shell.fail("report", "nope", "-o", str(tmp_path / "report.md"))
         assert not list(tmp_path.iterdir())

@@ -40,7 +40,7 @@ def test_running_run_gets_command(action, shell, path, alive):
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_ended_run_gets_no_command(action, shell, path):
-    said = shell.expect_error("control", "run", action)
+    said = shell.fail("control", "run", action)
     assert said.startswith("No process writes run run now")
     assert said.endswith("'atoll resume run' goes on with it.")
     assert not posted(path)
@@ -82,7 +82,7 @@ def test_json_lists_posted_commands(shell, alive):
     ids=" ".join,
 )
 def test_invalid_command_is_not_posted(arguments, sentence, shell, path, alive):
-    assert shell.expect_error("control", "run", *arguments) == sentence
+    assert shell.fail("control", "run", *arguments) == sentence
     assert not posted(path)
 
 
@@ -97,7 +97,7 @@ def test_invalid_command_is_not_posted(arguments, sentence, shell, path, alive):
 def test_unknown_setting_fails(change, sentence, shell, path):
     with store.open(path) as kept:
         kept.create_run("lives", config={"system": "survival"})
-    assert shell.expect_error("control", "lives", "set", change) == sentence
+    assert shell.fail("control", "lives", "set", change) == sentence
     with store.open(path) as kept:
         assert not list(kept.inbox("lives").read(0))
 

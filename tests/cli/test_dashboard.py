@@ -42,13 +42,13 @@ def test_dashboard_prints_address_and_ends_with_ctrl_c(path):
 
 
 def test_public_address_needs_token(shell):
-    assert "--token" in shell.expect_error("dashboard", "--host", "0.0.0.0", "--port", "0")
+    assert "--token" in shell.fail("dashboard", "--host", "0.0.0.0", "--port", "0")
 
 
 def test_port_in_use_prints_one_sentence(shell, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = shell.expect_error("dashboard", "--port", str(port))
+        said = shell.fail("dashboard", "--port", str(port))
     assert f"127.0.0.1:{port} cannot be taken" in said
     assert "--port" in said
 
@@ -56,4 +56,4 @@ def test_port_in_use_prints_one_sentence(shell, tmp_path):
 def test_missing_extra_prints_install_command(shell, monkeypatch):
     monkeypatch.delattr(dashboard, "server", raising=False)
     monkeypatch.setitem(sys.modules, "atoll.dashboard.server", None)
-    assert "pip install 'atoll[dashboard]'" in shell.expect_error("dashboard")
+    assert "pip install 'atoll[dashboard]'" in shell.fail("dashboard")

@@ -18,14 +18,10 @@ def shell(capsys):
 
 
 def test_export_needs_exactly_one_format(shell):
-    assert "Missing option '--format'" in shell.expect_error("export", "asked")
-    assert "--format xml is not valid. Pass one of jsonl, csv" in shell.expect_error(
-        "export", "asked", "--format", "xml"
-    )
-    assert "Name it with -o DIR" in shell.expect_error("export", "asked", "--format", "openevolve")
-    assert "--format csv jsonl is not valid" in shell.expect_error(
-        "export", "asked", "--format", "csv", "--format", "jsonl"
-    )
+    assert "Missing option '--format'" in shell.fail("export", "asked")
+    assert "--format xml is not valid. Pass one of jsonl, csv" in shell.fail("export", "asked", "--format", "xml")
+    assert "Name it with -o DIR" in shell.fail("export", "asked", "--format", "openevolve")
+    assert "--format csv jsonl is not valid" in shell.fail("export", "asked", "--format", "csv", "--format", "jsonl")
 
 
 def test_jsonl_equals_store_export(shell):
@@ -80,7 +76,7 @@ def test_file_and_stdout_get_the_same(format, run, shell, tmp_path):
 def test_file_is_replaced_atomically(shell, tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("older")
-    shell.expect_error("export", "nope", "--format", "csv", "-o", str(path))
+    shell.fail("export", "nope", "--format", "csv", "-o", str(path))
     assert path.read_text() == "older"
     shell("export", "asked", "--format", "csv", "-o", str(path))
     assert path.read_text().startswith("id,")
@@ -94,7 +90,7 @@ def test_new_file_has_default_mode(shell, tmp_path):
 
 def test_device_is_written_in_place(shell):
     shell("export", "asked", "--format", "csv", "-o", "/dev/null")
-    assert "No space left on device" in shell.expect_error("export", "asked", "--format", "csv", "-o", "/dev/full")
+    assert "No space left on device" in shell.fail("export", "asked", "--format", "csv", "-o", "/dev/full")
 
 
 def test_closed_pipe_ends_export_quietly():

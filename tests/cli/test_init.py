@@ -46,20 +46,18 @@ def test_init_uses_empty_folder(shell, tmp_path):
 
 def test_init_rejects_nonempty_folder(shell, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    assert "is not empty: choose a folder" in shell.expect_error("init", "llmsr", str(tmp_path))
-    assert "is a file: choose a folder" in shell.expect_error("init", "llmsr", str(tmp_path / "mine.txt"))
+    assert "is not empty: choose a folder" in shell.fail("init", "llmsr", str(tmp_path))
+    assert "is a file: choose a folder" in shell.fail("init", "llmsr", str(tmp_path / "mine.txt"))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_init_reports_folder_that_cannot_be_created(shell, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    assert "cannot be made: Not a directory." in shell.expect_error(
-        "init", "llmsr", str(tmp_path / "mine.txt" / "task")
-    )
+    assert "cannot be created: Not a directory." in shell.fail("init", "llmsr", str(tmp_path / "mine.txt" / "task"))
 
 
 def test_init_lists_names_for_unknown_name(shell, tmp_path):
-    said = shell.expect_error("init", "alchemy", str(tmp_path / "task"))
+    said = shell.fail("init", "alchemy", str(tmp_path / "task"))
     assert said.startswith(
         "System or example 'alchemy' not found. Systems: llmsr, programs, mind, survival. Examples: "
     )
@@ -69,4 +67,4 @@ def test_init_lists_names_for_unknown_name(shell, tmp_path):
 
 @pytest.mark.parametrize("name", ["../kernel", ".", "", "kernel"])
 def test_init_accepts_only_tasks(name, shell, tmp_path):
-    assert "not found. Systems: llmsr" in shell.expect_error("init", name, str(tmp_path / "task"))
+    assert "not found. Systems: llmsr" in shell.fail("init", name, str(tmp_path / "task"))

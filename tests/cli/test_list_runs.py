@@ -84,7 +84,7 @@ def test_empty_store_prints_how_to_start(capsys, tmp_path):
 
 def test_list_creates_no_store(capsys, tmp_path):
     shell = apps.Shell(capsys, str(tmp_path / "none.db"))
-    assert "not found" in shell.expect_error("list")
+    assert "not found" in shell.fail("list")
     assert not list(tmp_path.iterdir())
 
 

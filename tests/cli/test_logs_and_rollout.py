@@ -255,7 +255,7 @@ class TestSuggest:
 
     def test_llm_proposes_a_value_with_a_rationale(self, run, monkeypatch):
         answer = json.dumps({"value": 0.35, "confidence": 0.8, "rationale": "The losses shrink."})
-        monkeypatch.setattr(llm, "make_llm", lambda name: ScriptedLLM([answer]))
+        monkeypatch.setattr(llm, "make_llm", lambda name: ScriptedLLM({(0, "0"): answer}))
         arguments = ("params", "suggest", "risk/penalty", "-f", "feedback", "--method", "llm")
         data = run(*arguments, "--llm", "openai:any", "--json").json()
         assert (data["value"], data["confidence"], data["rationale"]) == (0.35, 0.8, "The losses shrink.")

@@ -1,5 +1,6 @@
-"""`atoll proposals`, `tools` and `skills`: from a wish to what came of it, all from the shell."""
+"""Commands of `proposals`, `tools` and `skills`."""
 
+import asyncio
 import json
 
 import pytest
@@ -109,6 +110,40 @@ def test_tool_is_proposed_approved_called_and_rolled_back(told, place):
     assert json.loads(told("tools", "call", "say", "--input", "{}", "--json", status=1).out)["is_error"]
     told("tools", "rollback", "say", "1", "--reason", "it was better", "--author", "ann")
     assert json.loads(told("tools", "show", "say", "--json").out)["command"] == "echo {{.text}}"
+
+
+def test_serve_with_agent_serves_proposal_tools(told, place, monkeypatch):
+    mcp = pytest.importorskip("mcp")
+    from atoll.governed.agent.tools import mcp_server
+
+    path = written(place, SAY)
+    proposal = json.loads(told("tools", "propose", path, "--author", "agent", "--json").out)
+    told("proposals", "approve", proposal["id"], "--reason", "read it", "--author", "ann")
+    served = []
+
+    def serve(builder, runner, port, extra_tools=()):
+        async def call_tools():
+            async with mcp.Client(mcp_server.make_server(builder, runner, extra_tools)) as client:
+                served.append([tool.name for tool in (await client.list_tools()).tools])
+                if extra_tools:
+                    definition = {**SAY, "name": "shout"}
+                    result = await client.call_tool("CreateTool", {"title": "Shout", "definition": definition})
+                    assert not result.is_error
+                    skill = {"name": "greet", "description": "Greets.", "content": "Say hello."}
+                    await client.call_tool("LearnSkill", {"definition": skill})
+                    reflection = await client.call_tool("Reflect", {"summary": "Greetings work."})
+                    assert not reflection.is_error
+                    assert (await client.call_tool("CreateTool", {"title": "nothing"})).is_error
+
+        asyncio.run(call_tools())
+
+    monkeypatch.setattr(mcp_server, "serve", serve)
+    told("tools", "serve")
+    told("tools", "serve", "--agent", "helper")
+    assert served == [["say"], ["say", "CreateTool", "LearnSkill", "Reflect"]]
+    pending = json.loads(told("proposals", "list", "--status", "pending", "--json").out)
+    assert [(row["author"], row["type"], row["title"]) for row in pending][0] == ("helper", "new_tool", "Shout")
+    assert [row["name"] for row in json.loads(told("tools", "list", "--json").out)] == ["say"]  # not approved yet
 
 
 def test_skill_is_proposed_and_exported(told, place):
