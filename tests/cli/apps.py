@@ -11,7 +11,7 @@ from tests.runs import samples
 VERBS = ("list", "show", "best", "lineage", "diff", "compare", "report", "export", "control", "init", "doctor")
 
 
-class Told(NamedTuple):
+class Output(NamedTuple):
     """What a verb wrote."""
 
     out: str
@@ -33,14 +33,14 @@ class Shell:
     def __init__(self, capsys: pytest.CaptureFixture[str], store: str | None = None) -> None:
         self._capsys, self.store = capsys, store or samples.library()
 
-    def __call__(self, *arguments: str, status: int = 0) -> Told:
+    def __call__(self, *arguments: str, status: int = 0) -> Output:
         """Runs a verb, checks its exit status and returns what it wrote."""
         self._capsys.readouterr()
         options = [] if arguments[0] == "init" else ["--store", self.store]
         assert cli.main([*arguments, *options]) == status
-        return Told(*self._capsys.readouterr())
+        return Output(*self._capsys.readouterr())
 
-    def refused(self, *arguments: str) -> str:
+    def fail(self, *arguments: str) -> str:
         """Runs a verb that must refuse, and returns the one sentence that it said."""
         told = self(*arguments, status=2)
         assert not told.out

@@ -49,7 +49,7 @@ def on_a_terminal(*arguments: str, columns: int, interrupts: int = 0, **changes:
             written += os.read(ours, 65_536) if select.select([ours], [], [], 0.05)[0] else b""
         except OSError:  # Linux says so when the other side is closed
             break
-        if interrupts and b" judged" in written and time.monotonic() - pressed_at > 0.1:
+        if interrupts and b" evaluations" in written and time.monotonic() - pressed_at > 0.1:
             process.send_signal(signal.SIGINT)
             interrupts, pressed_at = interrupts - 1, time.monotonic()
     os.close(ours)

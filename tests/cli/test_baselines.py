@@ -33,7 +33,7 @@ def report(capsys):
     return capsys.readouterr().out
 
 
-def test_without_them_everything_says_so_with_the_command(capsys):  # P19
+def test_run_without_baselines_prints_command(capsys):  # P19
     result, said = run(capsys, "run", "task", "--iterations", "3")
     assert result["baselines"] == {"best_of_n": "not run", "sequential": "not run"}
     assert "Baselines: not run: " in said
@@ -41,7 +41,7 @@ def test_without_them_everything_says_so_with_the_command(capsys):  # P19
     assert f"Baselines: not run: 'atoll resume {result['run']} --baselines' runs them." in report(capsys)
 
 
-def test_with_a_model_three_baselines_use_what_the_run_used(capsys, server):  # P19
+def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19
     model = ["--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines"]
     result, said = run(capsys, "run", "task", *model)
     found = result["baselines"]
@@ -59,7 +59,7 @@ def test_with_a_model_three_baselines_use_what_the_run_used(capsys, server):  # 
     assert all(f"| {title} | " in report(capsys) for title in baselines.TITLES.values())
 
 
-def test_best_of_n_makes_every_child_from_the_start(capsys, server):
+def test_best_of_n_derives_every_child_from_initial_program(capsys, server):
     result, _ = run(capsys, "run", "task", "--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines")
     with store.Store("atoll.db") as kept:
         rows = list(kept.candidates(result["baselines"]["best_of_n"]["run"]))
@@ -69,7 +69,7 @@ def test_best_of_n_makes_every_child_from_the_start(capsys, server):
     assert {row.island for row in [*rows, *chain]} == {0}
 
 
-def test_they_can_follow_later_and_grow_with_the_run(capsys):
+def test_baselines_can_run_later_and_grow_with_run(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "5evals")
     later, _ = run(capsys, "resume", first["run"], "--baselines")
     rival = later["baselines"]["best_of_n"]
@@ -83,7 +83,7 @@ def test_they_can_follow_later_and_grow_with_the_run(capsys):
     }
 
 
-def test_a_run_that_went_further_says_that_its_baselines_are_behind(capsys):
+def test_resumed_run_reports_outdated_baselines(capsys):
     run(capsys, "run", "task", "--budget", "5evals", "--baselines")
     assert "with as many evaluations and calls" in report(capsys)
     run(capsys, "resume", "latest", "--budget", "4evals")
@@ -92,7 +92,7 @@ def test_a_run_that_went_further_says_that_its_baselines_are_behind(capsys):
     assert "with as many evaluations and calls" in report(capsys)
 
 
-def test_the_latest_run_is_never_a_baseline_and_one_has_none(capsys):
+def test_latest_is_never_a_baseline_and_baselines_have_none(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "4evals", "--baselines")
     rival = first["baselines"]["best_of_n"]["run"]
     with store.Store("atoll.db") as kept:
@@ -104,7 +104,7 @@ def test_the_latest_run_is_never_a_baseline_and_one_has_none(capsys):
     assert "\nBaselines: not run.\n" in capsys.readouterr().out
 
 
-def test_what_cannot_be_run_without_a_model_says_why(capsys, folder):
+def test_baseline_that_needs_an_llm_has_a_reason(capsys, folder):
     (folder / "text").mkdir()
     (folder / "text" / "initial_program.txt").write_text("Be kind.\n")
     (folder / "text" / "evaluator.py").write_text("def evaluate(path):\n    return len(open(path).read())\n")
@@ -116,13 +116,13 @@ def test_what_cannot_be_run_without_a_model_says_why(capsys, folder):
     assert result["baselines"]["best_of_n"]["calls"] == 2
 
 
-def test_a_method_is_what_a_run_began_with(capsys):
+def test_method_of_a_run_cannot_change(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "3", "--set", "run.method=best_of_n")
     assert cli.main(["resume", result["run"], "--set", "run.method=evolve"]) == 2
     assert "run.method is what this run began with" in capsys.readouterr().err
 
 
-def test_an_equal_budget_is_what_was_used_within_the_same_seconds_and_dollars():
+def test_equal_budget_is_usage_within_same_seconds_and_dollars():
     used = runs.Totals(40, 35, 3, evaluation.Cost(calls=42, usd=0.3))
     limits = control.Budget(iterations=100, calls=50, usd=1.0, seconds=60.0)
     assert baselines.make_equal_budget(limits, used, "best_of_n") == control.Budget(400, 43, 42, None, 1.0, 60.0)

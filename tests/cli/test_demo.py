@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_it_finds_the_law_and_says_so(capsys):
+def test_demo_finds_the_law(capsys):
     assert cli.main(["demo"]) == 0
     told = capsys.readouterr()
     assert "Done (score 0 reached) after" in told.out
@@ -29,8 +29,8 @@ def test_it_finds_the_law_and_says_so(capsys):
     assert re.search(r"a car in town +1,200 +14 +117,600\n", told.err)
 
 
-def test_json_is_one_object_on_stdout_and_the_rest_is_on_stderr(capsys):
-    assert cli.main(["demo", "--steps", "200", "--json"]) == 0
+def test_demo_json_is_one_object_on_stdout(capsys):
+    assert cli.main(["demo", "--iterations", "200", "--json"]) == 0
     told = capsys.readouterr()
     result = json.loads(told.out)
     assert result["status"] == "done"
@@ -38,22 +38,22 @@ def test_json_is_one_object_on_stdout_and_the_rest_is_on_stderr(capsys):
     assert f"Saved as run {result['run']} in atoll.db." in told.err
 
 
-def test_the_same_seed_shows_the_same_run(capsys, folder):
+def test_demo_is_deterministic(capsys, folder):
     for _ in range(2):
-        assert cli.main(["demo", "--steps", "150", "--store", "kept.db", "--json"]) == 0
+        assert cli.main(["demo", "--iterations", "150", "--store", "kept.db", "--json"]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     with store.Store("kept.db") as kept:
         assert list(kept.export(first["run"])) == list(kept.export(second["run"]))
     assert [path.name for path in folder.iterdir()] == ["kept.db"]
 
 
-def test_it_stops_when_the_seconds_are_over(capsys):
+def test_demo_stops_after_seconds(capsys):
     assert cli.main(["demo", "--seed", "12", "--seconds", "0.5"]) == 0
     assert "(budget of 0.5 seconds used) after" in capsys.readouterr().out
 
 
-def test_the_next_commands_work_as_they_stand():
-    told = terminals.in_a_pipe("demo", "--steps", "30")
+def test_next_commands_work():
+    told = terminals.in_a_pipe("demo", "--iterations", "30")
     assert told.returncode == 0, told.stderr
     commands = [line.split(":", 1)[1] for line in told.stdout.splitlines()[-2:]]
     assert [shlex.split(command)[-2] for command in commands] == ["best", "lineage"]
@@ -64,24 +64,24 @@ def test_the_next_commands_work_as_they_stand():
 
 
 @pytest.mark.parametrize("columns", [80, 200])
-def test_a_terminal_shows_a_table_of_the_islands_that_fits(columns):
-    status, written = terminals.on_a_terminal("demo", "--steps", "300", columns=columns)
+def test_live_table_fits_terminal(columns):
+    status, written = terminals.on_a_terminal("demo", "--iterations", "300", columns=columns)
     assert status == 0
     plain = terminals.without_codes(written)
-    assert re.search(r"island +resets +best +step", plain)
+    assert re.search(r"island +resets +best +iteration", plain)
     table = [line for line in plain.splitlines() if re.match(r" +\d+ +\d+ +-?\d", line)]
     assert table
     assert max(len(line.rstrip()) for line in table) <= columns
     assert "\x1b[1;32m" in written
 
 
-def test_no_color_is_respected_on_a_terminal():
-    _, written = terminals.on_a_terminal("demo", "--steps", "100", columns=80, NO_COLOR="1")
+def test_no_color_is_respected():
+    _, written = terminals.on_a_terminal("demo", "--iterations", "100", columns=80, NO_COLOR="1")
     assert "resets" in terminals.without_codes(written)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", written)
 
 
-def test_the_examples_are_found_beside_a_checkout_and_inside_an_installed_package(folder, monkeypatch):
+def test_examples_dir_of_checkout_and_installed_package(folder, monkeypatch):
     assert init.get_examples_dir() == Path(__file__).resolve().parents[2] / "examples"
     package = folder / "lib" / "site-packages" / "atoll"
     (package / "examples").mkdir(parents=True)

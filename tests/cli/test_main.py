@@ -9,13 +9,13 @@ import pytest
 from atoll import cli
 
 
-def test_the_version_is_that_of_the_package(capsys):
+def test_version_is_version_of_package(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"atoll {metadata.version('atoll')}\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
+def test_help_lists_commands_and_examples(arguments, capsys):
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
     assert "\n  Examples:\n    atoll demo " in text
@@ -29,7 +29,10 @@ def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
         (["dmo"], "atoll: No such command 'dmo'. Did you mean 'demo'? Try 'atoll --help'."),
         (["--nope"], "atoll: No such option: --nope. Try 'atoll --help'."),
         (["demo", "--sed", "3"], "atoll: No such option: --sed (Possible options: --seconds, --seed, "),
-        (["demo", "--steps", "0"], "atoll: Invalid value for '--steps': Input should be greater than or equal to 1."),
+        (
+            ["demo", "--iterations", "0"],
+            "atoll: Invalid value for '--iterations' / '-i': Input should be greater than ",
+        ),
         (["demo", "--workers", "two"], "atoll: Invalid value for '--workers': "),
         (["demo", "now"], "atoll: Got unexpected extra argument(s) (now). Try 'atoll demo --help'."),
         (["demo", "--store", "no/such/folder/atoll.db"], "atoll: no/such/folder/atoll.db cannot be opened: "),
@@ -40,7 +43,7 @@ def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_usage_is_told_in_one_line_and_exits_2(arguments, sentence, capsys, tmp_path, monkeypatch):
+def test_wrong_usage_prints_one_line_and_exits_2(arguments, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 2
     told = capsys.readouterr()
@@ -50,13 +53,13 @@ def test_bad_usage_is_told_in_one_line_and_exits_2(arguments, sentence, capsys, 
     assert not list(tmp_path.iterdir())
 
 
-def test_help_waits_for_no_heavy_library():
+def test_help_imports_nothing_slow():
     program = "import sys; from atoll import cli; cli.main(['demo', '--help']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"sqlalchemy", "rich", "atoll.cluster", "atoll.store"} & set(result.stdout.split())
 
 
-def test_python_m_atoll_is_the_same_program():
+def test_python_m_atoll_works():
     result = subprocess.run([sys.executable, "-m", "atoll", "dmo"], capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr

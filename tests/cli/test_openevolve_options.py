@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     logging.getLogger("atoll").setLevel(logging.NOTSET)
 
 
-def test_all_its_options_are_taken(capsys, folder):  # P20
+def test_run_accepts_openevolve_options(capsys, folder):  # P20
     with testing.ModelServer(lambda prompt, number: "no program") as server:
         options = ["--api-base", server.url, "--primary-model", "m", "--secondary-model", "n", "-i", "3", "-t", "9"]
         status = cli.main(["run", *FILES, *options, "-o", "out", "-l", "ERROR", "--json"])
@@ -36,10 +36,10 @@ def test_all_its_options_are_taken(capsys, folder):  # P20
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--log-level", "loud"], "There is no log level 'loud': it is one of DEBUG, INFO"),
+        (["--log-level", "loud"], "Log level 'loud' is unknown. Use one of DEBUG, INFO"),
         (["--llm", "openai:a", "--primary-model", "b"], "leave one out"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(capsys, options, said):
+def test_contradicting_options_fail(capsys, options, said):
     assert cli.main(["run", *FILES, *options]) == 2
     assert said in capsys.readouterr().err

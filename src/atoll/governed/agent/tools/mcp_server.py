@@ -32,8 +32,8 @@ def make_server(builder: ToolBuilder, runner: ToolRunner, extra_tools: Sequence[
         loaded = await asyncio.to_thread(builder.load_all)
         for message in loaded.errors:
             logging.getLogger(__name__).warning(message)
-        described = [*map(_describe, loaded.items), *map(_describe, extra_tools)]
-        return types.ListToolsResult(tools=described)
+        tools: list[ToolDefinition | ProposalTool] = [*loaded.items, *extra_tools]
+        return types.ListToolsResult(tools=[_describe(tool) for tool in tools])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name in extra_by_name:

@@ -9,7 +9,7 @@ from atoll.llm import model_download
 from tests.llm.test_weights import PIECES, small  # noqa: F401 - a fixture
 
 
-def test_ping_tells_latency_speed_price_and_abilities(capsys, monkeypatch):
+def test_ping_prints_latency_speed_and_price(capsys, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
     with testing.ModelServer(lambda prompt, number: "a b c d") as server:
         assert cli.main(["llm", "ping", f"openai:gpt-4o-mini@{server.url}", "--json"]) == 0
@@ -24,7 +24,7 @@ def test_ping_tells_latency_speed_price_and_abilities(capsys, monkeypatch):
         assert "usd per mtok in      unknown" in capsys.readouterr().out
 
 
-def test_ping_says_why_there_is_no_reply(capsys):
+def test_ping_prints_reason_of_failure(capsys):
     with testing.ModelServer(faults=testing.Fault(503)) as server:
         assert cli.main(["llm", "ping", f"openai:m@{server.url}"]) == 1
         assert "status 503" in capsys.readouterr().err
@@ -33,15 +33,15 @@ def test_ping_says_why_there_is_no_reply(capsys):
 
 
 @pytest.mark.usefixtures("small")
-def test_fetch_tells_what_it_does_and_where_the_file_is(capsys, monkeypatch):
+def test_download_prints_progress_and_path(capsys, monkeypatch):
     monkeypatch.setattr(model_download.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
     monkeypatch.setattr(model_download, "NUM_BYTES", 1)
-    assert cli.main(["llm", "fetch"]) == 0
+    assert cli.main(["llm", "download"]) == 0
     assert f"{len(PIECES)} of {len(PIECES)}" in capsys.readouterr().out
     assert model_download.get_model_path().exists()
 
 
 @pytest.mark.usefixtures("small")
-def test_serve_wants_the_model_first(capsys):
+def test_serve_needs_downloaded_model(capsys):
     assert cli.main(["llm", "serve"]) == 2
     assert "atoll llm fetch" in capsys.readouterr().err

@@ -23,7 +23,7 @@ def file(tmp_path):
     return path
 
 
-def test_a_store_goes_to_a_server_and_back_and_is_the_same(file, tmp_path, postgres_url, capsys):
+def test_store_copy_to_server_and_back(file, tmp_path, postgres_url, capsys):
     secret = postgres_url.replace("postgres@", "postgres:hush@")
     assert cli.main(["store", "copy", file, secret]) == 0
     said = capsys.readouterr()
@@ -41,7 +41,7 @@ def test_a_store_goes_to_a_server_and_back_and_is_the_same(file, tmp_path, postg
         assert (found["runs"], found["hash"], found["wrong"]) == (told["runs"], told["hash"], [])
 
 
-def test_a_clash_is_told_in_one_sentence(file, postgres_url, capsys):
+def test_copy_conflict_prints_one_sentence(file, postgres_url, capsys):
     assert cli.main(["store", "copy", file, postgres_url]) == 0
     capsys.readouterr()
     assert cli.main(["store", "copy", file, postgres_url]) == 2
@@ -50,21 +50,21 @@ def test_a_clash_is_told_in_one_sentence(file, postgres_url, capsys):
     assert len(said.splitlines()) == 1
 
 
-def test_a_store_that_is_not_whole_is_told(file, capsys):
+def test_check_reports_damage(file, capsys):
     with store.open(file) as kept, kept.database.begin_write() as connection:
         connection.exec_driver_sql("DELETE FROM records WHERE seq = 3")
     assert cli.main(["store", "check", file]) == 1
     assert "Run run has 17 records, and its last is number 18." in capsys.readouterr().err
 
 
-def test_what_is_not_there_is_neither_copied_nor_checked(tmp_path, capsys):
+def test_missing_store_is_neither_copied_nor_checked(tmp_path, capsys):
     for verb in (["copy", str(tmp_path / "none.db"), str(tmp_path / "to.db")], ["check", str(tmp_path / "none.db")]):
         assert cli.main(["store", *verb]) == 2
-        assert "There is no store" in capsys.readouterr().err
+        assert "not found" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_of_today_needs_no_upgrade(file, postgres_server, capsys):
+def test_upgrade_of_current_store_changes_nothing(file, postgres_server, capsys):
     assert cli.main(["store", "upgrade", file]) == 0
     assert "has schema 2, as it was." in capsys.readouterr().out
     with postgres_server.database(is_empty=True) as url:
@@ -72,9 +72,7 @@ def test_a_store_of_today_needs_no_upgrade(file, postgres_server, capsys):
     assert "has schema 2, made." in capsys.readouterr().out
 
 
-def test_a_run_on_a_server_is_made_resumed_and_looked_at_and_the_password_is_nowhere(
-    tmp_path, postgres_url, monkeypatch, capsys
-):
+def test_run_on_server_never_shows_password(tmp_path, postgres_url, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATOLL_STORE", postgres_url.replace("postgres@", "postgres:hush-hush@"))
     tasks.make(tmp_path / "task")
@@ -84,7 +82,7 @@ def test_a_run_on_a_server_is_made_resumed_and_looked_at_and_the_password_is_now
         ["list"],
         ["best", "latest"],
         ["lineage", "latest"],
-        ["export", "latest", "--csv"],
+        ["export", "latest", "--format", "csv"],
         ["report", "latest"],
         ["params", "set", "alpha", "0.5", "-m", "a start"],
         ["audit", "verify"],
@@ -103,7 +101,7 @@ def test_a_run_on_a_server_is_made_resumed_and_looked_at_and_the_password_is_now
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:hush-hush@127.0.0.1:1/runs", "postgresql://me:hush-hush@/r?x=y"])
-def test_a_server_that_cannot_be_reached_is_told_in_one_sentence(address, capsys):
+def test_unreachable_server_prints_one_sentence(address, capsys):
     assert cli.main(["list", "--store", address]) == 2
     said = capsys.readouterr().err.strip()
     assert said.startswith("atoll: ")
@@ -111,7 +109,7 @@ def test_a_server_that_cannot_be_reached_is_told_in_one_sentence(address, capsys
     assert "hush-hush" not in said
 
 
-class TestAStoreThatMayNotBeWritten:
+class TestReadonlyStore:
     @staticmethod
     def run(place, *verb):
         """Runs a verb to which a folder or a file is read-only."""
@@ -125,17 +123,17 @@ class TestAStoreThatMayNotBeWritten:
         return lambda *verb: self.run(place, *verb, "--store", file)
 
     @pytest.mark.parametrize("verb", [["list"], ["best", "run"], ["lineage", "run"], ["params", "get", "key"]])
-    def test_is_read_as_ever(self, atoll, file, verb, capsys):
+    def test_inspect_commands_work(self, atoll, file, verb, capsys):
         status = cli.main([*verb, "--store", file])
         assert atoll(*verb)[:2] == (status, capsys.readouterr().out)
 
-    def test_is_read_while_somebody_else_writes_it(self, atoll, file):
+    def test_read_during_writes(self, atoll, file):
         with store.open(file) as kept:
             kept.create_run("another")
             status, out, err = atoll("list")
         assert (status, "another" in out) == (0, True), err
 
-    def test_is_not_read_in_part_where_the_log_of_a_dead_writer_cannot_be_read_too(self, file, tmp_path):
+    def test_unreadable_write_ahead_log_fails(self, file, tmp_path):
         left = tmp_path / "left"
         left.mkdir()
         with store.open(file) as kept:
@@ -146,6 +144,6 @@ class TestAStoreThatMayNotBeWritten:
         assert (status, out) == (2, "")
         assert "is yours to write" in err
 
-    def test_says_that_it_is_where_something_would_be_written(self, atoll):
+    def test_writing_command_fails(self, atoll):
         status, _, err = atoll("params", "set", "key", "other", "-m", "why")
         assert (status, "is read-only" in err, len(err.strip().splitlines())) == (1, True, 1), err

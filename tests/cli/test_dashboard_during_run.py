@@ -32,13 +32,13 @@ def watch(*words, folder):
             started.wait()
 
 
-def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
+def test_dashboard_serves_during_run(tmp_path):
     watch("run", str(EXAMPLE), "--episodes", "1", folder=tmp_path)
     watch("resume", "latest", "--iterations", "1", folder=tmp_path)
 
 
 @pytest.mark.parametrize("seconds", ["1e300", "inf"])
-def test_who_lingers_for_good_stays_until_interrupted(seconds):
+def test_linger_lasts_until_interrupted(seconds):
     program = f"from atoll.cli import recording; print('staying', flush=True); recording.stay(float('{seconds}'))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as lingering:
         assert lingering.stdout

@@ -1,6 +1,7 @@
 """`atoll params` and `atoll audit`, started as from a shell."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 
@@ -33,9 +34,9 @@ def shell(request, capsys, tmp_path):
     return made
 
 
-def test_a_value_is_set_and_printed(shell):
+def test_set_and_get(shell):
     assert shell("params", "get", "ema/alpha") == "0.3\n"
-    assert shell("params", "set", "ema/alpha", "0.4", *WHY, "--expect", "1") == "ema/alpha is at version 2 now.\n"
+    assert shell("params", "set", "ema/alpha", "0.4", *WHY, "--expect", "1") == "Set ema/alpha, version 2.\n"
     assert json.loads(shell("params", "get", "ema/alpha", "--json")) == {
         "key": "ema/alpha", "value": 0.4, "version": 2
     }  # fmt: skip
@@ -43,7 +44,7 @@ def test_a_value_is_set_and_printed(shell):
     assert shell("params", "get", "nobody", "--default", "7") == "7\n"
 
 
-def test_what_is_no_json_is_a_text_and_a_file_is_read(shell, tmp_path):
+def test_text_and_file_values(shell, tmp_path):
     shell("params", "set", "prompt", "Be brief.", *WHY)
     assert shell("params", "get", "prompt") == "Be brief.\n"
     (tmp_path / "prompt.txt").write_text("Be\nbriefer.")
@@ -52,15 +53,15 @@ def test_what_is_no_json_is_a_text_and_a_file_is_read(shell, tmp_path):
     assert "+briefer." in shell("params", "diff", "prompt")
 
 
-def test_a_change_without_a_reason_makes_nothing(capsys, tmp_path):
+def test_change_without_reason_changes_nothing(capsys, tmp_path):
     shell = Shell(capsys, str(tmp_path / "new.db"))
-    assert "say why with -m" in shell("params", "set", "key", "1", status=2)
+    assert "Pass -m TEXT" in shell("params", "set", "key", "1", status=2)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["new.db", "folder/"])
 @pytest.mark.parametrize("key", ["", "  ", "x" * 10_000, "日" * 10_000])
-def test_a_refused_key_leaves_nothing_on_disk(capsys, tmp_path, key, name):
+def test_invalid_key_leaves_nothing_on_disk(capsys, tmp_path, key, name):
     shell = Shell(capsys, f"{tmp_path}/{name}")
     assert shell("params", "set", key, "1", *WHY, status=2).startswith("atoll: A ")
     assert list(tmp_path.iterdir()) == []
@@ -81,7 +82,7 @@ def test_history_rollback_and_lock(shell):
     assert json.loads(shell("params", "list", "--json"))[0]["locked"] is None
 
 
-def test_an_alias_stands_for_a_version(shell):
+def test_alias_points_at_version(shell):
     shell("params", "set", "ema/alpha", "0.4", *WHY)
     shell("params", "alias", "ema/alpha", "production", "1", *WHY)
     assert shell("params", "get", "ema/alpha@production") == "0.3\n"
@@ -89,17 +90,17 @@ def test_an_alias_stands_for_a_version(shell):
     assert "ema/alpha@1" in shell("params", "diff", "ema/alpha", "production")
     shell("params", "alias", "ema/alpha", "production", "none", *WHY)
     assert "no version ema/alpha@production" in shell("params", "get", "ema/alpha@production", status=2)
-    assert "is no version" in shell("params", "alias", "ema/alpha", "production", "two", *WHY, status=2)
+    assert "is not a version" in shell("params", "alias", "ema/alpha", "production", "two", *WHY, status=2)
 
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "9" * 5000])
-def test_a_number_that_no_store_can_hold_is_one_sentence(shell, number):
+def test_too_large_number_prints_one_sentence(shell, number):
     for arguments, said in (
-        (("get", "ema/alpha", "--as-of", number), "is no moment: no store has so many changes"),
-        (("export", "--as-of", number), "is no moment: no store has so many changes"),
-        (("get", f"ema/alpha@{number}"), "There is no version ema/alpha@9"),
-        (("diff", "ema/alpha", number), "There is no version ema/alpha@9"),
-        (("diff", "ema/alpha", "1", number), "There is no version ema/alpha@9"),
+        (("get", "ema/alpha", "--as-of", number), number[:5]),
+        (("export", "--as-of", number), number[:5]),
+        (("get", f"ema/alpha@{number}"), "ema/alpha@9"),
+        (("diff", "ema/alpha", number), "ema/alpha@9"),
+        (("diff", "ema/alpha", "1", number), "ema/alpha@9"),
         (("history", "ema/alpha", "-n", number), "Invalid value for '-n' / '--limit'"),
         (("watch", "--after", number), "Invalid value for '--after'"),
     ):
@@ -109,29 +110,29 @@ def test_a_number_that_no_store_can_hold_is_one_sentence(shell, number):
 
 
 @pytest.mark.parametrize("said", ["\N{SUPERSCRIPT TWO}", "0001-01-01T00:00+14:00", "soon"])
-def test_what_is_no_moment_is_one_sentence(shell, said):
-    assert "is no moment: give a number" in shell("params", "get", "ema/alpha", "--as-of", said, status=2)
+def test_invalid_time_prints_one_sentence(shell, said):
+    assert said[:10] in shell("params", "get", "ema/alpha", "--as-of", said, status=2)
 
 
-def test_the_greatest_moment_and_zeros_before_a_number_are_taken(shell):
+def test_largest_time_and_leading_zeros_work(shell):
     for moment in ("9223372036854775807", "0001"):
         assert shell("params", "get", "ema/alpha", "--as-of", moment) == "0.3\n"
     assert shell("params", "get", "ema/alpha@" + "0" * 30 + "1") == "0.3\n"
 
 
 @pytest.mark.parametrize("seconds", ["nan", "-1"])
-def test_a_watch_that_would_never_know_when_to_end_is_refused(shell, seconds):
+def test_watch_rejects_invalid_timeout(shell, seconds):
     assert "Invalid value for '--timeout'" in shell("params", "watch", "--timeout", seconds, status=2)
 
 
-def test_a_watch_prints_what_was_changed(shell):
+def test_watch_prints_changes(shell):
     shell("params", "set", "other", "1", *WHY)
     lines = shell("params", "watch", "ema/", "--after", "0", "--timeout", "0", "--json").splitlines()
     assert [json.loads(line)["key"] for line in lines] == ["ema/alpha"]
     assert "set other@1 1 (ann: because)" in shell("params", "watch", "--after", "1", "--timeout", "0")
 
 
-def test_values_go_out_and_come_in(shell, capsys, tmp_path):
+def test_export_and_import(shell, capsys, tmp_path):
     shell("params", "set", "words", '["日", {"a": null}]', *WHY)
     shell("params", "export", "-o", str(tmp_path / "values.json"))
     other = Shell(capsys, str(tmp_path / "other.db"))
@@ -141,14 +142,14 @@ def test_values_go_out_and_come_in(shell, capsys, tmp_path):
     assert "one source" in other("params", "import", *WHY, status=2)
 
 
-def test_a_secret_is_neither_a_value_nor_a_reason(shell):  # G88
+def test_secret_is_rejected_as_value_and_reason(shell):  # G88
     key = "ghp_" + "a1B2" * 9
     assert "looks like a secret" in shell("params", "set", "token", key, *WHY, status=2)
     assert "looks like a secret" in shell("params", "set", "x", "1", "-m", f"for {key}", status=2)
     assert shell("params", "list", "token") == shell("params", "list", "x")
 
 
-def test_rules_refuse_a_value(shell, tmp_path):
+def test_rules_reject_value(shell, tmp_path):
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"ema/": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}}))
     said = shell("params", "set", "ema/alpha", "2", *WHY, "--rules", str(rules), status=2)
@@ -156,16 +157,16 @@ def test_rules_refuse_a_value(shell, tmp_path):
     shell("params", "set", "ema/alpha", "0.9", *WHY, "--rules", str(rules))
 
 
-def test_a_log_verifies_until_somebody_touches_it(shell, tmp_path):
-    shell("params", "export", "--log", "-o", str(tmp_path / "audit.jsonl"))
+def test_audit_verify_detects_edit(shell, tmp_path):
+    shell("params", "export", "--audit-log", "-o", str(tmp_path / "audit.jsonl"))
     assert shell("audit", "verify").startswith("All 1 changes are what was written.")
-    assert json.loads(shell("audit", "verify", "--json", "--log", str(tmp_path / "audit.jsonl")))["changes"] == 1
+    assert json.loads(shell("audit", "verify", "--json", "--exported", str(tmp_path / "audit.jsonl")))["changes"] == 1
     log = tmp_path / "audit.jsonl"
     log.write_text(log.read_text().replace("0.3", "0.4"))
-    assert "Change 1 is not what was written" in shell("audit", "verify", "--log", str(log), status=1)
+    assert "Change 1 is not what was written" in shell("audit", "verify", "--exported", str(log), status=1)
 
 
-def test_a_trigger_in_the_file_is_told_and_ends_with_one(capsys, tmp_path):
+def test_trigger_in_store_is_reported(capsys, tmp_path):
     shell = Shell(capsys, f"{tmp_path}/atoll.db")
     shell("params", "set", "ema/alpha", "0.3", *WHY)
     with closing(sqlite3.connect(shell.store)) as file:
@@ -173,21 +174,21 @@ def test_a_trigger_in_the_file_is_told_and_ends_with_one(capsys, tmp_path):
     assert "what no Atoll put there: the trigger t on changes." in shell("audit", "verify", status=1)
 
 
-def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):
+def test_signed_anchor_detects_shortened_log(shell, tmp_path):
     (tmp_path / "secret").write_text("word")
     shell("params", "set", "ema/alpha", "0.4", *WHY)
-    shell("audit", "anchor", "--key", str(tmp_path / "secret"), "-o", str(tmp_path / "anchors"))
-    asked = ("audit", "verify", "--anchors", str(tmp_path / "anchors"), "--key", str(tmp_path / "secret"))
+    shell("audit", "anchor", "--key-file", str(tmp_path / "secret"), "--append", str(tmp_path / "anchors"))
+    asked = ("audit", "verify", "--anchors", str(tmp_path / "anchors"), "--key-file", str(tmp_path / "secret"))
     assert "met 1 anchors" in shell(*asked)
-    shell("params", "export", "--log", "-o", str(tmp_path / "log"))
+    shell("params", "export", "--audit-log", "-o", str(tmp_path / "log"))
     log = tmp_path / "log"
     log.write_text(log.read_text().splitlines(keepends=True)[0])
-    assert "it was cut" in shell(*asked, "--log", str(log), status=1)
+    assert "it was cut" in shell(*asked, "--exported", str(log), status=1)
     (tmp_path / "secret").write_text("guess")
     assert "not signed with this key" in shell(*asked, status=1)
 
 
-def test_what_other_verbs_keep_is_listed_on_demand(shell):
+def test_reserved_keys_are_listed_with_all(shell):
     with parameter_stores.open_parameters(shell.store) as kept:
         for prefix in reserved_keys.RESERVED_PREFIXES:
             kept.set(f"{prefix}ema/alpha", 1, "because", author="ann")
@@ -198,18 +199,18 @@ def test_what_other_verbs_keep_is_listed_on_demand(shell):
     assert "playbook/" not in shell("params", "list")
 
 
-def test_a_parameter_that_is_not_there_is_called_one(shell):
-    assert shell("params", "get", "nope", status=2) == "atoll: There is no parameter nope.\n"
-    assert shell("params", "get", "ema/alpha@9", status=2) == "atoll: There is no version ema/alpha@9.\n"
+def test_unknown_parameter_is_named(shell):
+    assert re.search(r"[Pp]arameter nope\b", shell("params", "get", "nope", status=2))
+    assert re.search(r"[Vv]ersion.* ema/alpha@9\b", shell("params", "get", "ema/alpha@9", status=2))
 
 
-def test_what_is_not_there_is_said(capsys, tmp_path):
+def test_missing_store_prints_one_sentence(capsys, tmp_path):
     shell = Shell(capsys, str(tmp_path / "nothing.db"))
     assert "There are no parameters in" in shell("params", "list", status=2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_the_original_layout_comes_in(capsys, tmp_path):
+def test_import_of_flyto_folder(capsys, tmp_path):
     folder = tmp_path / "flyto" / "evolve.penalty%2FY-express"
     (folder / "history").mkdir(parents=True)
     for n, value in ((1, 0.5), (2, 0.25)):
@@ -236,7 +237,7 @@ def test_a_folder_of_the_original_layout_comes_in(capsys, tmp_path):
     assert shell("audit", "verify").startswith("All 4 changes")
 
 
-def test_the_help_of_every_verb_has_examples(capsys):
+def test_help_of_every_params_command_has_examples(capsys):
     for verb in (
         "get",
         "set",
@@ -255,28 +256,28 @@ def test_the_help_of_every_verb_has_examples(capsys):
         assert f"atoll params {verb}" in capsys.readouterr().out
 
 
-def test_settings_that_may_be_parameters_are_listed_with_what_they_are(capsys, tmp_path):
+def test_settings_lists_bound_parameters(capsys, tmp_path):
     shell = Shell(capsys, f"{tmp_path}/atoll.db")
     task = tmp_path / "task"
     task.mkdir()
     said = 'system = "survival"\n[survival]\nmax_turns = "@param:turns"\n'
     (task / "atoll.toml").write_text(said)
-    known = json.loads(shell("params", "evolvable", "mind", "--json"))
+    known = json.loads(shell("params", "settings", "mind", "--json"))
     assert {"setting": "mind.temperature", "value": 0.03, "parameter": None, "version": None} in known
     row = {"setting": "survival.max_turns", "value": "not set yet", "parameter": "turns", "version": None}
-    assert row in json.loads(shell("params", "evolvable", str(task), "--json"))
+    assert row in json.loads(shell("params", "settings", str(task), "--json"))
     assert not (tmp_path / "atoll.db").exists()
     shell("params", "set", "turns", "9", *WHY)
-    assert {**row, "value": 9, "version": 1} in json.loads(shell("params", "evolvable", str(task), "--json"))
-    assert "survival.max_turns" in shell("params", "evolvable")
+    assert {**row, "value": 9, "version": 1} in json.loads(shell("params", "settings", str(task), "--json"))
+    assert "survival.max_turns" in shell("params", "settings")
 
 
-def test_two_values_of_a_parameter_are_compared_by_runs_of_a_task(capsys, tmp_path):
+def test_shadow_compares_values_by_paired_runs(capsys, tmp_path):
     shell = Shell(capsys, f"{tmp_path}/atoll.db")
     (tmp_path / "atoll.toml").write_text('system = "survival"\n[survival]\nmax_turns = "@param:turns"\n')
     shell("params", "set", "turns", "2", *WHY)
-    asked = ("shadow", "turns", "3", "--task", str(tmp_path), "--seeds", "2", "-i", "1", "--json")
+    asked = ("rollout", "shadow", "turns", "3", "--task", str(tmp_path), "--seeds", "2", "-i", "1", "--json")
     found = json.loads(shell(*asked))
     assert (found["verdict"], found["sample_size"], found["num_calls"]) == ("extend", 2, 4)
-    assert "one thing to try" in shell("shadow", "turns", "3", status=2)
-    assert "no setting that is the parameter other" in shell("shadow", "other", *asked[2:], status=2)
+    assert "needs one of --with" in shell("rollout", "shadow", "turns", "3", status=2)
+    assert "no setting that is the parameter other" in shell("rollout", "shadow", "other", *asked[3:], status=2)

@@ -17,28 +17,38 @@ def shell(capsys):
     return apps.Shell(capsys)
 
 
-def test_the_newest_run_comes_first_and_in_a_pipe_nothing_is_coloured_or_cut(shell):
+def test_list_is_newest_first_and_uncut_in_a_pipe(shell):
     told = shell("list")
-    assert told.lines[0].split() == ["run", "when", "system", "task", "status", "start", "best", "judged", "cost"]
+    assert told.lines[0].split() == [
+        "run",
+        "created",
+        "system",
+        "task",
+        "status",
+        "initial",
+        "best",
+        "evaluations",
+        "cost",
+    ]
     assert [line.split()[0] for line in told.lines[1:]][:2] == ["empty", "hostile"]
     assert told.lines[-1].startswith(samples.LONG_ID)
     assert "\x1b" not in told.out
     assert not told.err
 
 
-def test_a_line_says_how_a_run_went(shell):
+def test_list_shows_status_and_scores(shell):
     line = next(line for line in shell("list").lines if line.startswith("asked "))
     assert line.split()[3:] == ["llmsr", "kinetic_energy", "done", "-9", "-0.25", "5", "$0.0060"]
 
 
-def test_a_run_without_records_or_task_has_dashes(shell):
+def test_empty_run_has_dashes(shell):
     lines = {line.split()[0]: line.split() for line in shell("list").lines}
     assert lines["empty"][-5:] == ["cut", "-", "-", "0", "-"]
     assert lines["bare"][3:5] == ["-", "-"]
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 200])
-def test_a_narrow_terminal_loses_columns_and_letters_of_the_task_but_never_an_id(columns, shell, monkeypatch):
+def test_narrow_terminal_drops_columns_but_never_an_id(columns, shell, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = shell("list").lines
     assert lines[-1].startswith(samples.LONG_ID)
@@ -47,13 +57,13 @@ def test_a_narrow_terminal_loses_columns_and_letters_of_the_task_but_never_an_id
     assert ("system" in lines[0].split()) == (columns >= 100)
 
 
-def test_only_so_many_are_shown_and_it_says_that_there_are_more(shell):
+def test_limit_and_note_about_more_runs(shell):
     told = shell("list", "-n", "2")
     assert len(told.lines) == 3
     assert told.err == "2 of 9 runs; -n shows more.\n"
 
 
-def test_as_json_it_is_an_array_of_summaries(shell):
+def test_list_json_is_an_array_of_summaries(shell):
     data = shell("list", "--json").json()
     assert [each["run"] for each in data][-1] == samples.LONG_ID
     assert data[-1]["initial_score"] == -9.0
@@ -61,29 +71,29 @@ def test_as_json_it_is_an_array_of_summaries(shell):
     assert {each["status"] for each in data} == {"cut", "done"}
 
 
-def test_a_store_without_runs_says_how_to_begin(capsys, tmp_path):
+def test_empty_store_prints_how_to_start(capsys, tmp_path):
     path = str(tmp_path / "new.db")
     store.open(path).close()
     shell = apps.Shell(capsys, path)
     told = shell("list")
     assert not told.out
-    assert "There is no run in" in told.err
+    assert "has no runs yet" in told.err
     assert " run TASK'" in told.err
     assert shell("list", "--json").json() == []
 
 
-def test_no_store_is_made_by_looking(capsys, tmp_path):
+def test_list_creates_no_store(capsys, tmp_path):
     shell = apps.Shell(capsys, str(tmp_path / "none.db"))
-    assert "There is no store" in shell.refused("list")
+    assert "not found" in shell.fail("list")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_time_is_short_and_an_old_one_is_a_date():
+def test_local_time_is_short_and_old_time_is_a_date():
     assert len(tables.format_local_time(datetime.now(UTC))) == len("11-15 14:22")
     assert tables.format_local_time(datetime(2001, 5, 6, 12, tzinfo=UTC)) == "2001-05-06"
 
 
-def test_the_verbs_that_look_import_nothing_heavy_until_they_run():
+def test_inspect_commands_import_nothing_slow_at_start():
     modules = "listing, showing, comparing, exporting, controlling, initialising, checking"
     program = f"import sys; from atoll.cli import {modules}; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -92,7 +102,7 @@ def test_the_verbs_that_look_import_nothing_heavy_until_they_run():
 
 @pytest.mark.parametrize("verb", apps.VERBS)
 def test_help_says_what_a_verb_does_and_gives_an_example(verb, shell):
-    told = apps.Told(shell(verb, "--help").out, "")
+    told = apps.Output(shell(verb, "--help").out, "")
     assert told.lines[2].startswith("  ")
     assert told.lines[2][2].isupper()
     assert f"  Examples:\n    atoll {verb}" in told.out

@@ -15,7 +15,7 @@ def shell(capsys):
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, "funsearch_capset", "llmsr_oscillator"])
-def test_the_folder_is_a_task_with_a_readme(system, shell, tmp_path):
+def test_init_creates_task_with_readme(system, shell, tmp_path):
     folder = tmp_path / "deep" / "task"
     shell("init", system, str(folder))
     assert (folder / "README.md").is_file()
@@ -24,7 +24,7 @@ def test_the_folder_is_a_task_with_a_readme(system, shell, tmp_path):
     assert not list(folder.rglob("__pycache__"))
 
 
-def test_every_task_among_the_examples_can_be_had_by_its_name(shell, tmp_path):
+def test_init_accepts_every_example(shell, tmp_path):
     names = list(init.iter_tasks(init.get_examples_dir()))
     assert {config.get_system(system).template for system in SYSTEMS} <= set(names)
     for name in names:
@@ -33,7 +33,7 @@ def test_every_task_among_the_examples_can_be_had_by_its_name(shell, tmp_path):
         assert all((tmp_path / name / each).is_file() for each in data["files"])
 
 
-def test_it_ends_with_the_two_next_commands(shell, tmp_path, monkeypatch):
+def test_init_prints_next_commands(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = shell("init", "llmsr", "my task").lines
     assert len(lines) == 3
@@ -41,32 +41,32 @@ def test_it_ends_with_the_two_next_commands(shell, tmp_path, monkeypatch):
     assert " run 'my task' --llm openai:MODEL" in lines[2]
 
 
-def test_an_empty_folder_is_taken(shell, tmp_path):
+def test_init_uses_empty_folder(shell, tmp_path):
     shell("init", "programs", str(tmp_path))
     assert (tmp_path / "evaluator.py").is_file()
 
 
-def test_a_folder_with_anything_in_it_is_left_alone(shell, tmp_path):
+def test_init_rejects_nonempty_folder(shell, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    assert "is not empty: choose a folder" in shell.refused("init", "llmsr", str(tmp_path))
-    assert "is a file: choose a folder" in shell.refused("init", "llmsr", str(tmp_path / "mine.txt"))
+    assert "is not empty: choose a folder" in shell.fail("init", "llmsr", str(tmp_path))
+    assert "is a file: choose a folder" in shell.fail("init", "llmsr", str(tmp_path / "mine.txt"))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_folder_that_cannot_be_made_is_told(shell, tmp_path):
+def test_init_reports_folder_that_cannot_be_created(shell, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    assert "cannot be made: Not a directory." in shell.refused("init", "llmsr", str(tmp_path / "mine.txt" / "task"))
+    assert "cannot be created: Not a directory." in shell.fail("init", "llmsr", str(tmp_path / "mine.txt" / "task"))
 
 
-def test_an_unknown_name_lists_what_there_is(shell, tmp_path):
-    said = shell.refused("init", "alchemy", str(tmp_path / "task"))
+def test_init_lists_names_for_unknown_name(shell, tmp_path):
+    said = shell.fail("init", "alchemy", str(tmp_path / "task"))
     assert said.startswith(
-        "There is no system or example 'alchemy': there are llmsr, mind, programs, survival, and the examples "
+        "System or example 'alchemy' not found. Systems: llmsr, mind, programs, survival. Examples: "
     )
     assert "kinetic_energy" in said
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["../kernel", ".", "", "kernel"])
-def test_only_tasks_are_given_out(name, shell, tmp_path):
-    assert "There is no system or example" in shell.refused("init", name, str(tmp_path / "task"))
+def test_init_accepts_only_tasks(name, shell, tmp_path):
+    assert "not found. Systems: llmsr" in shell.fail("init", name, str(tmp_path / "task"))

@@ -30,7 +30,7 @@ def run(capsys, *arguments: str) -> tuple[dict[str, Any], str]:
 
 
 class TestCommandLine:
-    def test_it_takes_what_openevolve_run_takes(self, capsys):
+    def test_run_takes_program_evaluator_and_config(self, capsys):
         Path("other.yaml").write_text("max_iterations: 30\nrandom_seed: 4\n")
         files = ("task/initial_program.py", "task/evaluator.py")
         result, said = run(capsys, "run", *files, "-c", "other.yaml", "-i", "2", "-o", "out", "-t", "1e9")
@@ -42,21 +42,24 @@ class TestCommandLine:
         ("arguments", "said"),
         [
             (["task/initial_program.py"], "name its evaluator too"),
-            (["task/none.py", "task/evaluator.py"], "There is no file task/none.py"),
-            (["task", "-c", "none.yaml"], "There is no file none.yaml"),
-            (["task", "--checkpoint", "none"], "There is no folder none"),
+            (["task/none.py", "task/evaluator.py"], "task/none.py"),
+            (["task", "-c", "none.yaml"], "none.yaml"),
+            (["task", "--checkpoint", "none"], "none"),
             (["task", "--llm", "config"], "names a model"),
         ],
     )
-    def test_what_is_missing_is_one_sentence(self, capsys, arguments, said):
+    def test_missing_file_prints_one_sentence(self, capsys, arguments, said):
         assert cli.main(["run", *arguments]) == 2
         assert said in capsys.readouterr().err
 
 
 class TestCheckpoints:
-    def test_a_run_goes_out_and_comes_back(self, capsys, folder):
+    def test_run_is_exported_and_imported(self, capsys, folder):
         first, _ = run(capsys, "run", "task", "--iterations", "8")
-        assert cli.main(["export", first["run"], "--openevolve", "task/openevolve_output/checkpoints"]) == 0
+        assert (
+            cli.main(["export", first["run"], "--format", "openevolve", "-o", "task/openevolve_output/checkpoints"])
+            == 0
+        )
         place = folder / "openevolve_output" / "checkpoints" / "checkpoint_8"
         about = json.loads((place / "metadata.json").read_text())
         assert len(list((place / "programs").glob("*.json"))) == sum(map(len, about["islands"]))
@@ -67,7 +70,7 @@ class TestCheckpoints:
         second, said = run(capsys, "import", "task/openevolve_output")
         assert second["best_score"] == first["best_score"]
         assert second["evaluations"] > 1
-        assert "To go on:" in said
+        assert "Continue:" in said
         with store.Store("atoll.db") as kept:
             rows = [row for row in kept.candidates(second["run"]) if row.step]
         assert {row.meta["engine"] for row in rows} == {"import"}
@@ -76,7 +79,7 @@ class TestCheckpoints:
         third, _ = run(capsys, "resume", second["run"], "--iterations", "3")
         assert third["steps"] == second["steps"] + 3
 
-    def test_a_run_may_begin_with_a_checkpoint(self, capsys, folder):
+    def test_run_starts_from_checkpoint(self, capsys, folder):
         place = folder / "checkpoint_5"
         (place / "programs").mkdir(parents=True)
         program = {"id": "x", "code": "KNOB = 7.5\n", "metrics": {"combined_score": 7.5}, "iteration_found": 4}
@@ -85,23 +88,23 @@ class TestCheckpoints:
         assert (result["steps"], result["initial_score"]) == (3, 0.5)
         assert result["best_score"] >= 7.5
 
-    def test_a_checkpoint_that_changed_meanwhile_is_noticed(self, capsys, folder):
-        self.test_a_run_may_begin_with_a_checkpoint(capsys, folder)
+    def test_changed_checkpoint_is_detected(self, capsys, folder):
+        self.test_run_starts_from_checkpoint(capsys, folder)
         (folder / "checkpoint_5" / "programs" / "x.json").write_text('{"code": "KNOB = 1"}')
         assert cli.main(["resume", "latest", "--iterations", "1"]) == 2
         assert "are not those that run" in capsys.readouterr().err
 
     @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"code": 1}'])
-    def test_a_damaged_one_is_one_sentence(self, capsys, folder, content):
+    def test_damaged_checkpoint_prints_one_sentence(self, capsys, folder, content):
         place = folder / "checkpoint_5"
         (place / "programs").mkdir(parents=True)
         (place / "programs" / "x.json").write_text(content)
         assert cli.main(["import", str(place)]) == 2
         said = capsys.readouterr().err
         assert said.count("\n") == 1
-        assert "is no program of a checkpoint" in said
+        assert "program of a checkpoint" in said
 
-    def test_one_that_stands_in_no_task_needs_its_name(self, capsys, tmp_path):
+    def test_checkpoint_outside_a_task_needs_task(self, capsys, tmp_path):
         (tmp_path / "lonely" / "programs").mkdir(parents=True)
         assert cli.main(["import", "lonely"]) == 2
         assert "name the task, 'atoll import lonely TASK'" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any
         (Fault(body="no JSON"), "gave no reply 10 times in a row", 14),
     ],
 )
-def test_a_model_that_is_down_refused_or_none_ends_the_run_with_a_reason(capsys, fault, reason, most_requests):
+def test_failing_llm_ends_run_with_reason(capsys, fault, reason, most_requests):
     since = time.monotonic()
     with testing.ModelServer(faults=fault) as server:
         result, said = run(capsys, server.url)
@@ -51,7 +51,7 @@ def test_a_model_that_is_down_refused_or_none_ends_the_run_with_a_reason(capsys,
     assert "complete" not in said
 
 
-def test_a_run_that_ended_so_goes_on_when_the_model_is_back(capsys):
+def test_failed_run_resumes_when_llm_recovers(capsys):
     with testing.ModelServer(tasks.answer, faults={n: Fault(500) for n in range(6, 60)}) as server:
         result, _ = run(capsys, server.url)
         assert result["status"] == "failed"
@@ -62,10 +62,10 @@ def test_a_run_that_ended_so_goes_on_when_the_model_is_back(capsys):
     assert json.loads(capsys.readouterr().out)["steps"] == 40
 
 
-def test_garbage_counts_and_shows(capsys):
+def test_invalid_responses_are_counted(capsys):
     with testing.ModelServer(lambda prompt, number: "I would rather not.") as server:
         result, said = run(capsys, server.url, status=0)
         assert server.num_requests == 40
     assert (result["calls"], result["failures"], result["evaluations"]) == (40, 40, 1)
-    assert "More than half of the steps failed" in said
+    assert "More than half of the iterations failed" in said
     assert "the reply holds no function" in said

@@ -26,7 +26,7 @@ def shell(capsys, path):
     return apps.Shell(capsys, path)
 
 
-def test_it_prints_an_address_that_opens_everything_and_ends_with_ctrl_c(path):
+def test_dashboard_prints_address_and_ends_with_ctrl_c(path):
     command = [sys.executable, "-m", "atoll", "dashboard", "--store", path, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -41,19 +41,19 @@ def test_it_prints_an_address_that_opens_everything_and_ends_with_ctrl_c(path):
         assert process.wait(60) == 0
 
 
-def test_an_address_that_others_reach_needs_a_token(shell):
-    assert "--token" in shell.refused("dashboard", "--host", "0.0.0.0", "--port", "0")
+def test_public_address_needs_token(shell):
+    assert "--token" in shell.fail("dashboard", "--host", "0.0.0.0", "--port", "0")
 
 
-def test_a_port_that_is_taken_is_told_in_a_sentence(shell, tmp_path):
+def test_port_in_use_prints_one_sentence(shell, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = shell.refused("dashboard", "--port", str(port))
+        said = shell.fail("dashboard", "--port", str(port))
     assert f"127.0.0.1:{port} cannot be taken" in said
     assert "--port" in said
 
 
-def test_without_the_extra_it_says_how_to_get_it(shell, monkeypatch):
+def test_missing_extra_prints_install_command(shell, monkeypatch):
     monkeypatch.delattr(dashboard, "server", raising=False)
     monkeypatch.setitem(sys.modules, "atoll.dashboard.server", None)
-    assert "pip install 'atoll[dashboard]'" in shell.refused("dashboard")
+    assert "pip install 'atoll[dashboard]'" in shell.fail("dashboard")

@@ -18,7 +18,7 @@ def task(tmp_path, monkeypatch):
     (tmp_path / "task" / "task.py").write_text(TASK.replace("0.2", "0.0"))
 
 
-def test_a_shared_run_says_how_others_join_and_ends_as_any_other(capsys):
+def test_shared_run_prints_join_command_and_summary(capsys):
     assert cli.main(["run", "task", "--shared", "--budget", "20evals", "--workers", "2"]) == 0
     told = capsys.readouterr()
     assert "Others join with: " in told.err
@@ -31,12 +31,12 @@ def test_a_shared_run_says_how_others_join_and_ends_as_any_other(capsys):
 
 
 @pytest.mark.parametrize("option", [["--dashboard"], ["--baselines"], ["--linger", "5"], ["--output", "there"]])
-def test_what_only_one_process_can_do_is_refused(capsys, option):
+def test_shared_rejects_single_process_options(capsys, option):
     assert cli.main(["run", "task", "--shared", *option]) == 2
     assert f"{option[0]} is not for a run of several coordinators" in capsys.readouterr().err
 
 
-def test_a_run_of_one_coordinator_is_not_joined(capsys):
+def test_unshared_run_cannot_be_joined(capsys):
     assert cli.main(["run", "task", "--iterations", "2", "--quiet"]) == 0
     capsys.readouterr()
     assert cli.main(["join", "latest"]) == 2
@@ -44,6 +44,6 @@ def test_a_run_of_one_coordinator_is_not_joined(capsys):
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "1e9"])
-def test_a_lease_that_nobody_could_wait_for_is_refused(capsys, seconds):
+def test_invalid_lease_seconds_fail(capsys, seconds):
     assert cli.main(["run", "task", "--shared", "--lease-seconds", seconds]) == 2
     assert "Invalid value for '--lease-seconds'" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def bought(run_id):
     return sum(each[3] for each in usages), sum(each[1] + each[2] for each in usages), len(usages)
 
 
-def test_ten_cents_and_64_workers_are_never_exceeded(capsys, server):
+def test_dollar_budget_holds_with_64_workers(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "$0.10", "--workers", "64", *PRICED]
     result, said = run(capsys, "run", "task", *model)
     usd, _, calls = bought(result["run"])
@@ -50,7 +50,7 @@ def test_ten_cents_and_64_workers_are_never_exceeded(capsys, server):
     assert calls > 5
 
 
-def test_tokens_are_exact_in_the_meter_and_never_exceeded(capsys, server):
+def test_token_budget_is_exact(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "20000tokens", "--workers", "8", *PRICED]
     result, _ = run(capsys, "run", "task", *model)
     _, tokens, calls = bought(result["run"])
@@ -58,7 +58,7 @@ def test_tokens_are_exact_in_the_meter_and_never_exceeded(capsys, server):
     assert calls == len(server.requests)
 
 
-def test_a_resume_counts_what_was_spent_before(capsys, server):
+def test_resume_counts_earlier_cost(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "$0.05", "--workers", "4", *PRICED]
     first, _ = run(capsys, "run", "task", *model)
     run(capsys, "resume", first["run"])
@@ -68,25 +68,25 @@ def test_a_resume_counts_what_was_spent_before(capsys, server):
     assert spent < bought(more["run"])[0] <= spent + 0.05
 
 
-def test_an_island_keeps_to_its_share(capsys, server):
+def test_island_keeps_to_its_share(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "100calls", "--set", "run.island_budget=3calls"]
     result, _ = run(capsys, "run", "task", *model)
     assert len(server.requests) == 9  # three islands
     assert result["reason"].startswith("every island has used its share: budget of 3 calls used")
 
 
-def test_dollars_that_nobody_can_count_are_refused(capsys, server):
+def test_dollar_budget_without_price_fails(capsys, server):
     assert cli.main(["run", "task", "--llm", f"openai:m@{server.url}", "--budget", "$1"]) == 2
     assert "The price of openai:m@" in capsys.readouterr().err
 
 
-def test_half_a_price_is_refused(capsys, server):
+def test_incomplete_price_fails(capsys, server):
     command = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "1", "--set", "llm.price_in=1"]
     assert cli.main(command) == 2
     assert "belong together" in capsys.readouterr().err
 
 
-def test_the_cost_is_told_before_the_first_call(capsys, server):
+def test_cost_is_printed_before_first_call(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--iterations", "2", *PRICED]
     _, said = run(capsys, "run", "task", *model)
     assert "cost       about $0.0" in said
@@ -95,7 +95,7 @@ def test_the_cost_is_told_before_the_first_call(capsys, server):
     assert "cost       of unknown price: dollars are not counted, tokens are" in said
 
 
-def test_tokens_hang_on_timing_so_a_deterministic_run_refuses_them(capsys, server):
+def test_deterministic_run_rejects_token_budget(capsys, server):
     command = ["run", "task", "--llm", f"openai:m@{server.url}", "--budget", "5000tokens", "--deterministic"]
     assert cli.main(command) == 2
     assert "cannot depend on seconds, dollars or tokens" in capsys.readouterr().err

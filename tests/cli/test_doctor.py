@@ -20,11 +20,11 @@ def shell(capsys):
     return apps.Shell(capsys)
 
 
-def checks(told: apps.Told) -> dict[str, dict[str, str]]:
+def checks(told: apps.Output) -> dict[str, dict[str, str]]:
     return {check["name"]: check for check in told.json()["checks"]}
 
 
-def test_a_machine_with_all_that_is_needed_is_well(shell):
+def test_doctor_succeeds_on_complete_machine(shell):
     told = shell("doctor", "--json")
     assert told.json()["ok"] is True
     found = checks(told)
@@ -38,14 +38,14 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     assert {f"extra {name}" for name in wanted} == {name for name in found if name.startswith("extra")}
 
 
-def test_every_line_says_ok_or_missing_and_fits_a_terminal(shell, monkeypatch):
+def test_doctor_lines_have_status_and_fit_terminal(shell, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = shell("doctor").lines
     assert all(line.startswith(("ok  ", "missing  ", " ")) for line in lines)
     assert all(len(line) <= 80 for line in lines if samples.library() not in line)
 
 
-def test_a_key_is_told_by_its_name_only(shell, monkeypatch):
+def test_doctor_never_prints_keys(shell, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-12345")
     for arguments in (["doctor"], ["doctor", "--json"]):
         told = shell(*arguments)
@@ -57,7 +57,7 @@ def test_a_key_is_told_by_its_name_only(shell, monkeypatch):
     assert checks(shell("doctor", "--json"))["OPENAI_API_KEY"]["found"] == "not set"
 
 
-def test_every_service_that_wants_a_key_is_told_of(shell, monkeypatch):
+def test_doctor_checks_key_of_every_service(shell, monkeypatch):
     for service in endpoint.SERVICES.values():
         for name in service.key_variables:
             monkeypatch.delenv(name, raising=False)
@@ -69,14 +69,14 @@ def test_every_service_that_wants_a_key_is_told_of(shell, monkeypatch):
     assert not {"OLLAMA_API_KEY", "VLLM_API_KEY"} & set(keys), "own servers mostly want none"
 
 
-def test_either_of_two_keys_will_do(shell, monkeypatch):
+def test_doctor_accepts_either_of_two_keys(shell, monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
     found = checks(shell("doctor", "--json"))["GOOGLE_API_KEY"]
     assert (found["status"], found["found"], found["advice"]) == ("ok", "set as GEMINI_API_KEY", "")
 
 
-def test_a_missing_extra_is_no_fault_and_has_a_command(shell, monkeypatch):
+def test_missing_extra_is_not_broken_and_has_command(shell, monkeypatch):
     monkeypatch.setattr(doctor, "EXTRAS_IN_USE", frozenset({"ray"}))
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "ray" else "1.0")
     found = checks(shell("doctor", "--json"))
@@ -84,7 +84,7 @@ def test_a_missing_extra_is_no_fault_and_has_a_command(shell, monkeypatch):
     assert found["extra ray"]["advice"] == "pip install 'atoll[ray]' (in a checkout: scripts/setup ray)"
 
 
-def test_a_missing_package_is_a_fault(shell, monkeypatch):
+def test_missing_package_is_broken(shell, monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else "1.0")
     told = shell("doctor", "--json", status=1)
     assert told.json()["ok"] is False
@@ -96,13 +96,13 @@ def test_a_missing_package_is_a_fault(shell, monkeypatch):
     }
 
 
-def test_a_store_that_is_not_there_yet_is_no_fault_and_is_not_made(capsys, tmp_path):
+def test_missing_store_is_ok_and_not_created(capsys, tmp_path):
     shell = apps.Shell(capsys, str(tmp_path / "new.db"))
     assert "the first run makes it" in checks(shell("doctor", "--json"))["store"]["found"]
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_that_is_none_is_a_fault(capsys, tmp_path):
+def test_invalid_store_is_broken(capsys, tmp_path):
     (tmp_path / "notes.txt").write_text("not a database, and long enough to be looked at " * 20)
     shell = apps.Shell(capsys, str(tmp_path / "notes.txt"))
     told = shell("doctor", status=1)
@@ -111,18 +111,18 @@ def test_a_store_that_is_none_is_a_fault(capsys, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_store_that_cannot_be_written_is_a_fault(capsys, tmp_path):
+def test_readonly_store_is_broken(capsys, tmp_path):
     (tmp_path / "folder").mkdir(mode=0o500)
     shell = apps.Shell(capsys, str(tmp_path / "folder" / "new.db"))
     assert checks(shell("doctor", "--json", status=1))["store"]["status"] == "broken"
 
 
-def test_a_folder_that_is_not_there_is_a_fault(capsys, tmp_path):
+def test_missing_folder_is_broken(capsys, tmp_path):
     shell = apps.Shell(capsys, str(tmp_path / "no" / "new.db"))
     assert "cannot be written" in checks(shell("doctor", "--json", status=1))["store"]["found"]
 
 
-def test_a_sandbox_that_does_not_work_is_a_fault(shell, monkeypatch):
+def test_failing_sandbox_is_broken(shell, monkeypatch):
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError("no processes left")
 
@@ -131,7 +131,7 @@ def test_a_sandbox_that_does_not_work_is_a_fault(shell, monkeypatch):
     assert (found["status"], found["found"]) == ("broken", "OSError: no processes left")
 
 
-def test_a_weaker_machine_is_told_what_it_lacks_and_how_to_get_it(shell, monkeypatch):
+def test_weak_sandbox_reports_what_is_missing(shell, monkeypatch):
     weak = replace(sandbox.probe(), namespaces="unshare: Operation not permitted", advice="allow user namespaces")
     monkeypatch.setattr(sandbox, "probe", lambda: weak)
     found = checks(shell("doctor", "--json"))["sandbox"]
@@ -139,6 +139,6 @@ def test_a_weaker_machine_is_told_what_it_lacks_and_how_to_get_it(shell, monkeyp
     assert found["advice"] == "No namespaces (unshare: Operation not permitted): for L3, allow user namespaces."
 
 
-def test_json_is_one_line(capsys):
+def test_doctor_json_is_one_line(capsys):
     assert cli.main(["doctor", "--json", "--store", samples.library()]) == 0
     assert json.loads(capsys.readouterr().out)

@@ -1,5 +1,6 @@
-"""`atoll proposals`, `tools` and `skills`: from a wish to what came of it, all from the shell."""
+"""Commands of `proposals`, `tools` and `skills`."""
 
+import asyncio
 import json
 
 import pytest
@@ -42,17 +43,17 @@ def submitted(told, place, kind="optimize", content=None, author="agent"):
     return json.loads(told("proposals", "submit", kind, path, "--title", "A title", "--author", author, "--json").out)
 
 
-def test_a_proposal_goes_from_the_table_to_a_new_version(told, place):
+def test_approved_proposal_creates_version(told, place):
     made = submitted(told, place)
     assert (made["status"], made["author"]) == ("pending", "agent")
     assert made["id"] in told("proposals", "list", "--status", "pending").out
     assert '"value": 3' in told("proposals", "show", made["id"]).out
     assert "is applied: speed@1" in told("proposals", "approve", made["id"], "--reason", "fine", "--author", "ann").out
     assert told("proposals", "list", "--status", "pending", "--json").out.strip() == "[]"
-    assert "Nothing waits" in told("proposals", "apply").err
+    assert "No approved proposals" in told("proposals", "apply").err
 
 
-def test_what_was_decided_is_no_parameter_and_cannot_be_set_or_rolled_back(told, place):
+def test_proposals_cannot_be_changed_as_parameters(told, place):
     made = submitted(told, place)
     told("proposals", "reject", made["id"], "--reason", "no", "--author", "ann")
     key, why = f"proposals/{made['id']}", ("--reason", "oops", "--author", "bob")
@@ -63,13 +64,13 @@ def test_what_was_decided_is_no_parameter_and_cannot_be_set_or_rolled_back(told,
 
 
 @pytest.mark.parametrize("key", ["shadow/ema/alpha", "control/mine", "playbook/x", "rollout/speed"])
-def test_nobody_proposes_what_has_a_way_of_its_own(told, place, key):
+def test_reserved_key_cannot_be_proposed(told, place, key):
     path = written(place, {"key": key, "value": 1})
     said = told("proposals", "submit", "optimize", path, "--title", "A title", "--author", "mallory", status=2)
     assert "has a way of its own" in said.err
 
 
-def test_nobody_approves_their_own_and_nobody_twice(told, place):
+def test_author_cannot_approve_and_nobody_approves_twice(told, place):
     made = submitted(told, place)
     said = told("proposals", "approve", made["id"], "--reason", "mine", "--author", "AGENT", status=2)
     assert "a change of their own" in said.err
@@ -78,7 +79,7 @@ def test_nobody_approves_their_own_and_nobody_twice(told, place):
     assert "is rejected, not pending" in again.err
 
 
-def test_an_edit_needs_a_fresh_look(told, place):
+def test_edit_voids_approvals(told, place):
     made = submitted(told, place)
     edited = written(place, {"key": "speed", "value": 4})
     told("proposals", "edit", made["id"], edited, "--reason", "better", "--author", "agent")
@@ -98,10 +99,10 @@ def test_an_edit_needs_a_fresh_look(told, place):
     told("proposals", "withdraw", made["id"], "--reason", "on second thought", "--author", "agent")
 
 
-def test_a_tool_is_proposed_approved_called_and_rolled_back(told, place):
+def test_tool_is_proposed_approved_called_and_rolled_back(told, place):
     for number, command in enumerate(("echo {{.text}}", "printf %s {{.text}}"), start=1):
         path = written(place, {**SAY, "command": command})
-        made = json.loads(told("tools", "add", path, "--author", "agent", "--json").out)
+        made = json.loads(told("tools", "propose", path, "--author", "agent", "--json").out)
         told("proposals", "approve", made["id"], "--reason", "read it", "--author", "ann")
         assert json.loads(told("tools", "list", "--json").out)[0]["version"] == number
     asked = json.dumps({"text": "hi; id"})
@@ -111,13 +112,47 @@ def test_a_tool_is_proposed_approved_called_and_rolled_back(told, place):
     assert json.loads(told("tools", "show", "say", "--json").out)["command"] == "echo {{.text}}"
 
 
-def test_a_skill_comes_in_from_a_folder_and_goes_out_again(told, place):
+def test_serve_with_agent_serves_proposal_tools(told, place, monkeypatch):
+    mcp = pytest.importorskip("mcp")
+    from atoll.governed.agent.tools import mcp_server
+
+    path = written(place, SAY)
+    proposal = json.loads(told("tools", "propose", path, "--author", "agent", "--json").out)
+    told("proposals", "approve", proposal["id"], "--reason", "read it", "--author", "ann")
+    served = []
+
+    def serve(builder, runner, port, extra_tools=()):
+        async def call_tools():
+            async with mcp.Client(mcp_server.make_server(builder, runner, extra_tools)) as client:
+                served.append([tool.name for tool in (await client.list_tools()).tools])
+                if extra_tools:
+                    definition = {**SAY, "name": "shout"}
+                    result = await client.call_tool("CreateTool", {"title": "Shout", "definition": definition})
+                    assert not result.is_error
+                    skill = {"name": "greet", "description": "Greets.", "content": "Say hello."}
+                    await client.call_tool("LearnSkill", {"definition": skill})
+                    reflection = await client.call_tool("Reflect", {"summary": "Greetings work."})
+                    assert not reflection.is_error
+                    assert (await client.call_tool("CreateTool", {"title": "nothing"})).is_error
+
+        asyncio.run(call_tools())
+
+    monkeypatch.setattr(mcp_server, "serve", serve)
+    told("tools", "serve")
+    told("tools", "serve", "--agent", "helper")
+    assert served == [["say"], ["say", "CreateTool", "LearnSkill", "Reflect"]]
+    pending = json.loads(told("proposals", "list", "--status", "pending", "--json").out)
+    assert [(row["author"], row["type"], row["title"]) for row in pending][0] == ("helper", "new_tool", "Shout")
+    assert [row["name"] for row in json.loads(told("tools", "list", "--json").out)] == ["say"]  # not approved yet
+
+
+def test_skill_is_proposed_and_exported(told, place):
     folder = place / "greet"
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets people.\n---\nSay hello.\n")
-    made = json.loads(told("skills", "add", str(folder), "--author", "agent", "--json").out)
+    made = json.loads(told("skills", "propose", str(folder), "--author", "agent", "--json").out)
     told("proposals", "approve", made["id"], "--reason", "harmless", "--author", "ann")
-    assert "1 uses, 100%" in told("skills", "used", "greet", "--well").out
+    assert "1 uses, 100%" in told("skills", "record-use", "greet", "--success").out
     assert "Say hello." in told("skills", "show", "greet").out
     assert "greet" in told("skills", "list").out
     told("skills", "export", "greet", str(place / "out"))
@@ -127,23 +162,23 @@ def test_a_skill_comes_in_from_a_folder_and_goes_out_again(told, place):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["proposals", "show", "p-none"], "There is no proposal p-none"),
+        (["proposals", "show", "p-none"], "p-none"),
         (["proposals", "list", "--status", "odd"], "No proposal is ever 'odd'"),
-        (["tools", "show", "none"], "There is no tool"),
+        (["tools", "show", "none"], "none"),
         (["tools", "call", "none", "--input", "{"], "no JSON"),
-        (["skills", "show", "none"], "There is no skill"),
-        (["skills", "add", "nowhere"], "cannot be read"),
+        (["skills", "show", "none"], "none"),
+        (["skills", "propose", "nowhere"], "cannot be read"),
     ],
 )
-def test_what_is_not_there_is_one_sentence(told, place, arguments, sentence):
+def test_unknown_names_print_one_sentence(told, place, arguments, sentence):
     submitted(told, place)
     assert sentence in told(*arguments, status=2).err
 
 
-def test_a_secret_or_a_wrong_tool_leaves_nothing_in_the_store(told, place):
+def test_secret_or_invalid_tool_is_not_stored(told, place):
     submitted(told, place)
     secret = written(place, {**SAY, "command": "curl -H k:" + "AKIA" + "IOSFODNN7EXAMPLE"})
-    assert "looks like a secret" in told("tools", "add", secret, "--author", "agent", status=1).err
+    assert "looks like a secret" in told("tools", "propose", secret, "--author", "agent", status=1).err
     odd = written(place, {**SAY, "name": "../up"})
-    assert "no name of a tool" in told("tools", "add", odd, "--author", "agent", status=2).err
+    assert "tool" in told("tools", "propose", odd, "--author", "agent", status=2).err
     assert len(json.loads(told("proposals", "list", "--json").out)) == 1

@@ -31,7 +31,7 @@ def waiting(capsys, place):
     return found
 
 
-def test_it_is_listed_shown_and_compared(capsys, place):
+def test_worldline_is_listed_shown_and_diffed(capsys, place):
     found = waiting(capsys, place)
     assert (found["state"], found["changes"]) == ("waits", [{"path": "sums.py", "added": 1, "deleted": 1}])
     assert found["id"] in told(capsys, place, "list", place.workspace).out
@@ -39,7 +39,7 @@ def test_it_is_listed_shown_and_compared(capsys, place):
     assert "+    return a + b" in told(capsys, place, "diff", place.workspace, found["id"]).out
 
 
-def test_only_what_somebody_else_approved_is_merged(capsys, place):
+def test_merge_needs_approval_by_another_user(capsys, place):
     id = waiting(capsys, place)["id"]
     merge = ("merge", place.workspace, id)
     assert "is not approved" in told(capsys, place, *merge, status=2).err
@@ -55,7 +55,7 @@ def test_only_what_somebody_else_approved_is_merged(capsys, place):
     assert not repositories.leftovers(place.repository)
 
 
-def test_a_rejection_ends_an_approval(capsys, place):
+def test_rejection_voids_approval(capsys, place):
     id = waiting(capsys, place)["id"]
     for verb in ("approve", "reject"):
         told(capsys, place, verb, place.workspace, id, "--reason", "on second thoughts", "--author", "ann")
@@ -63,6 +63,6 @@ def test_a_rejection_ends_an_approval(capsys, place):
     assert "is not approved" in told(capsys, place, "merge", place.workspace, id, status=2).err
 
 
-def test_a_run_without_a_repository_says_so(capsys, place):
+def test_run_without_repository_fails(capsys, place):
     assert "has no workspaces" in told(capsys, place, "list", place.texts, status=2).err
-    assert "There is no worldline" in told(capsys, place, "show", place.workspace, "zzz", status=2).err
+    assert "zzz" in told(capsys, place, "show", place.workspace, "zzz", status=2).err

@@ -33,20 +33,20 @@ def alive(path):
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
-def test_a_living_run_is_told(action, shell, path, alive):
+def test_running_run_gets_command(action, shell, path, alive):
     assert shell("control", "run", action).out == f"Told run run: {action}.\n"
     assert [command.kind for command in posted(path)] == [action]
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
-def test_a_dead_run_is_not_told_what_it_would_obey_at_its_next_start(action, shell, path):
-    said = shell.refused("control", "run", action)
+def test_ended_run_gets_no_command(action, shell, path):
+    said = shell.fail("control", "run", action)
     assert said.startswith("No process writes run run now")
     assert said.endswith("'atoll resume run' goes on with it.")
     assert not posted(path)
 
 
-def test_limits_are_raised_and_other_keys_are_settings(shell, path, alive):
+def test_set_raises_limits_and_changes_settings(shell, path, alive):
     told = shell("control", "run", "set", "iterations=2000", "usd=2.5", "stride=0.1", "tone=loud and clear")
     assert [(command.kind, dict(command.data)) for command in posted(path)] == [
         ("raise", {"iterations": 2000, "usd": 2.5}),
@@ -55,13 +55,13 @@ def test_limits_are_raised_and_other_keys_are_settings(shell, path, alive):
     assert "raise the limits to iterations=2000, usd=2.5, where they are lower; set stride=0.1, " in told.out
 
 
-def test_a_dead_run_reads_new_limits_when_it_resumes(shell, path):
+def test_ended_run_reads_new_limits_on_resume(shell, path):
     told = shell("control", "run", "set", "evaluations=10")
     assert told.out.endswith("No process writes it now: it will read this when it resumes.\n")
     assert len(posted(path)) == 1
 
 
-def test_as_json_it_says_what_was_posted(shell, alive):
+def test_json_lists_posted_commands(shell, alive):
     data = shell("control", "run", "stop", "--json").json()
     reason = {"reason": "stopped by atoll control"}
     assert data == {"run": "run", "posted": [{"number": 1, "kind": "stop", "data": reason}], "running": True}
@@ -72,17 +72,17 @@ def test_as_json_it_says_what_was_posted(shell, alive):
     [
         (["set"], "'set' needs what to change: 'atoll control RUN set iterations=2000'."),
         (["set", "fast"], "'fast' is not understood: write KEY=VALUE, e.g. iterations=2000."),
-        (["set", "iterations=many"], "iterations=many is no limit: give a whole number above 0."),
-        (["set", "iterations=1.5"], "iterations=1.5 is no limit: give a whole number above 0."),
-        (["set", "usd=nan"], "usd=nan is no limit: give a number above 0."),
-        (["set", "seconds=-3"], "seconds=-3 is no limit: give a number above 0."),
-        (["set", "itertions=5"], "There is no limit itertions; the nearest is iterations."),
+        (["set", "iterations=many"], "iterations=many is not a limit. Give a whole number above 0."),
+        (["set", "iterations=1.5"], "iterations=1.5 is not a limit. Give a whole number above 0."),
+        (["set", "usd=nan"], "usd=nan is not a limit. Give a number above 0."),
+        (["set", "seconds=-3"], "seconds=-3 is not a limit. Give a number above 0."),
+        (["set", "itertions=5"], "Limit itertions is unknown. Did you mean iterations?"),
         (["stop", "iterations=5"], "'stop' changes no keys: write 'atoll control RUN set iterations=5'."),
     ],
     ids=" ".join,
 )
-def test_what_is_not_understood_is_refused_and_not_posted(arguments, sentence, shell, path, alive):
-    assert shell.refused("control", "run", *arguments) == sentence
+def test_invalid_command_is_not_posted(arguments, sentence, shell, path, alive):
+    assert shell.fail("control", "run", *arguments) == sentence
     assert not posted(path)
 
 
@@ -94,15 +94,15 @@ def test_what_is_not_understood_is_refused_and_not_posted(arguments, sentence, s
         ("danger_threshold=7", "survival.danger_threshold is 7: it should be less than or equal to 1."),
     ],
 )
-def test_a_key_that_the_runs_system_has_not_is_refused(change, sentence, shell, path):
+def test_unknown_setting_fails(change, sentence, shell, path):
     with store.open(path) as kept:
         kept.create_run("lives", config={"system": "survival"})
-    assert shell.refused("control", "lives", "set", change) == sentence
+    assert shell.fail("control", "lives", "set", change) == sentence
     with store.open(path) as kept:
         assert not list(kept.inbox("lives").read(0))
 
 
-def test_a_key_may_be_named_with_its_section(shell, path):
+def test_setting_can_have_its_section(shell, path):
     with store.open(path) as kept:
         kept.create_run("lives", config={"system": "survival"})
     shell("control", "lives", "set", "survival.danger_threshold=0.5", "exploration_bonus=2")
@@ -111,11 +111,11 @@ def test_a_key_may_be_named_with_its_section(shell, path):
     assert dict(command.data) == {"danger_threshold": 0.5, "exploration_bonus": 2}
 
 
-def test_an_unknown_action_is_bad_usage(shell):
+def test_unknown_action_fails(shell):
     assert "hurry" in shell("control", "run", "hurry", status=2).err
 
 
-def test_a_run_obeys(shell, path):
+def test_run_obeys_command(shell, path):
     with store.open(path) as kept, kept.lock_run("run"):
         evolver = toys.evolver(
             toys.Walker(naps=0.01), records=kept.journal("run"), inbox=kept.inbox("run"), iterations=100_000
