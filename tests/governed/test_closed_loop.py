@@ -3,7 +3,7 @@
 from examples import governed_closed_loop as loop
 
 
-def test_the_answers_come_to_the_length_that_readers_like_and_the_bad_idea_goes_back():
+def test_closed_loop_finds_best_length_and_rolls_back_harmful_value():
     values, stage = loop.main()
     distances = [abs(value - loop.LIKED_WORDS) for value in values]
     assert distances == sorted(distances, reverse=True)

@@ -12,7 +12,7 @@ from atoll.governed.evidence import replayer as evidence_replayer
 from bench import governed_logs as bench
 
 
-def test_columns_and_a_replay_agree(tmp_path):
+def test_columnar_replay_matches_log_replayer(tmp_path):
     bench.generate(tmp_path, 3000)
     window = timedelta(minutes=1)
     replayer = evidence_replayer.LogReplayer(
@@ -35,7 +35,7 @@ def test_columns_and_a_replay_agree(tmp_path):
         )
 
 
-def test_columns_feed_an_estimate(tmp_path):
+def test_columnar_replay_provides_data_for_estimate(tmp_path):
     log, channel = log_stores.FileLog(tmp_path / "log"), feedback_stores.FileFeedback(tmp_path / "feedback")
     for number in range(200):
         action = ("left", "right")[number % 2]
@@ -50,7 +50,7 @@ def test_columns_feed_an_estimate(tmp_path):
         columns.to_logged_data("lost", {"left": 1.0})
 
 
-def test_an_empty_log_has_no_statistics(tmp_path):
+def test_empty_log_has_no_statistics(tmp_path):
     (tmp_path / "log").mkdir()
     (tmp_path / "feedback").mkdir()
     columns = columnar.ColumnarReplay(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END)

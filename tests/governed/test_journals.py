@@ -45,7 +45,7 @@ def run():
     kept.close()
 
 
-def test_every_child_is_a_decision_with_its_score_gain_and_fate(run):
+def test_run_log_has_a_decision_for_every_child(run):
     log = RunLog(run, "r1", START, group_by="island")
     entries = list(log.read(*FOREVER))
     assert 30 <= len(entries) <= 40
@@ -58,7 +58,7 @@ def test_every_child_is_a_decision_with_its_score_gain_and_fate(run):
     assert log.query("island 9", START) == []
 
 
-def test_a_run_is_replayed_paired_by_decision_and_evolves_a_parameter(run):
+def test_run_log_is_replayed_and_provides_evidence(run):
     log = RunLog(run, "r1", START, group_by="island")
     aggregator = reflectors.AggregatorReflector()
     replayer = evidence_replayer.LogReplayer(log, log, attribution=attribution.by_decision)
@@ -70,16 +70,16 @@ def test_a_run_is_replayed_paired_by_decision_and_evolves_a_parameter(run):
     assert found.confidence > 0.3
 
 
-def test_which_engine_pays_is_told_by_its_name(run):
+def test_run_log_groups_by_engine(run):
     log = RunLog(run, "r1", START)
     assert {each.entity for each in log.read(*FOREVER)} == {"near", "far"}
     assert {each.action for each in log.read(*FOREVER)} == {"near", "far"}
     assert len(log.query("near", START, "score")) > 10
 
 
-def test_a_journal_takes_no_feedback(run):
+def test_run_log_rejects_feedback(run):
     log = RunLog(run, "r1", START)
-    with pytest.raises(errors.SetupError, match="channel of your own"):
+    with pytest.raises(errors.SetupError, match="another channel"):
         log.report("e", "m", 1.0)
-    with pytest.raises(errors.SetupError, match="engines or its islands"):
+    with pytest.raises(errors.SetupError, match="use engine or island"):
         RunLog(run, "r1", START, group_by="moon")

@@ -3,7 +3,7 @@
 from examples import governed_own_runs as loop
 
 
-def test_a_parameter_of_runs_is_shadowed_approved_used_and_rolled_back():
+def test_run_parameter_is_shadowed_approved_used_and_rolled_back():
     result = loop.main()
     assert result.verdict == "promote"
     assert result.used == [(1, 12), (2, 40), (3, 12)]

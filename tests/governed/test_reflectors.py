@@ -28,7 +28,7 @@ def told(aggregator, *events):
     return aggregator
 
 
-def test_a_func_reflector_needs_a_function_and_looks_whether_to_stop():  # G55
+def test_func_reflector_needs_function_and_checks_stop():  # G55
     with pytest.raises(errors.SetupError):
         reflectors.FuncReflector(None)  # type: ignore[arg-type]
     stop = threading.Event()
@@ -41,7 +41,7 @@ def test_a_func_reflector_needs_a_function_and_looks_whether_to_stop():  # G55
     assert len(seen) == 1
 
 
-def test_statistics_of_a_pair():  # G56, G58
+def test_stats_of_two_values():  # G56, G58
     found = told(reflectors.AggregatorReflector(), *(event(value, hours=n) for n, value in enumerate((3.0, 1.0, 8.0))))
     stats = found.stats("e", "m")
     assert (stats.count, stats.sum, stats.mean, stats.min, stats.max) == (3, 12, 4, 1, 8)
@@ -49,11 +49,11 @@ def test_statistics_of_a_pair():  # G56, G58
     assert stats.last_timestamp == START + timedelta(hours=3)
 
 
-def test_what_is_unknown_is_all_zero():  # G56
+def test_unknown_stats_are_zero():  # G56
     assert reflectors.AggregatorReflector().stats("e", "m") == reflectors.Stats()
 
 
-def test_decisions_without_feedback_are_pending_until_feedback_comes_and_never_below_zero():  # G57
+def test_pending_count_decreases_with_feedback_and_never_below_zero():  # G57
     found = told(reflectors.AggregatorReflector(), event(), event())
     assert found.stats("e", "").pending_count == 2
     assert found.stats("e", "").count == 0
@@ -62,11 +62,11 @@ def test_decisions_without_feedback_are_pending_until_feedback_comes_and_never_b
     assert found.stats("e", "m").pending_count == 0
 
 
-def test_feedback_before_any_pending_decision_is_legal():  # G57
+def test_feedback_before_pending_decision_is_allowed():  # G57
     assert told(reflectors.AggregatorReflector(), event(1.0)).stats("e", "").pending_count == 0
 
 
-def test_entities_and_metrics_are_sorted_and_pending_is_no_metric():  # G58
+def test_entities_and_metrics_are_sorted_without_pending():  # G58
     found = told(reflectors.AggregatorReflector(), event(1.0, "z", "b"), event(None, entity="a"), event(1.0, "y", "b"))
     assert found.list_entities() == ["a", "b"]
     assert found.metrics("b") == ["y", "z"]
@@ -75,7 +75,7 @@ def test_entities_and_metrics_are_sorted_and_pending_is_no_metric():  # G58
     assert found.list_entities() == []
 
 
-def test_the_split_by_policy_version_stands_beside_the_whole():  # G58 beyond
+def test_stats_can_be_split_by_policy_version():  # G58 beyond
     found = reflectors.AggregatorReflector(by_policy=True)
     told(found, event(1.0, policy="v1"), event(3.0, policy="v2"), event(5.0, policy="v2"))
     assert found.stats("e", "m").mean == 3
@@ -84,7 +84,7 @@ def test_the_split_by_policy_version_stands_beside_the_whole():  # G58 beyond
 
 
 @hypothesis.given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=200))
-def test_statistics_agree_with_numpy_however_many_values_wait(values):
+def test_stats_match_numpy_with_buffered_values(values):
     stats = told(reflectors.AggregatorReflector(), *map(event, values)).stats("e", "m")
     assert stats.count == len(values)
     assert (stats.min, stats.max) == (min(values), max(values))
@@ -94,7 +94,7 @@ def test_statistics_agree_with_numpy_however_many_values_wait(values):
 
 
 @pytest.mark.parametrize("draw", ["normal", "lognormal", "exponential"])
-def test_quantiles_are_true_within_about_one_per_cent(draw):
+def test_quantile_error_is_about_one_per_cent(draw):
     values = getattr(np.random.default_rng(0), draw)(size=5000)
     stats = told(reflectors.AggregatorReflector(), *map(event, values.tolist())).stats("e", "m")
     for share, found in ((0.05, stats.p05), (0.5, stats.p50), (0.95, stats.p95)):
@@ -102,7 +102,7 @@ def test_quantiles_are_true_within_about_one_per_cent(draw):
         assert near[0] - abs(near[0]) * 0.0101 <= found <= near[1] + abs(near[1]) * 0.0101
 
 
-def test_a_sketch_stays_small_and_merges():
+def test_sketch_stays_small_and_merges():
     one, other = reflectors.QuantileSketch(), reflectors.QuantileSketch()
     rng = np.random.default_rng(0)
     one.add(np.exp(rng.uniform(-20, 80, 20_000)))  # 5,000 buckets, of which the smallest share one
@@ -114,7 +114,7 @@ def test_a_sketch_stays_small_and_merges():
     assert reflectors.QuantileSketch.from_data(one.to_data()).quantile(0.9) == one.quantile(0.9)
 
 
-def test_drift_is_flagged_when_it_comes_and_hardly_ever_else():  # G58 beyond
+def test_drift_is_flagged_with_few_false_alarms():  # G58 beyond
     rng, flagged = np.random.default_rng(0), 0
     for _ in range(60):
         still = told(reflectors.AggregatorReflector(), *map(event, rng.normal(size=1280).tolist()))
@@ -124,7 +124,7 @@ def test_drift_is_flagged_when_it_comes_and_hardly_ever_else():  # G58 beyond
     assert moved.stats("e", "m").is_drifting
 
 
-def test_many_threads_lose_nothing():  # G58
+def test_aggregator_is_thread_safe():  # G58
     found = reflectors.AggregatorReflector()
     threads = [threading.Thread(target=told, args=(found, *[event(1.0)] * 500)) for _ in range(4)]
     for each in threads:

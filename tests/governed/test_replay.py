@@ -48,7 +48,7 @@ def values(seen):
     return [None if each.feedback is None else each.feedback.value for each in seen]
 
 
-def test_the_earliest_feedback_of_each_metric_is_paired():  # G49
+def test_first_feedback_of_each_metric_is_paired():  # G49
     channel = feedback.MemoryFeedback(
         told(-HOUR, 0), told(HOUR, 1), told(2 * HOUR, 2), told(3 * HOUR, 3, "n"), told(2 * HOUR, 4, "n")
     )
@@ -58,7 +58,7 @@ def test_the_earliest_feedback_of_each_metric_is_paired():  # G49
     assert seen[0].meta is None  # G54
 
 
-def test_without_feedback_there_is_exactly_one_event():  # G49
+def test_decision_without_feedback_is_one_event():  # G49
     seen, report = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
     assert values(seen) == [None]
     assert (report.events, report.pending) == (1, 1)
@@ -73,18 +73,18 @@ def test_without_feedback_there_is_exactly_one_event():  # G49
         (7 * DAY - timedelta(microseconds=1), True),
     ],
 )
-def test_the_window_begins_with_the_decision_and_ends_before_seven_days(after, is_paired):  # G49
+def test_window_includes_decision_and_excludes_end(after, is_paired):  # G49
     seen, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(told(after, 1)))
     assert (values(seen) == [1]) == is_paired
 
 
 @pytest.mark.parametrize("window", [timedelta(0), -DAY])
-def test_a_window_that_is_not_above_0_is_refused(window):  # G49
+def test_window_must_be_positive(window):  # G49
     with pytest.raises(errors.SetupError, match="window"):
         replayer.LogReplayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
 
 
-def test_source_and_feedback_are_compulsory():  # G48
+def test_replayer_needs_source_and_feedback():  # G48
     for parts in ((None, feedback.MemoryFeedback()), (logs.MemoryLog(), None)):
         with pytest.raises(errors.SetupError, match="needs a"):
             replayer.LogReplayer(*parts)
@@ -98,7 +98,7 @@ class Counting(feedback.MemoryFeedback):
         return super().query(entity, since, metric)
 
 
-def test_the_channel_is_asked_once_per_entity_and_replay():  # G50
+def test_channel_is_queried_once_per_entity_and_replay():  # G50
     channel = Counting(*(told(HOUR, n, entity=f"e{n}") for n in range(20)))
     log = logs.MemoryLog(*(entry(n, entity=f"e{n % 20}") for n in range(100)))
     _, report = replayed(log, channel)
@@ -107,7 +107,7 @@ def test_the_channel_is_asked_once_per_entity_and_replay():  # G50
     assert channel.asked == 40
 
 
-def test_a_small_cache_asks_again_and_finds_the_same():  # G50
+def test_small_cache_queries_again_with_same_result():  # G50
     channel = Counting(*(told(HOUR * n, n, entity=f"e{n % 9}") for n in range(90)))
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 9}") for n in range(90)))
     small, _ = replayed(log, channel, cache_bytes=1500)
@@ -117,7 +117,7 @@ def test_a_small_cache_asks_again_and_finds_the_same():  # G50
 
 @pytest.mark.parametrize("confidence", [1.0, 0.5])
 @pytest.mark.parametrize("name", ["first", "last", "mean", "all"])
-def test_what_does_not_fit_into_memory_waits_in_a_file_and_is_found_there(name, confidence):  # G50
+def test_large_feedback_is_spilled_to_disk(name, confidence):  # G50
     noted = [told(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
     channel = Counting(*noted)
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 3}") for n in range(0, 3 * 900, 7)))
@@ -127,7 +127,7 @@ def test_what_does_not_fit_into_memory_waits_in_a_file_and_is_found_there(name, 
     assert small == replayed(log, channel, **terms)[0]
 
 
-def test_a_log_out_of_order_is_paired_as_well():
+def test_unordered_log_is_paired():
     hours = [5, 1, 9, 3, 3, 0, 8]
     channel = feedback.MemoryFeedback(*(told(HOUR * n, n) for n in range(0, 10, 2)))
     seen, _ = replayed(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
@@ -135,7 +135,7 @@ def test_a_log_out_of_order_is_paired_as_well():
 
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.lists(st.integers(-1, 31), max_size=40), st.integers(1, 10))
-def test_first_touch_is_the_earliest_measurement_in_the_window(times, moments, window):  # G51
+def test_first_touch_matches_brute_force(times, moments, window):  # G51
     ordered = sorted(times)
     found = feedback_history.History("e", [told(timedelta(microseconds=at), place) for place, at in enumerate(ordered)])
     epoch = int((START - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
@@ -171,20 +171,20 @@ def test_means_are_weighted_by_confidence():
     assert seen[0].feedback.meta == {"count": 2}
 
 
-def test_late_figures_can_count_from_when_they_happened():  # G47
+def test_by_observed_uses_observation_time():  # G47
     channel = feedback.MemoryFeedback(told(30 * DAY, 1.0, observed_at=START + HOUR), told(20 * DAY, 2.0))
     log = logs.MemoryLog(entry(1))
     assert values(replayed(log, channel)[0]) == [None]
     assert values(replayed(log, channel, by_observed=True)[0]) == [1.0]
 
 
-def test_feedback_keeps_what_it_says_beside_its_value():
+def test_paired_feedback_keeps_all_fields():
     full = told(HOUR, 1.0, confidence=0.5, meta={"a": 1}, decision_id="x", observed_at=START)
     seen, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(full))
     assert seen[0].feedback == full
 
 
-def test_a_filter_lets_in_what_it_likes():  # G48
+def test_filter_selects_entries():  # G48
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     report = replayer.replay(*SPAN, lambda each: each.decision_id == "d2")
     assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
@@ -200,7 +200,7 @@ class Noting:
             raise ValueError(f"{self.name} cannot")
 
 
-def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered():  # G52
+def test_reflectors_get_events_in_order_of_registration():  # G52
     heard: list[tuple[str, str]] = []
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     first = Noting("a", heard)
@@ -210,7 +210,7 @@ def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered
     assert heard == [(name, f"d{n}") for n in (1, 2) for name in "aba"]
 
 
-def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
+def test_reflector_registered_during_replay_gets_next_replay():  # G52
     heard: list[tuple[str, str]] = []
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", heard))))
@@ -219,7 +219,7 @@ def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
+def test_exception_of_reflector_is_reported_and_others_continue(others):  # G53
     heard: list[tuple[str, str]] = []
     said: list[str] = []
     replayer = evidence_replayer.LogReplayer(
@@ -235,7 +235,7 @@ def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
     assert len(said) == 2
 
 
-def test_too_many_errors_end_the_replay():  # G53
+def test_max_errors_ends_replay():  # G53
     replayer = evidence_replayer.LogReplayer(
         logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback(), max_errors=3, log_message=lambda said: None
     )
@@ -251,7 +251,7 @@ def test_errors_are_logged_by_default(caplog):  # G53
     assert "bad cannot" in caplog.text
 
 
-def test_what_the_source_raises_is_no_reflectors_fault(tmp_path):
+def test_exception_of_source_is_raised(tmp_path):
     log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     (tmp_path / "2026-04-18.jsonl").write_text("nonsense\n")
@@ -261,7 +261,7 @@ def test_what_the_source_raises_is_no_reflectors_fault(tmp_path):
         replayer.replay(*SPAN)
 
 
-def test_a_report_tells_of_bad_lines_and_of_those_in_progress(tmp_path):  # G53
+def test_report_counts_invalid_and_incomplete_lines(tmp_path):  # G53
     log = log_stores.FileLog(tmp_path, on_issue="skip")
     log.append(entry(1))
     with (tmp_path / "2026-04-18.jsonl").open("a") as file:
@@ -270,7 +270,7 @@ def test_a_report_tells_of_bad_lines_and_of_those_in_progress(tmp_path):  # G53
     assert (report.issues, report.in_progress, report.bad_lines[0].line) == (1, 1, 2)
 
 
-def test_a_replay_can_be_stopped_between_two_decisions():
+def test_replay_can_be_stopped():
     stop = Event()
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: stop.set()))
@@ -291,14 +291,14 @@ def story(tmp_path):
     return log, channel
 
 
-def test_the_same_log_gives_the_same_bytes(story):  # spec 4.4, 12
+def test_equal_logs_give_equal_reports(story):  # spec 4.4, 12
     one, other = (replayed(*story)[1].to_json() for _ in range(2))
     assert one == other
     assert json.loads(one)["entries"] == 300
 
 
 @pytest.mark.parametrize("cut", [1, 49, 150, 299])
-def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path):  # spec 4.4, 12
+def test_interrupted_replay_resumes_with_same_result(cut, story, tmp_path):  # spec 4.4, 12
     def run(dies_at=None, path=None):
         aggregator, count = reflectors.AggregatorReflector(), [0]
 
@@ -322,7 +322,7 @@ def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path): 
     assert again.stats("e1", "m") == seen.stats("e1", "m")
 
 
-def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
+def test_source_without_positions_is_read_from_start(tmp_path):
     log, path = logs.MemoryLog(*map(entry, range(5))), tmp_path / "checkpoint.json"
     stop = Event()
     replayer = evidence_replayer.LogReplayer(log, feedback.MemoryFeedback())
@@ -337,18 +337,18 @@ def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
     assert report.entries == 5
 
 
-def test_a_checkpoint_of_another_replay_is_refused(tmp_path):
+def test_checkpoint_of_another_replay_is_rejected(tmp_path):
     path = tmp_path / "checkpoint.json"
     parts = logs.MemoryLog(entry(1)), feedback.MemoryFeedback()
     replayer.LogReplayer(*parts).replay(*SPAN, checkpoint_path=path)
     with pytest.raises(errors.SetupError, match="another replay"):
         replayer.LogReplayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
     path.write_text("nonsense")
-    with pytest.raises(errors.SetupError, match="no checkpoint"):
+    with pytest.raises(errors.SetupError, match="not a replay checkpoint"):
         replay_report.read_checkpoint(path, {})
 
 
-def test_a_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI asks for half
+def test_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI asks for half
     bench.generate(tmp_path, 8000)
     found = min(
         (bench.run_part("replay, paired, 1 reflector", tmp_path) for _ in range(3)), key=lambda f: f["cpu_seconds"]

@@ -75,7 +75,7 @@ def walk(made, clock, harm=0.0, limit=8):
     return stages
 
 
-def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  # spec 4.3, 10
+def test_harmless_value_passes_all_stages(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
     assert made.state().stage == "proposed"
     made.add_shadow_result(shadow_result.ShadowResult(reason="unclear"))
@@ -88,7 +88,7 @@ def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  #
     assert made.update() == made.state()
 
 
-def test_harm_is_rolled_back_within_one_tick(store, clock):  # spec 4.3, 10
+def test_harm_is_rolled_back_by_one_update(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     measured(made, harm=1.0)
@@ -99,7 +99,7 @@ def test_harm_is_rolled_back_within_one_tick(store, clock):  # spec 4.3, 10
     assert made.value_for("e1") == (1.0, "baseline")
 
 
-def test_harm_after_all_have_it_is_rolled_back_even_on_a_locked_key(store, clock):  # G20, spec 4.3, 10
+def test_harm_after_full_rollout_is_rolled_back_on_locked_key(store, clock):  # G20, spec 4.3, 10
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     walk(made, clock)
@@ -113,7 +113,7 @@ def test_harm_after_all_have_it_is_rolled_back_even_on_a_locked_key(store, clock
     assert store.get_lock(KEY) is not None
 
 
-def test_a_key_that_is_locked_waits_in_the_canary(store, clock):
+def test_locked_key_stays_in_canary(store, clock):
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     store.lock(KEY, "frozen")
@@ -123,7 +123,7 @@ def test_a_key_that_is_locked_waits_in_the_canary(store, clock):
     assert made.update().stage == "full"
 
 
-def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
+def test_external_change_ends_rollout(store, clock):
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     store.set(KEY, 7.0, "by hand")
@@ -131,14 +131,14 @@ def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
     assert store.get(KEY) == (7.0, 2)
 
 
-def test_a_shadow_that_rejects_ends_the_rollout(store, clock):
+def test_rejecting_shadow_run_ends_rollout(store, clock):
     made = begin(store, clock)
     assert made.add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
     with pytest.raises(errors.Conflict, match="past its shadow"):
         made.add_shadow_result(PROMOTE)
 
 
-def test_a_step_needs_its_samples_and_its_time(store, clock):
+def test_stage_needs_min_samples_and_min_time(store, clock):
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     clock.pass_hours(9)
@@ -150,7 +150,7 @@ def test_a_step_needs_its_samples_and_its_time(store, clock):
 
 
 @hypothesis.given(st.text(max_size=20), st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
-def test_a_growing_share_takes_nothing_away(key, entity, one, other):  # spec 4.3, 10
+def test_growing_share_keeps_treated_entities(key, entity, one, other):  # spec 4.3, 10
     less, more = sorted((one, other))
     hypothesis.assume(not any("\ud800" <= letter <= "\udfff" for letter in key + entity))
     if rollout.is_treated("salt", key, entity, less):
@@ -159,12 +159,12 @@ def test_a_growing_share_takes_nothing_away(key, entity, one, other):  # spec 4.
 
 
 @pytest.mark.parametrize("share", [0.01, 0.25])
-def test_about_the_planned_share_is_treated(share):
+def test_treated_share_is_close_to_plan(share):
     treated = sum(rollout.is_treated("p1", KEY, f"e{n}", share) for n in range(20_000))
     assert treated == pytest.approx(20_000 * share, rel=0.15)
 
 
-def test_an_entity_gets_the_same_value_again_also_from_another_process(store, clock):
+def test_entity_gets_same_value_in_other_process(store, clock):
     made = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.5], needs_shadow=False))
     again = rollout.Rollout(store, KEY, clock=clock)
     served = {f"e{n}": made.value_for(f"e{n}") for n in range(100)}
@@ -172,7 +172,7 @@ def test_an_entity_gets_the_same_value_again_also_from_another_process(store, cl
     assert {each.value for each in served.values()} == {1.0, 2.0}
 
 
-def test_a_restart_loses_nothing(store, clock):  # spec 4.3, 10
+def test_rollout_survives_restart(store, clock):  # spec 4.3, 10
     begin(store, clock).add_shadow_result(PROMOTE)
     for number in range(4):
         fresh = rollout.Rollout(store, KEY, clock=clock)
@@ -184,7 +184,7 @@ def test_a_restart_loses_nothing(store, clock):  # spec 4.3, 10
     assert state.stage == "full"
 
 
-def test_two_processes_may_tick_at_the_same_time_and_both_count(store, clock):
+def test_concurrent_updates_both_count(store, clock):
     one = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     other = rollout.Rollout(store, KEY, clock=clock)
     for made in (one, other):
@@ -194,7 +194,7 @@ def test_two_processes_may_tick_at_the_same_time_and_both_count(store, clock):
     assert other.update().moments("errors", "candidate").count == 10
 
 
-def test_feedback_of_a_channel_is_taken_once(store, clock):
+def test_channel_feedback_is_counted_once(store, clock):
     made = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     channel = feedback.MemoryFeedback(clock=clock)
     clock.pass_hours(1)
@@ -207,33 +207,33 @@ def test_feedback_of_a_channel_is_taken_once(store, clock):
         assert made.update(channel).moments("errors", "candidate").count == 8
 
 
-def test_every_move_is_in_the_audit_log_with_its_reason(store, clock):  # spec 4.3, 10
+def test_every_stage_is_in_audit_log_with_reason(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
     made.add_shadow_result(PROMOTE)
     walk(made, clock)
     reasons = [each.reason for each in store.history(rollout.state_key(KEY))]
     assert reasons[:2] == ["worth a try", "shadow run of 99 pairs: it gains"]
     assert "on to 5%" in reasons[2]
-    assert "all guardrails kept" in reasons[-1]
+    assert "all guardrails satisfied" in reasons[-1]
 
 
-def test_after_a_rollback_the_key_cools_down(store, clock):  # spec 4.3, 10
+def test_rollback_starts_cooldown(store, clock):  # spec 4.3, 10
     begin(store, clock).add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse"))
-    with pytest.raises(errors.Conflict, match="the next may begin"):
+    with pytest.raises(errors.Conflict, match="Wait until"):
         begin(store, clock, id="p2")
     clock.pass_hours(25)
     assert begin(store, clock, id="p2").state().proposal == "p2"
 
 
-def test_one_rollout_of_a_key_at_a_time_and_only_of_what_was_approved(store, clock):
+def test_start_rejects_active_rollout_and_missing_approval(store, clock):
     with pytest.raises(errors.Conflict, match="rejected"):
         begin(store, clock, is_approved=False)
     begin(store, clock)
-    with pytest.raises(errors.Conflict, match="under way"):
+    with pytest.raises(errors.Conflict, match="is active"):
         begin(store, clock, id="p2")
 
 
-def test_a_proposal_for_another_version_or_key_is_refused(store, clock):
+def test_start_rejects_other_version_or_key(store, clock):
     made = rollout.Rollout(store, KEY, clock=clock)
     stale = parameter_evolver.ParameterProposal("p1", KEY, 2.0, "evolver", 0)
     with pytest.raises(VersionConflict):
@@ -254,18 +254,18 @@ def test_a_proposal_for_another_version_or_key_is_refused(store, clock):
         )
 
 
-def test_somebody_can_abort_with_a_reason(store, clock):
+def test_abort_needs_reason(store, clock):
     made = begin(store, clock)
     with pytest.raises(ReasonRequired):
         made.abort(" ", author="bob")
     assert made.abort("I do not like it", author="bob").stage == "rolled_back"
     assert store.history(rollout.state_key(KEY))[-1].author == "bob"
-    with pytest.raises(errors.Conflict, match="over"):
+    with pytest.raises(errors.Conflict, match="has ended"):
         made.abort("again", author="bob")
 
 
-def test_a_tick_without_a_rollout_says_so(store, clock):
-    with pytest.raises(errors.NotFound, match="start one"):
+def test_update_without_rollout_is_rejected(store, clock):
+    with pytest.raises(errors.NotFound, match="Start one"):
         rollout.Rollout(store, KEY, clock=clock).update()
     assert rollout.Rollout(store, KEY).state() is None
     assert rollout.Rollout(store, KEY).value_for("e1") == (1.0, "baseline")
@@ -274,12 +274,12 @@ def test_a_tick_without_a_rollout_says_so(store, clock):
 @pytest.mark.parametrize(
     "wrong", [{"guardrails": []}, {"shares": []}, {"shares": [0.5, 0.1]}, {"shares": [1.0]}, {"min_samples": -1}]
 )
-def test_plans_that_cannot_be_are_refused(wrong):
+def test_invalid_plans_are_rejected(wrong):
     with pytest.raises(errors.SetupError):
         rollout.RolloutPlan(**{"guardrails": [GUARD], **wrong})
 
 
-def test_a_harmless_value_is_hardly_ever_rolled_back(clock):
+def test_harmless_value_is_rarely_rolled_back(clock):
     back = 0
     for seed in range(40):
         store = MemoryParameters()

@@ -54,7 +54,7 @@ def runner(evaluator=None, sampler=None, **options):
     )
 
 
-def test_a_better_value_is_promoted_and_nothing_is_written():  # G67, G68
+def test_better_value_is_promoted_without_writing():  # G67, G68
     found = runner().run_shadow("rate", 2.0)
     assert found.verdict == "promote"
     assert found.candidate_fitness > found.baseline_fitness
@@ -62,20 +62,20 @@ def test_a_better_value_is_promoted_and_nothing_is_written():  # G67, G68
     assert found.dimensions["fitness"].evidence.interval.low > 0
 
 
-def test_a_worse_value_is_rejected():
+def test_worse_value_is_rejected():
     assert runner().run_shadow("rate", 0.0).verdict == "reject"
 
 
-def test_the_same_value_says_nothing():
+def test_equal_value_gives_no_verdict():
     found = runner().run_shadow("rate", 1.0)
     assert (found.verdict, found.sample_size, found.divergence, found.disagreement) == ("extend", 400, 0.0, 0.0)
 
 
-def test_a_gain_below_what_is_worth_it_is_rejected():
+def test_gain_below_min_effect_is_rejected():
     assert runner(min_effect=3.0).run_shadow("rate", 2.0).verdict == "reject"
 
 
-def test_an_early_verdict_saves_calls():  # spec 4.2, 9
+def test_early_verdict_saves_calls():  # spec 4.2, 9
     found = runner().run_shadow("rate", 2.0)
     assert found.num_calls == 2 * found.sample_size < 800
     assert found.num_calls + found.num_saved == 800
@@ -83,21 +83,21 @@ def test_an_early_verdict_saves_calls():  # spec 4.2, 9
     assert (whole.num_calls, whole.num_saved, whole.verdict) == (800, 0, "promote")
 
 
-def test_a_guardrail_that_is_breached_rejects_whatever_the_fitness_says():  # spec 4.2, 7
+def test_breached_guardrail_rejects_despite_fitness():  # spec 4.2, 7
     guard = shadow_result.Guardrail("cost", 0.5, lower_is_better=True)
     found = runner(guardrails=[guard]).run_shadow("rate", 2.0)
     assert (found.verdict, "cost" in found.reason) == ("reject", True)
 
 
-def test_a_guardrail_must_be_shown_to_hold_before_anything_is_promoted():
+def test_promotion_needs_satisfied_guardrails():
     wide = shadow_result.Guardrail("cost", 5.0, lower_is_better=True)
     assert runner(guardrails=[wide, shadow_result.Guardrail("fixed")]).run_shadow("rate", 2.0).verdict == "promote"
     unknown = runner(guardrails=[shadow_result.Guardrail("speed")]).run_shadow("rate", 2.0)
     assert (unknown.verdict, unknown.sample_size) == ("extend", 400)
-    assert "nobody measured" in unknown.reason
+    assert "was never measured" in unknown.reason
 
 
-def test_a_value_that_makes_samples_fail_is_rejected():
+def test_value_with_failing_samples_is_rejected():
     def score(candidate):
         data = json.loads(candidate.content)
         return 1 / (0 if data["value"] > 1 and data["x"] > 0 else 1)
@@ -109,29 +109,29 @@ def test_a_value_that_makes_samples_fail_is_rejected():
 
 
 @pytest.mark.parametrize("traffic", [-0.1, 1.1, float("nan")])
-def test_a_share_outside_0_to_1_is_refused(traffic):  # G67
+def test_traffic_outside_0_to_1_is_rejected(traffic):  # G67
     with pytest.raises(errors.SetupError, match="traffic"):
         runner().run_shadow("rate", 2.0, traffic)
 
 
-def test_all_parts_are_compulsory():  # G67
+def test_shadow_runner_needs_all_parts():  # G67
     parts: list[Any] = [ReadOnly(), noisy(), shadow_result.FixedSampler([]), applied]
     for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
         with pytest.raises(errors.SetupError, match=name):
             shadow_runner.ShadowRunner(*(parts[:place] + [None] + parts[place + 1 :]))  # noqa: RUF005
 
 
-def test_an_unknown_parameter_is_told():
+def test_unknown_parameter_is_not_found():
     with pytest.raises(ParameterNotFound):
         runner().run_shadow("nothing", 2.0)
 
 
-def test_an_empty_sample_is_no_mistake():  # G69
+def test_empty_sample_gives_extend():  # G69
     found = runner(sampler=lambda traffic: []).run_shadow("rate", 2.0, 0.0)
     assert (found.sample_size, found.divergence, found.verdict) == (0, 0.0, "extend")
 
 
-def test_a_sampler_is_told_the_share_and_a_growing_one_keeps_what_it_had():  # G69
+def test_sampler_gets_share_and_keeps_earlier_samples():  # G69
     asked: list[float] = []
 
     def sampler(traffic):
@@ -147,7 +147,7 @@ def test_a_sampler_is_told_the_share_and_a_growing_one_keeps_what_it_had():  # G
     assert 15 < len(shares[1]) < 50
 
 
-def test_an_iterator_of_samples_is_read_no_further_than_needed():
+def test_sample_iterator_is_read_only_as_far_as_needed():
     endless = (each for seed in range(10**9) for each in samples(50, seed))
     assert runner(sampler=lambda traffic: endless).run_shadow("rate", 2.0).verdict == "promote"
 
@@ -156,16 +156,16 @@ def test_an_iterator_of_samples_is_read_no_further_than_needed():
     ("one", "other", "expected"),
     [(1000, 1001, 0.000999), (0.1, 0.5, 0.8), (0, 0, 0), (-1, 1, 1), (1e-12, 2e-12, 1e-3), (5, 5, 0)],
 )
-def test_the_divergence_of_two_means(one, other, expected):  # G71
+def test_divergence_of_two_means(one, other, expected):  # G71
     assert shadow_result.compute_divergence(one, other) == pytest.approx(expected, rel=1e-3)
 
 
 @hypothesis.given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
-def test_a_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
+def test_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
     assert 0 <= shadow_result.compute_divergence(one, other) == shadow_result.compute_divergence(other, one) <= 1
 
 
-def test_every_dimension_has_both_kinds_of_interval_and_is_adjusted_for_the_others():  # spec 4.2, 7
+def test_dimensions_have_intervals_and_adjusted_p_values():  # spec 4.2, 7
     found = runner(stop_early=False).run_shadow("rate", 2.0).dimensions["cost"]
     assert found.count == 400
     assert found.t_interval.low > found.evidence.interval.low
@@ -174,7 +174,7 @@ def test_every_dimension_has_both_kinds_of_interval_and_is_adjusted_for_the_othe
     assert found.is_found
 
 
-def test_the_noise_of_an_evaluator_is_told_where_scores_are_repeated():  # spec 4.2, 9
+def test_repeats_measure_noise_of_evaluator():  # spec 4.2, 9
     rng = random.Random(0)
     shaky = evaluators.FuncEvaluator(lambda candidate: rng.gauss(0, 2))
     assert runner(shaky, repeats=300).run_shadow("rate", 2.0).noise == pytest.approx(4, rel=0.3)
@@ -182,7 +182,7 @@ def test_the_noise_of_an_evaluator_is_told_where_scores_are_repeated():  # spec 
     assert runner().run_shadow("rate", 2.0).noise is None
 
 
-def test_pairs_are_scored_at_once_where_that_is_safe_with_the_same_result():  # spec 4.2, 9
+def test_parallel_scoring_gives_same_result():  # spec 4.2, 9
     def score(candidate):
         return json.loads(candidate.content)["value"]
 
@@ -191,7 +191,7 @@ def test_pairs_are_scored_at_once_where_that_is_safe_with_the_same_result():  # 
     assert one == many
 
 
-def test_a_sample_that_has_another_share_than_asked_for_is_not_promoted():  # spec 4.2, 9
+def test_sample_ratio_mismatch_prevents_promotion():  # spec 4.2, 9
     class Biased(shadow_result.FixedSampler):
         def __call__(self, traffic):
             return super().__call__(1.0)[:300]
@@ -202,12 +202,12 @@ def test_a_sample_that_has_another_share_than_asked_for_is_not_promoted():  # sp
     assert not runner(sampler=shadow_result.FixedSampler(samples(4000))).run_shadow("rate", 2.0, 0.1).ratio.is_off
 
 
-def test_a_result_is_plain_data():
+def test_result_is_json_data():
     data = runner(sampler=lambda traffic: samples(5)).run_shadow("rate", 2.0, meta={"who": "test"}).to_data()
     assert json.loads(json.dumps(data, allow_nan=False))["meta"] == {"who": "test"}
 
 
-def test_it_reads_a_real_store():
+def test_shadow_run_reads_sqlite_store():
     store = MemoryParameters()
     store.set("rate", 1.0, "start")
     made = shadow_runner.ShadowRunner(store, noisy(), shadow_result.FixedSampler(samples(200)), applied)

@@ -38,11 +38,11 @@ def verify(log: list[str], *anchors: audit.Anchor) -> audit.AuditReport:
     return audit.verify(audit.parse_lines(log), anchors)
 
 
-def test_a_log_that_nobody_touched_verifies(log):
+def test_verify_accepts_unmodified_log(log):
     assert verify(log).seq == 100
 
 
-def test_one_flipped_byte_anywhere_in_a_log_of_100_lines_is_found(log):
+def test_verify_detects_any_flipped_byte_in_100_lines(log):
     missed = []
     last = "0" * 64
     for place, line in enumerate(log):
@@ -65,7 +65,7 @@ def _is_found(line: bytes, seq: int, last: str) -> bool:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 100, 5_000, -300, -40, -2, -1])
-def test_a_flipped_byte_in_the_file_is_found_by_the_store(tmp_path, offset):
+def test_file_store_detects_flipped_byte(tmp_path, offset):
     with governed.FileParameters(tmp_path) as store:
         fill(store)
         path = tmp_path / "%audit.jsonl"
@@ -77,7 +77,7 @@ def test_a_flipped_byte_in_the_file_is_found_by_the_store(tmp_path, offset):
 
 
 @pytest.mark.parametrize("seq", [1, 13, 26])
-def test_every_changed_field_in_the_database_is_found(tmp_path, seq):
+def test_verify_detects_every_changed_database_field(tmp_path, seq):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:
         fill(store, 25)
@@ -98,7 +98,7 @@ def test_every_changed_field_in_the_database_is_found(tmp_path, seq):
 
 
 @pytest.mark.parametrize("seq", [0, -5, -(2**63)])
-def test_a_row_before_the_first_is_found(tmp_path, seq):
+def test_verify_detects_row_before_the_first(tmp_path, seq):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:
         fill(store, 10)
@@ -111,7 +111,7 @@ def test_a_row_before_the_first_is_found(tmp_path, seq):
             store.verify([anchor])
 
 
-def test_a_changed_body_of_a_long_value_is_found(tmp_path):
+def test_verify_detects_changed_blob_of_long_value(tmp_path):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:
         store.set("long", "x" * 20_000, "long", author="ann")
@@ -121,14 +121,14 @@ def test_a_changed_body_of_a_long_value_is_found(tmp_path):
             store.verify()
 
 
-def test_a_line_that_was_taken_out_is_found(log):
+def test_verify_detects_removed_line(log):
     for place in range(99):
         with pytest.raises(errors.ChainBroken) as caught:
             verify([*log[:place], *log[place + 1 :]])
         assert caught.value.seq == place + 1
 
 
-def test_lines_that_changed_places_are_found(log):
+def test_verify_detects_reordered_lines(log):
     for place in range(99):
         swapped = list(log)
         swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
@@ -136,13 +136,13 @@ def test_lines_that_changed_places_are_found(log):
             verify(swapped)
 
 
-def test_a_line_that_was_repeated_or_put_in_is_found(log):
+def test_verify_detects_repeated_and_inserted_lines(log):
     for place in (0, 50, 99):
         with pytest.raises(errors.ChainBroken):
             verify([*log[: place + 1], *log[place:]])
 
 
-def test_a_tail_that_was_cut_off_is_found_by_an_anchor(log):
+def test_anchor_detects_truncated_log(log):
     whole = verify(log)
     anchor = audit.Anchor(whole.seq, whole.hash, "")
     assert verify(log[:60]).seq == 60, "a chain alone cannot tell"
@@ -150,7 +150,7 @@ def test_a_tail_that_was_cut_off_is_found_by_an_anchor(log):
         verify(log[:60], anchor)
 
 
-def test_a_log_that_was_written_anew_is_found_by_an_anchor():
+def test_anchor_detects_rewritten_log():
     stores = [governed.MemoryParameters() for _ in range(2)]
     for store, value in zip(stores, (1, 2), strict=True):
         store.set("key", value, "because", author="ann")
@@ -160,7 +160,7 @@ def test_a_log_that_was_written_anew_is_found_by_an_anchor():
         stores[1].verify([anchor])
 
 
-def test_a_signed_anchor_cannot_be_made_up():
+def test_signed_anchor_cannot_be_forged():
     store = governed.MemoryParameters()
     store.set("key", 1, "because", author="ann")
     signed = audit.Anchor.parse(store.anchor(b"secret").to_line())
@@ -170,7 +170,7 @@ def test_a_signed_anchor_cannot_be_made_up():
             forged.check_signature(b"secret")
 
 
-def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
+def test_verify_detects_files_that_differ_from_log(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
@@ -182,7 +182,7 @@ def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
                 store.verify()
             path.write_text(before)
         (tmp_path / "key" / "lock.json").write_text("{}")
-        with pytest.raises(errors.ChainBroken, match="locked"):
+        with pytest.raises(errors.ChainBroken, match="lock file"):
             store.verify()
 
 
@@ -214,7 +214,7 @@ def kept(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "before", "after"), TAMPERED)
-def test_a_file_that_says_it_in_other_words_is_found(kept, name, before, after):
+def test_verify_detects_reformatted_file(kept, name, before, after):
     path = kept.root / "key" / name
     text = path.read_text()
     assert before in text
@@ -224,7 +224,7 @@ def test_a_file_that_says_it_in_other_words_is_found(kept, name, before, after):
 
 
 @pytest.mark.parametrize("name", ["history/v1.json", "current.json", "lock.json", "aliases.json"])
-def test_a_file_that_is_gone_or_is_a_link_is_found(kept, name):
+def test_verify_detects_missing_and_linked_files(kept, name):
     path = kept.root / "key" / name
     path.rename(kept.root / "moved")
     with pytest.raises(errors.ChainBroken):
@@ -235,7 +235,7 @@ def test_a_file_that_is_gone_or_is_a_link_is_found(kept, name):
 
 
 @pytest.mark.parametrize("name", ["ghost/current.json", "ghost/history/v1.json", "key/history/v3.json"])
-def test_what_lies_there_without_a_word_in_the_log_is_found(kept, name):
+def test_verify_detects_files_without_log_entry(kept, name):
     (kept.root / name).parent.mkdir(parents=True, exist_ok=True)
     (kept.root / name).write_text('{"version": 3, "value": 1}')
     with pytest.raises(errors.ChainBroken, match=r"ghost|v3\.json"):
@@ -253,7 +253,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_what_was_planted_in_a_file_is_found_though_the_chain_holds(tmp_path, planted):  # spec 4.1, 4
+def test_verify_detects_planted_database_objects(tmp_path, planted):  # spec 4.1, 4
     with governed.StoredParameters(tmp_path / "s.db") as store:
         fill(store, 10)
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
@@ -264,7 +264,7 @@ def test_what_was_planted_in_a_file_is_found_though_the_chain_holds(tmp_path, pl
             store.verify()
 
 
-def test_a_store_with_logs_runs_and_statistics_of_its_own_verifies(tmp_path):
+def test_verify_accepts_store_with_logs_runs_and_statistics(tmp_path):
     with stores.open(tmp_path / "s.db") as kept:
         kept.journal(kept.create_run())
         log_stores.SQLLog(kept)

@@ -33,13 +33,13 @@ def count_together(path: str, num_processes: int, times: int) -> None:
         assert store.verify().seq == total + 1
 
 
-def test_four_processes_count_to_80_without_a_gap(path):
+def test_four_processes_count_to_80_without_gaps(path):
     count_together(path, 4, 20)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_eight_processes_count_to_8000_without_a_gap(path):
+def test_eight_processes_count_to_8000_without_gaps(path):
     count_together(path, 8, 1000)
 
 
@@ -64,18 +64,18 @@ def kill_often(path: str, times: int) -> None:
             assert store.verify().seq >= 4 * value
 
 
-def test_a_writer_that_is_killed_leaves_no_half_version(path):
+def test_killed_writer_leaves_no_partial_version(path):
     kill_often(path, 4)
 
 
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
-def test_200_writers_that_are_killed_leave_no_half_version(path):
+def test_200_killed_writers_leave_no_partial_version(path):
     kill_often(path, 200)
 
 
-def test_a_watch_sees_the_changes_of_another_process_soon(path):
+def test_watch_sees_changes_of_another_process_soon(path):
     waits = []
     with workers.opened(path) as store, workers.running(workers.set_later, path, 10) as (_, pipe):
         assert pipe.recv() == "ready"

@@ -45,12 +45,12 @@ def submitted(desk: Proposals, content: Mapping[str, Any] = CONTENT, author: str
     return desk.submit("optimize", "Go faster", content, author, rationale="it is slow")
 
 
-def test_a_proposal_is_there_after_a_restart(desk: Proposals, store: MemoryParameters, clock: Clock) -> None:  # G105
+def test_proposal_survives_restart(desk: Proposals, store: MemoryParameters, clock: Clock) -> None:  # G105
     made = submitted(desk)
     assert Proposals(store, clock=clock).list("pending") == [made]
 
 
-def test_an_approval_is_a_decision_with_a_name_and_a_reason(desk: Proposals) -> None:
+def test_approval_records_name_and_reason(desk: Proposals) -> None:
     done = desk.decide(submitted(desk).id, "ann", approve=True, reason="measured")
     assert done.status == "approved"
     assert [(each.by, each.reason) for each in done.approvals] == [("ann", "measured")]
@@ -60,60 +60,60 @@ def test_an_approval_is_a_decision_with_a_name_and_a_reason(desk: Proposals) -> 
 
 
 @pytest.mark.parametrize("name", ["agent", "Agent", " agent ", "AGENT"])
-def test_nobody_approves_a_change_of_their_own(desk: Proposals, name: str) -> None:  # G83
+def test_author_cannot_approve(desk: Proposals, name: str) -> None:  # G83
     made = submitted(desk)
-    with pytest.raises(AlreadyDecided, match="a change of their own"):
+    with pytest.raises(AlreadyDecided, match="authors cannot approve their own"):
         desk.decide(made.id, name, approve=True, reason="I like it")
     assert desk.get(made.id).status == "pending"
 
 
-def test_a_second_decision_is_a_conflict(desk: Proposals) -> None:
+def test_second_decision_is_a_conflict(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=False, reason="no")
     with pytest.raises(AlreadyDecided, match="is rejected, not pending"):
         desk.decide(made.id, "bob", approve=True, reason="yes")
 
 
-def test_an_edit_takes_all_approvals_back(desk: Proposals) -> None:
+def test_edit_voids_approvals(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="fine")
     edited = desk.edit(made.id, {"key": "speed", "value": 4}, "agent", "better")
     assert (edited.status, edited.reviews) == ("pending", ())
-    with pytest.raises(AlreadyDecided, match="was edited since"):
+    with pytest.raises(AlreadyDecided, match="was edited after you read it"):
         desk.decide(made.id, "bob", approve=True, reason="fine", content_hash=made.content_hash)
     with pytest.raises(AlreadyDecided, match="not approved"):
         desk.apply(made.id, lambda each: "never")
 
 
-def test_who_edits_a_proposal_cannot_approve_it(desk: Proposals) -> None:
+def test_editor_cannot_approve(desk: Proposals) -> None:
     made = submitted(desk)
     desk.edit(made.id, {"key": "speed", "value": 4}, "ann", "better")
-    with pytest.raises(AlreadyDecided, match="a change of their own"):
+    with pytest.raises(AlreadyDecided, match="authors cannot approve their own"):
         desk.decide(made.id, "ann", approve=True, reason="mine")
 
 
-def test_who_wrote_it_cannot_approve_it_after_somebody_elses_edit(desk: Proposals) -> None:
+def test_author_cannot_approve_after_edit_by_another(desk: Proposals) -> None:
     made = submitted(desk)
     desk.edit(made.id, CONTENT, "helper", "same words")
     for name in ("agent", "helper"):
-        with pytest.raises(AlreadyDecided, match="a change of their own"):
+        with pytest.raises(AlreadyDecided, match="authors cannot approve their own"):
             desk.decide(made.id, name, approve=True, reason="mine")
 
 
 @pytest.mark.parametrize("name", ["ag\u200bent", "\uff41gent", "age\u00adnt", "agent\ufe0f", "POLICY"])
-def test_a_name_that_looks_like_the_authors_is_the_authors(desk: Proposals, name: str) -> None:
+def test_lookalike_of_author_name_cannot_approve(desk: Proposals, name: str) -> None:
     made = submitted(desk)
     with pytest.raises(AlreadyDecided):
         desk.decide(made.id, name, approve=True, reason="I like it")
 
 
 @pytest.mark.parametrize("name", ["\u0430gent", "a\nb", "\u200b"])
-def test_a_name_that_nobody_has_is_refused(desk: Proposals, name: str) -> None:
+def test_invalid_names_are_rejected(desk: Proposals, name: str) -> None:
     with pytest.raises(errors.SetupError):
         desk.decide(submitted(desk).id, name, approve=True, reason="I like it")
 
 
-def test_what_is_carried_out_cannot_be_edited_meanwhile(desk: Proposals) -> None:
+def test_proposal_cannot_be_edited_while_applying(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="ok")
 
@@ -125,7 +125,7 @@ def test_what_is_carried_out_cannot_be_edited_meanwhile(desk: Proposals) -> None
     assert desk.apply(made.id, carry_out).status == "applied"
 
 
-def test_after_a_crash_it_is_carried_out_again_with_the_same_token(desk: Proposals) -> None:
+def test_apply_after_crash_uses_same_token(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="ok")
     tokens: list[str] = []
@@ -143,13 +143,13 @@ def test_after_a_crash_it_is_carried_out_again_with_the_same_token(desk: Proposa
     assert tokens[0] == tokens[1]
 
 
-def test_nothing_but_a_decision_makes_it_approved(store: MemoryParameters) -> None:
+def test_close_cannot_approve(store: MemoryParameters) -> None:
     desk = Proposals(store, Policy(quorum={"medium": 2}))
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="ok")
     statuses: list[Any] = ["approved", "applied", "pending"]
     for status in statuses:
-        with pytest.raises(errors.SetupError, match="is not closed as"):
+        with pytest.raises(errors.SetupError, match="cannot be closed as"):
             desk.close(made.id, status, "agent", "me")
     with pytest.raises(AlreadyDecided):
         desk.auto_approve(made.id, "please")
@@ -157,36 +157,36 @@ def test_nothing_but_a_decision_makes_it_approved(store: MemoryParameters) -> No
         desk.submit("optimize", "x", CONTENT, "agent", risk="nonsense")  # type: ignore[arg-type]
 
 
-def test_a_proposal_that_somebody_spoilt_hides_no_other(desk: Proposals, store: MemoryParameters) -> None:
+def test_unreadable_proposal_does_not_hide_others(desk: Proposals, store: MemoryParameters) -> None:
     made = submitted(desk)
     store.set("proposals/odd", 5, "by hand", author="ann")
     assert desk.list() == [made]
 
 
-def test_a_quorum_needs_different_people(store: MemoryParameters) -> None:
+def test_quorum_needs_different_approvers(store: MemoryParameters) -> None:
     desk = Proposals(store, Policy(quorum={"high": 2}))
     made = desk.submit("new_tool", "A tool", {"name": "x"}, "agent")
     assert desk.decide(made.id, "ann", approve=True, reason="ok").status == "pending"
-    with pytest.raises(AlreadyDecided, match="has decided already"):
+    with pytest.raises(AlreadyDecided, match="has already decided"):
         desk.decide(made.id, "Ann", approve=True, reason="ok again")
     assert desk.decide(made.id, "bob", approve=True, reason="ok").status == "approved"
 
 
 def test_only_named_approvers_decide(store: MemoryParameters) -> None:
     desk = Proposals(store, Policy(approvers=("ann",)))
-    with pytest.raises(AlreadyDecided, match="none of its approvers"):
+    with pytest.raises(AlreadyDecided, match="not one of the approvers"):
         desk.decide(submitted(desk).id, "bob", approve=True, reason="ok")
 
 
-def test_nobody_decides_in_time_and_it_is_expired(desk: Proposals, clock: Clock) -> None:
+def test_undecided_proposal_expires(desk: Proposals, clock: Clock) -> None:
     made = submitted(desk)
     clock.at += timedelta(days=7)
     assert desk.get(made.id).status == "expired"
-    with pytest.raises(AlreadyDecided, match="is expired"):
+    with pytest.raises(AlreadyDecided, match="expired at"):
         desk.decide(made.id, "ann", approve=True, reason="late")
 
 
-def test_it_is_carried_out_once(desk: Proposals) -> None:
+def test_proposal_is_applied_once(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="ok")
     done: list[str] = []
@@ -201,7 +201,7 @@ def test_it_is_carried_out_once(desk: Proposals) -> None:
     assert done == [made.id]
 
 
-def test_what_cannot_be_carried_out_failed(desk: Proposals) -> None:
+def test_failed_application_is_recorded(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="ok")
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_carried_out_failed(desk: Proposals) -> None:
     assert (desk.apply(made.id, carry_out).status, desk.get(made.id).outcome) == ("failed", "ValueError: no such key")
 
 
-def test_of_many_who_decide_at_once_one_is_heard(desk: Proposals) -> None:
+def test_one_of_many_concurrent_decisions_wins(desk: Proposals) -> None:
     made = submitted(desk)
 
     def decide(number: int) -> bool:
@@ -238,21 +238,21 @@ def test_of_many_who_decide_at_once_one_is_heard(desk: Proposals) -> None:
         {"script": "AK\u200bIA" + "IOSFODNN7EXAMPLE"},
     ],
 )
-def test_a_secret_is_refused_and_nothing_is_written(
+def test_secret_is_rejected_and_nothing_is_written(
     desk: Proposals, store: MemoryParameters, content: Mapping[str, Any]
 ) -> None:  # G98
-    with pytest.raises(SecretFound, match="looks like a secret"):
+    with pytest.raises(SecretFound, match="looks like it contains a secret"):
         submitted(desk, content)
     assert list(store.changes()) == []
 
 
 @pytest.mark.parametrize("content", [{"x": float("nan")}, {"x": object()}, {"x": {1: {2}}}, {"x": "y" * 1_100_000}])
-def test_content_that_cannot_be_kept_is_refused(desk: Proposals, content: Mapping[str, Any]) -> None:
+def test_invalid_content_is_rejected(desk: Proposals, content: Mapping[str, Any]) -> None:
     with pytest.raises(errors.SetupError):
         submitted(desk, content)
 
 
-def test_every_word_is_in_the_audit_log(desk: Proposals, store: MemoryParameters) -> None:
+def test_every_step_is_in_the_audit_log(desk: Proposals, store: MemoryParameters) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=True, reason="measured twice")
     desk.apply(made.id, lambda each: "speed@3")
@@ -260,7 +260,7 @@ def test_every_word_is_in_the_audit_log(desk: Proposals, store: MemoryParameters
     assert said == [
         ("agent", "proposed: Go faster"),
         ("ann", "approved: measured twice"),
-        ("ann", "is carried out"),
+        ("ann", "applying"),
         ("ann", "applied: speed@3"),
     ]
 
@@ -271,28 +271,28 @@ def _never(proposal: Proposal) -> bool:
 
 
 class TestDeciders:
-    def test_without_one_everything_is_rejected(self, desk: Proposals) -> None:  # G83
+    def test_missing_decider_rejects_everything(self, desk: Proposals) -> None:  # G83
         assert run_decider(desk, submitted(desk), None).status == "rejected"
 
-    def test_later_leaves_it_pending(self, desk: Proposals) -> None:
+    def test_defer_leaves_proposal_pending(self, desk: Proposals) -> None:
         assert run_decider(desk, submitted(desk), approval.DEFER).status == "pending"
 
     @pytest.mark.parametrize(("answer", "status"), [(True, "approved"), (False, "rejected"), (1, "rejected")])
-    def test_a_function_decides(self, desk: Proposals, answer: Any, status: str) -> None:
+    def test_function_decides(self, desk: Proposals, answer: Any, status: str) -> None:
         assert run_decider(desk, submitted(desk), Decider("ann", lambda each: answer)).status == status
 
-    def test_one_that_raises_has_rejected_with_its_error(self, desk: Proposals) -> None:
+    def test_exception_of_decider_rejects(self, desk: Proposals) -> None:
         def approve(proposal: Proposal) -> bool:
             raise RuntimeError("no network")
 
         done = run_decider(desk, submitted(desk), Decider("ann", approve))
         assert (done.status, done.reviews[0].reason) == ("rejected", "ann failed: RuntimeError: no network")
 
-    def test_one_that_takes_too_long_has_rejected(self, desk: Proposals) -> None:
+    def test_timeout_of_decider_rejects(self, desk: Proposals) -> None:
         done = run_decider(desk, submitted(desk), Decider("ann", _never, seconds=0.05))
         assert (done.status, "within 0.05 seconds" in done.reviews[0].reason) == ("rejected", True)
 
-    def test_the_author_is_no_decider(self, desk: Proposals) -> None:
+    def test_author_cannot_be_decider(self, desk: Proposals) -> None:
         assert run_decider(desk, submitted(desk), Decider("agent", lambda each: True)).status == "rejected"
 
     @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ class TestDeciders:
             ("self_adjust", {"lesson": "x"}, "rejected"),
         ],
     )
-    def test_only_words_pass_by_themselves(
+    def test_only_text_skills_are_auto_approved(
         self, store: MemoryParameters, kind: Any, content: Mapping[str, Any], status: str
     ) -> None:  # G84
         desk = Proposals(store, Policy(auto_approve_read_only=True))
@@ -325,19 +325,19 @@ class TestWebhook:
         }
         return json.dumps({**said, **changes}).encode()
 
-    def test_a_signed_message_decides(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
+    def test_signed_message_decides(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
         made = submitted(desk)
         inbox = approval.SignedDecisions(desk, store, KEY, clock=clock)
         body = self.message(made, clock)
         assert inbox.accept(body, f"sha256={approval.sign(body, KEY)}").status == "approved"
 
-    def test_the_same_message_again_is_refused(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
+    def test_repeated_message_is_rejected(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
         inbox = approval.SignedDecisions(desk, store, KEY, clock=clock)
         first, second = submitted(desk), submitted(desk)
         body = self.message(first, clock)
         inbox.accept(body, approval.sign(body, KEY))
         for each in (body, self.message(second, clock)):  # the nonce was used, whatever it says now
-            with pytest.raises(approval.InvalidSignature, match="came before"):
+            with pytest.raises(approval.InvalidSignature, match="was already used"):
                 inbox.accept(each, approval.sign(each, KEY))
         assert desk.get(second.id).status == "pending"
 
@@ -352,7 +352,7 @@ class TestWebhook:
             {"nonce": 5},
         ],
     )
-    def test_a_message_that_is_old_or_odd_changes_nothing(
+    def test_old_or_invalid_message_changes_nothing(
         self, desk: Proposals, store: MemoryParameters, clock: Clock, changes: dict[str, Any]
     ) -> None:
         made = submitted(desk)
@@ -361,7 +361,7 @@ class TestWebhook:
             approval.SignedDecisions(desk, store, KEY, clock=clock).accept(body, approval.sign(body, KEY))
         assert desk.get(made.id).status == "pending"
 
-    def test_one_changed_byte_is_noticed(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
+    def test_changed_byte_breaks_signature(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
         made = submitted(desk)
         body = self.message(made, clock)
         signature = approval.sign(body, KEY)
@@ -371,6 +371,6 @@ class TestWebhook:
                 approval.SignedDecisions(desk, store, KEY, clock=clock).accept(forged, signature)
         assert desk.get(made.id).status == "pending"
 
-    def test_a_short_key_is_refused(self, desk: Proposals, store: MemoryParameters) -> None:
+    def test_short_webhook_key_is_rejected(self, desk: Proposals, store: MemoryParameters) -> None:
         with pytest.raises(errors.SetupError, match="at least 16"):
             approval.SignedDecisions(desk, store, b"short")

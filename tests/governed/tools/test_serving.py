@@ -30,7 +30,7 @@ def workshop() -> Iterator[ToolRunner]:
     opened.close()
 
 
-def test_a_client_lists_and_calls_what_was_approved(workshop: ToolRunner) -> None:
+def test_mcp_client_lists_and_calls_approved_tools(workshop: ToolRunner) -> None:
     from atoll.governed.agent.tools import mcp_server
 
     box = ToolBuilder(MemoryParameters())
