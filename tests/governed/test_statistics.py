@@ -1,4 +1,4 @@
-"""Statistics: what is claimed under peeking holds, and costs little power."""
+"""Statistics: error rates under repeated checks, and the cost in power."""
 
 import math
 
@@ -33,9 +33,9 @@ def test_t_interval_matches_scipy():
 
 def test_bootstrap_interval_is_deterministic_and_close_to_t_interval():
     values = list(np.random.default_rng(0).normal(3, 2, 200))
-    found = statistics.bootstrap_interval(values, seed=1)
-    assert found == statistics.bootstrap_interval(values, seed=1)
-    assert found == pytest.approx(statistics.t_interval(statistics.Moments.from_values(values)), abs=0.1)
+    result = statistics.bootstrap_interval(values, seed=1)
+    assert result == statistics.bootstrap_interval(values, seed=1)
+    assert result == pytest.approx(statistics.t_interval(statistics.Moments.from_values(values)), abs=0.1)
 
 
 def test_one_value_gives_infinite_interval():
@@ -54,9 +54,9 @@ def test_bench_formula_matches_confidence_sequence():
     sequence, p_values, e_values = statistics.ConfidenceSequence(), [], []
     for value in values:
         sequence.add(value)
-        found = sequence.get_evidence()
-        p_values.append(found.p_value)
-        e_values.append(found.e_value if found.count >= sequence.min_count else 1.0)
+        result = sequence.get_evidence()
+        p_values.append(result.p_value)
+        e_values.append(result.e_value if result.count >= sequence.min_count else 1.0)
     assert bench.log_e_values(values[None, :])[0, 19:] == pytest.approx(np.log(e_values[19:]))
     assert p_values == pytest.approx(np.minimum.accumulate(np.minimum(1, 1 / np.array(e_values))))
     assert sorted(p_values, reverse=True) == p_values
@@ -67,31 +67,31 @@ def test_interval_excludes_zero_iff_e_value_reaches_one_over_alpha():
         sequence = statistics.ConfidenceSequence(alpha=0.05)
         for value in np.random.default_rng(7).normal(effect, 1, 60):
             sequence.add(value)
-        found = sequence.get_evidence()
-        assert found.interval.excludes(0) == (found.e_value > 20)
+        result = sequence.get_evidence()
+        assert result.interval.excludes(0) == (result.e_value > 20)
 
 
 @pytest.mark.parametrize("name", bench.STREAMS)
 def test_sequence_has_few_false_alarms_under_peeking(name):  # spec 4.2, 8
-    found = bench.false_alarms(name, num_streams=400, length=1000, seed=3)
-    assert found.sequence <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
-    assert found.naive > 0.3
+    result = bench.false_alarms(name, num_streams=400, length=1000, seed=3)
+    assert result.sequence <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
+    assert result.naive > 0.3
 
 
 def test_sequence_stops_about_as_early_as_fixed_size_test():  # spec 4.2, 8
-    found = bench.stopping(0.2, num_streams=300, seed=4)
-    assert found.fixed == statistics.compute_sample_size(0.2) == 197
-    assert found.median <= 1.1 * found.fixed
+    result = bench.stopping(0.2, num_streams=300, seed=4)
+    assert result.fixed == statistics.compute_sample_size(0.2) == 197
+    assert result.median <= 1.1 * result.fixed
 
 
 def test_constant_stream_is_evidence_but_not_certainty():
     sequence = statistics.ConfidenceSequence()
     for _ in range(30):
         sequence.add(0.5)
-    found = sequence.get_evidence()
-    assert found.interval.excludes(0)
-    assert found.interval.low < 0.5 < found.interval.high
-    assert 0 < found.p_value < 0.05
+    result = sequence.get_evidence()
+    assert result.interval.excludes(0)
+    assert result.interval.low < 0.5 < result.interval.high
+    assert 0 < result.p_value < 0.05
 
 
 def test_equal_streams_give_no_evidence():
@@ -119,11 +119,11 @@ def test_unequal_independent_streams_rarely_alarm():
 
 def test_different_streams_are_distinguished():
     rng = np.random.default_rng(0)
-    found = statistics.compare_means(
+    result = statistics.compare_means(
         statistics.Moments.from_values(rng.normal(0, 1, 2000)), statistics.Moments.from_values(rng.normal(0.5, 1, 200))
     )
-    assert found.interval.low > 0
-    assert found.p_value < 0.01
+    assert result.interval.low > 0
+    assert result.p_value < 0.01
 
 
 def test_holm_adjusts_p_values():

@@ -1,4 +1,4 @@
-"""A log that somebody touched."""
+"""Audit log: detection of manipulated logs, files and databases."""
 
 import sqlite3
 from contextlib import closing
@@ -24,7 +24,7 @@ def fill(store: governed.Parameters, count: int = 100) -> None:
 
 
 def lines(store: governed.Parameters) -> list[str]:
-    return [audit.format_line(each) for each in store.ledger.iter_entries()]
+    return [audit.format_line(iter_entry) for iter_entry in store.ledger.iter_entries()]
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +45,23 @@ def test_verify_accepts_unmodified_log(log):
 def test_verify_detects_any_flipped_byte_in_100_lines(log):
     missed = []
     last = "0" * 64
-    for place, line in enumerate(log):
+    for index, line in enumerate(log):
         body = line.encode()
-        for offset in range(len(body)):  # the bits take turns; what stands before the line is untouched, so not read
+        for offset in range(len(body)):  # one bit per byte, in turn; lines before it are unchanged and need not be read
             flipped = bytearray(body)
             flipped[offset] ^= 1 << (offset % 8)
-            if not _is_found(bytes(flipped), place + 1, last):
-                missed.append((place, offset))
+            if not _is_found(bytes(flipped), index + 1, last):
+                missed.append((index, offset))
         last = audit.parse_line(line).hash
     assert not missed
 
 
 def _is_found(line: bytes, seq: int, last: str) -> bool:
     try:
-        found = audit.parse_line(line.decode())
+        result = audit.parse_line(line.decode())
     except (ValueError, TypeError):
         return True
-    return found.seq != seq or found.with_hash(last).hash != found.hash
+    return result.seq != seq or result.with_hash(last).hash != result.hash
 
 
 @pytest.mark.parametrize("offset", [0, 1, 100, 5_000, -300, -40, -2, -1])
@@ -87,12 +87,12 @@ def test_verify_detects_every_changed_database_field(tmp_path, seq):
             for name in names:
                 (before,) = raw.execute(f"SELECT {name} FROM changes WHERE seq = ?", (seq,)).fetchone()
                 after = 77 if before is None else f"{before}001"
-                place = int(f"{seq}001") if name == "seq" else seq
+                index = int(f"{seq}001") if name == "seq" else seq
                 raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (after, seq))
                 raw.commit()
                 with pytest.raises(errors.ChainBroken):
                     store.verify()
-                raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (before, place))
+                raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (before, index))
                 raw.commit()
                 assert store.verify().seq == 26
 
@@ -122,29 +122,29 @@ def test_verify_detects_changed_blob_of_long_value(tmp_path):
 
 
 def test_verify_detects_removed_line(log):
-    for place in range(99):
+    for number in range(99):
         with pytest.raises(errors.ChainBroken) as caught:
-            verify([*log[:place], *log[place + 1 :]])
-        assert caught.value.seq == place + 1
+            verify([*log[:number], *log[number + 1 :]])
+        assert caught.value.seq == number + 1
 
 
 def test_verify_detects_reordered_lines(log):
-    for place in range(99):
+    for number in range(99):
         swapped = list(log)
-        swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+        swapped[number], swapped[number + 1] = swapped[number + 1], swapped[number]
         with pytest.raises(errors.ChainBroken):
             verify(swapped)
 
 
 def test_verify_detects_repeated_and_inserted_lines(log):
-    for place in (0, 50, 99):
+    for index in (0, 50, 99):
         with pytest.raises(errors.ChainBroken):
-            verify([*log[: place + 1], *log[place:]])
+            verify([*log[: index + 1], *log[index:]])
 
 
 def test_anchor_detects_truncated_log(log):
-    whole = verify(log)
-    anchor = audit.Anchor(whole.seq, whole.hash, "")
+    full = verify(log)
+    anchor = audit.Anchor(full.seq, full.hash, "")
     assert verify(log[:60]).seq == 60, "a chain alone cannot tell"
     with pytest.raises(errors.ChainBroken, match="ends at change 60; an anchor knows change 100"):
         verify(log[:60], anchor)
@@ -202,7 +202,7 @@ TAMPERED = [
 
 
 @pytest.fixture
-def kept(tmp_path):
+def parameters(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.alias("key", "first", 1, "tried", author="ann")
@@ -214,32 +214,32 @@ def kept(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "before", "after"), TAMPERED)
-def test_verify_detects_reformatted_file(kept, name, before, after):
-    path = kept.root / "key" / name
+def test_verify_detects_reformatted_file(parameters, name, before, after):
+    path = parameters.root / "key" / name
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
     with pytest.raises(errors.ChainBroken):
-        kept.verify()
+        parameters.verify()
 
 
 @pytest.mark.parametrize("name", ["history/v1.json", "current.json", "lock.json", "aliases.json"])
-def test_verify_detects_missing_and_linked_files(kept, name):
-    path = kept.root / "key" / name
-    path.rename(kept.root / "moved")
+def test_verify_detects_missing_and_linked_files(parameters, name):
+    path = parameters.root / "key" / name
+    path.rename(parameters.root / "moved")
     with pytest.raises(errors.ChainBroken):
-        kept.verify()
-    path.symlink_to(kept.root / "moved")
+        parameters.verify()
+    path.symlink_to(parameters.root / "moved")
     with pytest.raises(errors.ChainBroken):
-        kept.verify()
+        parameters.verify()
 
 
 @pytest.mark.parametrize("name", ["ghost/current.json", "ghost/history/v1.json", "key/history/v3.json"])
-def test_verify_detects_files_without_log_entry(kept, name):
-    (kept.root / name).parent.mkdir(parents=True, exist_ok=True)
-    (kept.root / name).write_text('{"version": 3, "value": 1}')
+def test_verify_detects_files_without_log_entry(parameters, name):
+    (parameters.root / name).parent.mkdir(parents=True, exist_ok=True)
+    (parameters.root / name).write_text('{"version": 3, "value": 1}')
     with pytest.raises(errors.ChainBroken, match=r"ghost|v3\.json"):
-        kept.verify()
+        parameters.verify()
 
 
 PLANTED = {
@@ -259,17 +259,17 @@ def test_verify_detects_planted_database_objects(tmp_path, planted):  # spec 4.1
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.executescript(PLANTED[planted])
     with governed.StoredParameters(tmp_path / "s.db") as store:
-        assert audit.verify(store.ledger.iter_entries()).seq == 10  # the rows alone say nothing
+        assert audit.verify(store.ledger.iter_entries()).seq == 10  # the rows alone are consistent
         with pytest.raises(errors.ChainBroken, match=planted):
             store.verify()
 
 
 def test_verify_accepts_store_with_logs_runs_and_statistics(tmp_path):
-    with stores.open(tmp_path / "s.db") as kept:
-        kept.journal(kept.create_run())
-        log_stores.SQLLog(kept)
-        governed.StoredParameters(kept).set("a", 1, "a start", author="ann")
-        assert governed.StoredParameters(kept).verify().seq == 1
+    with stores.open(tmp_path / "s.db") as parameters:
+        parameters.journal(parameters.create_run())
+        log_stores.SQLLog(parameters)
+        governed.StoredParameters(parameters).set("a", 1, "a start", author="ann")
+        assert governed.StoredParameters(parameters).verify().seq == 1
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.execute("ANALYZE")
     with governed.StoredParameters(tmp_path / "s.db") as kept_again:

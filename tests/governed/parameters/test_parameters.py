@@ -1,4 +1,4 @@
-"""What `Parameters` offers beyond the contract."""
+"""Features of `Parameters` beyond the contract."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -50,8 +50,8 @@ def test_timestamps_never_decrease():
 
 
 def test_versions_of_other_systems_are_parameters(tmp_path):
-    with store.open(tmp_path / "atoll.db") as kept:
-        versions, parameters = kept.versions(), governed.StoredParameters(kept)
+    with store.open(tmp_path / "atoll.db") as database:
+        versions, parameters = database.versions(), governed.StoredParameters(database)
         versions.set("prompt", "Be brief.", "a start", "ann")
         assert parameters.get("prompt") == ("Be brief.", 1)
         parameters.set("prompt", "Be briefer.", "better", author="bob")

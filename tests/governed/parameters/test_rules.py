@@ -1,4 +1,4 @@
-"""What values keys may have. G32."""
+"""Rules for parameter values (G32)."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"name": "abc", "share": 0, "mode": None, "list": [1, 2.0]}, None),
         ([], "value is not a valid object"),
@@ -39,12 +39,12 @@ SCHEMA = {
         ({"name": "a", "else": 1}, r"value\['else'\] is not allowed"),
     ],
 )
-def test_rules_check_values_against_schema(value, said):
+def test_rules_check_values_against_schema(value, message):
     store = governed.MemoryParameters(check=governed.Rules({"x/": SCHEMA}))
-    if said is None:
+    if message is None:
         assert store.set("x/key", value, "because", author="ann") == 1
         return
-    with pytest.raises(refusals.InvalidValue, match=said):
+    with pytest.raises(refusals.InvalidValue, match=message):
         store.set("x/key", value, "because", author="ann")
     assert list(store.list()) == []
 

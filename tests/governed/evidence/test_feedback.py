@@ -1,4 +1,4 @@
-"""Feedback: reported, stamped, kept, asked for."""
+"""Feedback channels: reports, time stamps, queries."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,18 +28,18 @@ def channel(request, tmp_path):
             yield feedback_stores.FileFeedback(tmp_path / "feedback", clock=Clock())
         case _:
             is_file = request.param == "database"
-            with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
-                yield feedback_stores.SQLFeedback(kept, clock=Clock())
+            with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as database:
+                yield feedback_stores.SQLFeedback(database, clock=Clock())
 
 
 def test_reported_feedback_is_stamped_and_sorted(channel):  # G45
     for number in range(3):
         channel.report("carrier/7", "on_time", number, 0.5, {"note": number})
-    found = channel.query("carrier/7", START)
-    assert [each.value for each in found] == [0, 1, 2]
-    assert [each.timestamp for each in found] == [START + timedelta(minutes=n) for n in (1, 2, 3)]
-    assert found[0].meta == {"note": 0}
-    assert found[0].confidence == 0.5
+    result = channel.query("carrier/7", START)
+    assert [record.value for record in result] == [0, 1, 2]
+    assert [record.timestamp for record in result] == [START + timedelta(minutes=n) for n in (1, 2, 3)]
+    assert result[0].meta == {"note": 0}
+    assert result[0].confidence == 0.5
 
 
 def test_query_includes_since_and_matches_metric_exactly(channel):  # G45
@@ -72,10 +72,10 @@ def test_invalid_measurement_is_rejected(channel, value, confidence):
 
 def test_timestamp_is_set_by_channel_and_observed_at_is_kept(channel):  # G45, G47
     long_ago = START - timedelta(days=90)
-    made = channel.report("e", "m", 1.0, observed_at=long_ago, decision_id="d7")
-    assert made.timestamp > START
-    (found,) = channel.query("e", START)
-    assert (found.observed_at, found.decision_id, found.timestamp) == (long_ago, "d7", made.timestamp)
+    reported = channel.report("e", "m", 1.0, observed_at=long_ago, decision_id="d7")
+    assert reported.timestamp > START
+    (result,) = channel.query("e", START)
+    assert (result.observed_at, result.decision_id, result.timestamp) == (long_ago, "d7", reported.timestamp)
 
 
 def test_channel_lists_entities(channel):
@@ -99,8 +99,8 @@ def test_go_field_names_are_read(tmp_path):  # G38
     (tmp_path / "e").mkdir()
     line = '{"Timestamp":"2026-04-19T00:00:00Z","Entity":"e","Metric":"m","Value":2,"Confidence":0.5,"Meta":null}\n'
     (tmp_path / "e" / "2026-04-19.jsonl").write_text(line)
-    (found,) = channel.query("e", START)
-    assert (found.metric, found.value, found.confidence) == ("m", 2.0, 0.5)
+    (result,) = channel.query("e", START)
+    assert (result.metric, result.value, result.confidence) == ("m", 2.0, 0.5)
 
 
 def test_invalid_feedback_line_is_reported_or_skipped(tmp_path):  # G43
@@ -110,5 +110,5 @@ def test_invalid_feedback_line_is_reported_or_skipped(tmp_path):  # G43
     with file.open("a") as out:
         out.write("nonsense\n")
     channel.report("e", "m", 2.0)
-    assert [each.value for each in channel.query("e", START)] == [1.0, 2.0]
+    assert [record.value for record in channel.query("e", START)] == [1.0, 2.0]
     assert channel.issues.count == 1

@@ -1,4 +1,4 @@
-"""Reads from memory."""
+"""CachedParameters: reads from memory, invalidation."""
 
 import time
 
@@ -11,9 +11,9 @@ from tests.governed.parameters import workers
 
 @pytest.fixture
 def store(tmp_path):
-    with governed.StoredParameters(tmp_path / "parameters.db") as made:
-        made.set("key", 1, "because", author="ann")
-        yield made
+    with governed.StoredParameters(tmp_path / "parameters.db") as parameters:
+        parameters.set("key", 1, "because", author="ann")
+        yield parameters
 
 
 def test_cache_sees_own_changes_at_once(store):

@@ -1,4 +1,4 @@
-"""Logs: nothing torn, nothing lost, half lines held back, bad lines told."""
+"""Decision logs: complete lines, incomplete lines, invalid lines, following."""
 
 import itertools
 import os
@@ -26,8 +26,8 @@ def entry(number: int, moment: datetime = START, **rest) -> logs.LogEntry:
     return logs.LogEntry(moment, f"d{number}", "carrier", {"number": number}, **rest)
 
 
-def ids(found) -> list[str]:
-    return [each.decision_id for each in found]
+def ids(entries) -> list[str]:
+    return [record.decision_id for record in entries]
 
 
 @pytest.fixture(params=["files", "database", "postgres"])
@@ -36,8 +36,8 @@ def log(request, tmp_path):
         yield log_stores.FileLog(tmp_path / "log")
     else:
         is_file = request.param == "database"
-        with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
-            yield log_stores.SQLLog(kept)
+        with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as database:
+            yield log_stores.SQLLog(database)
 
 
 def test_appended_entries_round_trip(log):  # G38
@@ -55,7 +55,7 @@ def test_both_bounds_are_inclusive(log):  # G39
 def test_entry_gets_current_time_and_utc(log):  # G41
     log.append(entry(0, datetime.min))
     log.append(entry(1, START.astimezone(timezone(timedelta(hours=8)))))
-    first, second = sorted(log.read(*FOREVER), key=lambda each: each.decision_id)
+    first, second = sorted(log.read(*FOREVER), key=lambda record: record.decision_id)
     assert abs(datetime.now(UTC) - first.timestamp) < timedelta(minutes=1)
     assert (second.timestamp, second.timestamp.tzinfo) == (START, UTC)
 
@@ -65,8 +65,8 @@ def test_reader_continues_after_position(log):
         log.append(entry(number, START + number * timedelta(hours=9)))
     reading = log.open_reader(*FOREVER)
     walk = iter(reading)
-    seen = [next(walk).decision_id for _ in range(3)]
-    assert seen + ids(log.open_reader(*FOREVER, after=reading.position)) == [f"d{n}" for n in range(7)]
+    observed = [next(walk).decision_id for _ in range(3)]
+    assert observed + ids(log.open_reader(*FOREVER, after=reading.position)) == [f"d{n}" for n in range(7)]
 
 
 def test_entry_must_be_json_data(log):
@@ -116,7 +116,7 @@ def test_both_casings_are_read_in_one_file(tmp_path):  # G38
 def test_times_are_converted_to_utc(tmp_path):
     text = '{"timestamp":"2026-04-18T20:00:00+08:00"}\n\n{"timestamp":"2026-04-18T12:00:00"}\n'
     (tmp_path / "2026-04-18.jsonl").write_text(text)
-    assert [each.timestamp for each in log_stores.FileLog(tmp_path).read(*FOREVER)] == [START, START]
+    assert [record.timestamp for record in log_stores.FileLog(tmp_path).read(*FOREVER)] == [START, START]
 
 
 BROKEN = [b"{not json}", b'{"timestamp": 7}', b'{"entity": "no time"}', b"\xff\xfe", b'{"timestamp":"2026-04-18T12:00']
@@ -162,14 +162,14 @@ def test_line_without_newline_is_in_progress(tmp_path):  # G43, G44
     log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     path = tmp_path / "2026-04-18.jsonl"
-    whole = path.read_bytes().replace(b"d1", b"d2")
+    full = path.read_bytes().replace(b"d1", b"d2")
     with path.open("ab") as file:
-        file.write(whole[:40])
+        file.write(full[:40])
     reading = log.open_reader(*FOREVER)
     assert ids(reading) == ["d1"]
     assert (reading.num_in_progress, reading.num_issues) == (1, 0)
     with path.open("ab") as file:
-        file.write(whole[40:])
+        file.write(full[40:])
     assert ids(log.open_reader(*FOREVER, after=reading.position)) == ["d2"]
 
 
@@ -215,16 +215,16 @@ def test_follow_yields_every_line_once_and_complete(tmp_path):  # G44
         for number in range(1, 30):
             line = msgspec.json.encode(entry(number)) + b"\n"
             with path.open("ab", buffering=0) as file:
-                for part in (line[:30], line[30:60], line[60:]):  # as a reader may meet it
+                for part in (line[:30], line[30:60], line[60:]):  # a reader can see any prefix of a line
                     file.write(part)
                     time.sleep(0.001)
         log.append(entry(30, START + DAY))
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = ids(itertools.islice(log_stores.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.0005), 31))
+    observed = ids(itertools.islice(log_stores.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.0005), 31))
     writer.join()
-    assert seen == [f"d{n}" for n in range(31)]
+    assert observed == [f"d{n}" for n in range(31)]
 
 
 def test_follow_without_start_yields_only_new_entries(tmp_path):
@@ -245,27 +245,27 @@ for number in range(400):
 
 
 def test_follow_sees_all_entries_of_many_processes(tmp_path):  # section 6; 8 writers in the bench
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, str(each)]) for each in range(3)]
-    seen = []
-    for each in log_stores.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.002):
-        seen.append(each.decision_id)
-        if len(seen) == 1200:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, str(number)]) for number in range(3)]
+    observed = []
+    for record in log_stores.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.002):
+        observed.append(record.decision_id)
+        if len(observed) == 1200:
             break
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    assert sorted(seen) == sorted(f"{writer}-{number}" for writer in range(3) for number in range(400))
-    assert sorted(ids(log_stores.FileLog(tmp_path).read(*FOREVER))) == sorted(seen)
+    assert sorted(observed) == sorted(f"{writer}-{number}" for writer in range(3) for number in range(400))
+    assert sorted(ids(log_stores.FileLog(tmp_path).read(*FOREVER))) == sorted(observed)
 
 
-def test_append_writes_thousands_of_lines_a_second(tmp_path):  # section 6: 20,000; CI asks for half
+def test_append_writes_thousands_of_lines_a_second(tmp_path):  # section 6: 20,000; CI requires half
     assert bench.append_many(tmp_path, 4000)["per_cpu"] > 10_000
 
 
 def test_entity_query_uses_index(tmp_path):  # G47
-    with store.Store(tmp_path / "atoll.db") as kept:
-        log = log_stores.SQLLog(kept)
+    with store.Store(tmp_path / "atoll.db") as database:
+        log = log_stores.SQLLog(database)
         log.append(*(entry(number, START + number * DAY) for number in range(5)), logs.LogEntry(START, "x", "other"))
         assert ids(log.query_entity("carrier", START + DAY)) == ["d1", "d2", "d3", "d4"]
-        with kept.database.begin_read() as connection:
+        with database.database.begin_read() as connection:
             plan = connection.exec_driver_sql(
                 "EXPLAIN QUERY PLAN SELECT data FROM moments WHERE stream='a' AND entity='b' AND at>=1"
             ).all()
@@ -276,7 +276,7 @@ def test_entries_with_equal_times_keep_order_across_chunks(tmp_path, monkeypatch
     from atoll.store import event_streams
 
     monkeypatch.setattr(event_streams, "CHUNK", 3)
-    with store.Store("sqlite://") as kept:
-        log = log_stores.SQLLog(kept)
+    with store.Store("sqlite://") as database:
+        log = log_stores.SQLLog(database)
         log.append(*(entry(number) for number in range(10)))
         assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(10)]

@@ -1,4 +1,4 @@
-"""A skill is kept, counted, and written as a SKILL.md that others read (G100 to G102)."""
+"""Skills: storage, usage counts, SKILL.md files (G100 to G102)."""
 
 import contextlib
 import os
@@ -48,9 +48,9 @@ def test_make_slug_returns_valid_name(title: str) -> None:
 
 @given(st.text())
 def test_parse_skill_accepts_or_rejects_any_text(text: str) -> None:
-    for each in (text, f"---\n{text}\n---\n", f"---\nname: a\ndescription: {text!r}\n---\n{text}"):
+    for item in (text, f"---\n{text}\n---\n", f"---\nname: a\ndescription: {text!r}\n---\n{text}"):
         with contextlib.suppress(InvalidSkill):
-            skills.parse_skill(each)
+            skills.parse_skill(item)
 
 
 def test_folder_must_have_name_of_skill(tmp_path: Path) -> None:
@@ -99,15 +99,15 @@ def test_write_skill_needs_new_folder(tmp_path: Path) -> None:
 )
 def test_skill_with_wrong_field_types_is_rejected(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidSkill):
-        SkillLearner(MemoryParameters()).save(made(**changes), "why", "ann", "t1")
+        SkillLearner(MemoryParameters()).save(make_skill(**changes), "why", "ann", "t1")
 
 
 def test_skill_of_another_agent_is_read() -> None:
-    found = skills.parse_skill(
+    result = skills.parse_skill(
         "---\nname: pdf-forms\ndescription: Fills in forms. Use when a PDF has fields.\nlicense: MIT\n"
         "allowed-tools: [Bash, Read]\nmetadata:\n  author: example\n---\n# Forms\n\n1. Look.\n"
     )
-    assert (found.name, found.required_tools, found.prompt) == ("pdf-forms", ("Bash", "Read"), "# Forms\n\n1. Look.")
+    assert (result.name, result.required_tools, result.prompt) == ("pdf-forms", ("Bash", "Read"), "# Forms\n\n1. Look.")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_skill_of_another_agent_is_read() -> None:
         ("name: a\ndescription: b\nallowed-tools: 5", "separated by blanks"),
         ("name: [", "not valid YAML"),
         ("just words", "must be a mapping"),
-        ("name: a\ndescription: !!bool maybe", "'maybe' in line 2 is no bool"),
-        ("name: a\ndescription: !!timestamp zzz", "'zzz' in line 2 is no timestamp"),
+        ("name: a\ndescription: !!bool maybe", "'maybe' in line 2 is no"),
+        ("name: a\ndescription: !!timestamp zzz", "'zzz' in line 2 is no"),
         (f"name: {':'.join('1' * 3000)}\ndescription: b", "a number of over 300 characters"),
         (f"name: a\nmetadata: {'[' * 5000}", "over 50 levels deep"),
         ("a: &a [*a]", "anchors or aliases"),
@@ -137,28 +137,28 @@ def test_invalid_front_matter_is_rejected(head: str, sentence: str) -> None:
         skills.parse_skill(f"---\n{head}\n---\nbody\n")
 
 
-def made(**changes: Any) -> dict[str, Any]:
+def make_skill(**changes: Any) -> dict[str, Any]:
     return {"name": "greet", "description": "Greets people.", **changes}
 
 
 def test_usage_counts_survive_new_version() -> None:  # G101
     learner = SkillLearner(MemoryParameters())
-    learner.save(made(), "learnt", "ann", "t1")
+    learner.save(make_skill(), "learnt", "ann", "t1")
     for success in (True, True, False, True):
         used = learner.record_usage("greet", success)
     assert (used.usage_count, used.success_rate) == (4, 0.75)
-    learner.save(made(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
-    found = learner.find("greet")
-    assert (found.version, found.usage_count, found.success_rate) == (2, 4, 0.75)
+    learner.save(make_skill(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
+    result = learner.find("greet")
+    assert (result.version, result.usage_count, result.success_rate) == (2, 4, 0.75)
     assert learner.format_for_system_prompt() == "Learned skills:\n- greet: Greets everybody."
 
 
 def test_unreadable_skill_does_not_hide_others() -> None:  # G97
     store = MemoryParameters()
     learner = SkillLearner(store)
-    learner.save(made(), "learnt", "ann", "t1")
+    learner.save(make_skill(), "learnt", "ann", "t1")
     store.set("skills/odd", {"name": "Odd"}, "by hand", author="ann")
-    found = learner.load_all()
-    assert ([each.name for each in found.items], len(found.errors)) == (["greet"], 1)
+    result = learner.load_all()
+    assert ([item.name for item in result.items], len(result.errors)) == (["greet"], 1)
     with pytest.raises(errors.NotFound):
         learner.record_usage("nothing", True)

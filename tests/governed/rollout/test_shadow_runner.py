@@ -1,4 +1,4 @@
-"""Shadow runs: two arms, one verdict, nothing written."""
+"""Shadow runs: verdicts, guardrails, samplers, no writes."""
 
 import json
 import random
@@ -16,7 +16,7 @@ from atoll.governed.rollout import evaluators, shadow_result, shadow_runner
 
 
 class ReadOnly:
-    """A store that can be read, and nothing else."""
+    """Store that can only be read."""
 
     def get(self, key):
         if key != "rate":
@@ -37,7 +37,7 @@ def applied(candidate, value):
 
 
 def noisy(gain=1.0, spread=1.0):
-    """Scores a value by its size, with noise that hangs on the sample and the value."""
+    """Scores a value by its size, with noise that depends on sample and value."""
 
     def score(candidate):
         data = json.loads(candidate.content)
@@ -55,11 +55,11 @@ def runner(evaluator=None, sampler=None, **options):
 
 
 def test_better_value_is_promoted_without_writing():  # G67, G68
-    found = runner().run_shadow("rate", 2.0)
-    assert found.verdict == "promote"
-    assert found.candidate_fitness > found.baseline_fitness
-    assert found.baseline_breakdown["fixed"] == 3.0
-    assert found.dimensions["fitness"].evidence.interval.low > 0
+    result = runner().run_shadow("rate", 2.0)
+    assert result.verdict == "promote"
+    assert result.candidate_fitness > result.baseline_fitness
+    assert result.baseline_breakdown["fixed"] == 3.0
+    assert result.dimensions["fitness"].evidence.interval.low > 0
 
 
 def test_worse_value_is_rejected():
@@ -67,8 +67,8 @@ def test_worse_value_is_rejected():
 
 
 def test_equal_value_gives_no_verdict():
-    found = runner().run_shadow("rate", 1.0)
-    assert (found.verdict, found.sample_size, found.divergence, found.disagreement) == ("extend", 400, 0.0, 0.0)
+    result = runner().run_shadow("rate", 1.0)
+    assert (result.verdict, result.sample_size, result.divergence, result.disagreement) == ("extend", 400, 0.0, 0.0)
 
 
 def test_gain_below_min_effect_is_rejected():
@@ -76,17 +76,17 @@ def test_gain_below_min_effect_is_rejected():
 
 
 def test_early_verdict_saves_calls():  # spec 4.2, 9
-    found = runner().run_shadow("rate", 2.0)
-    assert found.num_calls == 2 * found.sample_size < 800
-    assert found.num_calls + found.num_saved == 800
-    whole = runner(stop_early=False).run_shadow("rate", 2.0)
-    assert (whole.num_calls, whole.num_saved, whole.verdict) == (800, 0, "promote")
+    result = runner().run_shadow("rate", 2.0)
+    assert result.num_calls == 2 * result.sample_size < 800
+    assert result.num_calls + result.num_saved == 800
+    full = runner(stop_early=False).run_shadow("rate", 2.0)
+    assert (full.num_calls, full.num_saved, full.verdict) == (800, 0, "promote")
 
 
 def test_breached_guardrail_rejects_despite_fitness():  # spec 4.2, 7
     guard = shadow_result.Guardrail("cost", 0.5, lower_is_better=True)
-    found = runner(guardrails=[guard]).run_shadow("rate", 2.0)
-    assert (found.verdict, "cost" in found.reason) == ("reject", True)
+    result = runner(guardrails=[guard]).run_shadow("rate", 2.0)
+    assert (result.verdict, "cost" in result.reason) == ("reject", True)
 
 
 def test_promotion_needs_satisfied_guardrails():
@@ -102,10 +102,10 @@ def test_value_with_failing_samples_is_rejected():
         data = json.loads(candidate.content)
         return 1 / (0 if data["value"] > 1 and data["x"] > 0 else 1)
 
-    found = runner(evaluators.FuncEvaluator(score)).run_shadow("rate", 2.0)
-    assert found.verdict == "reject"
-    assert found.num_failed["candidate"] > 0 == found.num_failed["baseline"]
-    assert found.disagreement > 0.2
+    result = runner(evaluators.FuncEvaluator(score)).run_shadow("rate", 2.0)
+    assert result.verdict == "reject"
+    assert result.num_failed["candidate"] > 0 == result.num_failed["baseline"]
+    assert result.disagreement > 0.2
 
 
 @pytest.mark.parametrize("traffic", [-0.1, 1.1, float("nan")])
@@ -116,9 +116,9 @@ def test_traffic_outside_0_to_1_is_rejected(traffic):  # G67
 
 def test_shadow_runner_needs_all_parts():  # G67
     parts: list[Any] = [ReadOnly(), noisy(), shadow_result.FixedSampler([]), applied]
-    for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
+    for index, name in enumerate(("store", "evaluator", "sampler", "applier")):
         with pytest.raises(errors.SetupError, match=name):
-            shadow_runner.ShadowRunner(*(parts[:place] + [None] + parts[place + 1 :]))  # noqa: RUF005
+            shadow_runner.ShadowRunner(*(parts[:index] + [None] + parts[index + 1 :]))  # noqa: RUF005
 
 
 def test_unknown_parameter_is_not_found():
@@ -127,28 +127,28 @@ def test_unknown_parameter_is_not_found():
 
 
 def test_empty_sample_gives_extend():  # G69
-    found = runner(sampler=lambda traffic: []).run_shadow("rate", 2.0, 0.0)
-    assert (found.sample_size, found.divergence, found.verdict) == (0, 0.0, "extend")
+    result = runner(sampler=lambda traffic: []).run_shadow("rate", 2.0, 0.0)
+    assert (result.sample_size, result.divergence, result.verdict) == (0, 0.0, "extend")
 
 
 def test_sampler_gets_share_and_keeps_earlier_samples():  # G69
-    asked: list[float] = []
+    prompts: list[float] = []
 
     def sampler(traffic):
-        asked.append(traffic)
+        prompts.append(traffic)
         return []
 
     runner(sampler=sampler).run_shadow("rate", 2.0, 0.3)
-    assert asked == [0.3]
+    assert prompts == [0.3]
     fixed = shadow_result.FixedSampler(samples(300))
-    shares = [{each.id for each in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
+    shares = [{item.id for item in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
     assert shares[0] <= shares[1] <= shares[2] <= shares[3]
     assert (len(shares[0]), len(shares[3])) == (0, 300)
     assert 15 < len(shares[1]) < 50
 
 
 def test_sample_iterator_is_read_only_as_far_as_needed():
-    endless = (each for seed in range(10**9) for each in samples(50, seed))
+    endless = (sample for seed in range(10**9) for sample in samples(50, seed))
     assert runner(sampler=lambda traffic: endless).run_shadow("rate", 2.0).verdict == "promote"
 
 
@@ -166,12 +166,12 @@ def test_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
 
 
 def test_dimensions_have_intervals_and_adjusted_p_values():  # spec 4.2, 7
-    found = runner(stop_early=False).run_shadow("rate", 2.0).dimensions["cost"]
-    assert found.count == 400
-    assert found.t_interval.low > found.evidence.interval.low
-    assert found.bootstrap_interval == pytest.approx(found.t_interval, abs=0.05)
-    assert found.adjusted_p >= found.evidence.p_value
-    assert found.is_found
+    result = runner(stop_early=False).run_shadow("rate", 2.0).dimensions["cost"]
+    assert result.count == 400
+    assert result.t_interval.low > result.evidence.interval.low
+    assert result.bootstrap_interval == pytest.approx(result.t_interval, abs=0.05)
+    assert result.adjusted_p >= result.evidence.p_value
+    assert result.is_found
 
 
 def test_repeats_measure_noise_of_evaluator():  # spec 4.2, 9
@@ -196,9 +196,9 @@ def test_sample_ratio_mismatch_prevents_promotion():  # spec 4.2, 9
         def __call__(self, traffic):
             return super().__call__(1.0)[:300]
 
-    found = runner(sampler=Biased(samples(400))).run_shadow("rate", 2.0, 0.1)
-    assert found.ratio.is_off
-    assert found.verdict == "extend"
+    result = runner(sampler=Biased(samples(400))).run_shadow("rate", 2.0, 0.1)
+    assert result.ratio.is_off
+    assert result.verdict == "extend"
     assert not runner(sampler=shadow_result.FixedSampler(samples(4000))).run_shadow("rate", 2.0, 0.1).ratio.is_off
 
 
@@ -210,6 +210,6 @@ def test_result_is_json_data():
 def test_shadow_run_reads_sqlite_store():
     store = MemoryParameters()
     store.set("rate", 1.0, "start")
-    made = shadow_runner.ShadowRunner(store, noisy(), shadow_result.FixedSampler(samples(200)), applied)
-    assert made.run_shadow("rate", 3.0).verdict == "promote"
+    stored_runner = shadow_runner.ShadowRunner(store, noisy(), shadow_result.FixedSampler(samples(200)), applied)
+    assert stored_runner.run_shadow("rate", 3.0).verdict == "promote"
     assert len(store.history("rate")) == 1

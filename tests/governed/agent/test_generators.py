@@ -1,4 +1,4 @@
-"""A model is asked for K candidates; what it says becomes at most K of them, or a named error (G73 to G81)."""
+"""LLMGenerator: at most K candidates, or a known error (G73 to G81)."""
 
 import contextlib
 import json
@@ -21,8 +21,10 @@ class Model:
         return llm.Response(self.replies.pop(0), "a-model")
 
 
-def payloads(*replies: str, k: int = 3, wishes: GenerateOptions | None = None) -> list[Any]:
-    return [each.payload for each in LLMGenerator(Model(*replies)).generate("go", k, wishes or GenerateOptions())]
+def payloads(*replies: str, k: int = 3, options: GenerateOptions | None = None) -> list[Any]:
+    return [
+        candidate.payload for candidate in LLMGenerator(Model(*replies)).generate("go", k, options or GenerateOptions())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,29 +42,29 @@ def test_array_is_extracted_from_any_position(reply: str) -> None:  # G74
 
 
 def test_generate_returns_at_most_k_unique_candidates() -> None:  # G81
-    assert payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a reply, without the twin
+    assert payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a response, without the duplicate
     assert payloads('["x"]', k=3) == ["x"]
 
 
 def test_calls_share_the_number_of_candidates() -> None:  # G76
     model = Model("[1, 2]", "[2, 3]")
-    found = LLMGenerator(model).generate("go", 4, GenerateOptions(calls=2))
-    assert [each.payload for each in found] == [1, 2, 3]
+    result = LLMGenerator(model).generate("go", 4, GenerateOptions(calls=2))
+    assert [candidate.payload for candidate in result] == [1, 2, 3]
     assert all("array of 2 candidates" in prompt for prompt in model.prompts)
 
 
 def test_unique_ids_are_kept() -> None:
     reply = json.dumps([{"id": "a"}, {"id": "a", "x": 1}, {"id": 5}, {"y": 1}])
-    assert [each.id for each in LLMGenerator(Model(reply)).generate("go", 4)] == ["a", "c1", "c2", "c3"]
+    assert [candidate.id for candidate in LLMGenerator(Model(reply)).generate("go", 4)] == ["a", "c1", "c2", "c3"]
 
 
 def test_prompt_contains_all_options() -> None:
     model = Model("[1]")
-    wishes = GenerateOptions(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
-    found = LLMGenerator(model).generate({"task": "名"}, 1, wishes)
+    options = GenerateOptions(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
+    result = LLMGenerator(model).generate({"task": "名"}, 1, options)
     for part in ("judge", "be short", '"fate": "rejected"', '{"task": "名"}'):
         assert part in model.prompts[0]
-    assert (found[0].meta["model"], found[0].meta["roles"]) == ("a-model", ["judge"])
+    assert (result[0].meta["model"], result[0].meta["roles"]) == ("a-model", ["judge"])
 
 
 def test_unreadable_response_is_requested_again_with_error() -> None:
@@ -89,13 +91,13 @@ def test_k_below_one_is_rejected(k: int) -> None:  # G8
         payloads("[]", k=k)
 
 
-@pytest.mark.parametrize(("template", "said"), [("$Other", r"names \$Other"), ("5 $ each", "without a name")])
-def test_template_with_unknown_placeholder_is_rejected(template: str, said: str) -> None:  # G75
-    with pytest.raises(errors.SetupError, match=said):
+@pytest.mark.parametrize(("template", "message"), [("$Other", r"names \$Other"), ("5 $ each", "without a name")])
+def test_template_with_unknown_placeholder_is_rejected(template: str, message: str) -> None:  # G75
+    with pytest.raises(errors.SetupError, match=message):
         LLMGenerator(Model(), template)
 
 
 @given(st.text())
 def test_any_response_gives_candidates_or_known_error(reply: str) -> None:
     with contextlib.suppress(CandidateParseFailed):
-        assert len(payloads(reply, k=2, wishes=GenerateOptions(repairs=0))) <= 2
+        assert len(payloads(reply, k=2, options=GenerateOptions(repairs=0))) <= 2

@@ -1,4 +1,4 @@
-"""How keys become folders. G28 to G30."""
+"""File layout: folders of keys, repair, import (G28 to G30)."""
 
 import json
 import os
@@ -97,12 +97,12 @@ def test_unusual_keys_stay_inside_root(tmp_path, key):
 
 
 def written_by_go(root: Path, key: str, *values: object, is_lower: bool = False) -> Path:
-    """Writes a key as the document's own program does, with the field names of its structures."""
+    """Writes a key with the field names of the original Go program."""
     folder = root / file_layout.folder_name(key)
     (folder / "history").mkdir(parents=True)
     for n, value in enumerate(values, 1):
         row = {"Version": n, "Value": value, "Reason": f"r{n}", "Timestamp": f"2025-01-0{n}T10:00:00.123456789Z"}
-        row = {name.lower(): each for name, each in row.items()} if is_lower else row | {"Author": "ann"}
+        row = {name.lower(): value for name, value in row.items()} if is_lower else row | {"Author": "ann"}
         for path in (folder / "history" / f"v{n}.json", folder / "current.json"):
             path.write_text(json.dumps(row))
     return folder
@@ -132,8 +132,8 @@ def test_next_writer_removes_partial_line(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
     log = tmp_path / file_layout.AUDIT_FILE
-    whole = log.read_bytes()
-    log.write_bytes(whole + whole[: len(whole) // 2])
+    full = log.read_bytes()
+    log.write_bytes(full + full[: len(full) // 2])
     with governed.FileParameters(tmp_path) as store:
         assert store.get("key") == (1, 1)
         assert store.verify().seq == 1
@@ -155,7 +155,7 @@ def test_last_line_without_newline_counts(tmp_path):
         assert store.get("new") == (2, 1)
         store.set("new", 3, "because", author="ann")
         assert store.verify().seq == 3
-        without_its_end(tmp_path / file_layout.AUDIT_FILE)  # under the feet of a store that is open
+        without_its_end(tmp_path / file_layout.AUDIT_FILE)  # while the store is open
         store.set("new", 4, "because", author="ann")
         assert store.verify().seq == 4
 

@@ -1,4 +1,4 @@
-"""Replay: pairing, reflectors, reports, checkpoints."""
+"""LogReplayer: pairing, attribution, reflectors, reports, checkpoints."""
 
 import json
 import random
@@ -32,35 +32,39 @@ def entry(number: int, after: timedelta = timedelta(0), entity: str = "e") -> lo
     return logs.LogEntry(START + after, f"d{number}", entity)
 
 
-def told(after: timedelta, value: float, metric: str = "m", entity: str = "e", **rest) -> feedback.Feedback:
+def make_feedback(after: timedelta, value: float, metric: str = "m", entity: str = "e", **rest) -> feedback.Feedback:
     return feedback.Feedback(START + after, entity, metric, value, **rest)
 
 
 def replayed(log, channel, **options):
-    seen: list[replay_report.ReplayEvent] = []
+    observed: list[replay_report.ReplayEvent] = []
     replayer = evidence_replayer.LogReplayer(log, channel, **options)
-    replayer.register(reflectors.FuncReflector(seen.append))
+    replayer.register(reflectors.FuncReflector(observed.append))
     report = replayer.replay(*SPAN)
-    return seen, report
+    return observed, report
 
 
-def values(seen):
-    return [None if each.feedback is None else each.feedback.value for each in seen]
+def values(observed):
+    return [None if item.feedback is None else item.feedback.value for item in observed]
 
 
 def test_first_feedback_of_each_metric_is_paired():  # G49
     channel = feedback.MemoryFeedback(
-        told(-HOUR, 0), told(HOUR, 1), told(2 * HOUR, 2), told(3 * HOUR, 3, "n"), told(2 * HOUR, 4, "n")
+        make_feedback(-HOUR, 0),
+        make_feedback(HOUR, 1),
+        make_feedback(2 * HOUR, 2),
+        make_feedback(3 * HOUR, 3, "n"),
+        make_feedback(2 * HOUR, 4, "n"),
     )
-    seen, report = replayed(logs.MemoryLog(entry(1)), channel)
-    assert [(each.feedback.metric, each.feedback.value) for each in seen] == [("m", 1), ("n", 4)]
+    observed, report = replayed(logs.MemoryLog(entry(1)), channel)
+    assert [(item.feedback.metric, item.feedback.value) for item in observed] == [("m", 1), ("n", 4)]
     assert (report.entries, report.events, report.paired, report.pending) == (1, 2, 2, 0)
-    assert seen[0].meta is None  # G54
+    assert observed[0].meta is None  # G54
 
 
 def test_decision_without_feedback_is_one_event():  # G49
-    seen, report = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
-    assert values(seen) == [None]
+    observed, report = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    assert values(observed) == [None]
     assert (report.events, report.pending) == (1, 1)
 
 
@@ -74,8 +78,8 @@ def test_decision_without_feedback_is_one_event():  # G49
     ],
 )
 def test_window_includes_decision_and_excludes_end(after, is_paired):  # G49
-    seen, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(told(after, 1)))
-    assert (values(seen) == [1]) == is_paired
+    observed, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(make_feedback(after, 1)))
+    assert (values(observed) == [1]) == is_paired
 
 
 @pytest.mark.parametrize("window", [timedelta(0), -DAY])
@@ -91,58 +95,60 @@ def test_replayer_needs_source_and_feedback():  # G48
 
 
 class Counting(feedback.MemoryFeedback):
-    asked = 0
+    num_queries = 0
 
     def query(self, entity, since, metric=""):
-        self.asked += 1
+        self.num_queries += 1
         return super().query(entity, since, metric)
 
 
 def test_channel_is_queried_once_per_entity_and_replay():  # G50
-    channel = Counting(*(told(HOUR, n, entity=f"e{n}") for n in range(20)))
+    channel = Counting(*(make_feedback(HOUR, n, entity=f"e{n}") for n in range(20)))
     log = logs.MemoryLog(*(entry(n, entity=f"e{n % 20}") for n in range(100)))
     _, report = replayed(log, channel)
-    assert (channel.asked, report.paired) == (20, 100)
+    assert (channel.num_queries, report.paired) == (20, 100)
     replayed(log, channel)
-    assert channel.asked == 40
+    assert channel.num_queries == 40
 
 
 def test_small_cache_queries_again_with_same_result():  # G50
-    channel = Counting(*(told(HOUR * n, n, entity=f"e{n % 9}") for n in range(90)))
+    channel = Counting(*(make_feedback(HOUR * n, n, entity=f"e{n % 9}") for n in range(90)))
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 9}") for n in range(90)))
     small, _ = replayed(log, channel, cache_bytes=1500)
-    assert channel.asked > 20
+    assert channel.num_queries > 20
     assert small == replayed(log, channel)[0]
 
 
 @pytest.mark.parametrize("confidence", [1.0, 0.5])
 @pytest.mark.parametrize("name", ["first", "last", "mean", "all"])
 def test_large_feedback_is_spilled_to_disk(name, confidence):  # G50
-    noted = [told(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
+    noted = [make_feedback(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
     channel = Counting(*noted)
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 3}") for n in range(0, 3 * 900, 7)))
     terms = {"attribution": attribution.ATTRIBUTIONS[name]}
-    small, _ = replayed(log, channel, cache_bytes=30_000, **terms)  # a page of each column fits, not all of them
-    assert channel.asked == 3
+    small, _ = replayed(log, channel, cache_bytes=30_000, **terms)  # one page of each column fits, not all
+    assert channel.num_queries == 3
     assert small == replayed(log, channel, **terms)[0]
 
 
 def test_unordered_log_is_paired():
     hours = [5, 1, 9, 3, 3, 0, 8]
-    channel = feedback.MemoryFeedback(*(told(HOUR * n, n) for n in range(0, 10, 2)))
-    seen, _ = replayed(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
-    assert values(seen) == [6, 2, None, 4, 4, 0, 8]
+    channel = feedback.MemoryFeedback(*(make_feedback(HOUR * n, n) for n in range(0, 10, 2)))
+    observed, _ = replayed(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
+    assert values(observed) == [6, 2, None, 4, 4, 0, 8]
 
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.lists(st.integers(-1, 31), max_size=40), st.integers(1, 10))
 def test_first_touch_matches_brute_force(times, moments, window):  # G51
     ordered = sorted(times)
-    found = feedback_history.History("e", [told(timedelta(microseconds=at), place) for place, at in enumerate(ordered)])
+    result = feedback_history.History(
+        "e", [make_feedback(timedelta(microseconds=at), index) for index, at in enumerate(ordered)]
+    )
     epoch = int((START - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
     for at in moments:
-        slow = next((place for place, each in enumerate(ordered) if at <= each < at + window), None)
-        touched = [column.find_first(epoch + at, epoch + at + window) for column in found.columns]
-        assert [each and each.value for each in touched] == ([] if not times else [slow])
+        slow = next((index for index, time in enumerate(ordered) if at <= time < at + window), None)
+        touched = [column.find_first(epoch + at, epoch + at + window) for column in result.columns]
+        assert [item and item.value for item in touched] == ([] if not times else [slow])
 
 
 ATTRIBUTED = {
@@ -158,86 +164,96 @@ ATTRIBUTED = {
 @pytest.mark.parametrize("name", ATTRIBUTED)
 def test_other_attributions(name):  # G51
     channel = feedback.MemoryFeedback(
-        told(timedelta(0), 1.0), told(DAY, 2.0, decision_id="d1"), told(2 * DAY, 4.0), told(8 * DAY, 9.0)
+        make_feedback(timedelta(0), 1.0),
+        make_feedback(DAY, 2.0, decision_id="d1"),
+        make_feedback(2 * DAY, 4.0),
+        make_feedback(8 * DAY, 9.0),
     )
-    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.ATTRIBUTIONS[name])
-    assert values(seen) == pytest.approx(ATTRIBUTED[name])
+    observed, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.ATTRIBUTIONS[name])
+    assert values(observed) == pytest.approx(ATTRIBUTED[name])
 
 
 def test_means_are_weighted_by_confidence():
-    channel = feedback.MemoryFeedback(told(HOUR, 0.0, confidence=0.25), told(HOUR, 4.0, confidence=0.75))
-    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.mean_touch)
-    assert values(seen) == [3.0]
-    assert seen[0].feedback.meta == {"count": 2}
+    channel = feedback.MemoryFeedback(
+        make_feedback(HOUR, 0.0, confidence=0.25), make_feedback(HOUR, 4.0, confidence=0.75)
+    )
+    observed, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.mean_touch)
+    assert values(observed) == [3.0]
+    assert observed[0].feedback.meta == {"count": 2}
 
 
 def test_by_observed_uses_observation_time():  # G47
-    channel = feedback.MemoryFeedback(told(30 * DAY, 1.0, observed_at=START + HOUR), told(20 * DAY, 2.0))
+    channel = feedback.MemoryFeedback(
+        make_feedback(30 * DAY, 1.0, observed_at=START + HOUR), make_feedback(20 * DAY, 2.0)
+    )
     log = logs.MemoryLog(entry(1))
     assert values(replayed(log, channel)[0]) == [None]
     assert values(replayed(log, channel, by_observed=True)[0]) == [1.0]
 
 
 def test_paired_feedback_keeps_all_fields():
-    full = told(HOUR, 1.0, confidence=0.5, meta={"a": 1}, decision_id="x", observed_at=START)
-    seen, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(full))
-    assert seen[0].feedback == full
+    full = make_feedback(HOUR, 1.0, confidence=0.5, meta={"a": 1}, decision_id="x", observed_at=START)
+    observed, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(full))
+    assert observed[0].feedback == full
 
 
 def test_filter_selects_entries():  # G48
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
-    report = replayer.replay(*SPAN, lambda each: each.decision_id == "d2")
+    report = replayer.replay(*SPAN, lambda item: item.decision_id == "d2")
     assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
 
 
 class Noting:
-    def __init__(self, name, heard, raises=False):
-        self.name, self.heard, self.raises = name, heard, raises
+    def __init__(self, name, events, raises=False):
+        self.name, self.events, self.raises = name, events, raises
 
     def on_event(self, event):
-        self.heard.append((self.name, event.log.decision_id))
+        self.events.append((self.name, event.log.decision_id))
         if self.raises:
             raise ValueError(f"{self.name} cannot")
 
 
 def test_reflectors_get_events_in_order_of_registration():  # G52
-    heard: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
-    first = Noting("a", heard)
-    for each in (first, Noting("b", heard), first):
-        replayer.register(each)
+    first = Noting("a", events)
+    for item in (first, Noting("b", events), first):
+        replayer.register(item)
     replayer.replay(*SPAN)
-    assert heard == [(name, f"d{n}") for n in (1, 2) for name in "aba"]
+    assert events == [(name, f"d{n}") for n in (1, 2) for name in "aba"]
 
 
 def test_reflector_registered_during_replay_gets_next_replay():  # G52
-    heard: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
-    replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", heard))))
+    replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", events))))
     replayer.replay(*SPAN)
-    assert heard == []
+    assert events == []
 
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_exception_of_reflector_is_reported_and_others_continue(others):  # G53
-    heard: list[tuple[str, str]] = []
-    said: list[str] = []
+    events: list[tuple[str, str]] = []
+    messages: list[str] = []
     replayer = evidence_replayer.LogReplayer(
-        logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=said.append
+        logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=messages.append
     )
-    replayer.register(Noting("bad", heard, raises=True))
+    replayer.register(Noting("bad", events, raises=True))
     for _ in range(others):
-        replayer.register(Noting("good", heard))
+        replayer.register(Noting("good", events))
     report = replayer.replay(*SPAN)
-    assert len(heard) == 2 * (1 + others)
+    assert len(events) == 2 * (1 + others)
     assert report.errors == {"0: Noting": 2}
     assert report.first_errors == {"0: Noting": "ValueError: bad cannot"}
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 def test_max_errors_ends_replay():  # G53
     replayer = evidence_replayer.LogReplayer(
-        logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback(), max_errors=3, log_message=lambda said: None
+        logs.MemoryLog(*map(entry, range(9))),
+        feedback.MemoryFeedback(),
+        max_errors=3,
+        log_message=lambda messages: None,
     )
     replayer.register(Noting("bad", [], raises=True))
     with pytest.raises(errors.RunFailed, match="4 times"):
@@ -281,7 +297,7 @@ def test_replay_can_be_stopped():
 @pytest.fixture
 def story(tmp_path):
     log, rng = log_stores.FileLog(tmp_path / "log", on_issue="skip"), random.Random(0)
-    channel = feedback.MemoryFeedback(*(told(HOUR * n, n % 7, entity=f"e{n % 5}") for n in range(200)))
+    channel = feedback.MemoryFeedback(*(make_feedback(HOUR * n, n % 7, entity=f"e{n % 5}") for n in range(200)))
     for number in range(300):
         log.append(entry(number, HOUR * number * 0.7, f"e{rng.randrange(6)}"))
         if number % 100 == 50:
@@ -312,14 +328,14 @@ def test_interrupted_replay_resumes_with_same_result(cut, story, tmp_path):  # s
         replayer.register(aggregator)
         return replayer.replay(*SPAN, die, checkpoint_path=path, checkpoint_every=10), aggregator
 
-    whole, seen = run()
+    full, observed = run()
     path = tmp_path / "checkpoint.json"
     with pytest.raises(KeyboardInterrupt):
         run(cut, path)
     report, again = run(None, path)
-    assert report.to_json() == whole.to_json()
-    assert again.state() == seen.state()
-    assert again.stats("e1", "m") == seen.stats("e1", "m")
+    assert report.to_json() == full.to_json()
+    assert again.state() == observed.state()
+    assert again.stats("e1", "m") == observed.stats("e1", "m")
 
 
 def test_source_without_positions_is_read_from_start(tmp_path):
@@ -327,8 +343,8 @@ def test_source_without_positions_is_read_from_start(tmp_path):
     stop = Event()
     replayer = evidence_replayer.LogReplayer(log, feedback.MemoryFeedback())
 
-    def stop_at_2(each):
-        if each.decision_id == "d2":
+    def stop_at_2(item):
+        if item.decision_id == "d2":
             stop.set()
         return True
 
@@ -348,10 +364,10 @@ def test_checkpoint_of_another_replay_is_rejected(tmp_path):
         replay_report.read_checkpoint(path, {})
 
 
-def test_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI asks for half
+def test_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI requires half
     bench.generate(tmp_path, 8000)
-    found = min(
+    result = min(
         (bench.run_part("replay, paired, 1 reflector", tmp_path) for _ in range(3)), key=lambda f: f["cpu_seconds"]
     )
-    assert found["decisions"] == 8000
-    assert found["seen"] == found["paired"] > 8000
+    assert result["decisions"] == 8000
+    assert result["seen"] == result["paired"] > 8000

@@ -1,4 +1,4 @@
-"""Columns: the statistics of a replay, from whole columns."""
+"""ColumnarReplay: same statistics as the replayer."""
 
 from datetime import timedelta
 
@@ -24,10 +24,10 @@ def test_columnar_replay_matches_log_replayer(tmp_path):
     with (tmp_path / "log" / "2026-04-18.jsonl").open("a") as file:
         file.write('nonsense\n{"timestamp":"2026-0')
     columns = columnar.ColumnarReplay(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END, window=window)
-    found = columns.compute_statistics()
-    assert sum(row["count"] for row in found) == report.paired > 0
+    result = columns.compute_statistics()
+    assert sum(row["count"] for row in result) == report.paired > 0
     assert columns.num_skipped == 2
-    for row in found[::50]:
+    for row in result[::50]:
         stats = aggregator.stats(row["entity"], row["metric"])
         assert row["count"] == stats.count
         assert [row[name] for name in ("sum", "mean", "variance", "min", "max")] == pytest.approx(

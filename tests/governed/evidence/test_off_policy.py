@@ -1,4 +1,4 @@
-"""Off-policy estimates on a log whose truth is known."""
+"""Off-policy estimates on a log with a known truth."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,23 +19,23 @@ def quality():
 
 
 def test_dr_and_snips_are_close_to_truth(quality):  # spec 4.4, 11
-    _, found = quality
+    _, result = quality
     for name in ("dr", "snips"):
-        assert abs(found[name].bias) <= 0.01
-    assert found["dr"].rmse < 0.02
-    assert found["dr"].rmse < found["snips"].rmse * 1.1 < found["ips"].rmse * 1.1
+        assert abs(result[name].bias) <= 0.01
+    assert result["dr"].rmse < 0.02
+    assert result["dr"].rmse < result["snips"].rmse * 1.1 < result["ips"].rmse * 1.1
 
 
 def test_intervals_cover_the_truth(quality):  # spec 4.4, 11; the full form is in the bench
-    _, found = quality
-    assert found["dr"].coverage >= 0.85
-    assert found["snips"].coverage >= 0.85
+    _, result = quality
+    assert result["dr"].coverage >= 0.85
+    assert result["snips"].coverage >= 0.85
 
 
 def test_naive_mean_is_wrong(quality):
-    _, found = quality
-    assert abs(found["naive"].bias) > 0.1
-    assert found["naive"].coverage == 0
+    _, result = quality
+    assert abs(result["naive"].bias) > 0.1
+    assert result["naive"].coverage == 0
 
 
 def uniform(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
@@ -70,11 +70,11 @@ def test_ridge_strength_must_be_positive(model):
 
 
 def test_diagnostics_measure_distance_of_policies():
-    found = off_policy.estimate(uniform(1000)).diagnostics
-    assert found.num_decisions == 1000
-    assert found.max_weight == pytest.approx(1.6)
-    assert found.overlap == pytest.approx(1, abs=0.05)
-    assert 600 < found.effective_size < 1000
+    result = off_policy.estimate(uniform(1000)).diagnostics
+    assert result.num_decisions == 1000
+    assert result.max_weight == pytest.approx(1.6)
+    assert result.overlap == pytest.approx(1, abs=0.05)
+    assert 600 < result.effective_size < 1000
 
 
 def test_estimate_rejects_insufficient_overlap():
@@ -84,7 +84,7 @@ def test_estimate_rejects_insufficient_overlap():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"propensities": np.zeros(3)}, "propensity"),
         ({"rewards": np.array([0, np.nan, 1])}, "finite"),
@@ -92,14 +92,14 @@ def test_estimate_rejects_insufficient_overlap():
         ({"rewards": np.zeros(2)}, "equally many"),
     ],
 )
-def test_invalid_logged_data_is_rejected(change, said):
+def test_invalid_logged_data_is_rejected(change, message):
     columns = {
         "actions": np.array([0, 1, 1]),
         "rewards": np.zeros(3),
         "propensities": np.full(3, 0.5),
         "target": np.full((3, 2), 0.5),
     }
-    with pytest.raises(errors.SetupError, match=said):
+    with pytest.raises(errors.SetupError, match=message):
         off_policy.LoggedData(**{**columns, **change})
 
 
@@ -115,7 +115,7 @@ def test_collector_gathers_data_from_replay():
         action, moment = ("slow", "fast")[rng.integers(0, 2)], START + timedelta(minutes=number)
         log.append(logs.LogEntry(moment, f"d{number}", f"e{number}", {"x": 1.0}, None, action, 0.5))
         channel.add(feedback.Feedback(moment, f"e{number}", "won", float(action == "fast")))
-    log.append(logs.LogEntry(START, "old", "e0"))  # nobody noted what it did
+    log.append(logs.LogEntry(START, "old", "e0"))  # has no action
     collector = off_policy.LoggedDataCollector(
         "won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]]
     )

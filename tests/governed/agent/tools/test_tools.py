@@ -1,4 +1,4 @@
-"""A tool is checked, runs in the jail without a shell between, and sees nothing of its caller (G90 to G98)."""
+"""Tools: validation and execution in the sandbox (G90 to G98)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,9 +44,7 @@ def run(content: Mapping[str, Any], inputs: Any, workshop: ToolRunner, box: Tool
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /tmp/x; echo "', "$(id)", "`id`", "a b\nc", "* ~ && true", "-n", "日本 🏝"])
-def test_command_input_stays_one_argument(
-    text: str, workshop: ToolRunner, box: ToolBuilder
-) -> None:
+def test_command_input_stays_one_argument(text: str, workshop: ToolRunner, box: ToolBuilder) -> None:
     content = defined(command="printf '%s|' -- said:{{ .text }} end")
     output, is_error = run(content, {"text": text}, workshop, box)
     assert (output, is_error) == (f"--|said:{text}|end|", False)
@@ -112,7 +110,10 @@ def test_composite_passes_on_previous_output(workshop: ToolRunner, box: ToolBuil
         ({"input_schema": {"type": "object", "properties": {"a": {"type": "nothing"}}}}, "is invalid"),
         ({"input_schema": {"type": "object", "properties": {"a": True}}}, "must be an object"),
         ({"input_schema": {"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}}, "replace the reference"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"$dynamicRef": "https://x/y"}}}}, "replace the reference"),
+        (
+            {"input_schema": {"type": "object", "properties": {"a": {"$dynamicRef": "https://x/y"}}}},
+            "replace the reference",
+        ),
         ({"input_schema": {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}}, "take forever"),
         ({"input_schema": {"type": "object", "properties": {"a": {"uniqueItems": True}}}}, "take forever"),
         ({"command": "echo \ud800"}, "must be a string"),
@@ -124,7 +125,10 @@ def test_composite_passes_on_previous_output(workshop: ToolRunner, box: ToolBuil
         ({"command": "echo 'open"}, "cannot be parsed"),
         ({"command": 5}, "must be a string"),
         ({"unknown": 1}, "has no field unknown"),
-        ({"input_schema": {"type": "object", "properties": {"a-b": {}, "a_b": {}}}, "command": "ls"}, "have the variable"),
+        (
+            {"input_schema": {"type": "object", "properties": {"a-b": {}, "a_b": {}}}, "command": "ls"},
+            "have the variable",
+        ),
     ],
 )
 def test_invalid_definition_is_rejected(
@@ -146,7 +150,7 @@ def test_cycle_of_composites_is_rejected(box: ToolBuilder, workshop: ToolRunner)
     box.save(calling("two", "one"), "why", "ann", "t3")
     with pytest.raises(InvalidTool, match="in a circle: one > two > one"):
         box.save(calling("one", "two"), "why", "ann", "t4")
-    _output, is_error = run(calling("two", "two"), {"text": "a"}, workshop, box)  # as if it had got in all the same
+    _output, is_error = run(calling("two", "two"), {"text": "a"}, workshop, box)  # written without validation
     assert is_error
 
 
@@ -162,9 +166,9 @@ def test_changed_tool_is_new_version_and_old_one_remains(box: ToolBuilder, store
 def test_unreadable_tool_does_not_hide_others(box: ToolBuilder, store: MemoryParameters) -> None:  # G96, G97
     box.save(defined(), "why", "ann", "t1")
     store.set("tools/odd", {"name": "odd"}, "by hand", author="ann")
-    found = box.load_all()
-    assert [each.name for each in found.items] == ["say"]
-    assert len(found.errors) == 1
+    result = box.load_all()
+    assert [item.name for item in result.items] == ["say"]
+    assert len(result.errors) == 1
     with pytest.raises(errors.NotFound):
         box.find("nothing")
 
