@@ -200,7 +200,7 @@ def test_reflections_are_newest_first_and_skip_unreadable(store: MemoryParameter
     recorded = [reflector.record({"session_id": f"s{n}", "summary": str(n)}, "agent") for n in range(3)]
     store.set("reflections/odd", {"id": 1}, "by hand", author="ann")
     result = reflector.load_recent_reflections(limit=2)
-    assert [item.session_id for item in result.items] == ["s2", "s1"]
+    assert [reflection.session_id for reflection in result.items] == ["s2", "s1"]
     assert len(result.errors) == 1
     assert recorded[0].type == "post_session"
     with pytest.raises(InvalidReflection):
@@ -214,3 +214,11 @@ def test_reflection_type_depends_on_failure_and_run_count() -> None:
         choose_reflection_type(20),
         choose_reflection_type(0),
     ) == ("post_session", "on_error", "periodic", "post_session")
+
+
+def test_record_chooses_reflection_type(store: MemoryParameters) -> None:
+    reflector = Evolver(store).reflector
+    types = [reflector.record({"summary": str(number)}, "agent").type for number in range(10)]
+    assert types == ["post_session"] * 9 + ["periodic"]
+    assert reflector.record({"metrics": {"errors": 2}}, "agent").type == "on_error"
+    assert reflector.record({"type": "periodic", "metrics": {"errors": 2}}, "agent").type == "periodic"

@@ -60,11 +60,11 @@ def test_unique_ids_are_kept() -> None:
 
 def test_prompt_contains_all_options() -> None:
     model = Model("[1]")
-    options = GenerateOptions(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
+    options = GenerateOptions(roles=["critic"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
     result = LLMGenerator(model).generate({"task": "名"}, 1, options)
-    for part in ("judge", "be short", '"fate": "rejected"', '{"task": "名"}'):
+    for part in ("critic", "be short", '"fate": "rejected"', '{"task": "名"}'):
         assert part in model.prompts[0]
-    assert (result[0].meta["model"], result[0].meta["roles"]) == ("a-model", ["judge"])
+    assert (result[0].meta["model"], result[0].meta["roles"]) == ("a-model", ["critic"])
 
 
 def test_unreadable_response_is_requested_again_with_error() -> None:

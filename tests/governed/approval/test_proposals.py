@@ -244,7 +244,7 @@ def test_one_of_many_concurrent_decisions_wins(proposals: Proposals) -> None:
 def test_secret_is_rejected_and_nothing_is_written(
     proposals: Proposals, store: MemoryParameters, content: Mapping[str, Any]
 ) -> None:  # G98
-    with pytest.raises(SecretFound, match="looks like it contains a secret"):
+    with pytest.raises(SecretFound, match="looks like a secret"):
         submit(proposals, content)
     assert list(store.changes()) == []
 
@@ -259,8 +259,8 @@ def test_every_step_is_in_the_audit_log(proposals: Proposals, store: MemoryParam
     proposal = submit(proposals)
     proposals.decide(proposal.id, "ann", approve=True, reason="measured twice")
     proposals.apply(proposal.id, lambda proposal: "speed@3")
-    messages = [(change.author, change.reason) for change in store.changes()]
-    assert messages == [
+    reasons = [(change.author, change.reason) for change in store.changes()]
+    assert reasons == [
         ("agent", "proposed: Go faster"),
         ("ann", "approved: measured twice"),
         ("ann", "applying"),
@@ -317,7 +317,7 @@ class TestDeciders:
 
 class TestWebhook:
     def message(self, proposal: Proposal, clock: Clock, **changes: Any) -> bytes:
-        messages = {
+        fields = {
             "proposal": proposal.id,
             "content_hash": proposal.content_hash,
             "by": "ann",
@@ -326,7 +326,7 @@ class TestWebhook:
             "nonce": "n1",
             "at": clock().isoformat(),
         }
-        return json.dumps({**messages, **changes}).encode()
+        return json.dumps({**fields, **changes}).encode()
 
     def test_signed_message_decides(self, proposals: Proposals, store: MemoryParameters, clock: Clock) -> None:
         proposal = submit(proposals)

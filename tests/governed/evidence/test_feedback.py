@@ -51,7 +51,7 @@ def test_query_includes_since_and_matches_metric_exactly(channel):  # G45
 
 
 def test_unknown_entity_has_no_feedback(channel):  # G45
-    assert list(channel.query("nobody", START)) == []
+    assert list(channel.query("unknown", START)) == []
 
 
 def test_entity_and_metric_are_required(channel):  # G10, G11

@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import errors
-from atoll.governed.evidence import (
-    attribution,
-    feedback,
-    feedback_history,
-    log_stores,
-    logs,
-    reflectors,
-    replay_report,
-    replayer,
-)
-from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.evidence import attribution, feedback, feedback_history, log_stores, logs, reflectors, replay_report
+from atoll.governed.evidence.replayer import LogReplayer
 from bench import governed_logs as bench
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
@@ -38,7 +29,7 @@ def make_feedback(after: timedelta, value: float, metric: str = "m", entity: str
 
 def replayed(log, channel, **options):
     observed: list[replay_report.ReplayEvent] = []
-    replayer = evidence_replayer.LogReplayer(log, channel, **options)
+    replayer = LogReplayer(log, channel, **options)
     replayer.register(reflectors.FuncReflector(observed.append))
     report = replayer.replay(*SPAN)
     return observed, report
@@ -85,13 +76,13 @@ def test_window_includes_decision_and_excludes_end(after, is_paired):  # G49
 @pytest.mark.parametrize("window", [timedelta(0), -DAY])
 def test_window_must_be_positive(window):  # G49
     with pytest.raises(errors.SetupError, match="window"):
-        replayer.LogReplayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
+        LogReplayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
 
 
 def test_replayer_needs_source_and_feedback():  # G48
     for parts in ((None, feedback.MemoryFeedback()), (logs.MemoryLog(), None)):
         with pytest.raises(errors.SetupError, match="needs a"):
-            replayer.LogReplayer(*parts)
+            LogReplayer(*parts)
 
 
 class Counting(feedback.MemoryFeedback):
@@ -198,7 +189,7 @@ def test_paired_feedback_keeps_all_fields():
 
 
 def test_filter_selects_entries():  # G48
-    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     report = replayer.replay(*SPAN, lambda item: item.decision_id == "d2")
     assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
 
@@ -215,7 +206,7 @@ class Noting:
 
 def test_reflectors_get_events_in_order_of_registration():  # G52
     events: list[tuple[str, str]] = []
-    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     first = Noting("a", events)
     for item in (first, Noting("b", events), first):
         replayer.register(item)
@@ -225,7 +216,7 @@ def test_reflectors_get_events_in_order_of_registration():  # G52
 
 def test_reflector_registered_during_replay_gets_next_replay():  # G52
     events: list[tuple[str, str]] = []
-    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", events))))
     replayer.replay(*SPAN)
     assert events == []
@@ -235,9 +226,7 @@ def test_reflector_registered_during_replay_gets_next_replay():  # G52
 def test_exception_of_reflector_is_reported_and_others_continue(others):  # G53
     events: list[tuple[str, str]] = []
     messages: list[str] = []
-    replayer = evidence_replayer.LogReplayer(
-        logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=messages.append
-    )
+    replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=messages.append)
     replayer.register(Noting("bad", events, raises=True))
     for _ in range(others):
         replayer.register(Noting("good", events))
@@ -249,7 +238,7 @@ def test_exception_of_reflector_is_reported_and_others_continue(others):  # G53
 
 
 def test_max_errors_ends_replay():  # G53
-    replayer = evidence_replayer.LogReplayer(
+    replayer = LogReplayer(
         logs.MemoryLog(*map(entry, range(9))),
         feedback.MemoryFeedback(),
         max_errors=3,
@@ -261,7 +250,7 @@ def test_max_errors_ends_replay():  # G53
 
 
 def test_errors_are_logged_by_default(caplog):  # G53
-    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    replayer = LogReplayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
     replayer.register(Noting("bad", [], raises=True))
     replayer.replay(*SPAN)
     assert "bad cannot" in caplog.text
@@ -271,7 +260,7 @@ def test_exception_of_source_is_raised(tmp_path):
     log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     (tmp_path / "2026-04-18.jsonl").write_text("nonsense\n")
-    replayer = evidence_replayer.LogReplayer(log, feedback.MemoryFeedback())
+    replayer = LogReplayer(log, feedback.MemoryFeedback())
     replayer.register(Noting("any", []))
     with pytest.raises(logs.InvalidLogLine):
         replayer.replay(*SPAN)
@@ -282,13 +271,13 @@ def test_report_counts_invalid_and_incomplete_lines(tmp_path):  # G53
     log.append(entry(1))
     with (tmp_path / "2026-04-18.jsonl").open("a") as file:
         file.write('nonsense\n{"timest')
-    report = replayer.LogReplayer(log, feedback.MemoryFeedback()).replay(*SPAN)
+    report = LogReplayer(log, feedback.MemoryFeedback()).replay(*SPAN)
     assert (report.issues, report.in_progress, report.bad_lines[0].line) == (1, 1, 2)
 
 
 def test_replay_can_be_stopped():
     stop = Event()
-    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
+    replayer = LogReplayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: stop.set()))
     report = replayer.replay(*SPAN, stop=stop)
     assert (report.entries, report.is_stopped) == (1, True)
@@ -324,7 +313,7 @@ def test_interrupted_replay_resumes_with_same_result(cut, story, tmp_path):  # s
                 raise KeyboardInterrupt
             return True
 
-        replayer = evidence_replayer.LogReplayer(*story)
+        replayer = LogReplayer(*story)
         replayer.register(aggregator)
         return replayer.replay(*SPAN, die, checkpoint_path=path, checkpoint_every=10), aggregator
 
@@ -341,7 +330,7 @@ def test_interrupted_replay_resumes_with_same_result(cut, story, tmp_path):  # s
 def test_source_without_positions_is_read_from_start(tmp_path):
     log, path = logs.MemoryLog(*map(entry, range(5))), tmp_path / "checkpoint.json"
     stop = Event()
-    replayer = evidence_replayer.LogReplayer(log, feedback.MemoryFeedback())
+    replayer = LogReplayer(log, feedback.MemoryFeedback())
 
     def stop_at_2(item):
         if item.decision_id == "d2":
@@ -356,12 +345,34 @@ def test_source_without_positions_is_read_from_start(tmp_path):
 def test_checkpoint_of_another_replay_is_rejected(tmp_path):
     path = tmp_path / "checkpoint.json"
     parts = logs.MemoryLog(entry(1)), feedback.MemoryFeedback()
-    replayer.LogReplayer(*parts).replay(*SPAN, checkpoint_path=path)
+    LogReplayer(*parts).replay(*SPAN, checkpoint_path=path)
     with pytest.raises(errors.SetupError, match="another replay"):
-        replayer.LogReplayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
+        LogReplayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
     path.write_text("nonsense")
     with pytest.raises(errors.SetupError, match="not a replay checkpoint"):
         replay_report.read_checkpoint(path, {})
+
+
+# Written by Atoll 0.1.0, where AggregatorReflector was called Aggregator.
+OLD_CHECKPOINT = """{"request": {"since": "2026-04-17T12:00:00+00:00", "until": "2026-04-19T12:00:00+00:00",
+"window": 604800000000.0, "attribution": "first_touch", "by_observed": false, "reflectors": ["Aggregator"]},
+"place": null, "report": {"entries": 3, "filtered": 0, "paired": 2, "pending": 1, "errors": {}, "first_errors": {},
+"issues": 0, "bad_lines": [], "in_progress": 0, "is_stopped": false, "events": 3}, "states": [[
+["e", "", "", [[], [0, 0.0, 0.0], [[], [], 0], [0.0, null, null], [0, false, 1, 1776520800000000]]],
+["e", "m", "", [[0.0, 1.0], [0, 0.0, 0.0], [[], [], 0], [0.0, null, null], [0, false, 0, 1776517500000000]]]]]}"""
+
+
+def test_checkpoint_of_0_1_0_is_accepted(tmp_path):
+    path, noon = tmp_path / "checkpoint.json", START + 12 * HOUR
+    path.write_text(OLD_CHECKPOINT)
+    log = logs.MemoryLog(*(entry(number, (12 + number) * HOUR) for number in range(4)))
+    aggregator = reflectors.AggregatorReflector()
+    replayer = LogReplayer(log, feedback.MemoryFeedback())
+    replayer.register(aggregator)
+    report = replayer.replay(noon - DAY, noon + DAY, checkpoint_path=path)
+    assert (report.entries, report.paired, report.pending) == (4, 2, 2)
+    assert (aggregator.stats("e", "m").count, aggregator.stats("e", "m").mean) == (2, 0.5)
+    assert json.loads(path.read_text())["request"]["reflectors"] == ["AggregatorReflector"]
 
 
 def test_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI requires half

@@ -55,7 +55,7 @@ def test_cached_values_cannot_be_modified_by_callers(store):
 def test_cache_raises_for_missing_key(store):
     with governed.CachedParameters(store) as cached:
         with pytest.raises(errors.ParameterNotFound):
-            cached.get("nobody")
+            cached.get("unknown")
         with pytest.raises(errors.VersionNotFound):
             cached.get("key", as_of=0)
 

@@ -18,11 +18,11 @@ def test_read_checks_type(parameters):
     assert parameters.read("share", float) == 1.0
     assert type(parameters.read("share", float)) is float
     assert parameters.read("share", int) == 1
-    assert parameters.read("nobody", float, 0.5) == 0.5
+    assert parameters.read("unknown", float, 0.5) == 0.5
     with pytest.raises(errors.InvalidValue, match="share is 1, not a str"):
         parameters.read("share", str, "default")
     with pytest.raises(errors.ParameterNotFound):
-        parameters.read("nobody", float)
+        parameters.read("unknown", float)
 
 
 def test_read_rejects_bool_as_number(parameters):

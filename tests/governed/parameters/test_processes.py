@@ -60,7 +60,7 @@ def kill_often(path: str, times: int) -> None:
             assert value >= reported
             assert [change.version for change in store.history("a")] == list(range(1, version + 1))
             assert store.verify().seq >= 4 * value - 1
-            store.set("d", value, "life goes on", author="test")
+            store.set("d", value, "still alive", author="test")
             assert store.verify().seq >= 4 * value
 
 

@@ -34,7 +34,7 @@ SCHEMA = {
         ({"name": "a", "share": -0.1}, "is below 0"),
         ({"name": "a", "share": True}, "is not a valid number"),
         ({"name": "a", "mode": "c"}, "is not one of"),
-        ({"name": "a", "list": [1, "x"]}, r"value\['list'\]\[1\] is no integer"),
+        ({"name": "a", "list": [1, "x"]}, r"value\['list'\]\[1\] is not a valid integer"),
         ({"name": "a", "list": [1, 2, 3]}, "breaks maxItems 2"),
         ({"name": "a", "else": 1}, r"value\['else'\] is not allowed"),
     ],

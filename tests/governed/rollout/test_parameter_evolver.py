@@ -184,7 +184,7 @@ def test_llm_proposer_shows_current_value_and_evidence(store):
 def test_llm_proposer_rejects_invalid_value(store):
     def check(value):
         if not isinstance(value, float):
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
 
     model = testing.ScriptedLLM(lambda step, call, prompt: '{"value": "much", "confidence": 1}')
     proposer = proposers.LLMProposer(model, lambda key: 1, check=check)

@@ -119,7 +119,7 @@ def test_locked_key_stays_in_canary(store, clock):
     store.lock(KEY, "frozen")
     assert walk(steps, clock, limit=5)[-1] == ("canary", 0.25)
     assert "frozen" in steps.state().why
-    store.unlock(KEY, "go on")
+    store.unlock(KEY, "continue")
     assert steps.update().stage == "full"
 
 

@@ -272,9 +272,7 @@ class Proposals:
         for text in texts:
             if matches := self._scanner(text):
                 kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
-                raise SecretFound(
-                    f"The text looks like it contains a secret ({kinds}). Use an environment variable instead."
-                )
+                raise SecretFound(f"This looks like a secret ({kinds}). Use an environment variable instead.")
 
 
 def _validate_content(content: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def test_parse_skill_accepts_or_rejects_any_text(text: str) -> None:
 
 
 def test_folder_must_have_name_of_skill(tmp_path: Path) -> None:
-    skill = SkillDefinition("greet", "Greets people.", "somebody comes in.", scripts={"hello.sh": "echo hello\n"})
+    skill = SkillDefinition("greet", "Greets people.", "a guest comes in.", scripts={"hello.sh": "echo hello\n"})
     path = skills.write_skill(skill, tmp_path)
     assert path == tmp_path / "greet" / "SKILL.md"
     assert skills.read_skill(path.parent) == skill
