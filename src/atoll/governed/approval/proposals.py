@@ -68,7 +68,8 @@ class Proposals:
         clock: Clock = now,
         scanner: SecretScanner = secret_scanner.find_secrets,
     ) -> None:
-        self._store, self.policy, self._clock, self._scanner = store, policy or Policy(), clock, scanner
+        self._store, self.policy = store, policy or Policy()
+        self._clock, self._scanner = clock, scanner
 
     def submit(
         self,
