@@ -1,4 +1,4 @@
-"""A log that somebody touched."""
+"""Audit log: detection of manipulated logs, files and databases."""
 
 import sqlite3
 from contextlib import closing
@@ -24,7 +24,7 @@ def fill(store: governed.Parameters, count: int = 100) -> None:
 
 
 def lines(store: governed.Parameters) -> list[str]:
-    return [audit.format_line(each) for each in store.ledger.iter_entries()]
+    return [audit.format_line(iter_entry) for iter_entry in store.ledger.iter_entries()]
 
 
 @pytest.fixture(scope="module")
@@ -38,34 +38,34 @@ def verify(log: list[str], *anchors: audit.Anchor) -> audit.AuditReport:
     return audit.verify(audit.parse_lines(log), anchors)
 
 
-def test_a_log_that_nobody_touched_verifies(log):
+def test_verify_accepts_unmodified_log(log):
     assert verify(log).seq == 100
 
 
-def test_one_flipped_byte_anywhere_in_a_log_of_100_lines_is_found(log):
+def test_verify_detects_any_flipped_byte_in_100_lines(log):
     missed = []
     last = "0" * 64
-    for place, line in enumerate(log):
+    for index, line in enumerate(log):
         body = line.encode()
-        for offset in range(len(body)):  # the bits take turns; what stands before the line is untouched, so not read
+        for offset in range(len(body)):  # one bit per byte, in turn; lines before it are unchanged and need not be read
             flipped = bytearray(body)
             flipped[offset] ^= 1 << (offset % 8)
-            if not _is_found(bytes(flipped), place + 1, last):
-                missed.append((place, offset))
+            if not _is_found(bytes(flipped), index + 1, last):
+                missed.append((index, offset))
         last = audit.parse_line(line).hash
     assert not missed
 
 
 def _is_found(line: bytes, seq: int, last: str) -> bool:
     try:
-        found = audit.parse_line(line.decode())
+        result = audit.parse_line(line.decode())
     except (ValueError, TypeError):
         return True
-    return found.seq != seq or found.with_hash(last).hash != found.hash
+    return result.seq != seq or result.with_hash(last).hash != result.hash
 
 
 @pytest.mark.parametrize("offset", [0, 1, 100, 5_000, -300, -40, -2, -1])
-def test_a_flipped_byte_in_the_file_is_found_by_the_store(tmp_path, offset):
+def test_file_store_detects_flipped_byte(tmp_path, offset):
     with governed.FileParameters(tmp_path) as store:
         fill(store)
         path = tmp_path / "%audit.jsonl"
@@ -77,7 +77,7 @@ def test_a_flipped_byte_in_the_file_is_found_by_the_store(tmp_path, offset):
 
 
 @pytest.mark.parametrize("seq", [1, 13, 26])
-def test_every_changed_field_in_the_database_is_found(tmp_path, seq):
+def test_verify_detects_every_changed_database_field(tmp_path, seq):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:
         fill(store, 25)
@@ -87,18 +87,18 @@ def test_every_changed_field_in_the_database_is_found(tmp_path, seq):
             for name in names:
                 (before,) = raw.execute(f"SELECT {name} FROM changes WHERE seq = ?", (seq,)).fetchone()
                 after = 77 if before is None else f"{before}001"
-                place = int(f"{seq}001") if name == "seq" else seq
+                index = int(f"{seq}001") if name == "seq" else seq
                 raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (after, seq))
                 raw.commit()
                 with pytest.raises(errors.ChainBroken):
                     store.verify()
-                raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (before, place))
+                raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (before, index))
                 raw.commit()
                 assert store.verify().seq == 26
 
 
 @pytest.mark.parametrize("seq", [0, -5, -(2**63)])
-def test_a_row_before_the_first_is_found(tmp_path, seq):
+def test_verify_detects_row_before_the_first(tmp_path, seq):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:
         fill(store, 10)
@@ -111,7 +111,7 @@ def test_a_row_before_the_first_is_found(tmp_path, seq):
             store.verify([anchor])
 
 
-def test_a_changed_body_of_a_long_value_is_found(tmp_path):
+def test_verify_detects_changed_blob_of_long_value(tmp_path):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:
         store.set("long", "x" * 20_000, "long", author="ann")
@@ -121,36 +121,36 @@ def test_a_changed_body_of_a_long_value_is_found(tmp_path):
             store.verify()
 
 
-def test_a_line_that_was_taken_out_is_found(log):
-    for place in range(99):
+def test_verify_detects_removed_line(log):
+    for number in range(99):
         with pytest.raises(errors.ChainBroken) as caught:
-            verify([*log[:place], *log[place + 1 :]])
-        assert caught.value.seq == place + 1
+            verify([*log[:number], *log[number + 1 :]])
+        assert caught.value.seq == number + 1
 
 
-def test_lines_that_changed_places_are_found(log):
-    for place in range(99):
+def test_verify_detects_reordered_lines(log):
+    for number in range(99):
         swapped = list(log)
-        swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+        swapped[number], swapped[number + 1] = swapped[number + 1], swapped[number]
         with pytest.raises(errors.ChainBroken):
             verify(swapped)
 
 
-def test_a_line_that_was_repeated_or_put_in_is_found(log):
-    for place in (0, 50, 99):
+def test_verify_detects_repeated_and_inserted_lines(log):
+    for index in (0, 50, 99):
         with pytest.raises(errors.ChainBroken):
-            verify([*log[: place + 1], *log[place:]])
+            verify([*log[: index + 1], *log[index:]])
 
 
-def test_a_tail_that_was_cut_off_is_found_by_an_anchor(log):
-    whole = verify(log)
-    anchor = audit.Anchor(whole.seq, whole.hash, "")
+def test_anchor_detects_truncated_log(log):
+    full = verify(log)
+    anchor = audit.Anchor(full.seq, full.hash, "")
     assert verify(log[:60]).seq == 60, "a chain alone cannot tell"
     with pytest.raises(errors.ChainBroken, match="ends at change 60; an anchor knows change 100"):
         verify(log[:60], anchor)
 
 
-def test_a_log_that_was_written_anew_is_found_by_an_anchor():
+def test_anchor_detects_rewritten_log():
     stores = [governed.MemoryParameters() for _ in range(2)]
     for store, value in zip(stores, (1, 2), strict=True):
         store.set("key", value, "because", author="ann")
@@ -160,7 +160,7 @@ def test_a_log_that_was_written_anew_is_found_by_an_anchor():
         stores[1].verify([anchor])
 
 
-def test_a_signed_anchor_cannot_be_made_up():
+def test_signed_anchor_cannot_be_forged():
     store = governed.MemoryParameters()
     store.set("key", 1, "because", author="ann")
     signed = audit.Anchor.parse(store.anchor(b"secret").to_line())
@@ -170,7 +170,7 @@ def test_a_signed_anchor_cannot_be_made_up():
             forged.check_signature(b"secret")
 
 
-def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
+def test_verify_detects_files_that_differ_from_log(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
@@ -182,7 +182,7 @@ def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
                 store.verify()
             path.write_text(before)
         (tmp_path / "key" / "lock.json").write_text("{}")
-        with pytest.raises(errors.ChainBroken, match="locked"):
+        with pytest.raises(errors.ChainBroken, match="lock file"):
             store.verify()
 
 
@@ -202,7 +202,7 @@ TAMPERED = [
 
 
 @pytest.fixture
-def kept(tmp_path):
+def parameters(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.alias("key", "first", 1, "tried", author="ann")
@@ -214,32 +214,32 @@ def kept(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "before", "after"), TAMPERED)
-def test_a_file_that_says_it_in_other_words_is_found(kept, name, before, after):
-    path = kept.root / "key" / name
+def test_verify_detects_reformatted_file(parameters, name, before, after):
+    path = parameters.root / "key" / name
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
     with pytest.raises(errors.ChainBroken):
-        kept.verify()
+        parameters.verify()
 
 
 @pytest.mark.parametrize("name", ["history/v1.json", "current.json", "lock.json", "aliases.json"])
-def test_a_file_that_is_gone_or_is_a_link_is_found(kept, name):
-    path = kept.root / "key" / name
-    path.rename(kept.root / "moved")
+def test_verify_detects_missing_and_linked_files(parameters, name):
+    path = parameters.root / "key" / name
+    path.rename(parameters.root / "moved")
     with pytest.raises(errors.ChainBroken):
-        kept.verify()
-    path.symlink_to(kept.root / "moved")
+        parameters.verify()
+    path.symlink_to(parameters.root / "moved")
     with pytest.raises(errors.ChainBroken):
-        kept.verify()
+        parameters.verify()
 
 
 @pytest.mark.parametrize("name", ["ghost/current.json", "ghost/history/v1.json", "key/history/v3.json"])
-def test_what_lies_there_without_a_word_in_the_log_is_found(kept, name):
-    (kept.root / name).parent.mkdir(parents=True, exist_ok=True)
-    (kept.root / name).write_text('{"version": 3, "value": 1}')
+def test_verify_detects_files_without_log_entry(parameters, name):
+    (parameters.root / name).parent.mkdir(parents=True, exist_ok=True)
+    (parameters.root / name).write_text('{"version": 3, "value": 1}')
     with pytest.raises(errors.ChainBroken, match=r"ghost|v3\.json"):
-        kept.verify()
+        parameters.verify()
 
 
 PLANTED = {
@@ -253,23 +253,23 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_what_was_planted_in_a_file_is_found_though_the_chain_holds(tmp_path, planted):  # spec 4.1, 4
+def test_verify_detects_planted_database_objects(tmp_path, planted):  # spec 4.1, 4
     with governed.StoredParameters(tmp_path / "s.db") as store:
         fill(store, 10)
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.executescript(PLANTED[planted])
     with governed.StoredParameters(tmp_path / "s.db") as store:
-        assert audit.verify(store.ledger.iter_entries()).seq == 10  # the rows alone say nothing
+        assert audit.verify(store.ledger.iter_entries()).seq == 10  # the rows alone are consistent
         with pytest.raises(errors.ChainBroken, match=planted):
             store.verify()
 
 
-def test_a_store_with_logs_runs_and_statistics_of_its_own_verifies(tmp_path):
-    with stores.open(tmp_path / "s.db") as kept:
-        kept.journal(kept.create_run())
-        log_stores.SQLLog(kept)
-        governed.StoredParameters(kept).set("a", 1, "a start", author="ann")
-        assert governed.StoredParameters(kept).verify().seq == 1
+def test_verify_accepts_store_with_logs_runs_and_statistics(tmp_path):
+    with stores.open(tmp_path / "s.db") as parameters:
+        parameters.journal(parameters.create_run())
+        log_stores.SQLLog(parameters)
+        governed.StoredParameters(parameters).set("a", 1, "a start", author="ann")
+        assert governed.StoredParameters(parameters).verify().seq == 1
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.execute("ANALYZE")
     with governed.StoredParameters(tmp_path / "s.db") as kept_again:

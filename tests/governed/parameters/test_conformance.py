@@ -1,4 +1,4 @@
-"""The contract, on every store."""
+"""The ParameterStore contract for every store."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,14 +12,14 @@ from tests import postgres
 
 @pytest.fixture(autouse=True)
 def _home(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Gives every test a folder of its own, and closes what was opened in it."""
+    """Gives every test its own folder and closes the stores opened in it."""
     if request.instance is None:
         yield
         return
     request.instance.home, request.instance.opened = tmp_path, []
     yield
-    for each in request.instance.opened:
-        each.close()
+    for item in request.instance.opened:
+        item.close()
 
 
 class TestMemoryParameters(testing.ParameterStoreContract):
@@ -35,8 +35,8 @@ class TestFilesParameters(testing.ParameterStoreContract):
 
     def make(self) -> governed.ParameterStore:
         self.opened.append(governed.FileParameters(self.home / str(len(self.opened))))
-        made: governed.ParameterStore = self.opened[-1]
-        return made
+        parameters: governed.ParameterStore = self.opened[-1]
+        return parameters
 
     def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
         assert isinstance(store, governed.FileParameters)
@@ -52,8 +52,8 @@ class TestStoredParameters(testing.ParameterStoreContract):
 
     def open(self, path: str | Path) -> governed.StoredParameters:
         self.opened.append(governed.StoredParameters(path))
-        made: governed.StoredParameters = self.opened[-1]
-        return made
+        parameters: governed.StoredParameters = self.opened[-1]
+        return parameters
 
     def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
         assert isinstance(store, governed.StoredParameters)
@@ -61,7 +61,7 @@ class TestStoredParameters(testing.ParameterStoreContract):
 
 
 class TestStoredInPostgres(testing.ParameterStoreContract):
-    max_examples, steps = 3, 12  # a database for each
+    max_examples, steps = 3, 12  # one database per example
     opened: list[Any]
     databases: ExitStack
     server: postgres.Server
@@ -77,8 +77,8 @@ class TestStoredInPostgres(testing.ParameterStoreContract):
 
     def open(self, url: str) -> governed.StoredParameters:
         self.opened.append(governed.StoredParameters(url))
-        made: governed.StoredParameters = self.opened[-1]
-        return made
+        parameters: governed.StoredParameters = self.opened[-1]
+        return parameters
 
     def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
         assert isinstance(store, governed.StoredParameters)
@@ -90,5 +90,5 @@ class TestStoredInMemory(testing.ParameterStoreContract):
 
     def make(self) -> governed.ParameterStore:
         self.opened.append(governed.StoredParameters("sqlite://"))
-        made: governed.ParameterStore = self.opened[-1]
-        return made
+        parameters: governed.ParameterStore = self.opened[-1]
+        return parameters

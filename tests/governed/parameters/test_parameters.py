@@ -1,4 +1,4 @@
-"""What `Parameters` offers beyond the contract."""
+"""Features of `Parameters` beyond the contract."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,33 +13,33 @@ def parameters():
     return governed.MemoryParameters()
 
 
-def test_a_value_is_read_with_its_type(parameters):
+def test_read_checks_type(parameters):
     parameters.set("share", 1, "because", author="ann")
     assert parameters.read("share", float) == 1.0
     assert type(parameters.read("share", float)) is float
     assert parameters.read("share", int) == 1
-    assert parameters.read("nobody", float, 0.5) == 0.5
-    with pytest.raises(errors.InvalidValue, match="share holds 1, which is no str"):
+    assert parameters.read("unknown", float, 0.5) == 0.5
+    with pytest.raises(errors.InvalidValue, match="share is 1, not a str"):
         parameters.read("share", str, "default")
     with pytest.raises(errors.ParameterNotFound):
-        parameters.read("nobody", float)
+        parameters.read("unknown", float)
 
 
-def test_a_flag_is_no_number(parameters):
+def test_read_rejects_bool_as_number(parameters):
     parameters.set("flag", True, "because", author="ann")
     with pytest.raises(errors.InvalidValue):
         parameters.read("flag", int)
     assert parameters.read("flag", bool) is True
 
 
-def test_a_store_is_read_like_a_dictionary(parameters):
+def test_store_supports_item_access(parameters):
     parameters.set("key", [1], "because", author="ann")
     assert parameters["key"] == [1]
     assert "key" in parameters
     assert "other" not in parameters
 
 
-def test_a_clock_that_goes_back_is_held():
+def test_timestamps_never_decrease():
     times = iter([datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC)])
     parameters = governed.MemoryParameters(clock=lambda: next(times))
     for value in range(3):
@@ -49,9 +49,9 @@ def test_a_clock_that_goes_back_is_held():
     assert parameters.get("key", as_of=datetime(2026, 1, 3, tzinfo=UTC) - timedelta(seconds=1)) == (1, 2)
 
 
-def test_versions_of_other_systems_are_parameters_too(tmp_path):
-    with store.open(tmp_path / "atoll.db") as kept:
-        versions, parameters = kept.versions(), governed.StoredParameters(kept)
+def test_versions_of_other_systems_are_parameters(tmp_path):
+    with store.open(tmp_path / "atoll.db") as database:
+        versions, parameters = database.versions(), governed.StoredParameters(database)
         versions.set("prompt", "Be brief.", "a start", "ann")
         assert parameters.get("prompt") == ("Be brief.", 1)
         parameters.set("prompt", "Be briefer.", "better", author="bob")
@@ -64,7 +64,7 @@ def test_versions_of_other_systems_are_parameters_too(tmp_path):
         assert parameters.verify().seq == 4
 
 
-def test_an_alias_has_its_place_in_the_log(parameters):
+def test_alias_is_logged(parameters):
     parameters.set("key", 1, "because", author="ann")
     parameters.alias("key", "production", 1, "tried", author="ann")
     assert [change.kind for change in parameters.changes()] == ["set", "alias"]

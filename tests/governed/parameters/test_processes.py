@@ -1,4 +1,4 @@
-"""Several processes, and processes that die."""
+"""Parameter stores with several processes and with killed processes."""
 
 import time
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ from tests.governed.parameters import workers
 
 @pytest.fixture(params=["parameters.db", "folder", "postgres"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place that is not there yet, of each kind that processes can share."""
+    """Path or URL of a new store of each kind that processes can share."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
     return str(tmp_path / request.param)
@@ -33,18 +33,18 @@ def count_together(path: str, num_processes: int, times: int) -> None:
         assert store.verify().seq == total + 1
 
 
-def test_four_processes_count_to_80_without_a_gap(path):
+def test_four_processes_count_to_80_without_gaps(path):
     count_together(path, 4, 20)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_eight_processes_count_to_8000_without_a_gap(path):
+def test_eight_processes_count_to_8000_without_gaps(path):
     count_together(path, 8, 1000)
 
 
 def kill_often(path: str, times: int) -> None:
-    """Kills a writer at a random moment, again and again; each time nothing that it reported is lost or half."""
+    """Kills a writer repeatedly at random times. No reported change may be lost or partial."""
     rng = Random(0)
     for _ in range(times):
         with workers.running(workers.write, path) as (process, pipe):
@@ -52,30 +52,30 @@ def kill_often(path: str, times: int) -> None:
             time.sleep(rng.random() * 0.02)
             process.kill()
             process.join()
-            told = max(workers.reports(pipe), default=0)
+            reported = max(workers.reports(pipe), default=0)
         with workers.opened(path) as store:
             values = {key: store.get(key) for key in ("a", "b", "c")}
             assert len(set(values.values())) == 1, "a transaction is there whole or not at all"
             value, version = values["a"]
-            assert value >= told
+            assert value >= reported
             assert [change.version for change in store.history("a")] == list(range(1, version + 1))
             assert store.verify().seq >= 4 * value - 1
-            store.set("d", value, "life goes on", author="test")
+            store.set("d", value, "still alive", author="test")
             assert store.verify().seq >= 4 * value
 
 
-def test_a_writer_that_is_killed_leaves_no_half_version(path):
+def test_killed_writer_leaves_no_partial_version(path):
     kill_often(path, 4)
 
 
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
-def test_200_writers_that_are_killed_leave_no_half_version(path):
+def test_200_killed_writers_leave_no_partial_version(path):
     kill_often(path, 200)
 
 
-def test_a_watch_sees_the_changes_of_another_process_soon(path):
+def test_watch_sees_changes_of_another_process_soon(path):
     waits = []
     with workers.opened(path) as store, workers.running(workers.set_later, path, 10) as (_, pipe):
         assert pipe.recv() == "ready"
@@ -84,4 +84,4 @@ def test_a_watch_sees_the_changes_of_another_process_soon(path):
             waits.append(time.time() - change.value)
             if change.version == 10:
                 break
-    assert sorted(waits)[5] < 0.2  # the median; scripts/bench governed prints it and the 99th percentile
+    assert sorted(waits)[5] < 0.2  # median; scripts/bench governed prints it with the 99th percentile

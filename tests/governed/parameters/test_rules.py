@@ -1,4 +1,4 @@
-"""What values keys may have. G32."""
+"""Rules for parameter values (G32)."""
 
 from typing import Any
 
@@ -22,34 +22,34 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"name": "abc", "share": 0, "mode": None, "list": [1, 2.0]}, None),
-        ([], "value is no object"),
+        ([], "value is not a valid object"),
         ({}, "value has no 'name'"),
         ({"name": ""}, "breaks minLength 1"),
         ({"name": "abcd"}, "breaks maxLength 3"),
         ({"name": "A"}, "does not match"),
         ({"name": "a", "share": 1}, "is not below 1"),
         ({"name": "a", "share": -0.1}, "is below 0"),
-        ({"name": "a", "share": True}, "is no number"),
-        ({"name": "a", "mode": "c"}, "is none of"),
-        ({"name": "a", "list": [1, "x"]}, r"value\['list'\]\[1\] is no integer"),
+        ({"name": "a", "share": True}, "is not a valid number"),
+        ({"name": "a", "mode": "c"}, "is not one of"),
+        ({"name": "a", "list": [1, "x"]}, r"value\['list'\]\[1\] is not a valid integer"),
         ({"name": "a", "list": [1, 2, 3]}, "breaks maxItems 2"),
         ({"name": "a", "else": 1}, r"value\['else'\] is not allowed"),
     ],
 )
-def test_a_value_is_checked_against_a_schema(value, said):
+def test_rules_check_values_against_schema(value, message):
     store = governed.MemoryParameters(check=governed.Rules({"x/": SCHEMA}))
-    if said is None:
+    if message is None:
         assert store.set("x/key", value, "because", author="ann") == 1
         return
-    with pytest.raises(refusals.InvalidValue, match=said):
+    with pytest.raises(refusals.InvalidValue, match=message):
         store.set("x/key", value, "because", author="ann")
     assert list(store.list()) == []
 
 
-def test_only_keys_with_the_prefix_are_checked():
+def test_rules_check_only_their_prefix():
     store = governed.MemoryParameters(check=governed.Rules({"x/": {"type": "number"}, "x/y/": {"minimum": 3}}))
     store.set("y", "text", "because", author="ann")
     with pytest.raises(refusals.InvalidValue):
@@ -59,14 +59,14 @@ def test_only_keys_with_the_prefix_are_checked():
     store.set("x/y/z", 3, "because", author="ann")
 
 
-def test_a_schema_that_would_not_be_checked_is_refused():
+def test_rules_reject_unsupported_schema():
     schemas: list[dict[str, Any]] = [{"oneOf": []}, {"type": "numbr"}, {"items": {"format": "date"}}]
     for schema in schemas:
-        with pytest.raises(errors.SetupError, match="not checked here"):
+        with pytest.raises(errors.SetupError, match="unsupported keywords"):
             governed.Rules({"x": schema})
 
 
-def test_a_type_or_a_model_is_a_rule():
+def test_rule_can_be_type_or_model():
     class Weights(pydantic.BaseModel):
         novelty: float
         score: float = 1.0
@@ -79,7 +79,7 @@ def test_a_type_or_a_model_is_a_rule():
             store.set(key, value, "because", author="ann")
 
 
-def test_a_transaction_with_one_bad_value_changes_nothing():
+def test_transaction_with_invalid_value_changes_nothing():
     store = governed.MemoryParameters(check=governed.Rules({"n": {"type": "integer"}}))
 
     def change() -> None:
@@ -92,7 +92,7 @@ def test_a_transaction_with_one_bad_value_changes_nothing():
     assert list(store.list()) == []
 
 
-def test_a_way_back_is_open_though_the_rules_changed():
+def test_rollback_ignores_changed_rules():
     store = governed.MemoryParameters()
     store.set("n", "old", "because", author="ann")
     strict = governed.Parameters(store.ledger.change_log, check=governed.Rules({"n": {"type": "integer"}}))

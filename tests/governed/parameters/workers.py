@@ -1,4 +1,4 @@
-"""What the tests let other processes do, each in a fresh interpreter with its own handle."""
+"""Functions that tests run in other processes, each with its own store handle."""
 
 import contextlib
 import itertools
@@ -16,38 +16,38 @@ _context.set_forkserver_preload(["atoll.store", "atoll.governed"])
 
 
 def opened(path: str) -> governed.Parameters:
-    """Opens a database, of a file or of a server, or a folder."""
+    """Opens a store: database file, server URL or folder."""
     is_store = path.endswith(".db") or "://" in path
     return governed.StoredParameters(path) if is_store else governed.FileParameters(Path(path))
 
 
 @contextlib.contextmanager
 def running(work: Callable[..., None], *arguments: Any) -> Iterator[tuple[ForkServerProcess, Connection]]:
-    """Lends a process at work and the end of the pipe that it reports to; ends it by force if need be."""
-    here, there = _context.Pipe(duplex=False)
-    process = _context.Process(target=work, args=(there, *arguments))
+    """Starts a process and yields it with the pipe for its reports; kills it at the end if needed."""
+    local, existing = _context.Pipe(duplex=False)
+    process = _context.Process(target=work, args=(existing, *arguments))
     process.start()
-    there.close()
+    existing.close()
     try:
-        yield process, here
+        yield process, local
     finally:
         process.kill()
         process.join()
         process.close()
-        here.close()
+        local.close()
 
 
 def reports(pipe: Connection) -> list[Any]:
-    """Returns what a worker has reported until it was gone."""
-    found = []
+    """Returns all reports of a worker until its end."""
+    result = []
     with contextlib.suppress(EOFError):
         while True:
-            found.append(pipe.recv())
-    return found
+            result.append(pipe.recv())
+    return result
 
 
 def count_up(pipe: Connection, path: str, times: int) -> None:
-    """Adds one to a number so often, starting over whenever somebody else was faster."""
+    """Increments a number `times` times, retrying after version conflicts."""
     with opened(path) as store:
         for _ in range(times):
             while True:
@@ -59,7 +59,7 @@ def count_up(pipe: Connection, path: str, times: int) -> None:
 
 
 def write(pipe: Connection, path: str) -> None:
-    """Changes three keys together for as long as it lives, and reports each change that was made."""
+    """Changes three keys together until killed, and reports each change."""
     with opened(path) as store:
         start = store.get("a").value if "a" in store else 0
         for number in itertools.count(start + 1):
@@ -71,7 +71,7 @@ def write(pipe: Connection, path: str) -> None:
 
 
 def set_later(pipe: Connection, path: str, count: int) -> None:
-    """Sets a key once for each word that it is sent by the clock, with the time when it was set."""
+    """Sets a key to the current time for each message received."""
     import time
 
     with opened(path) as store:

@@ -52,7 +52,8 @@ class Evolver:
         scanner: SecretScanner | None = None,
         builtin_names: Sequence[str] = (),
     ) -> None:
-        self._store, self._decider, self._quota, self._observer = store, decider, quota or SessionQuota(), observer
+        self._store, self._decider = store, decider
+        self._quota, self._observer = quota or SessionQuota(), observer
         self.proposals = Proposals(store, policy, scanner=scanner) if scanner else Proposals(store, policy)
         self.tool_builder = ToolBuilder(store, builtin_names)
         self.skill_learner = SkillLearner(store)

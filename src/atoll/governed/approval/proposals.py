@@ -68,7 +68,8 @@ class Proposals:
         clock: Clock = now,
         scanner: SecretScanner = secret_scanner.find_secrets,
     ) -> None:
-        self._store, self.policy, self._clock, self._scanner = store, policy or Policy(), clock, scanner
+        self._store, self.policy = store, policy or Policy()
+        self._clock, self._scanner = clock, scanner
 
     def submit(
         self,
@@ -272,9 +273,7 @@ class Proposals:
         for text in texts:
             if matches := self._scanner(text):
                 kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
-                raise SecretFound(
-                    f"The text looks like it contains a secret ({kinds}). Use an environment variable instead."
-                )
+                raise SecretFound(f"This looks like a secret ({kinds}). Use an environment variable instead.")
 
 
 def _validate_content(content: Mapping[str, Any]) -> str:

@@ -114,10 +114,8 @@ class ColumnarReplay:
         """Returns the valid lines of files as columns, the time as `at`, and counts the others."""
         pl = self._pl
         schema = {name: pl.Float64 if name in NUMBER_FIELDS else pl.String for name in line_type.__struct_fields__}
-        timestamp_expr, frames = (
-            _make_timestamp_expr(pl),
-            [pl.DataFrame(schema=schema).select(pl.exclude("timestamp"), at=_make_timestamp_expr(pl))],
-        )
+        timestamp_expr = _make_timestamp_expr(pl)
+        frames = [pl.DataFrame(schema=schema).select(pl.exclude("timestamp"), at=_make_timestamp_expr(pl))]
         for rows in self._batches(files, msgspec.json.Decoder(line_type)):
             columns = {name: list(map(attrgetter(name), rows)) for name in schema}
             valid_rows = (

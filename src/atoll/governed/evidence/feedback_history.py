@@ -232,7 +232,8 @@ class FeedbackCache:
     """
 
     def __init__(self, channel: FeedbackChannel, since: datetime, *, by_observed: bool, max_bytes: int) -> None:
-        self._channel, self._since, self._by_observed, self._max_bytes = channel, since, by_observed, max_bytes
+        self._channel, self._since = channel, since
+        self._by_observed, self._max_bytes = by_observed, max_bytes
         self.histories: OrderedDict[str, History] = OrderedDict()
         self._in_memory: list[History] = []  # entities with numbers in memory
         self._disk_array: DiskArray | None = None

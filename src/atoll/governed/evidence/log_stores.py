@@ -133,7 +133,8 @@ class FileLogReader:
     def __init__(
         self, folder: str, since: datetime, until: datetime, issues: ReadIssues, after: LogPosition = None
     ) -> None:
-        self._folder, self._since, self._until, self._issues = folder, since, until, issues
+        self._folder, self._since = folder, since
+        self._until, self._issues = until, issues
         self._name: str = after[0] if after else ""
         self.offset: int = after[1] if after else 0
         self._block, self._num_lines_read = LineBlock(self.offset, b""), 0

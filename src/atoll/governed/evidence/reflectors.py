@@ -68,11 +68,9 @@ class QuantileSketch:
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> "QuantileSketch":
         sketch = cls()
-        sketch._positive, sketch._negative, sketch._num_zero = (
-            dict(map(tuple, data[0])),
-            dict(map(tuple, data[1])),
-            data[2],
-        )
+        sketch._positive = dict(map(tuple, data[0]))
+        sketch._negative = dict(map(tuple, data[1]))
+        sketch._num_zero = data[2]
         return sketch
 
     def merge(self, other: "QuantileSketch") -> None:
@@ -170,11 +168,9 @@ class MetricStats:
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> "MetricStats":
         stats = cls()
-        stats._buffer, stats._moments, stats._sketch = (
-            list(data[0]),
-            Moments(*data[1]),
-            QuantileSketch.from_data(data[2]),
-        )
+        stats._buffer = list(data[0])
+        stats._moments = Moments(*data[1])
+        stats._sketch = QuantileSketch.from_data(data[2])
         stats._sum, low, high = data[3]
         stats._min, stats._max = math.inf if low is None else low, -math.inf if high is None else high
         stats._num_blocks, stats.is_drifting, stats.pending, last = data[4]
@@ -297,12 +293,10 @@ class AggregatorReflector:
             metric_stats = self._stats_by_key.get((entity, metric, policy_version))
             if metric_stats is None:
                 return Stats()
-            summary, last, is_drifting, pending = (
-                metric_stats.summarize(),
-                metric_stats.last,
-                metric_stats.is_drifting,
-                metric_stats.pending,
-            )
+            summary = metric_stats.summarize()
+            last = metric_stats.last
+            is_drifting = metric_stats.is_drifting
+            pending = metric_stats.pending
         moments = summary.moments
         quantiles = (summary.sketch.quantile(share) for share in QUANTILES) if moments.count else (0.0, 0.0, 0.0)
         p05, p50, p95 = (min(max(quantile, summary.min), summary.max) for quantile in quantiles)

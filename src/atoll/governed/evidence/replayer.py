@@ -140,12 +140,10 @@ class ReplayRun:
         log_message: LogMessage,
         max_errors: int | None,
     ) -> None:
-        self._request, self._reflectors, self._log_message, self._max_errors = (
-            request,
-            reflectors,
-            log_message,
-            max_errors,
-        )
+        self._request = request
+        self._reflectors = reflectors
+        self._log_message = log_message
+        self._max_errors = max_errors
         self._path: str | os.PathLike[str] | None = None
         self._position: Any = None
         self._reader: LogReader | None = None

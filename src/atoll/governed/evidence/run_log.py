@@ -41,7 +41,8 @@ class RunLog:
     def __init__(self, run_journal: ReadableJournal, run: str, created_at: datetime, *, group_by: str = ENGINE) -> None:
         if group_by not in (ENGINE, "island"):
             raise errors.SetupError(f"group_by={group_by!r}: use engine or island.")
-        self._journal, self._run, self._created_at, self._group_by = run_journal, run, to_utc(created_at), group_by
+        self._journal, self._run = run_journal, run
+        self._created_at, self._group_by = to_utc(created_at), group_by
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
         """Yields the children of the run as decisions, in order of evaluation."""

@@ -215,13 +215,11 @@ class LLMProposer:
         metric: str = "",
         check: Callable[[Any], object] | None = None,
     ) -> None:
-        self._llm, self._read_value, self._description, self._metric, self._check = (
-            model,
-            read_value,
-            description,
-            metric,
-            check,
-        )
+        self._llm = model
+        self._read_value = read_value
+        self._description = description
+        self._metric = metric
+        self._check = check
         self.rationale = ""
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:

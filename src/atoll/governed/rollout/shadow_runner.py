@@ -93,11 +93,13 @@ class ShadowRunner:
             raise errors.SetupError(f"ShadowRunner needs {', '.join(missing)}.")
         if min_effect < 0:
             raise errors.SetupError(f"min_effect={min_effect}: use 0 or more.")
-        self._store, self._evaluator, self._sampler, self._applier = store, evaluator, sampler, applier
+        self._store, self._evaluator = store, evaluator
+        self._sampler, self._applier = sampler, applier
         self._rules = VerdictRules(min_effect, tuple(guardrails))
         self._comparison_args = (alpha, expected, min_count)
         Comparison(*self._comparison_args)  # validates the arguments
-        self._stop_early, self._repeats, self._workers, self._seed = stop_early, repeats, max(workers, 1), seed
+        self._stop_early, self._repeats = stop_early, repeats
+        self._workers, self._seed = max(workers, 1), seed
 
     def run_shadow(
         self, key: str, candidate_value: Any, traffic: float = 1.0, *, meta: Mapping[str, Any] | None = None

@@ -3,33 +3,35 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atoll.governed import parameters, rollout
-from atoll.governed.rollout import shadow_result
+from atoll.governed.parameters import Parameters
+from atoll.governed.rollout.rollout import Rollout
+from atoll.governed.rollout.shadow_result import Guardrail, ShadowResult
+from atoll.governed.rollout.state import STATE_PREFIX, RolloutState
 
 SHADOW_PREFIX = "shadow/"  # prefix of the newest saved shadow result of a parameter
 
 
-def load_rollouts(parameter_store: parameters.Parameters) -> Sequence[rollout.RolloutState]:
+def load_rollouts(parameter_store: Parameters) -> Sequence[RolloutState]:
     """Returns the states of all rollouts, sorted by key."""
-    keys = [key.removeprefix(rollout.STATE_PREFIX) for key in parameter_store.list(rollout.STATE_PREFIX)]
-    return [state for key in keys if (state := rollout.Rollout(parameter_store, key).state())]
+    keys = [key.removeprefix(STATE_PREFIX) for key in parameter_store.list(STATE_PREFIX)]
+    return [state for key in keys if (state := Rollout(parameter_store, key).state())]
 
 
-def rollout_to_json(state: rollout.RolloutState) -> Mapping[str, Any]:
+def rollout_to_json(state: RolloutState) -> Mapping[str, Any]:
     """Returns the state of a rollout as JSON data, with the evidence on its guardrails."""
     guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.plan.guardrails}
     return {**state.to_data(), "share": state.share, "guarded": guardrails}
 
 
 def save_shadow_result(
-    parameter_store: parameters.Parameters, key: str, candidate: Any, result: shadow_result.ShadowResult, author: str
+    parameter_store: Parameters, key: str, candidate: Any, result: ShadowResult, author: str
 ) -> None:
     """Saves the result of a shadow run in the store."""
     reason = f"{result.verdict}: {result.reason}"
     parameter_store.set(SHADOW_PREFIX + key, {"value": candidate, **result.to_data()}, reason, author=author)
 
 
-def load_shadow_results(parameter_store: parameters.Parameters) -> Sequence[Mapping[str, Any]]:
+def load_shadow_results(parameter_store: Parameters) -> Sequence[Mapping[str, Any]]:
     """Returns the newest saved shadow result of every parameter."""
     results = []
     for key in parameter_store.list(SHADOW_PREFIX):
@@ -39,7 +41,7 @@ def load_shadow_results(parameter_store: parameters.Parameters) -> Sequence[Mapp
     return results
 
 
-def _guardrail_to_json(guardrail: shadow_result.Guardrail, state: rollout.RolloutState) -> Mapping[str, Any]:
+def _guardrail_to_json(guardrail: Guardrail, state: RolloutState) -> Mapping[str, Any]:
     evidence = state.evidence(guardrail.metric)
     return {
         "margin": guardrail.margin,

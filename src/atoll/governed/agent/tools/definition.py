@@ -23,10 +23,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _MAX_CHARS, _MAX_STEPS = 100_000, 20
 _REQUIRED_FIELDS = ("name", "description", "input_schema", "execution_type")
-_NO_REFERENCES, _NO_SLOW_CHECKS = (
-    "replace the reference by the schema itself",
-    "matching can take forever, so check it inside the tool",
-)
+_NO_REFERENCES = "replace the reference by the schema itself"
+_NO_SLOW_CHECKS = "matching can take forever, so check it inside the tool"
 _FORBIDDEN_KEYWORDS = {
     **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "$vocabulary"), _NO_REFERENCES),
     **dict.fromkeys(("pattern", "patternProperties", "uniqueItems"), _NO_SLOW_CHECKS),

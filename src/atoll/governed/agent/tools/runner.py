@@ -159,7 +159,8 @@ class _ToolCall:
     """One call of a tool with its nested calls."""
 
     def __init__(self, runner: ToolRunner, registry: ToolRegistry, progress: Progress) -> None:
-        self._runner, self._registry, self._progress, self._count = runner, registry, progress, 0
+        self._runner, self._registry = runner, registry
+        self._progress, self._count = progress, 0
 
     def execute(self, tool: ToolDefinition, inputs: Mapping[str, Any], callers: tuple[str, ...]) -> ToolResult:
         self._count += 1

@@ -1,4 +1,4 @@
-"""A skill is kept, counted, and written as a SKILL.md that others read (G100 to G102)."""
+"""Skills: storage, usage counts, SKILL.md files (G100 to G102)."""
 
 import contextlib
 import os
@@ -37,33 +37,33 @@ SKILLS = st.builds(
 
 
 @given(SKILLS)
-def test_a_skill_comes_back_from_its_file_as_it_was(skill: SkillDefinition) -> None:
+def test_skill_file_round_trips(skill: SkillDefinition) -> None:
     assert skills.parse_skill(skills.format_skill(skill)) == skill
 
 
 @given(st.text())
-def test_any_title_becomes_a_name(title: str) -> None:
+def test_make_slug_returns_valid_name(title: str) -> None:
     check_name(skills.make_slug(title))
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
-    for each in (text, f"---\n{text}\n---\n", f"---\nname: a\ndescription: {text!r}\n---\n{text}"):
+def test_parse_skill_accepts_or_rejects_any_text(text: str) -> None:
+    for item in (text, f"---\n{text}\n---\n", f"---\nname: a\ndescription: {text!r}\n---\n{text}"):
         with contextlib.suppress(InvalidSkill):
-            skills.parse_skill(each)
+            skills.parse_skill(item)
 
 
-def test_a_folder_is_called_as_its_skill(tmp_path: Path) -> None:
-    skill = SkillDefinition("greet", "Greets people.", "somebody comes in.", scripts={"hello.sh": "echo hello\n"})
+def test_folder_must_have_name_of_skill(tmp_path: Path) -> None:
+    skill = SkillDefinition("greet", "Greets people.", "a guest comes in.", scripts={"hello.sh": "echo hello\n"})
     path = skills.write_skill(skill, tmp_path)
     assert path == tmp_path / "greet" / "SKILL.md"
     assert skills.read_skill(path.parent) == skill
     path.parent.rename(tmp_path / "other")
-    with pytest.raises(InvalidSkill, match="they must be one"):
+    with pytest.raises(InvalidSkill, match="Give both the same name"):
         skills.read_skill(tmp_path / "other")
 
 
-def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
+def test_links_and_pipes_are_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "greet"
     (folder / "scripts").mkdir(parents=True)
     (tmp_path / "private.txt").write_text("private")
@@ -73,13 +73,13 @@ def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
         skills.read_skill(folder)
     (folder / "SKILL.md").unlink()
     os.mkfifo(folder / "SKILL.md")
-    with pytest.raises(InvalidSkill, match="no plain file"):
+    with pytest.raises(InvalidSkill, match="not a regular file"):
         skills.read_skill(folder / "SKILL.md")
 
 
-def test_a_skill_is_written_into_a_new_folder_only(tmp_path: Path) -> None:
+def test_write_skill_needs_new_folder(tmp_path: Path) -> None:
     (tmp_path / "greet").mkdir()
-    with pytest.raises(InvalidSkill, match="is there already"):
+    with pytest.raises(InvalidSkill, match="already exists"):
         skills.write_skill(SkillDefinition("greet", "Greets."), tmp_path)
 
 
@@ -97,68 +97,68 @@ def test_a_skill_is_written_into_a_new_folder_only(tmp_path: Path) -> None:
         {"learned_from": 5},
     ],
 )
-def test_a_definition_of_odd_kinds_is_refused(changes: dict[str, Any]) -> None:
+def test_skill_with_wrong_field_types_is_rejected(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidSkill):
-        SkillLearner(MemoryParameters()).save(made(**changes), "why", "ann", "t1")
+        SkillLearner(MemoryParameters()).save(make_skill(**changes), "why", "ann", "t1")
 
 
-def test_a_foreign_skill_is_read() -> None:
-    found = skills.parse_skill(
+def test_skill_of_another_agent_is_read() -> None:
+    result = skills.parse_skill(
         "---\nname: pdf-forms\ndescription: Fills in forms. Use when a PDF has fields.\nlicense: MIT\n"
         "allowed-tools: [Bash, Read]\nmetadata:\n  author: example\n---\n# Forms\n\n1. Look.\n"
     )
-    assert (found.name, found.required_tools, found.prompt) == ("pdf-forms", ("Bash", "Read"), "# Forms\n\n1. Look.")
+    assert (result.name, result.required_tools, result.prompt) == ("pdf-forms", ("Bash", "Read"), "# Forms\n\n1. Look.")
 
 
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [
-        ("name: a\ndescription: b\nextra: c", "no key 'extra'"),
-        ("name: A\ndescription: b", "no name of a skill"),
-        ("name: -a\ndescription: b", "no name of a skill"),
-        ("name: a--b\ndescription: b", "no name of a skill"),
+        ("name: a\ndescription: b\nextra: c", "unknown key 'extra'"),
+        ("name: A\ndescription: b", "not a valid skill name"),
+        ("name: -a\ndescription: b", "not a valid skill name"),
+        ("name: a--b\ndescription: b", "not a valid skill name"),
         ("name: a", "1 to 1,024"),
         ("name: a\ndescription: " + "x" * 1025, "1 to 1,024"),
         ("name: a\ndescription: b\ncompatibility: ''", "1 to 500"),
-        ("name: a\ndescription: b\nmetadata: {n: 5}", "texts by names"),
-        ("name: a\ndescription: b\nallowed-tools: 5", "names with blanks"),
-        ("name: [", "no YAML"),
-        ("just words", "keys and values"),
-        ("name: a\ndescription: !!bool maybe", "'maybe' in line 2 is no bool"),
-        ("name: a\ndescription: !!timestamp zzz", "'zzz' in line 2 is no timestamp"),
+        ("name: a\ndescription: b\nmetadata: {n: 5}", "map strings to strings"),
+        ("name: a\ndescription: b\nallowed-tools: 5", "separated by blanks"),
+        ("name: [", "not valid YAML"),
+        ("just words", "must be a mapping"),
+        ("name: a\ndescription: !!bool maybe", "'maybe' in line 2 is no"),
+        ("name: a\ndescription: !!timestamp zzz", "'zzz' in line 2 is no"),
         (f"name: {':'.join('1' * 3000)}\ndescription: b", "a number of over 300 characters"),
         (f"name: a\nmetadata: {'[' * 5000}", "over 50 levels deep"),
         ("a: &a [*a]", "anchors or aliases"),
         ("name: &a [1]\ndescription: b\nmetadata: *a", "anchors or aliases"),
     ],
 )
-def test_a_head_that_breaks_a_rule_is_refused(head: str, sentence: str) -> None:
+def test_invalid_front_matter_is_rejected(head: str, sentence: str) -> None:
     with pytest.raises(InvalidSkill, match=sentence):
         skills.parse_skill(f"---\n{head}\n---\nbody\n")
 
 
-def made(**changes: Any) -> dict[str, Any]:
+def make_skill(**changes: Any) -> dict[str, Any]:
     return {"name": "greet", "description": "Greets people.", **changes}
 
 
-def test_uses_are_counted_and_kept_by_the_next_version() -> None:  # G101
+def test_usage_counts_survive_new_version() -> None:  # G101
     learner = SkillLearner(MemoryParameters())
-    learner.save(made(), "learnt", "ann", "t1")
+    learner.save(make_skill(), "learnt", "ann", "t1")
     for success in (True, True, False, True):
         used = learner.record_usage("greet", success)
     assert (used.usage_count, used.success_rate) == (4, 0.75)
-    learner.save(made(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
-    found = learner.find("greet")
-    assert (found.version, found.usage_count, found.success_rate) == (2, 4, 0.75)
-    assert learner.format_for_system_prompt() == "Skills that were learnt:\n- greet: Greets everybody."
+    learner.save(make_skill(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
+    result = learner.find("greet")
+    assert (result.version, result.usage_count, result.success_rate) == (2, 4, 0.75)
+    assert learner.format_for_system_prompt() == "Learned skills:\n- greet: Greets everybody."
 
 
-def test_a_skill_that_cannot_be_read_hides_no_other() -> None:  # G97
+def test_unreadable_skill_does_not_hide_others() -> None:  # G97
     store = MemoryParameters()
     learner = SkillLearner(store)
-    learner.save(made(), "learnt", "ann", "t1")
+    learner.save(make_skill(), "learnt", "ann", "t1")
     store.set("skills/odd", {"name": "Odd"}, "by hand", author="ann")
-    found = learner.load_all()
-    assert ([each.name for each in found.items], len(found.errors)) == (["greet"], 1)
+    result = learner.load_all()
+    assert ([item.name for item in result.items], len(result.errors)) == (["greet"], 1)
     with pytest.raises(errors.NotFound):
         learner.record_usage("nothing", True)

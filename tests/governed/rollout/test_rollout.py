@@ -1,4 +1,4 @@
-"""Rollouts: step by step, sticky, and back by themselves."""
+"""Rollouts: stages, sticky assignment, automatic rollback."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -37,120 +37,120 @@ def clock():
 
 @pytest.fixture
 def store():
-    made = MemoryParameters()
-    made.set(KEY, 1.0, "start")
-    return made
+    steps = MemoryParameters()
+    steps.set(KEY, 1.0, "start")
+    return steps
 
 
 def begin(store, clock, plan=PLAN, *, value=2.0, id="p1", is_approved=True):
-    made = rollout.Rollout(store, KEY, clock=clock)
+    steps = rollout.Rollout(store, KEY, clock=clock)
     proposal = parameter_evolver.ParameterProposal(id, KEY, value, "evolver", store.get(KEY).version)
     approval = parameter_evolver.Approval.for_proposal(
         proposal, is_approved=is_approved, approver="ann", reason="worth a try"
     )
-    made.start(proposal, approval, plan)
-    return made
+    steps.start(proposal, approval, plan)
+    return steps
 
 
-def measured(made, harm=0.0, count=4000, seed=0):
-    """Reports errors of many entities; those that are served the candidate have more of them."""
-    rng, state = random.Random(seed), made.state()
+def measured(steps, harm=0.0, count=4000, seed=0):
+    """Reports errors of many entities, more for those with the candidate."""
+    rng, state = random.Random(seed), steps.state()
     records = []
     for number in range(count):
         entity = f"e{number}"
         treated = rollout.is_treated(state.salt, KEY, entity, state.share)
-        records.append(feedback.Feedback(made._clock(), entity, "errors", rng.gauss(1 + harm * treated, 0.2)))
-    made.add_feedback(records)
+        records.append(feedback.Feedback(steps._clock(), entity, "errors", rng.gauss(1 + harm * treated, 0.2)))
+    steps.add_feedback(records)
 
 
-def walk(made, clock, harm=0.0, limit=8):
+def walk(steps, clock, harm=0.0, limit=8):
     stages = []
     for number in range(limit):
-        measured(made, harm, seed=number)
+        measured(steps, harm, seed=number)
         clock.pass_hours(2)
-        state = made.update()
+        state = steps.update()
         stages.append((state.stage, state.share))
         if state.stage in ("full", "rolled_back"):
             break
     return stages
 
 
-def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  # spec 4.3, 10
-    made = begin(store, clock)
-    assert made.state().stage == "proposed"
-    made.add_shadow_result(shadow_result.ShadowResult(reason="unclear"))
-    assert made.state().stage == "shadow"
-    assert made.add_shadow_result(PROMOTE).share == 0.01
-    assert walk(made, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
+def test_harmless_value_passes_all_stages(store, clock):  # spec 4.3, 10
+    steps = begin(store, clock)
+    assert steps.state().stage == "proposed"
+    steps.add_shadow_result(shadow_result.ShadowResult(reason="unclear"))
+    assert steps.state().stage == "shadow"
+    assert steps.add_shadow_result(PROMOTE).share == 0.01
+    assert walk(steps, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
     assert store.get(KEY) == (2.0, 2)
     clock.pass_hours(30)
-    assert made.update().is_settled
-    assert made.update() == made.state()
+    assert steps.update().is_settled
+    assert steps.update() == steps.state()
 
 
-def test_harm_is_rolled_back_within_one_tick(store, clock):  # spec 4.3, 10
-    made = begin(store, clock)
-    made.add_shadow_result(PROMOTE)
-    measured(made, harm=1.0)
-    state = made.update()
+def test_harm_is_rolled_back_by_one_update(store, clock):  # spec 4.3, 10
+    steps = begin(store, clock)
+    steps.add_shadow_result(PROMOTE)
+    measured(steps, harm=1.0)
+    state = steps.update()
     assert (state.stage, state.is_settled) == ("rolled_back", True)
     assert "errors changed by" in state.why
     assert store.get(KEY) == (1.0, 1)
-    assert made.value_for("e1") == (1.0, "baseline")
+    assert steps.value_for("e1") == (1.0, "baseline")
 
 
-def test_harm_after_all_have_it_is_rolled_back_even_on_a_locked_key(store, clock):  # G20, spec 4.3, 10
-    made = begin(store, clock)
-    made.add_shadow_result(PROMOTE)
-    walk(made, clock)
+def test_harm_after_full_rollout_is_rolled_back_on_locked_key(store, clock):  # G20, spec 4.3, 10
+    steps = begin(store, clock)
+    steps.add_shadow_result(PROMOTE)
+    walk(steps, clock)
     store.lock(KEY, "frozen for the holidays")
     for number in range(200):
-        made.observe(f"e{number}", "errors", 9.0, arm="candidate")
-    assert made.update().stage == "rolled_back"
+        steps.observe(f"e{number}", "errors", 9.0, arm="candidate")
+    assert steps.update().stage == "rolled_back"
     change = store.history(KEY)[-1]
     assert (change.value, change.kind, change.author) == (1.0, "rollback", "rollout")
     assert "guardrail breached" in change.reason
     assert store.get_lock(KEY) is not None
 
 
-def test_a_key_that_is_locked_waits_in_the_canary(store, clock):
-    made = begin(store, clock)
-    made.add_shadow_result(PROMOTE)
+def test_locked_key_stays_in_canary(store, clock):
+    steps = begin(store, clock)
+    steps.add_shadow_result(PROMOTE)
     store.lock(KEY, "frozen")
-    assert walk(made, clock, limit=5)[-1] == ("canary", 0.25)
-    assert "frozen" in made.state().why
-    store.unlock(KEY, "go on")
-    assert made.update().stage == "full"
+    assert walk(steps, clock, limit=5)[-1] == ("canary", 0.25)
+    assert "frozen" in steps.state().why
+    store.unlock(KEY, "continue")
+    assert steps.update().stage == "full"
 
 
-def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
-    made = begin(store, clock)
-    made.add_shadow_result(PROMOTE)
+def test_external_change_ends_rollout(store, clock):
+    steps = begin(store, clock)
+    steps.add_shadow_result(PROMOTE)
     store.set(KEY, 7.0, "by hand")
-    assert walk(made, clock)[-1] == ("rolled_back", 0.0)
+    assert walk(steps, clock)[-1] == ("rolled_back", 0.0)
     assert store.get(KEY) == (7.0, 2)
 
 
-def test_a_shadow_that_rejects_ends_the_rollout(store, clock):
-    made = begin(store, clock)
-    assert made.add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
+def test_rejecting_shadow_run_ends_rollout(store, clock):
+    steps = begin(store, clock)
+    assert steps.add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
     with pytest.raises(errors.Conflict, match="past its shadow"):
-        made.add_shadow_result(PROMOTE)
+        steps.add_shadow_result(PROMOTE)
 
 
-def test_a_step_needs_its_samples_and_its_time(store, clock):
-    made = begin(store, clock)
-    made.add_shadow_result(PROMOTE)
+def test_stage_needs_min_samples_and_min_time(store, clock):
+    steps = begin(store, clock)
+    steps.add_shadow_result(PROMOTE)
     clock.pass_hours(9)
-    assert made.update().share == 0.01
-    measured(made)
-    assert made.update().share == 0.05
-    measured(made, seed=1)
-    assert made.update().share == 0.05
+    assert steps.update().share == 0.01
+    measured(steps)
+    assert steps.update().share == 0.05
+    measured(steps, seed=1)
+    assert steps.update().share == 0.05
 
 
 @hypothesis.given(st.text(max_size=20), st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
-def test_a_growing_share_takes_nothing_away(key, entity, one, other):  # spec 4.3, 10
+def test_growing_share_keeps_treated_entities(key, entity, one, other):  # spec 4.3, 10
     less, more = sorted((one, other))
     hypothesis.assume(not any("\ud800" <= letter <= "\udfff" for letter in key + entity))
     if rollout.is_treated("salt", key, entity, less):
@@ -159,20 +159,20 @@ def test_a_growing_share_takes_nothing_away(key, entity, one, other):  # spec 4.
 
 
 @pytest.mark.parametrize("share", [0.01, 0.25])
-def test_about_the_planned_share_is_treated(share):
+def test_treated_share_is_close_to_plan(share):
     treated = sum(rollout.is_treated("p1", KEY, f"e{n}", share) for n in range(20_000))
     assert treated == pytest.approx(20_000 * share, rel=0.15)
 
 
-def test_an_entity_gets_the_same_value_again_also_from_another_process(store, clock):
-    made = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.5], needs_shadow=False))
+def test_entity_gets_same_value_in_other_process(store, clock):
+    steps = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.5], needs_shadow=False))
     again = rollout.Rollout(store, KEY, clock=clock)
-    served = {f"e{n}": made.value_for(f"e{n}") for n in range(100)}
+    served = {f"e{n}": steps.value_for(f"e{n}") for n in range(100)}
     assert served == {entity: again.value_for(entity) for entity in served}
-    assert {each.value for each in served.values()} == {1.0, 2.0}
+    assert {value.value for value in served.values()} == {1.0, 2.0}
 
 
-def test_a_restart_loses_nothing(store, clock):  # spec 4.3, 10
+def test_rollout_survives_restart(store, clock):  # spec 4.3, 10
     begin(store, clock).add_shadow_result(PROMOTE)
     for number in range(4):
         fresh = rollout.Rollout(store, KEY, clock=clock)
@@ -184,65 +184,65 @@ def test_a_restart_loses_nothing(store, clock):  # spec 4.3, 10
     assert state.stage == "full"
 
 
-def test_two_processes_may_tick_at_the_same_time_and_both_count(store, clock):
+def test_concurrent_updates_both_count(store, clock):
     one = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     other = rollout.Rollout(store, KEY, clock=clock)
-    for made in (one, other):
+    for steps in (one, other):
         for number in range(5):
-            made.observe(f"e{number}", "errors", 1.0, arm="candidate")
+            steps.observe(f"e{number}", "errors", 1.0, arm="candidate")
     one.update()
     assert other.update().moments("errors", "candidate").count == 10
 
 
-def test_feedback_of_a_channel_is_taken_once(store, clock):
-    made = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
+def test_channel_feedback_is_counted_once(store, clock):
+    steps = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     channel = feedback.MemoryFeedback(clock=clock)
     clock.pass_hours(1)
     for number in range(8):
         channel.report(f"e{number}", "errors", 1.0, meta={"arm": "candidate"})
         channel.report(f"e{number}", "unguarded", 1.0)
-    assert made.update(channel).moments("errors", "candidate").count == 0  # stamped just now: the next tick takes it
+    assert steps.update(channel).moments("errors", "candidate").count == 0  # too recent: counted by the next update
     for _ in range(3):
         clock.pass_hours(1)
-        assert made.update(channel).moments("errors", "candidate").count == 8
+        assert steps.update(channel).moments("errors", "candidate").count == 8
 
 
-def test_every_move_is_in_the_audit_log_with_its_reason(store, clock):  # spec 4.3, 10
-    made = begin(store, clock)
-    made.add_shadow_result(PROMOTE)
-    walk(made, clock)
-    reasons = [each.reason for each in store.history(rollout.state_key(KEY))]
+def test_every_stage_is_in_audit_log_with_reason(store, clock):  # spec 4.3, 10
+    steps = begin(store, clock)
+    steps.add_shadow_result(PROMOTE)
+    walk(steps, clock)
+    reasons = [change.reason for change in store.history(rollout.state_key(KEY))]
     assert reasons[:2] == ["worth a try", "shadow run of 99 pairs: it gains"]
     assert "on to 5%" in reasons[2]
-    assert "all guardrails kept" in reasons[-1]
+    assert "all guardrails satisfied" in reasons[-1]
 
 
-def test_after_a_rollback_the_key_cools_down(store, clock):  # spec 4.3, 10
+def test_rollback_starts_cooldown(store, clock):  # spec 4.3, 10
     begin(store, clock).add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse"))
-    with pytest.raises(errors.Conflict, match="the next may begin"):
+    with pytest.raises(errors.Conflict, match="Wait until"):
         begin(store, clock, id="p2")
     clock.pass_hours(25)
     assert begin(store, clock, id="p2").state().proposal == "p2"
 
 
-def test_one_rollout_of_a_key_at_a_time_and_only_of_what_was_approved(store, clock):
+def test_start_rejects_active_rollout_and_missing_approval(store, clock):
     with pytest.raises(errors.Conflict, match="rejected"):
         begin(store, clock, is_approved=False)
     begin(store, clock)
-    with pytest.raises(errors.Conflict, match="under way"):
+    with pytest.raises(errors.Conflict, match="is active"):
         begin(store, clock, id="p2")
 
 
-def test_a_proposal_for_another_version_or_key_is_refused(store, clock):
-    made = rollout.Rollout(store, KEY, clock=clock)
+def test_start_rejects_other_version_or_key(store, clock):
+    steps = rollout.Rollout(store, KEY, clock=clock)
     stale = parameter_evolver.ParameterProposal("p1", KEY, 2.0, "evolver", 0)
     with pytest.raises(VersionConflict):
-        made.start(
+        steps.start(
             stale, parameter_evolver.Approval.for_proposal(stale, is_approved=True, approver="ann", reason="ok"), PLAN
         )
     other = parameter_evolver.ParameterProposal("p1", "other", 2.0, "evolver")
     with pytest.raises(errors.SetupError, match="other"):
-        made.start(
+        steps.start(
             other, parameter_evolver.Approval.for_proposal(other, is_approved=True, approver="ann", reason="ok"), PLAN
         )
     missing = parameter_evolver.ParameterProposal("p1", "new", 2.0, "evolver")
@@ -254,18 +254,18 @@ def test_a_proposal_for_another_version_or_key_is_refused(store, clock):
         )
 
 
-def test_somebody_can_abort_with_a_reason(store, clock):
-    made = begin(store, clock)
+def test_abort_needs_reason(store, clock):
+    steps = begin(store, clock)
     with pytest.raises(ReasonRequired):
-        made.abort(" ", author="bob")
-    assert made.abort("I do not like it", author="bob").stage == "rolled_back"
+        steps.abort(" ", author="bob")
+    assert steps.abort("I do not like it", author="bob").stage == "rolled_back"
     assert store.history(rollout.state_key(KEY))[-1].author == "bob"
-    with pytest.raises(errors.Conflict, match="over"):
-        made.abort("again", author="bob")
+    with pytest.raises(errors.Conflict, match="has ended"):
+        steps.abort("again", author="bob")
 
 
-def test_a_tick_without_a_rollout_says_so(store, clock):
-    with pytest.raises(errors.NotFound, match="start one"):
+def test_update_without_rollout_is_rejected(store, clock):
+    with pytest.raises(errors.NotFound, match="Start one"):
         rollout.Rollout(store, KEY, clock=clock).update()
     assert rollout.Rollout(store, KEY).state() is None
     assert rollout.Rollout(store, KEY).value_for("e1") == (1.0, "baseline")
@@ -274,23 +274,23 @@ def test_a_tick_without_a_rollout_says_so(store, clock):
 @pytest.mark.parametrize(
     "wrong", [{"guardrails": []}, {"shares": []}, {"shares": [0.5, 0.1]}, {"shares": [1.0]}, {"min_samples": -1}]
 )
-def test_plans_that_cannot_be_are_refused(wrong):
+def test_invalid_plans_are_rejected(wrong):
     with pytest.raises(errors.SetupError):
         rollout.RolloutPlan(**{"guardrails": [GUARD], **wrong})
 
 
-def test_a_harmless_value_is_hardly_ever_rolled_back(clock):
+def test_harmless_value_is_rarely_rolled_back(clock):
     back = 0
     for seed in range(40):
         store = MemoryParameters()
         store.set(KEY, 1.0, "start")
-        made = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.1], needs_shadow=False, min_seconds=10**9))
+        steps = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.1], needs_shadow=False, min_seconds=10**9))
         rng = random.Random(seed)
         for _ in range(15):
             arms = ["candidate"] * 8 + ["baseline"] * 32
             drawn = [(rng.lognormvariate(0, 1), {"arm": arm}) for arm in arms]
-            made.add_feedback(feedback.Feedback(clock(), "e", "errors", value, meta=meta) for value, meta in drawn)
-            if made.update().stage == "rolled_back":
+            steps.add_feedback(feedback.Feedback(clock(), "e", "errors", value, meta=meta) for value, meta in drawn)
+            if steps.update().stage == "rolled_back":
                 back += 1
                 break
     assert back <= 4

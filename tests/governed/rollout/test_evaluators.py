@@ -17,56 +17,56 @@ def number(candidate: Candidate) -> float:
     return float(candidate.content)
 
 
-def test_a_function_returns_a_number_or_a_breakdown_too():  # G59, G60
+def test_func_evaluator_accepts_number_and_breakdown():  # G59, G60
     assert evaluators.FuncEvaluator(number).score(FOUR) == evaluation.Evaluation(4.0)
-    found = evaluators.FuncEvaluator(lambda each: (1, {"speed": 2.0})).score(FOUR)
-    assert (found.score, dict(found.metrics)) == (1.0, {"speed": 2.0})
-    assert evaluators.FuncEvaluator(lambda each: (1, None)).score(FOUR).score == 1.0
+    result = evaluators.FuncEvaluator(lambda candidate: (1, {"speed": 2.0})).score(FOUR)
+    assert (result.score, dict(result.metrics)) == (1.0, {"speed": 2.0})
+    assert evaluators.FuncEvaluator(lambda candidate: (1, None)).score(FOUR).score == 1.0
 
 
-def test_what_a_function_raises_is_the_failure_of_its_candidate():  # G60
-    found = evaluators.FuncEvaluator(number).score(Candidate("0.1", "many"))
-    assert found.score is None
-    assert "ValueError" in str(found.failure)
+def test_exception_of_function_becomes_failure():  # G60
+    result = evaluators.FuncEvaluator(number).score(Candidate("0.1", "many"))
+    assert result.score is None
+    assert "ValueError" in str(result.failure)
 
 
-def test_a_function_is_compulsory_and_stopping_is_looked_for_first():  # G60
+def test_func_evaluator_needs_function_and_checks_stop_first():  # G60
     with pytest.raises(errors.SetupError):
         evaluators.FuncEvaluator(None)  # type: ignore[arg-type]
     stop = threading.Event()
     stop.set()
     with pytest.raises(governed_errors.Cancelled):
-        evaluators.FuncEvaluator(lambda each: pytest.fail("it was called"), stop=stop).score(FOUR)
+        evaluators.FuncEvaluator(lambda candidate: pytest.fail("it was called"), stop=stop).score(FOUR)
 
 
 def weighted(**options):
-    features = {"size": number, "half": lambda each: number(each) / 2}
+    features = {"size": number, "half": lambda candidate: number(candidate) / 2}
     return evaluators.WeightedEvaluator(features, {"size": 2.0, "half": -1.0}, **options)
 
 
-def test_fitness_is_the_weighted_sum_and_the_breakdown_is_raw():  # G61, G63
-    found = weighted().score(FOUR)
-    assert found.score == 6.0
-    assert dict(found.metrics) == {"size": 4.0, "half": 2.0}
+def test_weighted_score_is_sum_and_breakdown_is_unweighted():  # G61, G63
+    result = weighted().score(FOUR)
+    assert result.score == 6.0
+    assert dict(result.metrics) == {"size": 4.0, "half": 2.0}
 
 
-def test_clipping_keeps_the_raw_values_beside_the_clipped():  # G64
-    found = weighted(clip=True).score(FOUR)
-    assert found.score == 1.0
-    assert dict(found.metrics) == {"size": 4.0, "half": 2.0, "clipped:size": 1.0, "clipped:half": 1.0}
+def test_clipping_keeps_raw_values_in_breakdown():  # G64
+    result = weighted(clip=True).score(FOUR)
+    assert result.score == 1.0
+    assert dict(result.metrics) == {"size": 4.0, "half": 2.0, "clipped:size": 1.0, "clipped:half": 1.0}
 
 
-def test_everything_that_is_wrong_is_told_together():  # G62
+def test_weighted_evaluator_reports_all_problems():  # G62
     features = [("a", number), ("a", number), ("b", number)]
     with pytest.raises(errors.SetupError) as caught:
         evaluators.WeightedEvaluator(features, {"a": 1.0, "c": float("nan")})
-    for said in ("a is there twice", "b has no weight", "c has no feature", "c is nan"):
-        assert said in str(caught.value)
+    for messages in ("feature a is given twice", "b has no weight", "c has no feature", "c is nan"):
+        assert messages in str(caught.value)
     with pytest.raises(errors.SetupError, match="no feature"):
         evaluators.WeightedEvaluator({}, {})
 
 
-def test_names_and_weights_are_copies():  # G65
+def test_features_and_weights_are_copies():  # G65
     evaluator = weighted()
     assert evaluator.features() == ["half", "size"]
     dict(evaluator.weights())["size"] = 9.0
@@ -74,13 +74,13 @@ def test_names_and_weights_are_copies():  # G65
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_a_feature_that_is_no_number_is_named(value):  # G65
-    found = weighted().score(Candidate("0.0", value))
-    assert found.score is None
-    assert "feature size" in str(found.failure)
+def test_non_finite_feature_is_named(value):  # G65
+    result = weighted().score(Candidate("0.0", value))
+    assert result.score is None
+    assert "feature size" in str(result.failure)
 
 
-def test_weights_may_be_parameters_that_evolve():  # G66 beyond
+def test_weights_can_be_parameters():  # G66 beyond
     store = MemoryParameters()
     store.set("weights/size", 2, "start")
     evaluator = evaluators.WeightedEvaluator(
@@ -94,38 +94,38 @@ def test_weights_may_be_parameters_that_evolve():  # G66 beyond
         evaluator.score(FOUR)
 
 
-def test_rules_come_first_and_all_that_are_broken_are_named():  # G66
+def test_rules_run_first_and_all_violations_are_named():  # G66
     rules = [
-        evaluators.Rule("small", lambda each: number(each) < 3),
-        evaluators.Rule("short", lambda each: len(each.content) < 9),
-        evaluators.Rule("odd", lambda each: int(each.content) % 2 / 0 == 1),
+        evaluators.Rule("small", lambda candidate: number(candidate) < 3),
+        evaluators.Rule("short", lambda candidate: len(candidate.content) < 9),
+        evaluators.Rule("odd", lambda candidate: int(candidate.content) % 2 / 0 == 1),
     ]
-    found = evaluators.RuleEvaluator(rules, evaluators.FuncEvaluator(number)).score(FOUR)
-    assert found.score is None
-    assert str(found.failure).startswith("broke small; odd (ZeroDivisionError")
+    result = evaluators.RuleEvaluator(rules, evaluators.FuncEvaluator(number)).score(FOUR)
+    assert result.score is None
+    assert str(result.failure).startswith("broken rules: small; odd (ZeroDivisionError")
     assert evaluators.RuleEvaluator(rules[1:2], evaluators.FuncEvaluator(number)).score(FOUR).score == 4.0
     assert evaluators.RuleEvaluator(rules[1:2]).score(FOUR).score == 1.0
     with pytest.raises(errors.SetupError):
         evaluators.RuleEvaluator([])
 
 
-def test_a_cascade_spares_the_dear_evaluators_what_the_cheap_ones_find_bad():
-    asked: list[Candidate] = []
+def test_cascade_skips_expensive_stages_for_bad_candidates():
+    prompts: list[Candidate] = []
 
     def score_dearly(candidate):
-        asked.append(candidate)
+        prompts.append(candidate)
         return 9.0, {"dear": 1.0}
 
-    dear = evaluators.FuncEvaluator(score_dearly)
-    cheap = evaluators.FuncEvaluator(lambda each: (number(each), {"cheap": 1.0}))
-    cascade = evaluators.CascadeEvaluator([evaluators.CascadeStage(cheap, 3.0), evaluators.CascadeStage(dear)])
+    expensive = evaluators.FuncEvaluator(score_dearly)
+    cheap = evaluators.FuncEvaluator(lambda candidate: (number(candidate), {"cheap": 1.0}))
+    cascade = evaluators.CascadeEvaluator([evaluators.CascadeStage(cheap, 3.0), evaluators.CascadeStage(expensive)])
     assert dict(cascade.score(FOUR).metrics) == {"cheap": 1.0, "dear": 1.0, "level": 2.0}
-    found = cascade.score(Candidate("0.1", "2"))
-    assert (found.score, found.metrics["level"]) == (2.0, 0.0)
-    assert len(asked) == 1
+    result = cascade.score(Candidate("0.1", "2"))
+    assert (result.score, result.metrics["level"]) == (2.0, 0.0)
+    assert len(prompts) == 1
 
 
-def test_many_are_scored_at_once_only_where_the_evaluator_says_so():
+def test_score_all_is_parallel_only_if_concurrency_safe():
     used = set()
 
     def note(candidate):

@@ -1,4 +1,4 @@
-"""The evolver of parameters: proposes, and applies only what was approved."""
+"""ParameterEvolver and proposers: only approved values are applied."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -20,114 +20,114 @@ def evidence(*values, metric="m", **rest):
 
 @pytest.fixture
 def store():
-    made = MemoryParameters()
-    made.set("rate", 0.5, "start")
-    return made
+    subject = MemoryParameters()
+    subject.set("rate", 0.5, "start")
+    return subject
 
 
-def half(key, found):
+def half(key, result):
     return proposers.Suggestion(0.25, 0.9)
 
 
-def made(store, said=None):
-    return parameter_evolver.ParameterEvolver(store, half, audit_log=None if said is None else said.append)
+def make_evolver(store, audit=None):
+    return parameter_evolver.ParameterEvolver(store, half, audit_log=None if audit is None else audit.append)
 
 
 def approved(proposal, by="ann", reason="it pays", is_approved=True):
     return parameter_evolver.Approval.for_proposal(proposal, is_approved=is_approved, approver=by, reason=reason)
 
 
-def test_proposing_is_the_proposers_and_changes_nothing(store):  # G33
-    assert made(store).propose("rate", []) == (0.25, 0.9)
+def test_propose_changes_nothing(store):  # G33
+    assert make_evolver(store).propose("rate", []) == (0.25, 0.9)
     assert store.get("rate") == (0.5, 1)
 
 
-def test_a_confidence_lies_between_0_and_1(store):  # G33
-    wild = parameter_evolver.ParameterEvolver(store, lambda key, found: proposers.Suggestion(1, 7.0))
+def test_confidence_must_be_between_0_and_1(store):  # G33
+    wild = parameter_evolver.ParameterEvolver(store, lambda key, result: proposers.Suggestion(1, 7.0))
     assert wild.propose("rate", []).confidence == 1.0
 
 
-def test_store_and_proposer_are_compulsory(store):  # G36
+def test_parameter_evolver_needs_store_and_proposer(store):  # G36
     for parts in ((None, half), (store, None)):
         with pytest.raises(errors.SetupError, match="needs a"):
             parameter_evolver.ParameterEvolver(*parts)
 
 
-def test_what_was_approved_becomes_a_version_with_its_reason_and_author(store):  # G34
-    said: list[str] = []
-    maker = made(store, said)
-    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
-    assert maker.apply(proposal, approved(proposal)) == parameter_evolver.ApplyResult(2)
+def test_approved_value_becomes_version_with_reason_and_author(store):  # G34
+    audit: list[str] = []
+    evolver = make_evolver(store, audit)
+    proposal = evolver.make_proposal("rate", 0.25, proposal_id="p1")
+    assert evolver.apply(proposal, approved(proposal)) == parameter_evolver.ApplyResult(2)
     change = store.history("rate")[-1]
     assert (change.value, change.reason, change.author) == (0.25, "it pays", "evolver")
-    assert "approved by ann" in said[0]
+    assert "approved by ann" in audit[0]
 
 
-def test_what_was_rejected_leaves_the_store_alone_and_is_told(store):  # G34, G35
-    said: list[str] = []
-    maker = made(store, said)
-    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
-    found = maker.apply(proposal, approved(proposal, is_approved=False, reason="too bold"))
-    assert (found.version, found.refusal) == (None, "ann rejected it: too bold")
+def test_rejected_value_is_audited_and_changes_nothing(store):  # G34, G35
+    audit: list[str] = []
+    evolver = make_evolver(store, audit)
+    proposal = evolver.make_proposal("rate", 0.25, proposal_id="p1")
+    result = evolver.apply(proposal, approved(proposal, is_approved=False, reason="too bold"))
+    assert (result.version, result.refusal) == (None, "ann rejected it: too bold")
     assert store.get("rate") == (0.5, 1)
-    assert "too bold" in said[0]
+    assert "too bold" in audit[0]
 
 
-def test_an_audit_log_cannot_be_silenced(store, caplog):  # G35
+def test_audit_log_cannot_be_turned_off(store, caplog):  # G35
     caplog.set_level("INFO")
-    made(store).decide("rate", 0.25, False, "no", approver="ann")
+    make_evolver(store).decide("rate", 0.25, False, "no", approver="ann")
     assert "ann rejected it: no" in caplog.text
 
 
-def test_an_empty_reason_is_refused_and_none_is_invented(store):  # G34
+def test_empty_reason_is_rejected(store):  # G34
     with pytest.raises(ReasonRequired):
-        made(store).decide("rate", 0.25, True, " ", approver="ann")
+        make_evolver(store).decide("rate", 0.25, True, " ", approver="ann")
     assert store.get("rate") == (0.5, 1)
 
 
-def test_a_proposal_for_an_older_version_does_not_overwrite_a_newer_one(store):  # G37 beyond
-    maker = made(store)
-    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
+def test_proposal_for_older_version_is_a_conflict(store):  # G37 beyond
+    evolver = make_evolver(store)
+    proposal = evolver.make_proposal("rate", 0.25, proposal_id="p1")
     store.set("rate", 0.7, "meanwhile")
     with pytest.raises(VersionConflict):
-        maker.apply(proposal, approved(proposal))
+        evolver.apply(proposal, approved(proposal))
 
 
-def test_the_same_proposal_twice_makes_one_version(store):
-    maker = made(store)
-    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
-    assert maker.apply(proposal, approved(proposal)) == maker.apply(proposal, approved(proposal))
+def test_applying_twice_makes_one_version(store):
+    evolver = make_evolver(store)
+    proposal = evolver.make_proposal("rate", 0.25, proposal_id="p1")
+    assert evolver.apply(proposal, approved(proposal)) == evolver.apply(proposal, approved(proposal))
     assert store.get("rate").version == 2
 
 
-def test_an_approval_carries_only_what_was_reviewed_by_somebody_else(store):
-    maker = made(store)
-    proposal = maker.make_proposal("rate", 0.25, proposal_id="p1")
+def test_approval_must_match_content_and_approver(store):
+    evolver = make_evolver(store)
+    proposal = evolver.make_proposal("rate", 0.25, proposal_id="p1")
     edited = parameter_evolver.ParameterProposal("p1", "rate", 0.9, "evolver", 1)
     other = parameter_evolver.ParameterProposal("p2", "rate", 0.25, "evolver", 1)
-    assert "changed after" in maker.apply(edited, approved(proposal)).refusal
-    assert "about p1" in maker.apply(other, approved(proposal)).refusal
-    assert "cannot approve it" in maker.apply(proposal, approved(proposal, by="evolver")).refusal
-    assert "nobody" in maker.apply(proposal, approved(proposal, by=" ")).refusal
+    assert "edited after" in evolver.apply(edited, approved(proposal)).refusal
+    assert "about p1" in evolver.apply(other, approved(proposal)).refusal
+    assert "cannot approve it" in evolver.apply(proposal, approved(proposal, by="evolver")).refusal
+    assert "no approver" in evolver.apply(proposal, approved(proposal, by=" ")).refusal
     assert store.get("rate") == (0.5, 1)
 
 
-def test_several_proposals_wait_side_by_side(store):  # G37
-    maker = made(store)
+def test_several_proposals_can_be_pending(store):  # G37
+    evolver = make_evolver(store)
     store.set("other", 1, "start")
-    proposals = [maker.make_proposal(key, 9, proposal_id=key) for key in ("rate", "other", "new")]
-    assert [maker.apply(each, approved(each)).version for each in proposals] == [2, 2, 1]
+    proposals = [evolver.make_proposal(key, 9, proposal_id=key) for key in ("rate", "other", "new")]
+    assert [evolver.apply(proposal, approved(proposal)).version for proposal in proposals] == [2, 2, 1]
 
 
-def test_an_average_follows_what_was_measured():
-    found = proposers.EMAProposer(alpha=0.5)("k", evidence(0, 8, 8))
-    assert found.value == 6.0
-    assert 0 < found.confidence < 0.5
+def test_ema_follows_measurements():
+    result = proposers.EMAProposer(alpha=0.5)("k", evidence(0, 8, 8))
+    assert result.value == 6.0
+    assert 0 < result.confidence < 0.5
     assert proposers.EMAProposer(alpha=0.5, get_initial_value=lambda key: 4.0)("k", evidence(8)).value == 6.0
     assert proposers.EMAProposer(alpha=1.0)("k", evidence(0, 8, confidence=0.5)).value == 4.0
 
 
-def test_a_controller_brings_a_metric_to_its_target():
+def test_pid_moves_metric_to_target():
     values = {"rate": 0.0}
     pid = proposers.PIDProposer(values.__getitem__, target=3.0, kp=0.2, high=10.0)
     for _ in range(40):  # the metric is twice the parameter
@@ -135,19 +135,19 @@ def test_a_controller_brings_a_metric_to_its_target():
     assert values["rate"] == pytest.approx(1.5, abs=0.01)
 
 
-def test_a_controller_stays_in_its_bounds_and_does_not_wind_up():
+def test_pid_respects_bounds_without_windup():
     pid = proposers.PIDProposer(lambda key: 1.0, target=100.0, ki=1.0, low=0.0, high=2.0)
     assert pid("k", evidence(*[0.0] * 50)).value == 2.0
     assert pid("k", evidence(*[0.0] * 50, 101.0)).value < 2.0
 
 
-def test_thompson_sampling_prefers_what_pays_and_still_tries():
+def test_thompson_prefers_best_value_and_explores():
     paid = [Feedback(START, "e", "m", 1.0 + 0.01 * n, meta={"value": "a"}) for n in range(30)]
     paid += [Feedback(START, "e", "m", 0.01 * n, meta={"value": "b"}) for n in range(30)]
-    found = proposers.ThompsonProposer(["a", "b"])("k", paid)
-    assert found == proposers.ThompsonProposer(["a", "b"])("k", paid)
-    assert found.value == "a"
-    assert found.confidence > 0.9
+    result = proposers.ThompsonProposer(["a", "b"])("k", paid)
+    assert result == proposers.ThompsonProposer(["a", "b"])("k", paid)
+    assert result.value == "a"
+    assert result.confidence > 0.9
     early = {proposers.ThompsonProposer(["a", "b"], seed=seed)("k", paid[::30]).value for seed in range(20)}
     assert early == {"a", "b"}
 
@@ -155,8 +155,8 @@ def test_thompson_sampling_prefers_what_pays_and_still_tries():
 @pytest.mark.parametrize(
     "proposer", [proposers.EMAProposer(metric="x"), proposers.ThompsonProposer([1, 2], metric="x")]
 )
-def test_without_evidence_nothing_is_proposed(proposer):
-    with pytest.raises(errors.SetupError, match="no evidence on x"):
+def test_proposers_need_evidence(proposer):
+    with pytest.raises(errors.SetupError, match="No evidence for metric x"):
         proposer("k", evidence(1.0))
 
 
@@ -168,12 +168,12 @@ def test_without_evidence_nothing_is_proposed(proposer):
         lambda: proposers.ThompsonProposer([1]),
     ],
 )
-def test_settings_that_cannot_be_are_refused(wrong):
+def test_proposers_reject_invalid_settings(wrong):
     with pytest.raises(errors.SetupError):
         wrong()
 
 
-def test_a_model_proposes_from_the_present_value_and_the_evidence(store):
+def test_llm_proposer_shows_current_value_and_evidence(store):
     answer = {"value": 0.4, "confidence": 0.7, "rationale": "late deliveries fell"}
     model = testing.ScriptedLLM(lambda step, call, prompt: f"```json\n{json.dumps(answer)}\n```")
     proposer = proposers.LLMProposer(model, lambda key: store.get(key).value, description="Penalty for risk.")
@@ -181,10 +181,10 @@ def test_a_model_proposes_from_the_present_value_and_the_evidence(store):
     assert proposer.rationale == "late deliveries fell"
 
 
-def test_a_value_of_a_model_that_cannot_be_is_refused(store):
+def test_llm_proposer_rejects_invalid_value(store):
     def check(value):
         if not isinstance(value, float):
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
 
     model = testing.ScriptedLLM(lambda step, call, prompt: '{"value": "much", "confidence": 1}')
     proposer = proposers.LLMProposer(model, lambda key: 1, check=check)

@@ -1,4 +1,4 @@
-"""The journal of a run as a log: the loop closes on our own runs."""
+"""Run logs: the journal of a run as decisions and feedback."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ FOREVER = (START - timedelta(days=1), START + timedelta(days=30))
 
 
 class Nudge:
-    """Moves a number; says which of two ways it took."""
+    """Moves a number by a small or a large step and names the step."""
 
     def propose(self, context):
         parent = context.parents[-1]
@@ -28,37 +28,41 @@ class Nudge:
 
 @pytest.fixture(scope="module")
 def run():
-    kept = store.Store("sqlite://")
+    database = store.Store("sqlite://")
     props = function.DefaultFunctionProps(
         function.Text("0"), evaluation_inputs=[1], evaluator=lambda text, _: -abs(float(text()) - 30)
     )
     islands = cluster.IslandConfig(
         num_islands=2, num_selected_clusters=2, initial_fn=function.DefaultFunction(props), mutation_engine=Nudge()
     )
-    id = kept.create_run("r1")
+    id = database.create_run("r1")
     cluster.Evolver(
         cluster.EvolverConfig(
-            islands, num_parallel=1, reset_period=None, budget=control.Budget(evaluations=40), journal=kept.journal(id)
+            islands,
+            num_parallel=1,
+            reset_period=None,
+            budget=control.Budget(evaluations=40),
+            journal=database.journal(id),
         )
     ).run()
-    yield kept.journal(id)
-    kept.close()
+    yield database.journal(id)
+    database.close()
 
 
-def test_every_child_is_a_decision_with_its_score_gain_and_fate(run):
+def test_run_log_has_a_decision_for_every_child(run):
     log = RunLog(run, "r1", START, group_by="island")
     entries = list(log.read(*FOREVER))
     assert 30 <= len(entries) <= 40
-    assert {each.entity for each in entries} == {"island 0", "island 1"}
+    assert {entry.entity for entry in entries} == {"island 0", "island 1"}
     assert entries[0].decision_id.startswith("r1/")
     assert {"content", "parents", "island"} <= set(entries[0].payload)
-    told = log.query("island 0", START)
-    assert {each.metric for each in told} == {"score", "gain", "accepted"}
-    assert log.query("island 0", START, "gain") == [each for each in told if each.metric == "gain"]
+    records = log.query("island 0", START)
+    assert {record.metric for record in records} == {"score", "gain", "accepted"}
+    assert log.query("island 0", START, "gain") == [record for record in records if record.metric == "gain"]
     assert log.query("island 9", START) == []
 
 
-def test_a_run_is_replayed_paired_by_decision_and_evolves_a_parameter(run):
+def test_run_log_is_replayed_and_provides_evidence(run):
     log = RunLog(run, "r1", START, group_by="island")
     aggregator = reflectors.AggregatorReflector()
     replayer = evidence_replayer.LogReplayer(log, log, attribution=attribution.by_decision)
@@ -66,20 +70,20 @@ def test_a_run_is_replayed_paired_by_decision_and_evolves_a_parameter(run):
     report = replayer.replay(*FOREVER)
     assert report.pending == 0
     assert aggregator.stats("island 0", "score").count + aggregator.stats("island 1", "score").count == report.entries
-    found = proposers.EMAProposer(metric="gain")("engines/weight", log.query("island 0", START))
-    assert found.confidence > 0.3
+    result = proposers.EMAProposer(metric="gain")("engines/weight", log.query("island 0", START))
+    assert result.confidence > 0.3
 
 
-def test_which_engine_pays_is_told_by_its_name(run):
+def test_run_log_groups_by_engine(run):
     log = RunLog(run, "r1", START)
-    assert {each.entity for each in log.read(*FOREVER)} == {"near", "far"}
-    assert {each.action for each in log.read(*FOREVER)} == {"near", "far"}
+    assert {entry.entity for entry in log.read(*FOREVER)} == {"near", "far"}
+    assert {entry.action for entry in log.read(*FOREVER)} == {"near", "far"}
     assert len(log.query("near", START, "score")) > 10
 
 
-def test_a_journal_takes_no_feedback(run):
+def test_run_log_rejects_feedback(run):
     log = RunLog(run, "r1", START)
-    with pytest.raises(errors.SetupError, match="channel of your own"):
+    with pytest.raises(errors.SetupError, match="another channel"):
         log.report("e", "m", 1.0)
-    with pytest.raises(errors.SetupError, match="engines or its islands"):
+    with pytest.raises(errors.SetupError, match="use engine or island"):
         RunLog(run, "r1", START, group_by="moon")

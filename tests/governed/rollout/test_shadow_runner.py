@@ -1,4 +1,4 @@
-"""Shadow runs: two arms, one verdict, nothing written."""
+"""Shadow runs: verdicts, guardrails, samplers, no writes."""
 
 import json
 import random
@@ -16,7 +16,7 @@ from atoll.governed.rollout import evaluators, shadow_result, shadow_runner
 
 
 class ReadOnly:
-    """A store that can be read, and nothing else."""
+    """Store that can only be read."""
 
     def get(self, key):
         if key != "rate":
@@ -37,7 +37,7 @@ def applied(candidate, value):
 
 
 def noisy(gain=1.0, spread=1.0):
-    """Scores a value by its size, with noise that hangs on the sample and the value."""
+    """Scores a value by its size, with noise that depends on sample and value."""
 
     def score(candidate):
         data = json.loads(candidate.content)
@@ -54,101 +54,101 @@ def runner(evaluator=None, sampler=None, **options):
     )
 
 
-def test_a_better_value_is_promoted_and_nothing_is_written():  # G67, G68
-    found = runner().run_shadow("rate", 2.0)
-    assert found.verdict == "promote"
-    assert found.candidate_fitness > found.baseline_fitness
-    assert found.baseline_breakdown["fixed"] == 3.0
-    assert found.dimensions["fitness"].evidence.interval.low > 0
+def test_better_value_is_promoted_without_writing():  # G67, G68
+    result = runner().run_shadow("rate", 2.0)
+    assert result.verdict == "promote"
+    assert result.candidate_fitness > result.baseline_fitness
+    assert result.baseline_breakdown["fixed"] == 3.0
+    assert result.dimensions["fitness"].evidence.interval.low > 0
 
 
-def test_a_worse_value_is_rejected():
+def test_worse_value_is_rejected():
     assert runner().run_shadow("rate", 0.0).verdict == "reject"
 
 
-def test_the_same_value_says_nothing():
-    found = runner().run_shadow("rate", 1.0)
-    assert (found.verdict, found.sample_size, found.divergence, found.disagreement) == ("extend", 400, 0.0, 0.0)
+def test_equal_value_gives_no_verdict():
+    result = runner().run_shadow("rate", 1.0)
+    assert (result.verdict, result.sample_size, result.divergence, result.disagreement) == ("extend", 400, 0.0, 0.0)
 
 
-def test_a_gain_below_what_is_worth_it_is_rejected():
+def test_gain_below_min_effect_is_rejected():
     assert runner(min_effect=3.0).run_shadow("rate", 2.0).verdict == "reject"
 
 
-def test_an_early_verdict_saves_calls():  # spec 4.2, 9
-    found = runner().run_shadow("rate", 2.0)
-    assert found.num_calls == 2 * found.sample_size < 800
-    assert found.num_calls + found.num_saved == 800
-    whole = runner(stop_early=False).run_shadow("rate", 2.0)
-    assert (whole.num_calls, whole.num_saved, whole.verdict) == (800, 0, "promote")
+def test_early_verdict_saves_calls():  # spec 4.2, 9
+    result = runner().run_shadow("rate", 2.0)
+    assert result.num_calls == 2 * result.sample_size < 800
+    assert result.num_calls + result.num_saved == 800
+    full = runner(stop_early=False).run_shadow("rate", 2.0)
+    assert (full.num_calls, full.num_saved, full.verdict) == (800, 0, "promote")
 
 
-def test_a_guardrail_that_is_breached_rejects_whatever_the_fitness_says():  # spec 4.2, 7
+def test_breached_guardrail_rejects_despite_fitness():  # spec 4.2, 7
     guard = shadow_result.Guardrail("cost", 0.5, lower_is_better=True)
-    found = runner(guardrails=[guard]).run_shadow("rate", 2.0)
-    assert (found.verdict, "cost" in found.reason) == ("reject", True)
+    result = runner(guardrails=[guard]).run_shadow("rate", 2.0)
+    assert (result.verdict, "cost" in result.reason) == ("reject", True)
 
 
-def test_a_guardrail_must_be_shown_to_hold_before_anything_is_promoted():
+def test_promotion_needs_satisfied_guardrails():
     wide = shadow_result.Guardrail("cost", 5.0, lower_is_better=True)
     assert runner(guardrails=[wide, shadow_result.Guardrail("fixed")]).run_shadow("rate", 2.0).verdict == "promote"
     unknown = runner(guardrails=[shadow_result.Guardrail("speed")]).run_shadow("rate", 2.0)
     assert (unknown.verdict, unknown.sample_size) == ("extend", 400)
-    assert "nobody measured" in unknown.reason
+    assert "was never measured" in unknown.reason
 
 
-def test_a_value_that_makes_samples_fail_is_rejected():
+def test_value_with_failing_samples_is_rejected():
     def score(candidate):
         data = json.loads(candidate.content)
         return 1 / (0 if data["value"] > 1 and data["x"] > 0 else 1)
 
-    found = runner(evaluators.FuncEvaluator(score)).run_shadow("rate", 2.0)
-    assert found.verdict == "reject"
-    assert found.num_failed["candidate"] > 0 == found.num_failed["baseline"]
-    assert found.disagreement > 0.2
+    result = runner(evaluators.FuncEvaluator(score)).run_shadow("rate", 2.0)
+    assert result.verdict == "reject"
+    assert result.num_failed["candidate"] > 0 == result.num_failed["baseline"]
+    assert result.disagreement > 0.2
 
 
 @pytest.mark.parametrize("traffic", [-0.1, 1.1, float("nan")])
-def test_a_share_outside_0_to_1_is_refused(traffic):  # G67
+def test_traffic_outside_0_to_1_is_rejected(traffic):  # G67
     with pytest.raises(errors.SetupError, match="traffic"):
         runner().run_shadow("rate", 2.0, traffic)
 
 
-def test_all_parts_are_compulsory():  # G67
+def test_shadow_runner_needs_all_parts():  # G67
     parts: list[Any] = [ReadOnly(), noisy(), shadow_result.FixedSampler([]), applied]
-    for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
+    for index, name in enumerate(("store", "evaluator", "sampler", "applier")):
         with pytest.raises(errors.SetupError, match=name):
-            shadow_runner.ShadowRunner(*(parts[:place] + [None] + parts[place + 1 :]))  # noqa: RUF005
+            shadow_runner.ShadowRunner(*(parts[:index] + [None] + parts[index + 1 :]))  # noqa: RUF005
 
 
-def test_an_unknown_parameter_is_told():
+def test_unknown_parameter_is_not_found():
     with pytest.raises(ParameterNotFound):
         runner().run_shadow("nothing", 2.0)
 
 
-def test_an_empty_sample_is_no_mistake():  # G69
-    found = runner(sampler=lambda traffic: []).run_shadow("rate", 2.0, 0.0)
-    assert (found.sample_size, found.divergence, found.verdict) == (0, 0.0, "extend")
+def test_empty_sample_gives_extend():  # G69
+    result = runner(sampler=lambda traffic: []).run_shadow("rate", 2.0, 0.0)
+    assert (result.sample_size, result.divergence, result.verdict) == (0, 0.0, "extend")
 
 
-def test_a_sampler_is_told_the_share_and_a_growing_one_keeps_what_it_had():  # G69
-    asked: list[float] = []
+def test_sampler_gets_share_and_keeps_earlier_samples():  # G69
+    prompts: list[float] = []
 
     def sampler(traffic):
-        asked.append(traffic)
+        prompts.append(traffic)
         return []
 
     runner(sampler=sampler).run_shadow("rate", 2.0, 0.3)
-    assert asked == [0.3]
+    assert prompts == [0.3]
     fixed = shadow_result.FixedSampler(samples(300))
-    shares = [{each.id for each in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
+    shares = [{item.id for item in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
     assert shares[0] <= shares[1] <= shares[2] <= shares[3]
     assert (len(shares[0]), len(shares[3])) == (0, 300)
     assert 15 < len(shares[1]) < 50
 
 
-def test_an_iterator_of_samples_is_read_no_further_than_needed():
-    endless = (each for seed in range(10**9) for each in samples(50, seed))
+def test_sample_iterator_is_read_only_as_far_as_needed():
+    endless = (sample for seed in range(10**9) for sample in samples(50, seed))
     assert runner(sampler=lambda traffic: endless).run_shadow("rate", 2.0).verdict == "promote"
 
 
@@ -156,25 +156,25 @@ def test_an_iterator_of_samples_is_read_no_further_than_needed():
     ("one", "other", "expected"),
     [(1000, 1001, 0.000999), (0.1, 0.5, 0.8), (0, 0, 0), (-1, 1, 1), (1e-12, 2e-12, 1e-3), (5, 5, 0)],
 )
-def test_the_divergence_of_two_means(one, other, expected):  # G71
+def test_divergence_of_two_means(one, other, expected):  # G71
     assert shadow_result.compute_divergence(one, other) == pytest.approx(expected, rel=1e-3)
 
 
 @hypothesis.given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
-def test_a_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
+def test_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
     assert 0 <= shadow_result.compute_divergence(one, other) == shadow_result.compute_divergence(other, one) <= 1
 
 
-def test_every_dimension_has_both_kinds_of_interval_and_is_adjusted_for_the_others():  # spec 4.2, 7
-    found = runner(stop_early=False).run_shadow("rate", 2.0).dimensions["cost"]
-    assert found.count == 400
-    assert found.t_interval.low > found.evidence.interval.low
-    assert found.bootstrap_interval == pytest.approx(found.t_interval, abs=0.05)
-    assert found.adjusted_p >= found.evidence.p_value
-    assert found.is_found
+def test_dimensions_have_intervals_and_adjusted_p_values():  # spec 4.2, 7
+    result = runner(stop_early=False).run_shadow("rate", 2.0).dimensions["cost"]
+    assert result.count == 400
+    assert result.t_interval.low > result.evidence.interval.low
+    assert result.bootstrap_interval == pytest.approx(result.t_interval, abs=0.05)
+    assert result.adjusted_p >= result.evidence.p_value
+    assert result.is_found
 
 
-def test_the_noise_of_an_evaluator_is_told_where_scores_are_repeated():  # spec 4.2, 9
+def test_repeats_measure_noise_of_evaluator():  # spec 4.2, 9
     rng = random.Random(0)
     shaky = evaluators.FuncEvaluator(lambda candidate: rng.gauss(0, 2))
     assert runner(shaky, repeats=300).run_shadow("rate", 2.0).noise == pytest.approx(4, rel=0.3)
@@ -182,7 +182,7 @@ def test_the_noise_of_an_evaluator_is_told_where_scores_are_repeated():  # spec 
     assert runner().run_shadow("rate", 2.0).noise is None
 
 
-def test_pairs_are_scored_at_once_where_that_is_safe_with_the_same_result():  # spec 4.2, 9
+def test_parallel_scoring_gives_same_result():  # spec 4.2, 9
     def score(candidate):
         return json.loads(candidate.content)["value"]
 
@@ -191,25 +191,25 @@ def test_pairs_are_scored_at_once_where_that_is_safe_with_the_same_result():  # 
     assert one == many
 
 
-def test_a_sample_that_has_another_share_than_asked_for_is_not_promoted():  # spec 4.2, 9
+def test_sample_ratio_mismatch_prevents_promotion():  # spec 4.2, 9
     class Biased(shadow_result.FixedSampler):
         def __call__(self, traffic):
             return super().__call__(1.0)[:300]
 
-    found = runner(sampler=Biased(samples(400))).run_shadow("rate", 2.0, 0.1)
-    assert found.ratio.is_off
-    assert found.verdict == "extend"
+    result = runner(sampler=Biased(samples(400))).run_shadow("rate", 2.0, 0.1)
+    assert result.ratio.is_off
+    assert result.verdict == "extend"
     assert not runner(sampler=shadow_result.FixedSampler(samples(4000))).run_shadow("rate", 2.0, 0.1).ratio.is_off
 
 
-def test_a_result_is_plain_data():
+def test_result_is_json_data():
     data = runner(sampler=lambda traffic: samples(5)).run_shadow("rate", 2.0, meta={"who": "test"}).to_data()
     assert json.loads(json.dumps(data, allow_nan=False))["meta"] == {"who": "test"}
 
 
-def test_it_reads_a_real_store():
+def test_shadow_run_reads_sqlite_store():
     store = MemoryParameters()
     store.set("rate", 1.0, "start")
-    made = shadow_runner.ShadowRunner(store, noisy(), shadow_result.FixedSampler(samples(200)), applied)
-    assert made.run_shadow("rate", 3.0).verdict == "promote"
+    stored_runner = shadow_runner.ShadowRunner(store, noisy(), shadow_result.FixedSampler(samples(200)), applied)
+    assert stored_runner.run_shadow("rate", 3.0).verdict == "promote"
     assert len(store.history("rate")) == 1

@@ -1,4 +1,4 @@
-"""Approved tools are listed and called over MCP by its own client (G95, 4.5)."""
+"""MCP server: an MCP client lists and calls approved tools (G95, 4.5)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def workshop() -> Iterator[ToolRunner]:
     opened.close()
 
 
-def test_a_client_lists_and_calls_what_was_approved(workshop: ToolRunner) -> None:
+def test_mcp_client_lists_and_calls_approved_tools(workshop: ToolRunner) -> None:
     from atoll.governed.agent.tools import mcp_server
 
     box = ToolBuilder(MemoryParameters())
@@ -42,13 +42,13 @@ def test_a_client_lists_and_calls_what_was_approved(workshop: ToolRunner) -> Non
             assert (tool.name, tool.input_schema) == ("say", SCHEMA)
             assert tool.annotations.read_only_hint
             assert tool.meta["version"] == 1
-            said = await client.call_tool("say", {"text": "$(id); rm -rf /"})
-            assert (said.content[0].text, said.is_error) == ("$(id); rm -rf /\n", False)
+            response = await client.call_tool("say", {"text": "$(id); rm -rf /"})
+            assert (response.content[0].text, response.is_error) == ("$(id); rm -rf /\n", False)
             wrong = await client.call_tool("say", {"text": 5})
             assert wrong.is_error
             missing = await client.call_tool("nothing", {})
             assert missing.is_error
             await asyncio.to_thread(box.save, {**SAY, "name": "more"}, "useful", "ann", "t2")
-            assert [each.name for each in (await client.list_tools()).tools] == ["more", "say"]  # without a restart
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["more", "say"]  # without a restart
 
     asyncio.run(talk())

@@ -1,4 +1,4 @@
-"""How keys become folders. G28 to G30."""
+"""File layout: folders of keys, repair, import (G28 to G30)."""
 
 import json
 import os
@@ -17,7 +17,7 @@ KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_s
 
 
 @hypothesis.given(KEYS)
-def test_a_folder_never_leaves_its_root(key):
+def test_folder_name_stays_inside_root(key):
     name = file_layout.folder_name(key)
     root = Path("/srv/parameters")
     assert name not in ("", ".", "..")
@@ -27,13 +27,13 @@ def test_a_folder_never_leaves_its_root(key):
 
 
 @hypothesis.given(KEYS)
-def test_a_short_name_says_its_key(key):
+def test_short_folder_name_decodes_to_its_key(key):
     name = file_layout.folder_name(key)
     assert file_layout.TRUNCATION_MARK in name or unquote(name) == key
 
 
 @hypothesis.given(st.lists(KEYS, min_size=2, max_size=8, unique=True))
-def test_two_keys_never_share_a_folder(keys):
+def test_folder_names_are_unique(keys):
     assert len({file_layout.folder_name(key) for key in keys}) == len(keys)
 
 
@@ -51,11 +51,11 @@ def test_two_keys_never_share_a_folder(keys):
         ("...", "..."),
     ],
 )
-def test_keys_are_escaped_as_a_part_of_a_path_in_a_url(key, name):
+def test_keys_are_escaped_like_url_paths(key, name):
     assert file_layout.folder_name(key) == name
 
 
-def test_the_files_are_those_of_the_document(tmp_path):
+def test_files_match_the_documented_layout(tmp_path):
     with governed.FileParameters(tmp_path / "new" / "root") as store:
         store.set("a/b", 0.5, "a start", author="ann")
         store.set("a/b", 0.25, "better", author="bob")
@@ -71,7 +71,7 @@ def test_the_files_are_those_of_the_document(tmp_path):
     assert json.loads((folder / "lock.json").read_text())["reason"] == "frozen"
 
 
-def test_an_unlock_takes_the_lock_away(tmp_path):
+def test_unlock_removes_lock_file(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.lock("key", "frozen", author="ann")
@@ -80,14 +80,14 @@ def test_an_unlock_takes_the_lock_away(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 10_000, "日" * 10_000, "a\0b", "\ud800"])
-def test_a_refused_key_leaves_nothing_on_disk(tmp_path, key):
+def test_rejected_key_writes_nothing(tmp_path, key):
     with governed.FileParameters(tmp_path) as store, pytest.raises(refusals.InvalidKey):
         store.set(key, 1, "because", author="ann")
     assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.parametrize("key", [".", "..", "../../etc/passwd", "日" * 300, "/", "a/../../b"])
-def test_a_wild_key_stays_inside(tmp_path, key):
+def test_unusual_keys_stay_inside_root(tmp_path, key):
     root = tmp_path / "root"
     with governed.FileParameters(root) as store:
         store.set(key, 1, "because", author="ann")
@@ -97,19 +97,19 @@ def test_a_wild_key_stays_inside(tmp_path, key):
 
 
 def written_by_go(root: Path, key: str, *values: object, is_lower: bool = False) -> Path:
-    """Writes a key as the document's own program does, with the field names of its structures."""
+    """Writes a key with the field names of the original Go program."""
     folder = root / file_layout.folder_name(key)
     (folder / "history").mkdir(parents=True)
     for n, value in enumerate(values, 1):
         row = {"Version": n, "Value": value, "Reason": f"r{n}", "Timestamp": f"2025-01-0{n}T10:00:00.123456789Z"}
-        row = {name.lower(): each for name, each in row.items()} if is_lower else row | {"Author": "ann"}
+        row = {name.lower(): value for name, value in row.items()} if is_lower else row | {"Author": "ann"}
         for path in (folder / "history" / f"v{n}.json", folder / "current.json"):
             path.write_text(json.dumps(row))
     return folder
 
 
 @pytest.mark.parametrize("is_lower", [False, True])
-def test_a_folder_of_the_original_is_taken_over_with_its_history(tmp_path, is_lower):
+def test_original_folder_is_imported_with_its_history(tmp_path, is_lower):
     written_by_go(tmp_path, "a/b", 1, 2, is_lower=is_lower)
     written_by_go(tmp_path, "c", {"x": [1]}, is_lower=is_lower)
     with governed.FileParameters(tmp_path) as store:
@@ -121,19 +121,19 @@ def test_a_folder_of_the_original_is_taken_over_with_its_history(tmp_path, is_lo
         assert store.verify().seq == 4
 
 
-def test_a_history_with_a_gap_is_told(tmp_path):
+def test_missing_version_is_reported(tmp_path):
     folder = written_by_go(tmp_path, "key", 1, 2, 3)
     (folder / "history" / "v2.json").unlink()
-    with pytest.raises(errors.SetupError, match="has a gap"):
+    with pytest.raises(errors.SetupError, match="lacks versions"):
         governed.FileParameters(tmp_path)
 
 
-def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path):
+def test_next_writer_removes_partial_line(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
     log = tmp_path / file_layout.AUDIT_FILE
-    whole = log.read_bytes()
-    log.write_bytes(whole + whole[: len(whole) // 2])
+    full = log.read_bytes()
+    log.write_bytes(full + full[: len(full) // 2])
     with governed.FileParameters(tmp_path) as store:
         assert store.get("key") == (1, 1)
         assert store.verify().seq == 1
@@ -145,7 +145,7 @@ def without_its_end(log: Path) -> None:
     os.truncate(log, log.stat().st_size - 1)
 
 
-def test_a_last_line_without_its_end_is_a_change_all_the_same(tmp_path):
+def test_last_line_without_newline_counts(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("new", 2, "because", author="ann")
@@ -155,37 +155,37 @@ def test_a_last_line_without_its_end_is_a_change_all_the_same(tmp_path):
         assert store.get("new") == (2, 1)
         store.set("new", 3, "because", author="ann")
         assert store.verify().seq == 3
-        without_its_end(tmp_path / file_layout.AUDIT_FILE)  # under the feet of a store that is open
+        without_its_end(tmp_path / file_layout.AUDIT_FILE)  # while the store is open
         store.set("new", 4, "because", author="ann")
         assert store.verify().seq == 4
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_a_log_that_is_cut_under_an_open_store_is_not_written_on(tmp_path, count):
+def test_truncated_log_is_not_appended_to(tmp_path, count):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
         log = tmp_path / file_layout.AUDIT_FILE
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:count]))
-        with pytest.raises(errors.StoreFailed, match="from a copy"):
+        with pytest.raises(errors.StoreFailed, match="from a backup"):
             store.set("key", 3, "because", author="ann")
 
 
 @pytest.mark.parametrize("forged", [False, True])
-def test_folders_whose_log_is_gone_are_not_taken_over_anew(tmp_path, forged):
+def test_folders_without_their_log_are_rejected(tmp_path, forged):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
     (tmp_path / file_layout.AUDIT_FILE).unlink()
     if forged:
         (tmp_path / file_layout.LOCK_FILE).unlink()
-    with pytest.raises(errors.StoreFailed, match="put it back from a copy"):
+    with pytest.raises(errors.StoreFailed, match="Restore it from a backup"):
         governed.FileParameters(tmp_path)
     with pytest.raises(refusals.ChainBroken, match="the log says nothing"):
         file_layout.verify_folder(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["key", "key/history"])
-def test_a_folder_that_is_a_link_is_refused_before_anything_is_written(tmp_path, name):
+def test_linked_folder_is_rejected_before_writing(tmp_path, name):
     root, outside = tmp_path / "root", tmp_path / "outside"
     outside.mkdir()
     with governed.FileParameters(root) as store:
@@ -197,7 +197,7 @@ def test_a_folder_that_is_a_link_is_refused_before_anything_is_written(tmp_path,
     assert not list(outside.iterdir())
 
 
-def test_a_change_whose_files_could_not_be_written_is_made_up_for(tmp_path):
+def test_next_writer_restores_unwritten_files(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         (tmp_path / "key").write_text("in the way")
         with pytest.raises(OSError, match="key"):
@@ -208,7 +208,7 @@ def test_a_change_whose_files_could_not_be_written_is_made_up_for(tmp_path):
     assert (tmp_path / "key" / "current.json").exists()
 
 
-def test_folders_that_a_dead_writer_left_out_are_made_up_for(tmp_path):
+def test_next_writer_restores_files_of_crashed_writer(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
@@ -222,7 +222,7 @@ def test_folders_that_a_dead_writer_left_out_are_made_up_for(tmp_path):
     assert (folder / "history" / "v2.json").exists()
 
 
-def test_a_damaged_line_in_the_middle_stops_everybody(tmp_path):
+def test_damaged_line_stops_readers_and_writers(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")

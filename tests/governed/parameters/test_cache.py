@@ -1,4 +1,4 @@
-"""Reads from memory."""
+"""CachedParameters: reads from memory, invalidation."""
 
 import time
 
@@ -11,19 +11,19 @@ from tests.governed.parameters import workers
 
 @pytest.fixture
 def store(tmp_path):
-    with governed.StoredParameters(tmp_path / "parameters.db") as made:
-        made.set("key", 1, "because", author="ann")
-        yield made
+    with governed.StoredParameters(tmp_path / "parameters.db") as parameters:
+        parameters.set("key", 1, "because", author="ann")
+        yield parameters
 
 
-def test_ones_own_changes_are_seen_at_once(store):
+def test_cache_sees_own_changes_at_once(store):
     with governed.CachedParameters(store) as cached:
         for value in range(20):
             cached.set("key", value, "because", author="ann")
             assert cached["key"] == value
 
 
-def test_changes_of_others_are_seen_soon(store):
+def test_cache_sees_changes_of_others_soon(store):
     with governed.CachedParameters(store) as cached, workers.opened(store.store.database.name) as other:
         assert cached.get("key") == (1, 1)
         other.set("key", 2, "because", author="bob")
@@ -33,7 +33,7 @@ def test_changes_of_others_are_seen_soon(store):
             time.sleep(0.002)
 
 
-def test_an_alias_that_moves_is_seen(store):
+def test_cache_sees_moved_alias(store):
     with governed.CachedParameters(store) as cached:
         store.set("key", 2, "because", author="ann")
         store.alias("key", "production", 1, "tried", author="ann")
@@ -45,22 +45,22 @@ def test_an_alias_that_moves_is_seen(store):
             time.sleep(0.002)
 
 
-def test_what_was_read_cannot_be_changed_from_outside(store):
+def test_cached_values_cannot_be_modified_by_callers(store):
     with governed.CachedParameters(store) as cached:
         cached.set("list", [1], "because", author="ann")
         cached["list"].append(2)
         assert cached["list"] == [1]
 
 
-def test_what_is_not_there_is_not_found(store):
+def test_cache_raises_for_missing_key(store):
     with governed.CachedParameters(store) as cached:
         with pytest.raises(errors.ParameterNotFound):
-            cached.get("nobody")
+            cached.get("unknown")
         with pytest.raises(errors.VersionNotFound):
             cached.get("key", as_of=0)
 
 
-def test_after_its_end_it_asks_the_store(store):
+def test_closed_cache_reads_the_store(store):
     with governed.CachedParameters(store) as cached:
         cached.get("key")
     store.set("key", 2, "because", author="ann")

@@ -1,4 +1,4 @@
-"""A model is asked for K candidates; what it says becomes at most K of them, or a named error (G73 to G81)."""
+"""LLMGenerator: at most K candidates, or a known error (G73 to G81)."""
 
 import contextlib
 import json
@@ -21,8 +21,10 @@ class Model:
         return llm.Response(self.replies.pop(0), "a-model")
 
 
-def payloads(*replies: str, k: int = 3, wishes: GenerateOptions | None = None) -> list[Any]:
-    return [each.payload for each in LLMGenerator(Model(*replies)).generate("go", k, wishes or GenerateOptions())]
+def payloads(*replies: str, k: int = 3, options: GenerateOptions | None = None) -> list[Any]:
+    return [
+        candidate.payload for candidate in LLMGenerator(Model(*replies)).generate("go", k, options or GenerateOptions())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -35,37 +37,37 @@ def payloads(*replies: str, k: int = 3, wishes: GenerateOptions | None = None) -
         '{"candidates": [{"a": 1}, {"a": 2}]}',
     ],
 )
-def test_an_array_is_found_wherever_it_stands(reply: str) -> None:  # G74
+def test_array_is_extracted_from_any_position(reply: str) -> None:  # G74
     assert payloads(reply) == [{"a": 1}, {"a": 2}]
 
 
-def test_at_most_k_and_each_once() -> None:  # G81
-    assert payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a reply, without the twin
+def test_generate_returns_at_most_k_unique_candidates() -> None:  # G81
+    assert payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a response, without the duplicate
     assert payloads('["x"]', k=3) == ["x"]
 
 
-def test_several_calls_share_the_number() -> None:  # G76
+def test_calls_share_the_number_of_candidates() -> None:  # G76
     model = Model("[1, 2]", "[2, 3]")
-    found = LLMGenerator(model).generate("go", 4, GenerateOptions(calls=2))
-    assert [each.payload for each in found] == [1, 2, 3]
+    result = LLMGenerator(model).generate("go", 4, GenerateOptions(calls=2))
+    assert [candidate.payload for candidate in result] == [1, 2, 3]
     assert all("array of 2 candidates" in prompt for prompt in model.prompts)
 
 
-def test_ids_are_kept_where_they_are_unique() -> None:
+def test_unique_ids_are_kept() -> None:
     reply = json.dumps([{"id": "a"}, {"id": "a", "x": 1}, {"id": 5}, {"y": 1}])
-    assert [each.id for each in LLMGenerator(Model(reply)).generate("go", 4)] == ["a", "c1", "c2", "c3"]
+    assert [candidate.id for candidate in LLMGenerator(Model(reply)).generate("go", 4)] == ["a", "c1", "c2", "c3"]
 
 
-def test_the_prompt_says_what_is_wished_for() -> None:
+def test_prompt_contains_all_options() -> None:
     model = Model("[1]")
-    wishes = GenerateOptions(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
-    found = LLMGenerator(model).generate({"task": "名"}, 1, wishes)
-    for part in ("judge", "be short", '"fate": "rejected"', '{"task": "名"}'):
+    options = GenerateOptions(roles=["critic"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
+    result = LLMGenerator(model).generate({"task": "名"}, 1, options)
+    for part in ("critic", "be short", '"fate": "rejected"', '{"task": "名"}'):
         assert part in model.prompts[0]
-    assert (found[0].meta["model"], found[0].meta["roles"]) == ("a-model", ["judge"])
+    assert (result[0].meta["model"], result[0].meta["roles"]) == ("a-model", ["critic"])
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_again_with_what_was_wrong() -> None:
+def test_unreadable_response_is_requested_again_with_error() -> None:
     model = Model("no idea", "[1]")
     assert LLMGenerator(model).generate("go", 1)[0].payload == 1
     assert "could not be used" in model.prompts[1]
@@ -74,7 +76,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again_with_what_was_wrong() ->
     assert caught.value.text == "idea"
 
 
-def test_a_model_that_fails_is_told_apart_from_one_that_babbles() -> None:  # G9
+def test_llm_failure_differs_from_parse_failure() -> None:  # G9
     def model(prompt: str) -> llm.Response:
         raise llm.LLMError("status 500")
 
@@ -84,18 +86,18 @@ def test_a_model_that_fails_is_told_apart_from_one_that_babbles() -> None:  # G9
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_fewer_than_one_is_refused(k: int) -> None:  # G8
+def test_k_below_one_is_rejected(k: int) -> None:  # G8
     with pytest.raises(InvalidK):
         payloads("[]", k=k)
 
 
-@pytest.mark.parametrize(("template", "said"), [("$Other", r"names \$Other"), ("5 $ each", "names nothing")])
-def test_a_template_that_names_something_else_is_refused_at_once(template: str, said: str) -> None:  # G75
-    with pytest.raises(errors.SetupError, match=said):
+@pytest.mark.parametrize(("template", "message"), [("$Other", r"names \$Other"), ("5 $ each", "without a name")])
+def test_template_with_unknown_placeholder_is_rejected(template: str, message: str) -> None:  # G75
+    with pytest.raises(errors.SetupError, match=message):
         LLMGenerator(Model(), template)
 
 
 @given(st.text())
-def test_whatever_a_model_says_is_candidates_or_a_named_error(reply: str) -> None:
+def test_any_response_gives_candidates_or_known_error(reply: str) -> None:
     with contextlib.suppress(CandidateParseFailed):
-        assert len(payloads(reply, k=2, wishes=GenerateOptions(repairs=0))) <= 2
+        assert len(payloads(reply, k=2, options=GenerateOptions(repairs=0))) <= 2

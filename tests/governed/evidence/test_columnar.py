@@ -1,4 +1,4 @@
-"""Columns: the statistics of a replay, from whole columns."""
+"""ColumnarReplay: same statistics as the replayer."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from atoll.governed.evidence import replayer as evidence_replayer
 from bench import governed_logs as bench
 
 
-def test_columns_and_a_replay_agree(tmp_path):
+def test_columnar_replay_matches_log_replayer(tmp_path):
     bench.generate(tmp_path, 3000)
     window = timedelta(minutes=1)
     replayer = evidence_replayer.LogReplayer(
@@ -24,10 +24,10 @@ def test_columns_and_a_replay_agree(tmp_path):
     with (tmp_path / "log" / "2026-04-18.jsonl").open("a") as file:
         file.write('nonsense\n{"timestamp":"2026-0')
     columns = columnar.ColumnarReplay(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END, window=window)
-    found = columns.compute_statistics()
-    assert sum(row["count"] for row in found) == report.paired > 0
+    result = columns.compute_statistics()
+    assert sum(row["count"] for row in result) == report.paired > 0
     assert columns.num_skipped == 2
-    for row in found[::50]:
+    for row in result[::50]:
         stats = aggregator.stats(row["entity"], row["metric"])
         assert row["count"] == stats.count
         assert [row[name] for name in ("sum", "mean", "variance", "min", "max")] == pytest.approx(
@@ -35,7 +35,7 @@ def test_columns_and_a_replay_agree(tmp_path):
         )
 
 
-def test_columns_feed_an_estimate(tmp_path):
+def test_columnar_replay_provides_data_for_estimate(tmp_path):
     log, channel = log_stores.FileLog(tmp_path / "log"), feedback_stores.FileFeedback(tmp_path / "feedback")
     for number in range(200):
         action = ("left", "right")[number % 2]
@@ -50,7 +50,7 @@ def test_columns_feed_an_estimate(tmp_path):
         columns.to_logged_data("lost", {"left": 1.0})
 
 
-def test_an_empty_log_has_no_statistics(tmp_path):
+def test_empty_log_has_no_statistics(tmp_path):
     (tmp_path / "log").mkdir()
     (tmp_path / "feedback").mkdir()
     columns = columnar.ColumnarReplay(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END)

@@ -1,4 +1,4 @@
-"""Off-policy estimates on a log whose truth is known."""
+"""Off-policy estimates on a log with a known truth."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,24 +18,24 @@ def quality():
     return bench.estimates(repeats=40, size=3000, seed=1)
 
 
-def test_doubly_robust_and_self_normalised_estimates_are_near_the_truth(quality):  # spec 4.4, 11
-    _, found = quality
+def test_dr_and_snips_are_close_to_truth(quality):  # spec 4.4, 11
+    _, result = quality
     for name in ("dr", "snips"):
-        assert abs(found[name].bias) <= 0.01
-    assert found["dr"].rmse < 0.02
-    assert found["dr"].rmse < found["snips"].rmse * 1.1 < found["ips"].rmse * 1.1
+        assert abs(result[name].bias) <= 0.01
+    assert result["dr"].rmse < 0.02
+    assert result["dr"].rmse < result["snips"].rmse * 1.1 < result["ips"].rmse * 1.1
 
 
 def test_intervals_cover_the_truth(quality):  # spec 4.4, 11; the full form is in the bench
-    _, found = quality
-    assert found["dr"].coverage >= 0.85
-    assert found["snips"].coverage >= 0.85
+    _, result = quality
+    assert result["dr"].coverage >= 0.85
+    assert result["snips"].coverage >= 0.85
 
 
-def test_the_naive_mean_is_wrong(quality):
-    _, found = quality
-    assert abs(found["naive"].bias) > 0.1
-    assert found["naive"].coverage == 0
+def test_naive_mean_is_wrong(quality):
+    _, result = quality
+    assert abs(result["naive"].bias) > 0.1
+    assert result["naive"].coverage == 0
 
 
 def uniform(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
@@ -46,11 +46,11 @@ def uniform(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
 
 
 @pytest.mark.parametrize("method", ["ips", "clipped_ips", "snips", "dm", "dr"])
-def test_without_features_every_estimator_still_works(method):
+def test_estimators_work_without_features(method):
     assert off_policy.estimate(uniform(4000), method).value == pytest.approx(0.8, abs=0.05)
 
 
-def test_the_model_of_rewards_fits_them():
+def test_reward_model_matches_reward_type():
     logged = bench.World(3).log(3000)
     logistic, linear = (
         off_policy.estimate(logged, "dr", model=model()) for model in (off_policy.Logistic, off_policy.Ridge)
@@ -64,58 +64,58 @@ def test_the_model_of_rewards_fits_them():
 
 
 @pytest.mark.parametrize("model", [off_policy.Logistic, off_policy.Ridge])
-def test_a_ridge_of_nothing_is_refused(model):
+def test_ridge_strength_must_be_positive(model):
     with pytest.raises(errors.SetupError, match="strength"):
         model(0.0)
 
 
-def test_an_estimate_tells_how_far_the_policies_are_apart():
-    found = off_policy.estimate(uniform(1000)).diagnostics
-    assert found.num_decisions == 1000
-    assert found.max_weight == pytest.approx(1.6)
-    assert found.overlap == pytest.approx(1, abs=0.05)
-    assert 600 < found.effective_size < 1000
+def test_diagnostics_measure_distance_of_policies():
+    result = off_policy.estimate(uniform(1000)).diagnostics
+    assert result.num_decisions == 1000
+    assert result.max_weight == pytest.approx(1.6)
+    assert result.overlap == pytest.approx(1, abs=0.05)
+    assert 600 < result.effective_size < 1000
 
 
-def test_a_log_worth_fewer_than_50_decisions_is_refused():
-    with pytest.raises(off_policy.InsufficientOverlap, match="fewer than 50"):
+def test_estimate_rejects_insufficient_overlap():
+    with pytest.raises(off_policy.InsufficientOverlap, match="at least 50"):
         off_policy.estimate(uniform(40))
     assert off_policy.estimate(uniform(40), "naive").value == pytest.approx(0.5, abs=0.2)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"propensities": np.zeros(3)}, "propensity"),
         ({"rewards": np.array([0, np.nan, 1])}, "finite"),
         ({"target": np.full((3, 2), 0.4)}, "sum to 1"),
-        ({"rewards": np.zeros(2)}, "as many"),
+        ({"rewards": np.zeros(2)}, "equally many"),
     ],
 )
-def test_columns_that_cannot_be_are_refused(change, said):
+def test_invalid_logged_data_is_rejected(change, message):
     columns = {
         "actions": np.array([0, 1, 1]),
         "rewards": np.zeros(3),
         "propensities": np.full(3, 0.5),
         "target": np.full((3, 2), 0.5),
     }
-    with pytest.raises(errors.SetupError, match=said):
+    with pytest.raises(errors.SetupError, match=message):
         off_policy.LoggedData(**{**columns, **change})
 
 
-def test_an_unknown_estimator_names_those_there_are():
+def test_unknown_estimator_is_rejected():
     with pytest.raises(errors.SetupError, match="clipped_ips"):
         off_policy.estimate(uniform(100), "magic")
 
 
-def test_a_replay_gathers_what_an_estimate_needs():
+def test_collector_gathers_data_from_replay():
     rng = np.random.default_rng(0)
     log, channel = logs.MemoryLog(), feedback.MemoryFeedback()
     for number in range(400):
         action, moment = ("slow", "fast")[rng.integers(0, 2)], START + timedelta(minutes=number)
         log.append(logs.LogEntry(moment, f"d{number}", f"e{number}", {"x": 1.0}, None, action, 0.5))
         channel.add(feedback.Feedback(moment, f"e{number}", "won", float(action == "fast")))
-    log.append(logs.LogEntry(START, "old", "e0"))  # nobody noted what it did
+    log.append(logs.LogEntry(START, "old", "e0"))  # has no action
     collector = off_policy.LoggedDataCollector(
         "won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]]
     )
@@ -126,6 +126,6 @@ def test_a_replay_gathers_what_an_estimate_needs():
     assert off_policy.estimate(collector.to_logged_data(), "dr").value == pytest.approx(0.9, abs=0.05)
 
 
-def test_a_collector_that_saw_nothing_says_what_is_missing():
+def test_empty_collector_names_missing_fields():
     with pytest.raises(errors.SetupError, match="propensity"):
         off_policy.LoggedDataCollector("won", lambda entry: {"a": 1.0}).to_logged_data()

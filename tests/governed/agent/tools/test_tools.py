@@ -1,4 +1,4 @@
-"""A tool is checked, runs in the jail without a shell between, and sees nothing of its caller (G90 to G98)."""
+"""Tools: validation and execution in the sandbox (G90 to G98)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,21 +44,19 @@ def run(content: Mapping[str, Any], inputs: Any, workshop: ToolRunner, box: Tool
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /tmp/x; echo "', "$(id)", "`id`", "a b\nc", "* ~ && true", "-n", "日本 🏝"])
-def test_an_input_of_a_command_is_one_argument_whatever_it_holds(
-    text: str, workshop: ToolRunner, box: ToolBuilder
-) -> None:
+def test_command_input_stays_one_argument(text: str, workshop: ToolRunner, box: ToolBuilder) -> None:
     content = defined(command="printf '%s|' -- said:{{ .text }} end")
     output, is_error = run(content, {"text": text}, workshop, box)
     assert (output, is_error) == (f"--|said:{text}|end|", False)
 
 
-def test_a_script_gets_its_inputs_as_variables(workshop: ToolRunner, box: ToolBuilder) -> None:  # G91
+def test_script_gets_inputs_as_variables(workshop: ToolRunner, box: ToolBuilder) -> None:  # G91
     schema = {"type": "object", "properties": {"user-name": {"type": "string"}, "n": {"type": "array"}}}
     content = scripted('echo "$TOOL_INPUT_USER_NAME has $TOOL_INPUT_N"', input_schema=schema)
     assert run(content, {"user-name": "'ann' $HOME", "n": [1, 2]}, workshop, box) == ("'ann' $HOME has [1, 2]\n", False)
 
 
-def test_a_script_sees_nothing_of_its_caller(
+def test_script_does_not_see_callers_environment(
     workshop: ToolRunner, box: ToolBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
@@ -67,13 +65,13 @@ def test_a_script_sees_nothing_of_its_caller(
     assert "root:x" not in output
 
 
-def test_a_program_that_was_not_named_cannot_be_started(workshop: ToolRunner, box: ToolBuilder) -> None:
+def test_unnamed_program_cannot_be_started(workshop: ToolRunner, box: ToolBuilder) -> None:
     _output, is_error = run(scripted("cat /dev/null"), {"text": ""}, workshop, box)
     assert is_error
     assert run(scripted("cat /dev/null && echo ok", programs=["cat"]), {"text": ""}, workshop, box) == ("ok\n", False)
 
 
-def test_what_goes_wrong_is_an_output(workshop: ToolRunner, box: ToolBuilder) -> None:
+def test_tool_errors_become_output(workshop: ToolRunner, box: ToolBuilder) -> None:
     assert run(scripted("echo so; exit 3"), {"text": ""}, workshop, box) == ("so\n", True)
     output, is_error = run(defined(), {"text": 5}, workshop, box)
     assert is_error
@@ -83,14 +81,14 @@ def test_what_goes_wrong_is_an_output(workshop: ToolRunner, box: ToolBuilder) ->
     assert "no program 'no-such-program-at-all'" in output
 
 
-def test_a_long_output_is_cut_in_its_middle(workshop: ToolRunner, box: ToolBuilder) -> None:
+def test_long_output_is_cut_in_the_middle(workshop: ToolRunner, box: ToolBuilder) -> None:
     output, _ = run(scripted("for i in {1..20000}; do echo line $i; done"), {"text": ""}, workshop, box)
     assert output.startswith("line 1\n")
     assert output.endswith("line 20000\n")
     assert len(output) < 25_000
 
 
-def test_a_composite_hands_on_what_came_before(workshop: ToolRunner, box: ToolBuilder) -> None:  # G93
+def test_composite_passes_on_previous_output(workshop: ToolRunner, box: ToolBuilder) -> None:  # G93
     box.save(scripted('echo -n "<$TOOL_INPUT_TEXT>"', name="wrap"), "useful", "ann", "t1")
     steps = [{"tool": "wrap", "input": {"text": "{{.text}}!"}}, {"tool": "wrap", "input": {"text": "{{.previous}}"}}]
     content = defined(name="twice", execution_type="composite", command="", steps=steps)
@@ -100,34 +98,40 @@ def test_a_composite_hands_on_what_came_before(workshop: ToolRunner, box: ToolBu
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"name": ""}, "no name of a tool"),
-        ({"name": "../up"}, "no name of a tool"),
-        ({"name": "UPPER"}, "no name of a tool"),
-        ({"name": "x" * 65}, "no name of a tool"),
-        ({"name": "read"}, "built in"),
+        ({"name": ""}, "not a valid tool name"),
+        ({"name": "../up"}, "not a valid tool name"),
+        ({"name": "UPPER"}, "not a valid tool name"),
+        ({"name": "x" * 65}, "not a valid tool name"),
+        ({"name": "read"}, "built-in"),
         ({"description": " "}, "no description"),
-        ({"input_schema": {"type": "string"}}, "of an object"),
-        ({"input_schema": {"type": "nothing"}}, "of an object"),
-        ({"input_schema": []}, "of an object"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"type": "nothing"}}}}, "is none"),
-        ({"input_schema": {"type": "object", "properties": {"a": True}}}, "is an object"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}}, "refers elsewhere"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"$dynamicRef": "https://x/y"}}}}, "refers elsewhere"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}}, "take for ever"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"uniqueItems": True}}}}, "take for ever"),
-        ({"command": "echo \ud800"}, "no text"),
-        ({"execution_type": "magic"}, "not 'magic'"),
-        ({"command": ""}, "give what that runs"),
-        ({"script": "echo"}, "and nothing else"),
-        ({"command": "{{.text}} -rf"}, "begins with the name of a program"),
-        ({"command": "echo {{.other}}"}, "names no input"),
-        ({"command": "echo 'open"}, "cannot be read"),
-        ({"command": 5}, "no text"),
-        ({"unknown": 1}, "has no unknown"),
-        ({"input_schema": {"type": "object", "properties": {"a-b": {}, "a_b": {}}}, "command": "ls"}, "both be"),
+        ({"input_schema": {"type": "string"}}, "have the type object"),
+        ({"input_schema": {"type": "nothing"}}, "have the type object"),
+        ({"input_schema": []}, "have the type object"),
+        ({"input_schema": {"type": "object", "properties": {"a": {"type": "nothing"}}}}, "is invalid"),
+        ({"input_schema": {"type": "object", "properties": {"a": True}}}, "must be an object"),
+        ({"input_schema": {"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}}, "replace the reference"),
+        (
+            {"input_schema": {"type": "object", "properties": {"a": {"$dynamicRef": "https://x/y"}}}},
+            "replace the reference",
+        ),
+        ({"input_schema": {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}}, "take forever"),
+        ({"input_schema": {"type": "object", "properties": {"a": {"uniqueItems": True}}}}, "take forever"),
+        ({"command": "echo \ud800"}, "must be a string"),
+        ({"execution_type": "magic"}, "'magic' is unknown"),
+        ({"command": ""}, "Give only the field"),
+        ({"script": "echo"}, "Give only the field"),
+        ({"command": "{{.text}} -rf"}, "begin with the name of a program"),
+        ({"command": "echo {{.other}}"}, "is not an input"),
+        ({"command": "echo 'open"}, "cannot be parsed"),
+        ({"command": 5}, "must be a string"),
+        ({"unknown": 1}, "has no field unknown"),
+        (
+            {"input_schema": {"type": "object", "properties": {"a-b": {}, "a_b": {}}}, "command": "ls"},
+            "have the variable",
+        ),
     ],
 )
-def test_a_definition_that_cannot_work_is_refused(
+def test_invalid_definition_is_rejected(
     box: ToolBuilder, store: MemoryParameters, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InvalidTool, match=sentence):
@@ -135,22 +139,22 @@ def test_a_definition_that_cannot_work_is_refused(
     assert list(store.changes()) == []
 
 
-def test_a_circle_of_composites_is_refused(box: ToolBuilder, workshop: ToolRunner) -> None:
+def test_cycle_of_composites_is_rejected(box: ToolBuilder, workshop: ToolRunner) -> None:
     def calling(name: str, other: str) -> dict[str, Any]:
         steps = [{"tool": other, "input": {"text": "{{.text}}"}}]
         return defined(name=name, execution_type="composite", command="", steps=steps)
 
-    with pytest.raises(InvalidTool, match="no such tool"):
+    with pytest.raises(InvalidTool, match="does not exist"):
         box.save(calling("one", "two"), "why", "ann", "t1")
     box.save(defined(name="one"), "why", "ann", "t2")
     box.save(calling("two", "one"), "why", "ann", "t3")
     with pytest.raises(InvalidTool, match="in a circle: one > two > one"):
         box.save(calling("one", "two"), "why", "ann", "t4")
-    _output, is_error = run(calling("two", "two"), {"text": "a"}, workshop, box)  # as if it had got in all the same
+    _output, is_error = run(calling("two", "two"), {"text": "a"}, workshop, box)  # written without validation
     assert is_error
 
 
-def test_an_iteration_is_a_new_version_and_the_old_one_stays(box: ToolBuilder, store: MemoryParameters) -> None:  # G90
+def test_changed_tool_is_new_version_and_old_one_remains(box: ToolBuilder, store: MemoryParameters) -> None:  # G90
     assert box.save(defined(), "first", "ann", "t1") == "tools/say@1"
     assert box.save(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
     assert box.save(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
@@ -159,17 +163,17 @@ def test_an_iteration_is_a_new_version_and_the_old_one_stays(box: ToolBuilder, s
     assert box.find("say").command == "echo {{.text}}"
 
 
-def test_a_tool_that_cannot_be_read_hides_no_other(box: ToolBuilder, store: MemoryParameters) -> None:  # G96, G97
+def test_unreadable_tool_does_not_hide_others(box: ToolBuilder, store: MemoryParameters) -> None:  # G96, G97
     box.save(defined(), "why", "ann", "t1")
     store.set("tools/odd", {"name": "odd"}, "by hand", author="ann")
-    found = box.load_all()
-    assert [each.name for each in found.items] == ["say"]
-    assert len(found.errors) == 1
+    result = box.load_all()
+    assert [item.name for item in result.items] == ["say"]
+    assert len(result.errors) == 1
     with pytest.raises(errors.NotFound):
         box.find("nothing")
 
 
-def test_a_nul_is_refused() -> None:
+def test_nul_in_input_is_rejected() -> None:
     for make in (
         lambda: build_argv("echo {{.text}}", {"text": "a\x00b"}),
         lambda: build_environment({"text": "a\x00b"}),

@@ -1,4 +1,4 @@
-"""Every source of decisions and every channel of feedback keeps the same contract (G39 to G47)."""
+"""Interface suites for every log source and feedback channel (G39 to G47)."""
 
 from datetime import UTC, datetime
 
@@ -27,40 +27,40 @@ class TestFileLog(Logs):
         self.path = tmp_path / "log"
 
     def holding(self, entries):
-        made = log_stores.FileLog(self.path)
-        for each in entries:
-            made.append(each)
-        return made
+        log = log_stores.FileLog(self.path)
+        for entry in entries:
+            log.append(entry)
+        return log
 
 
 class TestStoredLog(Logs):
     @pytest.fixture(autouse=True)
     def store(self):
-        with store.Store("sqlite://") as self.kept:
+        with store.Store("sqlite://") as self.store:
             yield
 
     def holding(self, entries):
-        made = log_stores.SQLLog(self.kept)
-        made.append(*entries)
-        return made
+        log = log_stores.SQLLog(self.store)
+        log.append(*entries)
+        return log
 
 
 def records():
-    """Yields what a run writes of three children, of which the second is applied last."""
+    """Yields the records of three children; the second is applied last."""
     for step in (1, 2, 3):
         data = {"id": f"{step}.0", "step": step, "island": 0, "content": "x", "parents": ["0.0"], "label": "c0"}
-        found = {"evaluation": {"score": step / 10}, "meta": {"engine": "syntax"}}
-        yield journal.Record("judged", step, 0, {**data, **found})
+        result = {"evaluation": {"score": step / 10}, "meta": {"engine": "syntax"}}
+        yield journal.Record("judged", step, 0, {**data, **result})
     for step in (1, 3, 2):
         children = [{"id": f"{step}.0", "decision": ["accept", "", "gate"]}]
         yield journal.Record("applied", step, 0, {"children": children})
 
 
 def journal_log():
-    kept = store.MemoryJournal()
+    journal = store.MemoryJournal()
     for record in records():
-        kept.write(record)
-    return run_log.RunLog(kept, "run", datetime(2026, 4, 18, tzinfo=UTC))
+        journal.write(record)
+    return run_log.RunLog(journal, "run", datetime(2026, 4, 18, tzinfo=UTC))
 
 
 class TestJournalLog(testing.LogSourceSuite):
@@ -85,11 +85,11 @@ class TestFileFeedback(testing.FeedbackChannelSuite):
 class TestStoredFeedback(testing.FeedbackChannelSuite):
     @pytest.fixture(autouse=True)
     def store(self):
-        with store.Store("sqlite://") as self.kept:
+        with store.Store("sqlite://") as self.store:
             yield
 
     def make(self):
-        return feedback_stores.SQLFeedback(self.kept)
+        return feedback_stores.SQLFeedback(self.store)
 
 
 class TestJournalFeedback(testing.FeedbackChannelSuite):
