@@ -1,4 +1,4 @@
-"""The store: journal, candidates, versions, inbox and blobs of many runs in one file, or in memory for tests."""
+"""The store holds journals, candidates, versions, commands and blobs of many runs, in a database or in memory."""
 
 from atoll.store.candidates.candidates import Candidates, Row
 from atoll.store.database.dialect import RunLock
@@ -19,15 +19,15 @@ from atoll.store.versions.versions import LedgerVersions, StoredVersions
 
 __all__ = [
     "Blobs",
-    "ChangeLog",
     "Candidates",
-    "RunLock",
     "ChangeEntry",
-    "RecordFeed",
+    "ChangeLog",
+    "ChangeRequest",
+    "FeedItem",
     "Gap",
     "LeaseInterval",
+    "LeaseStatus",
     "Leases",
-    "VersionLedger",
     "LedgerVersions",
     "MemoryBlobs",
     "MemoryChangeLog",
@@ -35,18 +35,18 @@ __all__ = [
     "MemoryJournal",
     "MemoryVersions",
     "Migrant",
-    "FeedItem",
-    "ChangeRequest",
+    "RecordFeed",
     "Row",
     "Run",
-    "SharedJournal",
-    "LeaseStatus",
-    "Store",
+    "RunLock",
     "SQLChangeLog",
+    "SharedJournal",
+    "SharedUsage",
+    "Store",
     "StoredInbox",
     "StoredJournal",
     "StoredVersions",
-    "SharedUsage",
+    "VersionLedger",
     "audit",
     "open",
 ]
