@@ -40,7 +40,7 @@ def test_row_has_evaluation_and_decision(any_store, journal):
         **samples.candidate("1.0", "x = 1"),
         "meta": {"engine": "syntax"},
         "label": "0",
-        "evaluation": run_candidates,
+        "evaluation": evaluation,
     }
     journal.write(Record("judged", 1, 0, data), samples.applied(1, samples.child("1.0", "accept", "prompt@3")))
     assert any_store.candidates("run").get("1.0") == store.Row(
