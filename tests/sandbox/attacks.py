@@ -1,10 +1,10 @@
-"""What candidates try, and what is then said of them. `W` is the world outside: paths, ports and process numbers."""
+"""Programs of malicious candidates and their expected failures. `W` holds paths, ports and pids outside the sandbox."""
 
 from typing import NamedTuple
 
 from atoll.sandbox.linux import syscalls
 
-ABSENT = r"it raised FileNotFoundError"  # at L3 there is nothing there
+ABSENT = r"it raised FileNotFoundError"  # at L3 the path does not exist
 DENIED = r"the sandbox does not allow it: PermissionError"
 BLOCKED = r"the sandbox does not allow it: PermissionError: \[Errno 1\] Operation not permitted"
 NO_FILE = rf"{ABSENT}|{DENIED}"
@@ -28,7 +28,7 @@ NUMBERS = syscalls.get_numbers(FORBIDDEN, arch=syscalls.detect_arch() or syscall
 
 
 class Attack(NamedTuple):
-    """A program, and what its failure must match; or its answer, where trying leads to nothing."""
+    """A program, and the pattern of its failure; or its answer, if the attempt has no effect."""
 
     program: str
     failure: str = ""

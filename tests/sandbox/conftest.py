@@ -16,16 +16,16 @@ def temp_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     """Folder for the temporary files of one test."""
     folder = tmp_path_factory.mktemp("temp")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    before = helpers.traces()
+    before = helpers.list_leftovers()
     yield folder
-    if helpers.traces() != before:
+    if helpers.list_leftovers() != before:
         gc.collect()  # (too slow for every test)
-        num_open, *others = helpers.traces()
+        num_open, *others = helpers.list_leftovers()
         assert others == list(before[1:])
         assert num_open <= before[0]  # descriptors of earlier tests may have been closed meanwhile
 
 
 @pytest.fixture
 def workers(temp_dir: Path) -> Iterator[ProcessSandbox]:
-    with ProcessSandbox(helpers.programs, helpers.LIMITS) as box:
+    with ProcessSandbox(helpers.make_program_job, helpers.LIMITS) as box:
         yield box

@@ -127,7 +127,7 @@ def test_broken_python_is_a_setup_error(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "executable", executable)
         with (
             ProcessSandbox(make_program_job) as box,
-            pytest.raises(errors.SetupError, match="Worker process .* does not start"),
+            pytest.raises(errors.SetupError, match=r"Worker process .* does not start"),
         ):
             box.run("answer = 1")
 

@@ -1,4 +1,4 @@
-"""Stores in real files and on a real server."""
+"""Fixtures: stores in files, in memory and on a PostgreSQL server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,33 +12,33 @@ SHARED = ["file", "postgres"]
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A file, for what is SQLite's own."""
+    """Path of a new SQLite store."""
     return str(tmp_path / "atoll.db")
 
 
 @pytest.fixture(params=SHARED)
 def url(request: pytest.FixtureRequest) -> str:
-    """A new store that processes can share, of each kind."""
-    found: str = request.getfixturevalue("path" if request.param == "file" else "postgres_url")
-    return found
+    """URL of a new store that processes can share, SQLite and PostgreSQL."""
+    name = "path" if request.param == "file" else "postgres_url"
+    return str(request.getfixturevalue(name))
 
 
 @pytest.fixture
 def opened(url: str) -> Iterator[store.Store]:
-    with store.open(url) as made:
-        yield made
+    with store.open(url) as opened_store:
+        yield opened_store
 
 
 @pytest.fixture
 def file(path: str) -> Iterator[store.Store]:
-    with store.open(path) as made:
-        yield made
+    with store.open(path) as opened_store:
+        yield opened_store
 
 
 @pytest.fixture(params=[*SHARED, "memory"])
-def either(request: pytest.FixtureRequest) -> Iterator[store.Store]:
-    """A store of each kind, one in memory too: for what must be the same in all."""
+def any_store(request: pytest.FixtureRequest) -> Iterator[store.Store]:
+    """An open store of each kind, also in memory."""
     names = {"file": "path", "postgres": "postgres_url"}
     url = request.getfixturevalue(names[request.param]) if request.param in names else "sqlite://"
-    with store.open(url) as made:
-        yield made
+    with store.open(url) as opened_store:
+        yield opened_store

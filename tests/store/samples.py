@@ -1,4 +1,4 @@
-"""Records as the kernel writes them, and a small run of them."""
+"""Sample records, as the kernel writes them, and a small run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,8 +20,8 @@ def founded(score: float = 1.0, content: str | None = None) -> Record:
 
 def judged(id: str, score: float | None, **rest: Any) -> Record:
     data = candidate(id, **rest)
-    found = {"score": score} if score is not None else {"score": None, "failure": "it broke"}
-    data |= {"label": id.partition(".")[2], "evaluation": {**found, "cost": [0.25, 0, 0, 0.0]}, "paid": True}
+    evaluation = {"score": score} if score is not None else {"score": None, "failure": "it broke"}
+    data |= {"label": id.partition(".")[2], "evaluation": {**evaluation, "cost": [0.25, 0, 0, 0.0]}, "paid": True}
     return Record("judged", data["step"], data["island"], data)
 
 
@@ -36,7 +36,7 @@ def applied(step: int, *children: dict[str, Any], island: int = 0) -> Record:
 
 
 def small_run() -> list[Record]:
-    """A founder; step 1 with a child; step 2 with two children and eleven drafts; step 10 with one never judged."""
+    """Returns the initial candidate and iterations 1 (a child), 2 (two children, eleven trials), 10 (no evaluation)."""
     return [
         founded(),
         judged("1.0", 2.0),

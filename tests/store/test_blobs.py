@@ -1,4 +1,4 @@
-"""Blobs: bodies by hash."""
+"""Blobs."""
 
 import hashlib
 import os
@@ -11,18 +11,18 @@ BODIES = {"text": b"the same line\n" * 1000, "noise": os.urandom(5000), "empty":
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-def test_a_body_comes_back_by_its_hash(either, body):
-    ref = either.blobs().put(body)
+def test_blob_round_trips(any_store, body):
+    ref = any_store.blobs().put(body)
     assert (ref.sha256, ref.size) == (hashlib.sha256(body).hexdigest(), len(body))
-    assert either.blobs().get(ref.sha256) == body
+    assert any_store.blobs().get(ref.sha256) == body
 
 
-def test_the_reference_says_how_the_body_begins(either):
-    assert either.blobs().put(b"Begin here. " + b"x" * 500).head.startswith("Begin here. xxx")
-    assert len(either.blobs().put("ü".encode() * 500).head) < 100
+def test_reference_has_the_beginning_of_the_blob(any_store):
+    assert any_store.blobs().put(b"Begin here. " + b"x" * 500).head.startswith("Begin here. xxx")
+    assert len(any_store.blobs().put("ü".encode() * 500).head) < 100
 
 
-def test_the_same_body_is_stored_once_and_compressed_if_that_helps(opened):
+def test_blobs_are_deduplicated_and_compressed(opened):
     for body in (BODIES["text"], BODIES["noise"], BODIES["text"]):
         opened.blobs().put(body)
     with opened.database.begin_read() as connection:
@@ -32,6 +32,6 @@ def test_the_same_body_is_stored_once_and_compressed_if_that_helps(opened):
     assert len(sizes) == 2
 
 
-def test_a_body_that_is_not_there_is_not_found(either):
-    with pytest.raises(errors.NotFound, match="no blob 123"):
-        either.blobs().get("123")
+def test_missing_blob_is_not_found(any_store):
+    with pytest.raises(errors.NotFound, match="Blob 123 not found"):
+        any_store.blobs().get("123")

@@ -1,4 +1,4 @@
-"""The inbox: commands from anywhere, in order."""
+"""Inboxes."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from tests.store import workers
 
 @pytest.fixture(params=["stored", "memory"])
 def inbox(request, opened):
-    return opened.inbox(opened.create("run")) if request.param == "stored" else MemoryInbox()
+    return opened.inbox(opened.create_run("run")) if request.param == "stored" else MemoryInbox()
 
 
-def test_commands_are_numbered_from_one_and_read_in_order(inbox):
+def test_commands_are_numbered_and_ordered(inbox):
     assert [inbox.post("pause"), inbox.post("set", temperature=0.5), inbox.post("resume")] == [1, 2, 3]
     assert [(number, kind, dict(data)) for number, kind, data in inbox.read(1)] == [
         (2, "set", {"temperature": 0.5}),
@@ -21,17 +21,17 @@ def test_commands_are_numbered_from_one_and_read_in_order(inbox):
     assert inbox.read(3) == []
 
 
-def test_a_setting_may_have_any_name(inbox):
+def test_setting_can_have_any_name(inbox):
     inbox.post("set", kind="kind", self="self")
     assert inbox.read(0)[0].data == {"kind": "kind", "self": "self"}
 
 
-def test_every_run_has_its_own_numbers(opened):
-    inboxes = [opened.inbox(opened.create(run)) for run in ("a", "b")]
+def test_commands_are_numbered_per_run(opened):
+    inboxes = [opened.inbox(opened.create_run(run)) for run in ("a", "b")]
     assert [inbox.post("stop", reason="enough") for inbox in inboxes] == [1, 1]
 
 
-def test_a_command_comes_from_another_process(url):
+def test_command_from_another_process(url):
     with store.open(url) as opened, workers.running(workers.post, url, opened.create_run("run")) as (_, pipe):
         assert pipe.recv() == 1
         assert opened.inbox("run").read(0)[0].data == {"reason": "enough"}

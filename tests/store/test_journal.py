@@ -1,4 +1,4 @@
-"""The journal: what goes in comes out, for everybody, whatever dies."""
+"""Journals: threads, processes, readers and writers."""
 
 import array
 import contextlib
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from atoll import errors, store
 from atoll.journal import Record
@@ -20,70 +20,70 @@ from atoll.store.records import json_codec
 from atoll.testing import assertions
 from tests.store import samples, workers
 
-TEXT = some.text(some.characters(exclude_categories=()), max_size=20)
-NUMBER = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
-PLAIN = some.recursive(
-    some.none() | some.booleans() | NUMBER | TEXT,
-    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(TEXT, inner, max_size=4),
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | NUMBER | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=8,
 )
 
 
 @pytest.fixture
-def journal(either):
-    return either.journal(either.create("run"))
+def journal(any_store):
+    return any_store.journal(any_store.create_run("run"))
 
 
-def test_records_come_back_as_they_were_written(journal):
+def test_records_round_trip(journal):
     journal.write(*samples.small_run())
     assert list(journal.read()) == samples.small_run()
 
 
-def test_runs_in_one_file_are_apart(either):
+def test_journals_of_runs_are_independent(any_store):
     for run in ("a", "b"):
-        either.journal(either.create(run)).write(Record("started", 0, -1, {"run": run}))
-    assert [record.data["run"] for record in either.journal("a").read()] == ["a"]
+        any_store.journal(any_store.create_run(run)).write(Record("started", 0, -1, {"run": run}))
+    assert [record.data["run"] for record in any_store.journal("a").read()] == ["a"]
 
 
-def test_an_island_reads_its_own_records_and_those_of_all(journal):
+def test_island_reads_its_records_and_those_of_all_islands(journal):
     journal.write(*(Record("begun", step, step % 3 - 1, {}) for step in range(9)))
     assert [record.step for record in journal.read(1)] == [0, 2, 3, 5, 6, 8]
 
 
-def test_reading_goes_on_over_many_portions(journal):
+def test_read_in_chunks(journal):
     journal.write(*(Record("begun", step, step % 2, {}) for step in range(1000)))
     assert [record.step for record in journal.read()] == list(range(1000))
     assert [record.step for record in journal.read(1)] == list(range(1, 1000, 2))
 
 
-def test_nothing_written_is_nothing_read(journal):
+def test_empty_write(journal):
     journal.write()
     assert list(journal.read()) == []
 
 
 @settings(max_examples=60, deadline=None)
-@given(some.dictionaries(TEXT, PLAIN, max_size=4), some.sampled_from([0, 5, 1000]))
-def test_any_plain_data_survives_packing(data, long):
+@given(st.dictionaries(TEXT, PLAIN, max_size=4), st.sampled_from([0, 5, 1000]))
+def test_pack_round_trips(data, long):
     text, links, bodies = json_codec.pack(data, long)
-    kept = {body.sha256: body.decompress() for body in bodies}
-    assert json_codec.unpack(text, links, lambda sha256: kept[sha256]) == data
+    opened_store = {body.sha256: body.decompress() for body in bodies}
+    assert json_codec.unpack(text, links, lambda sha256: opened_store[sha256]) == data
 
 
-def test_mappings_and_sequences_of_any_kind_become_plain(journal):
+def test_other_mappings_and_sequences_become_plain(journal):
     data = {"a": MappingProxyType({"b": (1, 2)}), "c": array.array("d", [0.5]), "d": deque([1]), "e": range(2)}
     journal.write(Record("begun", 1, 0, data))
     assert next(journal.read()).data == {"a": {"b": [1, 2]}, "c": [0.5], "d": [1], "e": [0, 1]}
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_is_refused_and_nothing_is_written(journal, number):
-    with pytest.raises(ValueError, match=r"judged record of step 3 was not written: only finite numbers"):
+def test_number_that_is_not_finite_is_rejected(journal, number):
+    with pytest.raises(ValueError, match=r"judged record of iteration 3 was not written: only finite numbers"):
         journal.write(samples.founded(), samples.judged("3.0", number))
     assert list(journal.read()) == []
 
 
-def test_what_is_no_plain_data_is_refused_by_name(journal):
-    with pytest.raises(TypeError, match=r"begun record of step 1 .* is a object"):
+def test_data_that_is_not_plain_is_rejected(journal):
+    with pytest.raises(TypeError, match=r"begun record of iteration 1 .* is a object"):
         journal.write(Record("begun", 1, 0, {"thing": object()}))
 
 
@@ -91,7 +91,7 @@ class TestLongTexts:
     LONG = "a long line, " * 2000
     ODD = "\ud800 and \x00 and ü " * 2000
 
-    def test_they_come_back_wherever_they_stood(self, journal):
+    def test_long_texts_round_trip(self, journal):
         written = [
             samples.founded(content=self.LONG),
             Record("replied", 1, 0, {"messages": [{"text": "short"}, {"text": self.ODD}], "empty": None}),
@@ -100,8 +100,8 @@ class TestLongTexts:
         journal.write(*written)
         assert list(journal.read()) == written
 
-    def test_the_same_one_is_stored_once_and_small(self, opened):
-        journal = opened.journal(opened.create("run"))
+    def test_equal_long_texts_are_stored_once(self, opened):
+        journal = opened.journal(opened.create_run("run"))
         for step in range(20):
             journal.write(Record("replied", step, 0, {"prompt": self.LONG}))
         with opened.database.begin_read() as connection:
@@ -109,12 +109,12 @@ class TestLongTexts:
             assert connection.exec_driver_sql("SELECT sum(length(data)) FROM records").scalar_one() < 20 * 100
             assert connection.exec_driver_sql("SELECT length(body) FROM blobs").scalar_one() < len(self.LONG) / 10
 
-    def test_a_candidate_has_its_content_whole(self, either):
-        either.journal(either.create("run")).write(samples.founded(content=self.LONG))
-        assert either.candidates("run").get("0.0").content == self.LONG
+    def test_candidate_has_its_full_content(self, any_store):
+        any_store.journal(any_store.create_run("run")).write(samples.founded(content=self.LONG))
+        assert any_store.candidates("run").get("0.0").content == self.LONG
 
 
-def test_threads_write_whole_transactions(journal):
+def test_transactions_of_threads_are_not_mixed(journal):
     def write(island: int) -> None:
         for step in range(40):
             journal.write(Record("applied", step, island, {}), Record("begun", step + 1, island, {}))
@@ -130,12 +130,12 @@ def test_threads_write_whole_transactions(journal):
     assert all(first.island == second.island for first, second in pairs)
 
 
-def test_four_processes_write_their_runs_into_one_file(url):
+def test_processes_write_runs_in_parallel(url):
     store.open(url).close()
     with ExitStack() as stack:
         runs = [f"run-{number}" for number in range(4)]
         pipes = [stack.enter_context(workers.running(workers.write_run, url, run, 500))[1] for run in runs]
-        assert [list(workers.reports(pipe)) for pipe in pipes] == [list(range(500))] * 4
+        assert [list(workers.iter_reports(pipe)) for pipe in pipes] == [list(range(500))] * 4
     with store.open(url) as opened:
         for run in runs:
             assert [record.data for record in opened.journal(run).read()] == [
@@ -143,12 +143,12 @@ def test_four_processes_write_their_runs_into_one_file(url):
             ]
 
 
-def test_a_reader_at_work_sees_a_beginning_while_a_writer_commits(url):
+def test_reader_sees_a_prefix_while_a_writer_commits(url):
     with store.open(url) as opened, workers.running(workers.write_run, url, "run", 1_000_000) as (_, pipe):
         reported = 0
         lengths: set[int] = set()
         while len(lengths) < 10:
-            for _ in range(1000):  # a fast writer never stops reporting
+            for _ in range(1000):  # a fast writer always has reports
                 if not reported or pipe.poll():
                     reported = pipe.recv() + 1
             steps = [record.step for record in opened.journal("run").read()]
@@ -157,16 +157,16 @@ def test_a_reader_at_work_sees_a_beginning_while_a_writer_commits(url):
             lengths.add(len(steps))
 
 
-def test_reading_ends_where_the_journal_stood_when_it_began(journal):
+def test_read_ignores_later_records(journal):
     journal.write(*(Record("begun", step, 0, {}) for step in range(600)))
     read = journal.read()
-    seen = [next(read).step]
+    read_contents = [next(read).step]
     journal.write(Record("begun", 600, 0, {}))
-    seen += [record.step for record in read]
-    assert seen == list(range(600))
+    read_contents += [record.step for record in read]
+    assert read_contents == list(range(600))
 
 
-def test_a_reader_in_the_middle_does_not_block_a_writer(url):
+def test_reader_does_not_block_a_writer(url):
     with store.open(url, busy_seconds=0.0) as opened, store.open(url, busy_seconds=0.0) as other:
         journal = opened.journal(opened.create_run("run"))
         journal.write(samples.founded())
@@ -180,13 +180,13 @@ def test_a_reader_in_the_middle_does_not_block_a_writer(url):
         assert len(list(other.journal("run").read())) == 2
 
 
-def test_every_commit_that_a_killed_writer_reported_is_there(url):
+def test_killed_writer_loses_no_commit(url):
     store.open(url).close()
     with workers.running(workers.write_run, url, "run", 100_000) as (process, pipe):
         reported = [pipe.recv() for _ in range(300)]
         process.kill()
         process.join()
-        reported += workers.reports(pipe)
+        reported += workers.iter_reports(pipe)
     with store.open(url) as opened:
         steps = [record.step for record in opened.journal("run").read()]
         assert steps == list(range(len(steps)))
@@ -194,29 +194,29 @@ def test_every_commit_that_a_killed_writer_reported_is_there(url):
         opened.journal("run").write(Record("ended", 0, -1, {}))
 
 
-def test_a_write_that_fails_leaves_the_journal_usable(journal):
+def test_journal_works_after_a_failed_write(journal):
     with contextlib.suppress(ValueError):
         journal.write(samples.judged("1.0", math.nan))
     journal.write(samples.founded())
     assert list(journal.read()) == [samples.founded()]
 
 
-def test_two_writers_of_one_run_are_not_mixed(url):
+def test_second_writer_of_a_run_is_rejected(url):
     with store.open(url) as opened, store.open(url) as other:
         first = opened.journal(opened.create_run("run"))
         second = other.journal("run")
         assert list(first.read()) == list(second.read()) == []
         first.write(Record("begun", 1, 0, {}))
-        with pytest.raises(errors.Conflict, match="Somebody else w"):
+        with pytest.raises(errors.Conflict, match="Another process w"):
             second.write(Record("begun", 1, 0, {}))
         first.write(Record("begun", 2, 0, {}))
         assert [record.step for record in other.journal("run").read()] == [1, 2]
 
 
-def test_those_who_share_a_journal_write_in_turns(url):
+def test_shared_journal_has_several_writers(url):
     with store.open(url) as opened, store.open(url) as other:
         run = opened.create_run("run")
-        journals = [kept.journal(run, is_shared=True) for kept in (opened, other)]
+        journals = [opened_store.journal(run, is_shared=True) for opened_store in (opened, other)]
 
         def write(number: int) -> None:
             for step in range(10):
@@ -224,12 +224,12 @@ def test_those_who_share_a_journal_write_in_turns(url):
 
         assertions.run_concurrently(write, 2)
         for island in range(2):
-            assert [each.step for each in opened.journal(run).read(island)] == list(range(10))
+            assert [item.step for item in opened.journal(run).read(island)] == list(range(10))
 
 
-def test_threads_that_write_at_once_are_nobody_else(opened, monkeypatch):
-    """A writer may lose its turn right after its commit; the next one must not take it for a stranger."""
-    journal = opened.journal(opened.create("run"))
+def test_parallel_threads_do_not_conflict(opened, monkeypatch):
+    """A thread may pause right after its commit; the next one must not mistake it for another process."""
+    journal = opened.journal(opened.create_run("run"))
     leave = type(opened.database.begin_write()).__exit__
 
     def leave_slowly(self, *raised):

@@ -1,4 +1,4 @@
-"""Stores that an earlier Atoll wrote."""
+"""Stores of earlier schema versions."""
 
 import sqlite3
 from contextlib import closing
@@ -20,7 +20,7 @@ def old(path):
     return path
 
 
-def test_versions_of_schema_1_keep_values_reasons_authors_and_tokens(old):
+def test_schema_1_versions_are_kept(old):
     with store.open(old) as opened:
         versions = opened.versions()
         assert [version[1:] for version in versions.history("a")] == [
@@ -33,7 +33,7 @@ def test_versions_of_schema_1_keep_values_reasons_authors_and_tokens(old):
         assert opened.get_run("run").config == {"seed": 7}
 
 
-def test_locks_of_schema_1_hold(old):
+def test_schema_1_locks_are_kept(old):
     with store.open(old) as opened:
         versions = opened.versions()
         with pytest.raises(errors.Conflict, match="locked by bob: frozen"):
@@ -41,10 +41,10 @@ def test_locks_of_schema_1_hold(old):
         assert versions.set("a", "new", "why", "me").n == 4
 
 
-def test_the_chain_begins_with_what_was_there(old):
+def test_upgraded_changes_form_a_chain(old):
     with store.open(old) as opened:
         ledger = opened.versions().ledger
-        kinds = [(each.key, each.kind) for each in ledger.iter_entries()]
+        kinds = [(item.key, item.kind) for item in ledger.iter_entries()]
         assert audit.verify(ledger.iter_entries()).seq == 7
     assert kinds == [
         ("a", "set"),
@@ -57,7 +57,7 @@ def test_the_chain_begins_with_what_was_there(old):
     ]
 
 
-def test_an_upgraded_store_has_the_tables_of_a_new_one(old, tmp_path):
+def test_upgraded_store_has_the_tables_of_a_new_one(old, tmp_path):
     def tables(path: Path | str) -> dict[str, list[tuple[object, ...]]]:
         with closing(sqlite3.connect(path)) as raw:
             names = [name for (name,) in raw.execute("SELECT name FROM sqlite_master ORDER BY name")]
@@ -65,8 +65,8 @@ def test_an_upgraded_store_has_the_tables_of_a_new_one(old, tmp_path):
 
     store.open(old).close()
     store.open(tmp_path / "new.db").close()
-    found, wanted = tables(old), tables(tmp_path / "new.db")
-    assert found.keys() == wanted.keys()
-    assert [each[:3] for each in found["changes"]] == [each[:3] for each in wanted["changes"]]
+    rows, expected = tables(old), tables(tmp_path / "new.db")
+    assert rows.keys() == expected.keys()
+    assert [item[:3] for item in rows["changes"]] == [item[:3] for item in expected["changes"]]
     with closing(sqlite3.connect(old)) as raw:
         assert raw.execute("SELECT schema_version FROM atoll").fetchone() == (schema.VERSION,)

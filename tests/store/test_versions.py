@@ -1,4 +1,4 @@
-"""Versions: one history per key, whoever writes."""
+"""Versions, stored and in memory."""
 
 import threading
 from contextlib import ExitStack
@@ -15,12 +15,12 @@ def versions(request, opened):
     return opened.versions() if request.param == "stored" else MemoryVersions()
 
 
-def test_versions_count_from_one_for_each_key(versions):
-    made = [versions.set(key, key, "why", "me").id for key in ("a", "b", "a")]
-    assert made == ["a@1", "b@1", "a@2"]
+def test_versions_are_numbered_per_key(versions):
+    created = [versions.set(key, key, "why", "me").id for key in ("a", "b", "a")]
+    assert created == ["a@1", "b@1", "a@2"]
 
 
-def test_a_version_is_found_by_number_or_as_the_head(versions):
+def test_get_by_number_and_newest(versions):
     versions.set("a", "old", "why", "me")
     newest = versions.set("a", "new", "why not", "you")
     assert versions.get("a") == newest
@@ -28,20 +28,20 @@ def test_a_version_is_found_by_number_or_as_the_head(versions):
 
 
 @pytest.mark.parametrize(("key", "n"), [("b", None), ("a", 2), ("a", 0), ("a", -1)])
-def test_what_is_not_there_is_not_found(versions, key, n):
+def test_missing_version_is_not_found(versions, key, n):
     versions.set("a", "value", "why", "me")
-    with pytest.raises(errors.NotFound, match=f"no (version|parameter) {key}"):
+    with pytest.raises(errors.NotFound, match=f"(Version|Parameter) {key}.* not found"):
         versions.get(key, n)
 
 
-def test_compare_and_set_refuses_who_was_overtaken(versions):
+def test_compare_and_set_rejects_an_old_version(versions):
     versions.set("a", "1", "why", "me", expected=0)
     with pytest.raises(errors.Conflict, match="a is at version 1, not 0"):
         versions.set("a", "2", "why", "me", expected=0)
     assert versions.set("a", "2", "why", "me", expected=1).n == 2
 
 
-def test_the_same_token_again_changes_nothing(versions):
+def test_repeated_token_changes_nothing(versions):
     first = versions.set("a", "1", "why", "me", expected=0, token="run/1.0")
     versions.set("a", "2", "why", "me")
     versions.lock("a", "frozen", "me")
@@ -49,7 +49,7 @@ def test_the_same_token_again_changes_nothing(versions):
     assert len(versions.history("a")) == 2
 
 
-def test_a_locked_key_refuses_changes_and_says_who_and_why(versions):
+def test_locked_key_rejects_changes(versions):
     versions.set("a", "1", "why", "me")
     versions.lock("a", "release week", "ann")
     with pytest.raises(errors.Conflict, match="locked by ann: release week"):
@@ -59,7 +59,7 @@ def test_a_locked_key_refuses_changes_and_says_who_and_why(versions):
     assert versions.set("a", "2", "why", "me").n == 2
 
 
-def test_a_rollback_is_a_new_version_and_passes_a_lock(versions):
+def test_rollback_is_a_new_version_and_ignores_locks(versions):
     for value in ("good", "bad"):
         versions.set("a", value, "why", "me")
     versions.lock("a", "frozen", "ann")
@@ -67,13 +67,13 @@ def test_a_rollback_is_a_new_version_and_passes_a_lock(versions):
     assert versions.get("a").value == "good"
 
 
-def test_a_rollback_to_nothing_is_not_found(versions):
+def test_rollback_to_missing_version_is_not_found(versions):
     with pytest.raises(errors.NotFound):
         versions.rollback("a", 1, "why", "me")
 
 
 @pytest.mark.parametrize("nothing", ["", "  "])
-def test_a_change_says_what_why_and_who(versions, nothing):
+def test_change_needs_key_reason_and_author(versions, nothing):
     for arguments in ((nothing, "why", "me"), ("a", nothing, "me"), ("a", "why", nothing)):
         key, reason, author = arguments
         with pytest.raises(errors.SetupError):
@@ -82,7 +82,7 @@ def test_a_change_says_what_why_and_who(versions, nothing):
             versions.lock(*arguments)
 
 
-def test_keys_are_listed_by_prefix_letter_by_letter(versions):
+def test_list_keys_by_prefix(versions):
     for key in ("model/b", "model/a", "Model/c", "model%", "other", "model/a"):
         versions.set(key, "value", "why", "me")
     assert versions.list("model/") == ["model/a", "model/b"]
@@ -91,9 +91,9 @@ def test_keys_are_listed_by_prefix_letter_by_letter(versions):
 
 
 def test_history_is_complete_and_oldest_first(versions):
-    made = [versions.set("a", str(n), f"reason {n}", "me") for n in range(5)]
-    assert list(versions.history("a")) == made
-    assert list(versions.history("nobody")) == []
+    created = [versions.set("a", str(n), f"reason {n}", "me") for n in range(5)]
+    assert list(versions.history("a")) == created
+    assert list(versions.history("missing")) == []
 
 
 @pytest.mark.parametrize("value", ["", "\ud800\x00", "a long text " * 5000])
@@ -103,26 +103,26 @@ def test_any_text_is_a_value(versions, value):
 
 
 class TestWatch:
-    def test_it_begins_when_it_is_called(self, versions):
+    def test_watch_starts_with_the_call(self, versions):
         versions.set("a", "before", "why", "me")
         watch = versions.watch(timeout=0.05)
         versions.set("a", "after", "why", "me")
         assert [version.value for version in watch] == ["after"]
 
-    def test_after_counts_changes_of_the_whole_store(self, versions):
+    def test_watch_after_counts_all_changes(self, versions):
         for key in ("a", "b", "a"):
             versions.set(key, "value", "why", "me")
         assert [version.id for version in versions.watch("a", after=0, timeout=0.0)] == ["a@1", "a@2"]
         assert [version.id for version in versions.watch(after=1, timeout=0.0)] == ["b@1", "a@2"]
 
-    def test_it_wakes_for_a_change(self, versions):
+    def test_watch_wakes_for_a_change(self, versions):
         watch = versions.watch("a", timeout=10)
         timer = threading.Timer(0.1, versions.set, ("a", "value", "why", "me"))
         timer.start()
         assert next(watch).value == "value"
         timer.join()
 
-    def test_it_sees_what_another_process_changes(self, opened, url):
+    def test_watch_another_process(self, opened, url):
         watch = opened.versions().watch("a", timeout=20)
         with workers.running(workers.set_version, url, "a") as (_, pipe):
             assert next(watch).value == "from elsewhere"
@@ -133,15 +133,15 @@ def count_together(url: str, times: int) -> None:
     with store.open(url) as opened:
         opened.versions().set("number", "0", "start", "test")
     with ExitStack() as stack:
-        crowd = [stack.enter_context(workers.running(workers.count_up, url, "number", times)) for _ in range(8)]
-        assert [pipe.recv() for _, pipe in crowd] == ["done"] * 8
+        processes = [stack.enter_context(workers.running(workers.count_up, url, "number", times)) for _ in range(8)]
+        assert [pipe.recv() for _, pipe in processes] == ["done"] * 8
     with store.open(url) as opened:
         history = opened.versions().history("number")
         assert [version.n for version in history] == list(range(1, 8 * times + 2))
         assert [int(version.value) for version in history] == list(range(8 * times + 1))
 
 
-def test_eight_processes_count_together_without_a_gap(url):
+def test_eight_processes_count_without_a_gap(url):
     count_together(url, 20 if "://" in url else 100)
 
 

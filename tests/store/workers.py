@@ -1,4 +1,4 @@
-"""What the tests let other processes do, each in a fresh interpreter with its own store."""
+"""Functions that tests run in other processes."""
 
 import contextlib
 import multiprocessing
@@ -15,34 +15,34 @@ from atoll.journal import Record
 from atoll.store import transfer
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["atoll.store"])  # no child waits for SQLAlchemy; none inherits a connection
+_context.set_forkserver_preload(["atoll.store"])  # children start fast and inherit no connection
 
 
 @contextlib.contextmanager
 def running(work: Callable[..., None], *arguments: Any) -> Iterator[tuple[ForkServerProcess, Connection]]:
-    """Lends a process at work and the end of the pipe that it reports to; ends it by force if need be."""
-    here, there = _context.Pipe(duplex=False)
-    process = _context.Process(target=work, args=(there, *arguments))
+    """Yields a running process and the pipe with its reports; kills it afterwards."""
+    reader, writer = _context.Pipe(duplex=False)
+    process = _context.Process(target=work, args=(writer, *arguments))
     process.start()
-    there.close()
+    writer.close()
     try:
-        yield process, here
+        yield process, reader
     finally:
         process.kill()
         process.join()
         process.close()
-        here.close()
+        reader.close()
 
 
-def reports(pipe: Connection) -> Iterator[Any]:
-    """Yields what a worker has reported until it was gone."""
+def iter_reports(pipe: Connection) -> Iterator[Any]:
+    """Yields the reports of a process until it ends."""
     with contextlib.suppress(EOFError):
         while True:
             yield pipe.recv()
 
 
 def write_run(pipe: Connection, path: str, run: str, count: int) -> None:
-    """Writes a run of its own, a record a commit, and reports each when it is committed."""
+    """Writes a new run, one record per commit, and reports each commit."""
     with store.open(path) as opened:
         journal = opened.journal(opened.create_run(run))
         for number in range(count):
@@ -51,7 +51,7 @@ def write_run(pipe: Connection, path: str, run: str, count: int) -> None:
 
 
 def count_up(pipe: Connection, path: str, key: str, times: int) -> None:
-    """Adds one to a number so often, starting over whenever somebody else was faster."""
+    """Increments a number; repeats after conflicts."""
     with store.open(path) as opened:
         versions = opened.versions()
         for _ in range(times):
@@ -63,13 +63,13 @@ def count_up(pipe: Connection, path: str, key: str, times: int) -> None:
     pipe.send("done")
 
 
-def hold_claim(pipe: Connection, path: str, run: str) -> None:
+def hold_lock(pipe: Connection, path: str, run: str) -> None:
     with store.open(path) as opened, opened.lock_run(run):
-        pipe.send("claimed")
+        pipe.send("locked")
         time.sleep(60)
 
 
-def hold_claim_and_fork(pipe: Connection, path: str, run: str) -> None:
+def hold_lock_and_fork(pipe: Connection, path: str, run: str) -> None:
     with store.open(path) as opened, opened.lock_run(run):
         child = os.fork()
         if child:
@@ -88,14 +88,14 @@ def set_version(pipe: Connection, path: str, key: str) -> None:
 
 
 def copy_and_die(pipe: Connection, source: str, target: str) -> None:
-    """Copies a store and is killed in the middle, when the first run is over."""
+    """Copies a store and kills itself after the first run."""
 
-    def tell(done: str) -> None:
+    def on_progress(done: str) -> None:
         if done.startswith("run"):
             os.kill(os.getpid(), signal.SIGKILL)
 
     with store.open(source) as old, store.open(target) as new:
-        transfer.copy_store(old.database, new.database, tell)
+        transfer.copy_store(old.database, new.database, on_progress)
 
 
 def open_at_once(pipe: Connection, path: str, moment: float) -> None:

@@ -1,4 +1,4 @@
-"""The store: journal, candidates, versions, inbox and blobs of many runs in one file, or in memory for tests."""
+"""The store holds journals, candidates, versions, commands and blobs of many runs, in a database or in memory."""
 
 from atoll.store.candidates.candidates import Candidates, Row
 from atoll.store.database.dialect import RunLock

@@ -1,6 +1,6 @@
-"""Things that happened, by time and by whom they concern: streams of rows in the store's database.
+"""Event streams: events by time and entity, in the store's database.
 
-A table of its own beside those of `schema`, made when the first stream is opened: a store without streams has none.
+The table is created with the first stream; it is not part of `schema`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _columns = (_moments.at, _moments.number, _moments.data)
 
 
 class StreamEvent(NamedTuple):
-    """One row to be written; `at` counts microseconds since 1970."""
+    """Event to write; `timestamp` is in microseconds since 1970."""
 
     timestamp: int
     entity: str
@@ -41,7 +41,7 @@ class StreamEvent(NamedTuple):
 
 
 class StreamRow(NamedTuple):
-    """One row as it was read; `(at, number)` is its place in the order of its stream."""
+    """Event as read; a stream is ordered by `(timestamp, number)`."""
 
     timestamp: int
     number: int
@@ -49,13 +49,12 @@ class StreamRow(NamedTuple):
 
 
 def has_streams(database: Database) -> bool:
-    """Says whether a database has streams at all."""
     with database.begin_read() as connection:
         return inspect(connection).has_table(moments.name)
 
 
 class EventStream:
-    """One stream. Threads may share it; other processes open the same file."""
+    """One stream; thread-safe, and shared by processes through the database."""
 
     def __init__(self, database: Database, stream: str) -> None:
         self._database, self._stream = database, stream
@@ -63,7 +62,7 @@ class EventStream:
         self._insert = PreparedStatement(database.engine, insert(moments), ["stream", "at", "entity", "name", "data"])
 
     def append(self, rows: Sequence[StreamEvent]) -> None:
-        """Writes rows in one commit.
+        """Writes events in one transaction.
 
         Raises:
             StoreFailed: The database is full, read-only, locked for too long or damaged.
@@ -76,7 +75,7 @@ class EventStream:
             self._insert.execute(cursor, [(self._stream, *row) for row in rows])
 
     def iter_between(self, since: int, until: int, after: tuple[int, int] | None = None) -> Iterator[StreamRow]:
-        """Yields the rows of a time in its order, those of one moment as they were written; memory stays bounded."""
+        """Yields the events of a time interval in order, with bounded memory."""
         query = select(*_columns).where(_moments.stream == self._stream, _moments.at >= since, _moments.at <= until)
         position = after or (since, 0)
         while rows := self._fetch(query.where(tuple_(_moments.at, _moments.number) > tuple_(*position)).limit(CHUNK)):
@@ -84,20 +83,19 @@ class EventStream:
             position = rows[-1][:2]
 
     def list_by_entity(self, entity: str, since: int, name: str = "") -> Sequence[StreamRow]:
-        """Returns the rows of one entity from a moment on, of one name or of all."""
+        """Returns the events of an entity since a time, of one name or all."""
         query = select(*_columns).where(
             _moments.stream == self._stream, _moments.entity == entity, _moments.at >= since
         )
         return self._fetch(query.where(_moments.name == name) if name else query)
 
     def remove(self, entity: str, before: int | None = None) -> None:
-        """Removes the rows of one entity, or those of it before a moment; for streams that tell of the present."""
+        """Removes the events of an entity, all or those before a time."""
         query = delete(moments).where(_moments.stream == self._stream, _moments.entity == entity)
         with self._database.begin_write() as connection:
             connection.execute(query if before is None else query.where(_moments.at < before))
 
     def list_entities(self) -> Sequence[str]:
-        """Returns all entities, sorted."""
         query = select(_moments.entity).where(_moments.stream == self._stream).distinct().order_by(_moments.entity)
         with self._database.begin_read() as connection:
             return list(connection.execute(query).scalars())
@@ -107,7 +105,6 @@ class EventStream:
 
 
 def create_table(database: Database) -> None:
-    """Makes the table where there is none."""
     if not has_streams(database):
         with database.begin_write(GLOBAL_LOCK) as connection:
             metadata.create_all(connection)

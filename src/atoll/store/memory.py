@@ -1,4 +1,4 @@
-"""Journal, inbox, bodies and versions inside one process: for tests, and for runs that nobody wants back."""
+"""Journal, inbox, blobs and versions in memory, for tests and for runs that are not stored."""
 
 import hashlib
 from bisect import bisect_right
@@ -11,19 +11,19 @@ from atoll.candidate import JSON
 from atoll.control import Command, CommandKind
 from atoll.evaluation import BlobRef
 from atoll.journal import Record
-from atoll.store.versions import change as versions_change
-from atoll.store.versions import change_log
+from atoll.store.versions.change import LOCK, UNLOCK, ChangeEntry
+from atoll.store.versions.change_log import KeyState, LogEnd, find_last_alias_change
 from atoll.store.versions.versions import LedgerVersions
 
 
 class MemoryChangeLog:
-    """Entries in a list, with an index by key."""
+    """Changes in a list, with an index by key."""
 
     def __init__(self) -> None:
-        self._entries: list[versions_change.ChangeEntry] = []
-        self._versions: dict[str, list[versions_change.ChangeEntry]] = {}
-        self._annotations: dict[str, list[versions_change.ChangeEntry]] = {}
-        self._tokens: dict[str, versions_change.ChangeEntry] = {}
+        self._entries: list[ChangeEntry] = []
+        self._versions: dict[str, list[ChangeEntry]] = {}
+        self._annotations: dict[str, list[ChangeEntry]] = {}
+        self._tokens: dict[str, ChangeEntry] = {}
         self._changed = Condition(RLock())
 
     @contextmanager
@@ -38,14 +38,14 @@ class MemoryChangeLog:
                 raise
             self._changed.notify_all()
 
-    def append(self, change: versions_change.ChangeEntry) -> None:
+    def append(self, change: ChangeEntry) -> None:
         self._entries.append(change)
         index = self._annotations if change.n is None else self._versions
         index.setdefault(change.key, []).append(change)
         if change.token is not None:
             self._tokens[change.token] = change
 
-    def _remove(self, change: versions_change.ChangeEntry) -> None:
+    def _remove(self, change: ChangeEntry) -> None:
         index = self._annotations if change.n is None else self._versions
         index[change.key].pop()
         if not index[change.key]:
@@ -53,30 +53,23 @@ class MemoryChangeLog:
         if change.token is not None:
             del self._tokens[change.token]
 
-    def get_end(self) -> change_log.LogEnd:
+    def get_end(self) -> LogEnd:
         with self._changed:
-            return (
-                change_log.LogEnd(len(self._entries), self._entries[-1].hash, self._entries[-1].at)
-                if self._entries
-                else (change_log.LogEnd())
-            )
+            last = self._entries[-1] if self._entries else None
+            return LogEnd(last.seq, last.hash, last.at) if last else LogEnd()
 
-    def get_state(self, key: str) -> change_log.KeyState:
-        lock_changes = [
-            change
-            for change in self._annotations.get(key, ())
-            if change.kind in (versions_change.LOCK, versions_change.UNLOCK)
-        ]
-        lock = lock_changes[-1] if lock_changes and lock_changes[-1].kind == versions_change.LOCK else None
-        return change_log.KeyState(len(self._versions.get(key, ())), lock)
+    def get_state(self, key: str) -> KeyState:
+        lock_changes = [change for change in self._annotations.get(key, ()) if change.kind in (LOCK, UNLOCK)]
+        lock = lock_changes[-1] if lock_changes and lock_changes[-1].kind == LOCK else None
+        return KeyState(len(self._versions.get(key, ())), lock)
 
-    def get_last_alias_change(self, key: str, name: str) -> versions_change.ChangeEntry | None:
-        return change_log.find_last_alias_change(self._annotations.get(key, ()), name)
+    def get_last_alias_change(self, key: str, name: str) -> ChangeEntry | None:
+        return find_last_alias_change(self._annotations.get(key, ()), name)
 
-    def find_by_token(self, token: str) -> versions_change.ChangeEntry | None:
+    def find_by_token(self, token: str) -> ChangeEntry | None:
         return self._tokens.get(token)
 
-    def get_head(self, key: str, as_of: int | None = None) -> versions_change.ChangeEntry | None:
+    def get_head(self, key: str, as_of: int | None = None) -> ChangeEntry | None:
         with self._changed:
             versions = self._versions.get(key, ())
             index = len(versions) if as_of is None else bisect_right(versions, as_of, key=lambda change: change.seq)
@@ -86,16 +79,16 @@ class MemoryChangeLog:
         head = self.get_head(key)
         return None if head is None else (head.value or "null", head.n or 0)
 
-    def get_version(self, key: str, version: int) -> versions_change.ChangeEntry | None:
+    def get_version(self, key: str, version: int) -> ChangeEntry | None:
         with self._changed:
             versions = self._versions.get(key, ())
             return versions[version - 1] if 1 <= version <= len(versions) else None
 
-    def list_history(self, key: str, limit: int) -> Sequence[versions_change.ChangeEntry]:
+    def list_history(self, key: str, limit: int) -> Sequence[ChangeEntry]:
         with self._changed:
             return list(self._versions.get(key, ())[-limit if limit > 0 else 0 :])
 
-    def list_annotations(self, key: str, as_of: int | None = None) -> Sequence[versions_change.ChangeEntry]:
+    def list_annotations(self, key: str, as_of: int | None = None) -> Sequence[ChangeEntry]:
         with self._changed:
             return [change for change in self._annotations.get(key, ()) if as_of is None or change.seq <= as_of]
 
@@ -103,16 +96,14 @@ class MemoryChangeLog:
         with self._changed:
             return sorted(key for key in self._versions if key.startswith(prefix))
 
-    def list_heads(self, prefix: str, as_of: int) -> Sequence[versions_change.ChangeEntry]:
+    def list_heads(self, prefix: str, as_of: int) -> Sequence[ChangeEntry]:
         with self._changed:
             heads = (self.get_head(key, as_of) for key in self.list_keys(prefix))
             return [change for change in heads if change is not None]
 
-    def list_entries(
-        self, prefix: str, after: int, end: int | None, limit: int
-    ) -> Sequence[versions_change.ChangeEntry]:
+    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[ChangeEntry]:
         with self._changed:
-            matches: list[versions_change.ChangeEntry] = []
+            matches: list[ChangeEntry] = []
             for index in range(max(after, 0), len(self._entries) if end is None else min(end, len(self._entries))):
                 if self._entries[index].key.startswith(prefix):
                     matches.append(self._entries[index])
@@ -120,9 +111,9 @@ class MemoryChangeLog:
                         break
             return matches
 
-    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[versions_change.ChangeEntry]:
+    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[ChangeEntry]:
         with self._changed:
-            matches: list[versions_change.ChangeEntry] = []
+            matches: list[ChangeEntry] = []
             for index in range(len(self._entries) - 1, max(after, 0) - 1, -1):
                 if len(matches) == limit:
                     break
@@ -139,14 +130,14 @@ class MemoryChangeLog:
             return self._changed.wait_for(lambda: len(self._entries) > after, timeout)
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Does nothing."""
 
 
-ALL_ISLANDS = -1  # the island of a record that concerns all of them
+ALL_ISLANDS = -1  # island of records about all islands
 
 
 class MemoryJournal:
-    """Keeps records in a list."""
+    """Records in a list."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -163,7 +154,7 @@ class MemoryJournal:
 
 
 class MemoryBlobs:
-    """Bodies inside one process."""
+    """Blobs in memory."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
@@ -175,19 +166,19 @@ class MemoryBlobs:
 
     def load_blob(self, ref: BlobRef) -> bytes:
         if ref.sha256 not in self._contents:
-            raise errors.NotFound(f"There is no blob {ref.sha256}.")
+            raise errors.NotFound(f"Blob {ref.sha256} not found.")
         return self._contents[ref.sha256]
 
 
 class MemoryInbox:
-    """An inbox inside one process."""
+    """Commands in memory."""
 
     def __init__(self) -> None:
         self._commands: list[Command] = []
         self._lock = Lock()
 
     def post(self, kind: CommandKind, /, **data: JSON) -> int:
-        """Leaves a command and returns its number."""
+        """Adds a command and returns its number."""
         with self._lock:
             self._commands.append(Command(len(self._commands) + 1, kind, data))
             return len(self._commands)
@@ -198,7 +189,7 @@ class MemoryInbox:
 
 
 class MemoryVersions(LedgerVersions):
-    """Versions inside one process."""
+    """Versions in memory."""
 
     def __init__(self) -> None:
         super().__init__(MemoryChangeLog())

@@ -1,4 +1,4 @@
-"""The runs in a store."""
+"""Table of runs."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +14,15 @@ from atoll.store.database.database import Database, retry_transaction
 from atoll.store.records.blobs import Blobs, insert_blobs
 from atoll.store.records.json_codec import PackedJSON, pack, unpack
 
-ID_ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # none that are taken for each other
+ID_ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # without look-alikes
 
-RUNS_LOCK = "runs"  # what those lock who create one
+RUNS_LOCK = "runs"  # held while a run is created
 
 _runs = schema.runs.c
 
 
 class Run(NamedTuple):
-    """A run as it was created."""
+    """Id, time of creation and configuration of a run."""
 
     id: str
     created_at: datetime
@@ -34,7 +34,7 @@ def now() -> datetime:
 
 
 class Runs:
-    """Creates runs and finds them."""
+    """Creates and finds runs."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = now) -> None:
         self._database, self._blobs, self._clock = database, Blobs(database), clock
@@ -42,7 +42,7 @@ class Runs:
 
     def create(self, run_id: str | None, config: Mapping[str, JSON]) -> str:
         if run_id is not None and not run_id.strip():
-            raise errors.SetupError("The id of a run is empty: choose one, or none at all to get a new one.")
+            raise errors.SetupError("The run id is empty. Pass another one, or None to generate it.")
         created_at, packed = self._clock(), pack(config)
         return retry_transaction(lambda: self._create(run_id, created_at, packed))
 
@@ -50,7 +50,7 @@ class Runs:
         with self._database.begin_write(RUNS_LOCK) as connection:
             known_ids = set(connection.execute(select(_runs.id)).scalars())
             if run_id in known_ids:
-                raise errors.SetupError(f"There is a run {run_id} in {self._database.name} already: choose another id.")
+                raise errors.SetupError(f"Run {run_id} exists already in {self._database.name}. Choose another id.")
             while run_id is None or run_id in known_ids:
                 run_id = f"{created_at:%Y%m%d-%H%M%S}-{''.join(self._rng.choices(ID_ALPHABET, k=4))}"
             insert_blobs(connection, packed.blobs)
@@ -63,22 +63,14 @@ class Runs:
         return self._fetch(_select().order_by(_runs.number.desc()))
 
     def get(self, run_id: str) -> Run:
-        """Returns one run.
-
-        Raises:
-            NotFound: There is no such run.
-        """
+        """Returns a run or raises `NotFound`."""
         runs = self._fetch(_select().where(_runs.id == run_id))
         if not runs:
             raise self._make_not_found(run_id)
         return runs[0]
 
     def get_number(self, run_id: str) -> int:
-        """Returns the number under which the tables know a run.
-
-        Raises:
-            NotFound: There is no such run.
-        """
+        """Returns the number of a run, its key in the other tables, or raises `NotFound`."""
         with self._database.begin_read() as connection:
             number: int | None = connection.execute(select(_runs.number).where(_runs.id == run_id)).scalar()
         if number is None:
@@ -92,7 +84,7 @@ class Runs:
         ]
 
     def _make_not_found(self, run_id: str) -> errors.NotFound:
-        return errors.NotFound(f"There is no run {run_id} in {self._database.name}.")
+        return errors.NotFound(f"Run {run_id} not found in {self._database.name}.")
 
 
 def _select() -> Select[Any]:

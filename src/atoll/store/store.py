@@ -1,4 +1,4 @@
-"""The store: everything that runs leave behind, in one file or one database of a server."""
+"""The store: all data of runs, in an SQLite file or a PostgreSQL database."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,21 +21,18 @@ from atoll.store.versions.versions import StoredVersions
 
 
 class Store:
-    """Holds many runs. Threads may share it; other processes open the same file or database.
+    """Holds many runs. Thread-safe; other processes open the same file or database.
 
-    Readers never wait for writers, nor writers for readers; in a file, writers of different runs take turns by the
-    commit.
+    Readers and writers do not wait for each other. In a file, writers of different runs take turns.
 
     Args:
-        url: A path, `sqlite:///PATH`, `sqlite://` for one in memory that ends with this object, or
-            `postgresql://USER@HOST/DATABASE`.
-        synchronous: `NORMAL` survives the death of any process; `FULL` also that of the machine, and is slower. A
-            server does as it is set up.
-        busy_seconds: How long to wait for other processes before giving up.
-        clock: Says when a run was created and a version was made.
+        url: A path, `sqlite:///PATH`, `sqlite://` (in memory), or `postgresql://USER@HOST/DATABASE`.
+        synchronous: SQLite only. `NORMAL` survives a crash of any process; `FULL` also of the machine, but is slower.
+        busy_seconds: How long to wait for locks of other processes.
+        clock: Returns the time of new runs and versions.
 
     Raises:
-        SetupError: That is no store, or one of a newer Atoll.
+        SetupError: The URL is not a store, or a newer Atoll wrote it.
     """
 
     def __init__(
@@ -51,10 +48,10 @@ class Store:
         self._run_locks: list[dialect.RunLock] = []
 
     def create_run(self, run_id: str | None = None, config: Mapping[str, JSON] = EMPTY) -> str:
-        """Begins a run and returns its id, a new one like `20261115-142233-x7k2` if none is given.
+        """Creates a run and returns its id; the default id looks like `20261115-142233-x7k2`.
 
         Raises:
-            SetupError: There is a run of that id.
+            SetupError: The id exists already.
         """
         return self._runs.create(run_id, config)
 
@@ -62,62 +59,62 @@ class Store:
         """Returns all runs, newest first."""
         return self._runs.list_all()
 
-    def get_run(self, get_run: str) -> Run:
-        """Returns one run as it was created.
+    def get_run(self, run_id: str) -> Run:
+        """Returns a run as it was created.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
-        return self._runs.get(get_run)
+        return self._runs.get(run_id)
 
     def get_writer_pid(self, run_id: str) -> int | None:
-        """Returns the id of the process that writes a run at this moment, or None.
+        """Returns the id of the process that writes a run now, or None.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return self.database.dialect.get_writer_pid(self._runs.get_number(run_id))
 
     def has_writer(self, run_id: str) -> bool:
-        """Says whether a process writes a run at this moment: one that has claimed it, or coordinators that share it.
+        """Returns whether a process writes a run now, alone or as a coordinator of a shared run.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return self.get_writer_pid(run_id) is not None or bool(self.list_coordinators(run_id))
 
     def lock_run(self, run_id: str) -> dialect.RunLock:
-        """Takes the right to write a run until `release`, the end of a `with` block, or the death of the process.
+        """Locks a run for writing, until `release`, the end of a `with` block, or the end of the process.
 
         Raises:
-            NotFound: There is no such run.
-            Conflict: Somebody alive has it.
+            NotFound: The run does not exist.
+            Conflict: Another process has locked it.
         """
         run_lock = self.database.dialect.lock_run(self._runs.get_number(run_id), run_id)
         self._run_locks.append(run_lock)
         return run_lock
 
     def leases(self, run_id: str, owner: str, seconds: float) -> leasing.Leases:
-        """Returns the leases of a coordinator on the islands of a run.
+        """Returns the island leases of a coordinator.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return leasing.Leases(self.database, self._runs.get_number(run_id), owner, seconds)
 
     def list_lease_intervals(self, run_id: str) -> Sequence[leasing.LeaseInterval]:
-        """Returns who led which island of a shared run, and when.
+        """Returns the owners of the islands of a shared run, with times.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return leasing.list_intervals(self.database, self._runs.get_number(run_id))
 
     def list_coordinators(self, run_id: str) -> Sequence[str]:
-        """Returns the coordinators of a shared run that are alive.
+        """Returns the live coordinators of a shared run.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return leasing.list_coordinators(self.database, self._runs.get_number(run_id))
 
@@ -125,64 +122,64 @@ class Store:
         """Returns the journal of a run.
 
         Args:
-            is_shared: Other processes write it too, e.g. each the records of its own islands.
+            is_shared: Whether other processes write it too, e.g. each for its own islands.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return StoredJournal(self.database, self._runs.get_number(run_id), is_shared=is_shared)
 
     def feed(self, run_id: str) -> RecordFeed:
-        """Returns what tells of a run's records as they come.
+        """Returns a feed of the records of a run.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return RecordFeed(self.database, self._runs.get_number(run_id))
 
     def candidates(self, run_id: str) -> candidates.Candidates:
-        """Returns what a run has tried.
+        """Returns the candidates of a run.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return candidates.Candidates(self.database, self._runs.get_number(run_id))
 
     def export(self, run_id: str) -> Iterator[str]:
-        """Yields the candidates of a run as lines of JSON, by step; equal runs give equal bytes.
+        """Yields the candidates of a run as JSON lines, by iteration; equal runs give equal bytes.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return candidates.iter_json_lines(self.candidates(run_id))
 
     def inbox(self, run_id: str) -> StoredInbox:
-        """Returns the inbox of a run, for the run itself and for whoever wants something of it.
+        """Returns the inbox of a run, which holds commands to it.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         return StoredInbox(self.database, self._runs.get_number(run_id))
 
     def versions(self) -> StoredVersions:
-        """Returns the versions, which all runs share."""
+        """Returns the versioned values that all runs share."""
         return StoredVersions(self.database, self._clock)
 
     def change_log(self) -> SQLChangeLog:
-        """Returns the changes of all versions, as a ledger keeps them."""
+        """Returns the log of all changes of versioned values."""
         return SQLChangeLog(self.database)
 
     def blobs(self) -> Blobs:
-        """Returns the bodies, which all runs share."""
+        """Returns the blobs that all runs share."""
         return Blobs(self.database)
 
     def find_unexpected_objects(self) -> Sequence[str]:
-        """Returns what stands in the database that no Atoll put there, such as a trigger."""
+        """Returns database objects that Atoll did not create, such as triggers."""
         with self.database.begin_read() as connection:
             return schema_check.find_unexpected_objects(connection)
 
     def close(self) -> None:
-        """Frees all claims and connections; beside the file nothing is left."""
+        """Releases all locks and connections."""
         for run_lock in self._run_locks:
             run_lock.release()
         self.database.close()
@@ -199,5 +196,5 @@ class Store:
 def open(
     url: str | os.PathLike[str], *, synchronous: sqlite.Synchronous = "NORMAL", busy_seconds: float = 30.0
 ) -> Store:
-    """Opens a store, making it where there is none."""
+    """Opens a store; creates it if it does not exist."""
     return Store(url, synchronous=synchronous, busy_seconds=busy_seconds)

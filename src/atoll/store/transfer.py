@@ -1,4 +1,4 @@
-"""All that a store holds, in an order that is the same everywhere, with what it comes to as a hash."""
+"""Copies and checks whole stores: rows in a fixed order, with hashes."""
 
 import hashlib
 import zlib
@@ -21,18 +21,18 @@ from atoll.store.versions import audit
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.sql_change_log import CHANGES_TOPIC
 
-CHUNK = 1000  # rows in memory at a time; what is long stands among the bodies
+CHUNK = 1000  # rows in memory
 BLOB_CHUNK = 20
 
-# What belongs to a run, by the column that names the run, in the order of the rest of its key.
+# Tables with a column `run`, read in the order of their primary keys.
 RUN_TABLES = (schema.records, schema.candidates, schema.commands)
 
 
 class RunContents(NamedTuple):
-    """What a store has of one run.
+    """Numbers of rows of one run.
 
     Attributes:
-        digest: SHA-256 over all its rows: equal runs have equal ones, in whatever store.
+        digest: SHA-256 of all rows; equal for equal runs in any store.
     """
 
     run: str
@@ -44,7 +44,7 @@ class RunContents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreContents:
-    """What a store holds in all; `hash` is that of the last change."""
+    """Contents of a store; `hash` is the hash of the last change."""
 
     runs: Sequence[RunContents] = ()
     changes: int = 0
@@ -54,7 +54,7 @@ class StoreContents:
 
 
 class RowHash:
-    """Adds up rows to a number and a hash."""
+    """Counts and hashes rows."""
 
     def __init__(self) -> None:
         self.num_rows, self._hash = 0, hashlib.sha256()
@@ -69,7 +69,7 @@ class RowHash:
 
 
 class RunHash:
-    """Adds up the rows of one run, table by table."""
+    """Counts and hashes the rows of one run, table by table."""
 
     def __init__(self, run: Sequence[Any]) -> None:
         self._run, self._hash, self._counts = str(run[0]), RowHash(), Counter[str]()
@@ -90,7 +90,7 @@ def list_run_rows(connection: Connection) -> Sequence[Any]:
 
 
 def iter_run_rows(connection: Connection, table: Table, run_number: int) -> Iterator[Sequence[Any]]:
-    """Yields the rows of a run in portions, without its number."""
+    """Yields the rows of a run in chunks, without the run number."""
     key = [column for column in table.primary_key if column.name != "run"]
     columns = [column for column in table.c if column.name != "run"]
     return iter_chunks(connection, columns, key, table.c.run == run_number)
@@ -103,7 +103,7 @@ def iter_chunks(
     condition: ColumnElement[bool] | None = None,
     size: int = CHUNK,
 ) -> Iterator[Sequence[Any]]:
-    """Yields rows in the order of a key, which is among the columns, so many at a time."""
+    """Yields rows in chunks, ordered by a key whose columns are selected."""
     query = select(*columns).order_by(*key).limit(size)
     query = query if condition is None else query.where(condition)
     indexes = [list(columns).index(column) for column in key]
@@ -115,7 +115,7 @@ def iter_chunks(
 
 
 def hash_run(connection: Connection, run_number: int, run_row: Sequence[Any]) -> RunContents:
-    """Returns what there is of a run; `run` is its row without its number."""
+    """Counts and hashes a run; `run_row` is its row without the number."""
     run_hash = RunHash(run_row)
     for table in RUN_TABLES:
         for rows in iter_run_rows(connection, table, run_number):
@@ -124,10 +124,10 @@ def hash_run(connection: Connection, run_number: int, run_row: Sequence[Any]) ->
 
 
 def iter_entries(connection: Connection) -> Iterator[ChangeEntry]:
-    """Yields all changes, with their values.
+    """Yields all changes with their values.
 
     Raises:
-        StoreFailed: A value is lost or damaged.
+        StoreFailed: A value is missing or damaged.
     """
     all_columns = [*(schema.changes.c[name] for name in ChangeEntry._fields), schema.changes.c.body]
     for rows in iter_chunks(connection, all_columns, [schema.changes.c.seq]):
@@ -139,21 +139,21 @@ def iter_entries(connection: Connection) -> Iterator[ChangeEntry]:
 def _load_value(connection: Connection, entry: ChangeEntry, sha256: str) -> str:
     row = connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
     if row is None or entry.value is not None or not is_intact(Blob(*row)):
-        raise errors.StoreFailed(f"The value of change {entry.seq} is damaged: use a copy that is whole.")
+        raise errors.StoreFailed(f"The value of change {entry.seq} is damaged. Restore a backup.")
     return Blob(*row).decompress().decode()
 
 
 def iter_blobs(connection: Connection) -> Iterator[Sequence[Blob]]:
-    """Yields all bodies, a few at a time."""
+    """Yields all blobs in chunks."""
     for rows in iter_chunks(connection, list(schema.blobs.c), [schema.blobs.c.sha256], size=BLOB_CHUNK):
         yield [Blob(*row) for row in rows]
 
 
 def is_intact(blob: Blob) -> bool:
-    """Says whether a body is what its hash says."""
+    """Returns whether a blob matches its hash."""
     try:
         return hashlib.sha256(blob.decompress()).hexdigest() == blob.sha256
-    except (zlib.error, TypeError):  # SQLite may hold a text where bytes belong
+    except (zlib.error, TypeError):  # SQLite allows text in a column of bytes
         return False
 
 
@@ -162,20 +162,20 @@ def has_streams(connection: Connection) -> bool:
 
 
 def iter_stream_rows(connection: Connection) -> Iterator[Sequence[Any]]:
-    """Yields what streams hold in portions: the number of each row, then the rest."""
+    """Yields the rows of all event streams in chunks; the first column is the number."""
     if has_streams(connection):
         yield from iter_chunks(connection, list(event_streams.moments.c), [event_streams.moments.c.number])
 
 
 def find_damage(connection: Connection, on_run: Callable[[RunContents], None] = lambda run: None) -> Sequence[str]:
-    """Looks for what is lost or damaged among runs and bodies, and returns it in words."""
+    """Returns descriptions of missing or damaged rows of runs and blobs."""
     problems = list[str]()
     for run_number, *run_row in list_run_rows(connection):
         contents = hash_run(connection, run_number, run_row)
         on_run(contents)
         problems += _find_missing_rows(connection, run_number, contents)
     for blobs in iter_blobs(connection):
-        problems += [f"The body {blob.sha256} is damaged." for blob in blobs if not is_intact(blob)]
+        problems += [f"Blob {blob.sha256} is damaged." for blob in blobs if not is_intact(blob)]
     return problems
 
 
@@ -183,34 +183,35 @@ def _find_missing_rows(connection: Connection, run_number: int, contents: RunCon
     seqs = select(schema.records.c.seq).where(schema.records.c.run == run_number)
     last = connection.execute(seqs.order_by(schema.records.c.seq.desc()).limit(1)).scalar() or 0
     if last != contents.records:
-        yield f"Run {contents.run} has {contents.records} records, and its last is number {last}."
+        yield f"Run {contents.run} has {contents.records} records, but the last one has number {last}."
     missing = select(schema.candidates.c.step).where(
         schema.candidates.c.run == run_number, schema.candidates.c.seq.not_in(seqs)
     )
     if connection.execute(missing.limit(1)).first() is not None:
-        yield f"Run {contents.run} has candidates without the records that hold them."
+        yield f"Run {contents.run} has candidates whose records are missing."
 
 
 type OnProgress = Callable[[str], None]
 
 
 def copy_store(source: Database, target: Database, on_progress: OnProgress = lambda message: None) -> StoreContents:
-    """Copies all runs, changes, streams and bodies in one transaction, and reads all of it back before it commits.
+    """Copies all runs, changes, streams and blobs in one transaction, and verifies the copy before the commit.
 
-    The source is read as it stands at one moment, also while runs write on. Memory stays bounded. Runs, and streams,
-    are added to those of the target; changes are one chain, so that of the target must be the beginning of the
-    source's, or empty.
+    The source is read from a snapshot; runs may write meanwhile. Memory is bounded. Runs and streams are added to
+    those of the target. Changes form one chain, so the target's chain must be empty or the beginning of the source's.
 
     Args:
-        tell: Hears what was done, sentence by sentence.
+        source: Store to read.
+        target: Store to write.
+        on_progress: Called with a message after each part.
 
     Raises:
-        SetupError: Both are the same store, or hold what cannot be put together.
-        StoreFailed: What came out is not what went in; the target is as it was.
-        ChainBroken: The changes of the source are not what was written.
+        SetupError: Both are the same store, or their contents conflict.
+        StoreFailed: The copy differs; the target is unchanged.
+        ChainBroken: The change log of the source was modified.
     """
     if source.identity == target.identity and source.engine.dialect.name == target.engine.dialect.name:
-        raise errors.SetupError(f"{source.name} and {target.name} are one and the same store: name two.")
+        raise errors.SetupError(f"{source.name} and {target.name} are the same store. Pass two different stores.")
     with source.begin_read() as connection:
         with_streams = has_streams(connection)
         has_leases = inspect(connection).has_table(leases.migrants.name)
@@ -222,7 +223,7 @@ def copy_store(source: Database, target: Database, on_progress: OnProgress = lam
     with source.begin_snapshot() as old, target.begin_write(RUNS_LOCK, CHANGES_TOPIC) as new:
         _check_conflicts(old, new, target.name)
         num_blobs = _copy_blobs(old, new)
-        on_progress(f"{num_blobs:,} bodies")
+        on_progress(f"{num_blobs:,} blobs")
         runs = list[RunContents]()
         for run_number, *run_row in list_run_rows(old):
             runs.append(_copy_run(old, target, new, run_number, run_row))
@@ -240,7 +241,7 @@ def _check_conflicts(old: Connection, new: Connection, name: str) -> None:
     duplicates = [run.id for run in list_run_rows(old) if run.id in ids]
     if duplicates:
         raise errors.SetupError(
-            f"{name} has {len(duplicates)} of these runs already, {duplicates[0]} first: copy into a store that has none of them."
+            f"{name} has {len(duplicates)} of these runs already, e.g. {duplicates[0]}. Copy to another store."
         )
     end = new.execute(select(func.max(schema.changes.c.seq))).scalar() or 0
     hashes = [
@@ -249,7 +250,7 @@ def _check_conflicts(old: Connection, new: Connection, name: str) -> None:
     ]
     if hashes[0] != hashes[1]:
         raise errors.SetupError(
-            f"{name} has {end} changes of its own, and two chains cannot become one: copy into a store without any."
+            f"{name} has {end} other changes, and change logs cannot be merged. Copy to a store without changes."
         )
     streams = [
         set(connection.execute(select(event_streams.moments.c.stream).distinct()).scalars())
@@ -257,7 +258,7 @@ def _check_conflicts(old: Connection, new: Connection, name: str) -> None:
         if has_streams(connection)
     ]
     if len(streams) == 2 and (duplicates := sorted(set.intersection(*streams))):
-        raise errors.SetupError(f"{name} has a stream {duplicates[0]} already: copy into a store without it.")
+        raise errors.SetupError(f"{name} has a stream {duplicates[0]} already. Copy to another store.")
 
 
 def _copy_blobs(old: Connection, new: Connection) -> int:
@@ -266,7 +267,7 @@ def _copy_blobs(old: Connection, new: Connection) -> int:
         insert_blobs(new, blobs)
         hashes = [blob.sha256 for blob in blobs]
         rows = new.execute(select(schema.blobs).where(schema.blobs.c.sha256.in_(hashes))).all()
-        _require(len(rows) == len(blobs) and all(is_intact(Blob(*row)) for row in rows), "A body")
+        _require(len(rows) == len(blobs) and all(is_intact(Blob(*row)) for row in rows), "A blob")
         total += len(blobs)
     return total
 
@@ -282,15 +283,13 @@ def _copy_run(
             run_hash.add(table, rows)
             _insert_rows(target, new, table, [(new_number, *row) for row in rows])
     copied = run_hash.to_contents()
-    reread = hash_run(
-        new, new_number, new.execute(select(schema.runs).where(schema.runs.c.number == new_number)).one()[1:]
-    )
-    _require(reread == copied, f"Run {copied.run}")
+    new_row = new.execute(select(schema.runs).where(schema.runs.c.number == new_number)).one()
+    _require(hash_run(new, new_number, new_row[1:]) == copied, f"Run {copied.run}")
     return copied
 
 
 def _copy_leases(old: Connection, new: Connection, run_number: int, run_id: str) -> None:
-    """Copies how far the islands of a shared run are and what was used; here nobody leads them yet."""
+    """Copies the islands and the usage of a shared run, without owners."""
     new_number = new.execute(select(schema.runs.c.number).where(schema.runs.c.id == run_id)).scalar_one()
     reset_values = {"run": new_number, "owner": None, "expires": 0.0}
     for table in (leases.leases, leases.accounts, leases.migrants):
@@ -307,7 +306,7 @@ def _copy_changes(old: Connection, target: Database, new: Connection) -> audit.A
     for rows in iter_chunks(old, columns, key, schema.changes.c.seq > end):
         _insert_rows(target, new, schema.changes, rows)
     report = audit.verify(iter_entries(new))
-    _require(report == audit.verify(iter_entries(old)), "The log of changes")
+    _require(report == audit.verify(iter_entries(old)), "The change log")
     return report
 
 
@@ -325,11 +324,11 @@ def _copy_streams(old: Connection, target: Database, new: Connection) -> int:
 
 
 def _insert_rows(target: Database, new: Connection, table: Table, rows: Sequence[Sequence[Any]]) -> None:
-    """Adds rows; those without a number get the next ones."""
+    """Inserts rows; those without the number column get new numbers."""
     columns = [column.name for column in table.c][len(table.c) - len(rows[0]) :]
     target.dialect.bulk_insert(new.connection.cursor(), table.name, columns, rows)
 
 
 def _require(is_equal: bool, subject: str) -> None:
     if not is_equal:
-        raise errors.StoreFailed(f"{subject} did not arrive as it was, so nothing was copied: check both stores.")
+        raise errors.StoreFailed(f"{subject} differs in the copy. Nothing was copied. Run 'atoll store check'.")

@@ -1,1 +1,1 @@
-"""Candidates of store."""
+"""Candidates of runs: rows, queries and their writer."""

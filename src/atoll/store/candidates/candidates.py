@@ -1,4 +1,4 @@
-"""What a run has tried, without reading its journal."""
+"""Candidates of a run, read without its journal."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,13 +26,15 @@ _joined = schema.candidates.join(schema.records, and_(_records.run == _candidate
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One candidate with what was found out and decided.
+    """One candidate with its evaluation and decision. The export writes these fields.
 
     Attributes:
-        id: `step.k`, of a draft `step.dN`.
-        verdict: None until its step was applied, and of a draft.
-        version: `key@n` where it became a version.
-        is_draft: It was judged on the way to a child and is none itself.
+        id: `iteration.k`; of a trial `iteration.dN`.
+        step: Iteration.
+        verdict: Decision; None for a trial, and until the iteration is applied.
+        by: Gate that decided.
+        version: `key@n` if it became a version.
+        is_draft: Whether it is a trial: evaluated inside an iteration, but not a child.
     """
 
     id: str
@@ -54,7 +56,7 @@ class Row:
 
 
 class Candidates:
-    """The candidates of one run. Iterates by step, in each the children in their order, then the drafts."""
+    """Candidates of one run. Iterates by iteration; in each, children come before trials."""
 
     def __init__(self, database: Database, run_number: int) -> None:
         self._database, self._run_number, self._blobs = database, run_number, Blobs(database)
@@ -63,25 +65,23 @@ class Candidates:
         return self._iterate(_select(self._run_number))
 
     def iter_island(self, island: int) -> Iterator[Row]:
-        """Yields those that were proposed on one island, in the same order."""
+        """Yields the candidates of one island, in the same order."""
         return self._iterate(_select(self._run_number).where(_candidates.island == island))
 
     def list_islands(self) -> Sequence[int]:
-        """Returns the islands that candidates were proposed on, in their order."""
-        query = (
-            select(_candidates.island).where(_candidates.run == self._run_number, _candidates.island >= 0).distinct()
-        )
+        """Returns the islands that have candidates, sorted."""
+        query = select(_candidates.island).where(_candidates.run == self._run_number, _candidates.island >= 0)
         with self._database.begin_read() as connection:
-            return sorted(connection.execute(query).scalars())
+            return sorted(connection.execute(query.distinct()).scalars())
 
     def count(self) -> int:
-        """Returns how many there are, drafts included."""
+        """Returns the number of candidates, including trials."""
         with self._database.begin_read() as connection:
             query = select(func.count()).select_from(schema.candidates).where(_candidates.run == self._run_number)
             return connection.execute(query).scalar_one()
 
     def count_failed(self) -> int:
-        """Returns how many children were judged and got no score."""
+        """Returns the number of children whose evaluation failed."""
         query = select(_candidates.decision).where(
             _candidates.run == self._run_number, _candidates.score.is_(None), _candidates.verdict == "reject"
         )
@@ -90,32 +90,32 @@ class Candidates:
             return sum(json.loads(decision)[2] == "judge" for decision in decisions if decision)
 
     def list_best(self, n: int = 1, *, island: int | None = None) -> Sequence[Row]:
-        """Returns the accepted ones with the highest scores; at equal score, who was accepted first comes first."""
+        """Returns the accepted candidates with the highest scores; equal scores in order of acceptance."""
         return self._fetch(select_best(self._run_number, n, island))
 
     def get(self, id: str) -> Row:
         """Returns one candidate.
 
         Raises:
-            NotFound: The run has none of that id.
+            NotFound: The run does not have it.
         """
         row = self.find(id)
         if row is None:
-            raise errors.NotFound(f"The run has no candidate {id}.")
+            raise errors.NotFound(f"Candidate {id} not found in the run.")
         return row
 
     def get_lineage(self, id: str) -> Sequence[Row]:
-        """Returns a candidate and its ancestors up to the founders, each once, nearest first.
+        """Returns a candidate and its ancestors, each once, nearest first.
 
-        A parent that is a version (`key@n`) stands for the candidate of this run that became it. One that came from
-        elsewhere ends its line.
+        A parent that is a version (`key@n`) means the candidate of this run that became it. Parents from other runs
+        are skipped.
 
         Raises:
-            NotFound: The run has no candidate of that id.
+            NotFound: The run does not have the candidate.
         """
         start = self.get(id)
         rows, queue = {start.id: start}, list(start.parents)
-        for parent in queue:  # grows as it goes
+        for parent in queue:  # grows during the loop
             row = None if parent in rows else self.find(parent)
             if row is not None and row.id not in rows:
                 rows[row.id] = row
@@ -123,7 +123,7 @@ class Candidates:
         return list(rows.values())
 
     def find(self, id: str) -> Row | None:
-        """Returns one candidate, by its id or by the version it became; None if there is none."""
+        """Returns a candidate by its id or by the version it became, or None."""
         position = parse_candidate_id(id)
         if position is not None:
             condition = and_(*(column == value for column, value in zip(_order_columns, position, strict=True)))
@@ -137,7 +137,7 @@ class Candidates:
         while rows := self._fetch(query.where(tuple_(*_order_columns) > tuple_(*after))):
             yield from rows
             position = parse_candidate_id(rows[-1].id)
-            assert position is not None, "an id made from a place is one"
+            assert position is not None
             after = position
 
     def _fetch(self, query: Select[Any]) -> Sequence[Row]:
@@ -146,7 +146,7 @@ class Candidates:
     def _make_row(self, step: int, is_draft: bool, k: int, *columns: Any) -> Row:
         island, score, decision, text, links = columns
         id, data = CandidatePosition(step, is_draft, k).id, unpack(text, links, self._blobs.get)
-        if data.get("id") != id:  # a child that was never judged: the record of its step holds it
+        if data.get("id") != id:  # a child without an evaluation is in the record of its iteration
             data = next(child for child in data["children"] if child["id"] == id)
         evaluation = data.get("evaluation") or EMPTY
         verdict, reason, decided_by, version = json.loads(decision) if decision else (None, None, None, None)
@@ -181,9 +181,9 @@ def select_best(run_number: int, n: int, island: int | None) -> Select[Any]:
 
 
 def iter_json_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """Yields one line of JSON per candidate, without its line end; equal runs give equal bytes.
+    """Yields one JSON line per candidate, without its line end; equal runs give equal bytes.
 
-    There are no times, costs or places in the journal in it, and nothing else that depends on who came first.
+    The lines contain no times, costs or sequence numbers, which can differ between equal runs.
     """
     for row in rows:
         data = {field.name: getattr(row, field.name) for field in fields(Row)}

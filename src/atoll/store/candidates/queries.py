@@ -1,7 +1,4 @@
-"""The candidates of a run in bulk: counts, curves, pages and family trees, without their contents.
-
-For those who only look, while somebody else writes.
-"""
+"""Read-only queries of the candidates of a run, without their contents: counts, curves, pages, lineages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -10,12 +7,12 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func
 
 from atoll.store.candidates.row_writer import CandidatePosition, parse_candidate_id
 from atoll.store.database import schema
-from atoll.store.records import queries
+from atoll.store.runs import Runs
 from atoll.store.store import Store
 
 type SortOrder = Literal["newest", "oldest", "best", "worst"]
 
-_MAX_CHILDREN = 1 << 20  # of a step
+_MAX_CHILDREN = 1 << 20  # per iteration
 
 _candidates = schema.candidates.c
 _records = schema.records.c
@@ -29,10 +26,8 @@ _columns = (
     _candidates.version,
     _candidates.decided,
 )
-
-
 _joined = schema.candidates.join(schema.records, and_(_records.run == _candidates.run, _records.seq == _candidates.seq))
-# Made once: to make a question takes longer than to answer it, and a line of ancestors asks a thousand.
+# Built once, because building takes longer than the query, and a lineage needs thousands of queries.
 _SELECT_WITH_RECORD = (
     select(*_columns, _records.data)
     .select_from(_joined)
@@ -41,11 +36,11 @@ _SELECT_WITH_RECORD = (
 
 
 class CandidateHead(NamedTuple):
-    """A candidate without its content.
+    """Candidate without its content.
 
     Attributes:
-        seq: The number of the record that holds its content.
-        decided: The number of the record that says what became of it; None: nothing yet, or a draft.
+        seq: Sequence number of the record with its content.
+        decided: Sequence number of the record with its decision; None: not decided yet, or a trial.
     """
 
     id: str
@@ -60,10 +55,10 @@ class CandidateHead(NamedTuple):
 
 
 class ScoreBucket(NamedTuple):
-    """What some steps of an island came to.
+    """Scores of some iterations of an island.
 
     Attributes:
-        step: The last of them.
+        step: Last of these iterations.
     """
 
     island: int
@@ -74,7 +69,7 @@ class ScoreBucket(NamedTuple):
 
 
 class IslandCounts(NamedTuple):
-    """How many candidates there are of each sort on an island; drafts apart."""
+    """Numbers of candidates of an island."""
 
     island: int
     children: int
@@ -84,7 +79,7 @@ class IslandCounts(NamedTuple):
 
 
 class ScoreCluster(NamedTuple):
-    """Candidates of an island with the same score; `id` is the newest of them."""
+    """Candidates of an island with equal score; `id` is the newest."""
 
     score: float
     size: int
@@ -92,7 +87,7 @@ class ScoreCluster(NamedTuple):
 
 
 class ImprovementRow(NamedTuple):
-    """A candidate that was better than all that were accepted before it."""
+    """Candidate with a higher score than all accepted before."""
 
     id: str
     step: int
@@ -101,7 +96,7 @@ class ImprovementRow(NamedTuple):
 
 
 class CandidateFilter(NamedTuple):
-    """Which candidates are wanted; None and empty: all of them."""
+    """Conditions for candidates; None and empty mean all."""
 
     island: int | None = None
     is_failed: bool | None = None
@@ -112,32 +107,28 @@ class CandidateFilter(NamedTuple):
 
 
 class CandidateQueries:
-    """The candidates of one run.
+    """Queries the candidates of one run.
 
     Raises:
-        NotFound: There is no such run.
+        NotFound: The run does not exist.
     """
 
     def __init__(self, store: Store, run_id: str) -> None:
         self._database = store.database
-        self.run_number = queries.get_run_number(store.database, run_id)
+        self.run_number = Runs(store.database).get_number(run_id)
 
     def get_last_step(self) -> int:
-        """Returns the newest step that has a candidate; 0: only the start, or nothing."""
+        """Returns the newest iteration with a candidate; 0: only the initial candidate, or none."""
         return self._fetch_scalar(select(func.max(_candidates.step)).where(_candidates.run == self.run_number)) or 0
 
     def count(self) -> int:
-        """Returns how many there are, drafts included."""
-        return (
-            self._fetch_scalar(
-                select(func.count()).select_from(schema.candidates).where(_candidates.run == self.run_number)
-            )
-            or 0
-        )
+        """Returns the number of candidates, including trials."""
+        query = select(func.count()).select_from(schema.candidates).where(_candidates.run == self.run_number)
+        return self._fetch_scalar(query) or 0
 
     def list_buckets(self, width: int) -> Sequence[ScoreBucket]:
-        """Returns best, mean and number of the scores of every island for each `width` steps, in their order."""
-        # The number itself, and no parameter: PostgreSQL must see that what is grouped by is what is ordered by.
+        """Returns best, mean and number of scores of every island, per `width` iterations."""
+        # A literal, because PostgreSQL must see that the expressions of GROUP BY and ORDER BY are equal.
         start = _candidates.step - _candidates.step % literal(width, literal_execute=True)
         query = select(
             _candidates.island,
@@ -154,7 +145,7 @@ class CandidateQueries:
         return [ScoreBucket(*row) for row in self._database.fetch_rows(query)]
 
     def count_by_island(self) -> Sequence[IslandCounts]:
-        """Returns how many there are on each island, in their order."""
+        """Returns the numbers of candidates of each island."""
         accepted = func.sum(_one_if(and_(_candidates.verdict == "accept", not_(_candidates.is_draft))))
         query = select(
             _candidates.island,
@@ -171,7 +162,7 @@ class CandidateQueries:
         return [IslandCounts(*(int(value or 0) for value in row)) for row in self._database.fetch_rows(query)]
 
     def list_clusters(self, limit: int) -> Mapping[int, Sequence[ScoreCluster]]:
-        """Returns the highest scores of every island with how many candidates have each, the best first."""
+        """Returns the highest scores of every island with their numbers of candidates, best first."""
         rank = func.row_number().over(partition_by=_candidates.island, order_by=_candidates.score.desc()).label("place")
         newest = func.max(_candidates.step * _MAX_CHILDREN + _candidates.k)  # both in one number
         inner = select(_candidates.island, _candidates.score, func.count().label("size"), newest.label("newest"), rank)
@@ -191,10 +182,13 @@ class CandidateQueries:
     def list_page(
         self, criteria: CandidateFilter, order: SortOrder, after: Sequence[Any] | None, limit: int
     ) -> Sequence[CandidateHead]:
-        """Returns some candidates.
+        """Returns a page of candidates.
 
         Args:
-            after: `key_of` the last one of the page before; None: from the beginning.
+            criteria: Conditions.
+            order: Sort order.
+            after: `get_sort_key` of the last candidate of the previous page; None: first page.
+            limit: Page size.
         """
         query = _select(self.run_number).where(*_make_conditions(criteria))
         if order in ("best", "worst"):
@@ -202,32 +196,27 @@ class CandidateQueries:
         sort_columns = _get_sort_columns(order)
         if after is not None:
             key_columns = tuple_(*(column for column, _ in sort_columns))
-            # All keys of an order go the same way, so that one comparison of tuples finds the rest.
+            # All columns have the same direction, so one comparison of tuples is enough.
             query = query.where(key_columns < tuple_(*after) if sort_columns[0][1] else key_columns > tuple_(*after))
-        return self._fetch_heads(
-            query.order_by(
-                *(column.desc() if is_descending else column for column, is_descending in sort_columns)
-            ).limit(limit)
-        )
+        ordering = (column.desc() if is_descending else column for column, is_descending in sort_columns)
+        return self._fetch_heads(query.order_by(*ordering).limit(limit))
 
     def list_best(self, limit: int = 1, island: int | None = None) -> Sequence[CandidateHead]:
-        """Returns the accepted ones with the highest scores; at equal score, who was accepted first comes first."""
+        """Returns the accepted candidates with the highest scores; equal scores in order of acceptance."""
         query = _select(self.run_number).where(schema.ACCEPTED)
         query = query if island is None else query.where(_candidates.island == island)
-        return self._fetch_heads(
-            query.order_by(_candidates.score.desc(), _candidates.decided, _candidates.k).limit(limit)
-        )
+        query = query.order_by(_candidates.score.desc(), _candidates.decided, _candidates.k)
+        return self._fetch_heads(query.limit(limit))
 
     def list_improvements(self, after: int = -1, score: float | None = None) -> Sequence[ImprovementRow]:
-        """Returns the accepted ones that were better than all of earlier steps.
+        """Returns the accepted candidates with a higher score than all earlier ones.
 
         Args:
-            after: Only those of later steps than this.
-            score: The best up to it.
+            after: Only later iterations than this.
+            score: Best score up to `after`.
         """
-        so_far = func.max(_candidates.score).over(
-            order_by=_position_columns, rows=(None, -1)
-        )  # in the order of the key: nothing to sort
+        # The order of the primary key needs no sorting.
+        so_far = func.max(_candidates.score).over(order_by=_position_columns, rows=(None, -1))
         inner = select(*_position_columns, _candidates.island, _candidates.score, so_far.label("so_far"))
         inner = inner.where(_candidates.run == self.run_number, schema.ACCEPTED, _candidates.step > after)
         columns = (inner if score is None else inner.where(_candidates.score > score)).subquery().c
@@ -240,12 +229,12 @@ class CandidateQueries:
         ]
 
     def list_window(self, first: int, last: int, limit: int) -> Sequence[CandidateHead]:
-        """Returns the candidates of some steps, in their order."""
+        """Returns the candidates from iteration `first` to `last`, in order."""
         query = _select(self.run_number).where(_candidates.step >= first, _candidates.step <= last)
         return self._fetch_heads(query.order_by(*_position_columns).limit(limit))
 
     def load_contents(self, heads: Sequence[CandidateHead]) -> Mapping[int, str]:
-        """Returns the JSON texts of the records that hold some candidates, by their numbers."""
+        """Returns the JSON of the records that contain these candidates, by sequence number."""
         texts: dict[int, str] = {}
         seqs = sorted({head.seq for head in heads})
         for start in range(0, len(seqs), 500):
@@ -257,9 +246,9 @@ class CandidateQueries:
         return texts
 
     def find(self, ids: Sequence[str]) -> Mapping[str, CandidateHead]:
-        """Returns candidates by their ids or by the versions they became; those there are not are left out."""
+        """Returns candidates by their ids or by the versions they became; skips unknown ids."""
         found_heads: dict[str, CandidateHead] = {}
-        positions = {id: where for id in ids if (where := parse_candidate_id(id))}
+        positions = {id: position for id in ids if (position := parse_candidate_id(id))}
         version_names = [id for id in ids if id not in positions]
         steps = sorted({position.step for position in positions.values()})
         for start in range(0, len(steps), 500):
@@ -272,10 +261,7 @@ class CandidateQueries:
         return found_heads
 
     def find_with_records(self, ids: Sequence[str]) -> Mapping[str, tuple[CandidateHead, str]]:
-        """Returns some candidates by their ids, each with the JSON text of the record that holds it; in one question.
-
-        Those that are versions are not looked for; `find` does that.
-        """
+        """Returns candidates by their ids, each with the JSON of its record, in one query. Ignores version names."""
         steps = sorted({position.step for id in ids if (position := parse_candidate_id(id))})
         found_heads: dict[str, tuple[CandidateHead, str]] = {}
         with self._database.begin_read() as connection:
@@ -298,14 +284,14 @@ class CandidateQueries:
 
 
 def get_sort_key(head: CandidateHead, order: SortOrder) -> Sequence[Any]:
-    """Returns where a candidate stands in an order, as plain data."""
+    """Returns the sort key of a candidate as plain data."""
     position = parse_candidate_id(head.id)
-    assert position is not None, "an id made from a place is one"
+    assert position is not None
     return [head.score, *position] if order in ("best", "worst") else list(position)
 
 
 def _get_sort_columns(order: SortOrder) -> Sequence[tuple[Any, bool]]:
-    """Returns the columns of an order and whether each goes down."""
+    """Returns the columns of a sort order, and whether each is descending."""
     is_descending = order in ("newest", "best")
     columns = (_candidates.score, *_position_columns) if order in ("best", "worst") else _position_columns
     return [(column, is_descending) for column in columns]
@@ -329,7 +315,7 @@ def _make_conditions(criteria: CandidateFilter) -> Sequence[ColumnElement[bool]]
 
 
 def _match_id(id: str) -> ColumnElement[bool]:
-    """Returns the condition for an id, a step (`12` or `12.`: its candidates), or a version."""
+    """Returns the condition for an id, an iteration (`12` or `12.`), or a version."""
     step, _, suffix = id.partition(".")
     if not (step.isascii() and step.isdigit() and len(step) <= 18):
         return _candidates.version == id

@@ -1,4 +1,4 @@
-"""Rows about candidates, from the records as they are written."""
+"""Writes the rows of candidates, derived from the records of a run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from atoll.store.records import json_codec
 
 INITIAL_DECISION = ("accept", "founded", "atoll", None)
 
-# Up to 18 digits, which fit into a column: what is longer is the id of no candidate.
+# At most 18 digits, which fit into a column.
 _ID = re.compile(r"(0|[1-9][0-9]{0,17})\.(d?)(0|[1-9][0-9]{0,17})")
 
 
 class CandidatePosition(NamedTuple):
-    """Where a candidate stands in the order of its run; the number form of its id."""
+    """Position of a candidate in its run; its id as numbers."""
 
     step: int
     is_draft: bool
@@ -30,16 +30,15 @@ class CandidatePosition(NamedTuple):
 
 
 def parse_candidate_id(id: object) -> CandidatePosition | None:
-    """Reads the id of a child (`7.0`) or a draft (`7.d0`); None for anything else."""
+    """Parses the id of a child (`7.0`) or a trial (`7.d0`); returns None for anything else."""
     match = _ID.fullmatch(id) if isinstance(id, str) else None
     return CandidatePosition(int(match[1]), bool(match[2]), int(match[3])) if match else None
 
 
 class CandidateRows:
-    """Gathers what some records of a run say about candidates: where each is found, and what was decided.
+    """Collects the rows of candidates from records.
 
-    A row points at the record that holds the content, so that no text is stored twice. A record whose data is about
-    no candidate changes nothing here: the journal takes it all the same.
+    A row refers to the record that contains the candidate, so that no text is stored twice.
     """
 
     def __init__(self, run_number: int) -> None:
@@ -57,7 +56,7 @@ class CandidateRows:
                 self._add_decision(seq, data.get("id"), INITIAL_DECISION)
             case "applied":
                 for child in data.get("children", ()):
-                    if "content" in child:  # it was never judged
+                    if "content" in child:  # it has no evaluation
                         self._add_row(seq, record.island, child)
                     self._add_decision(seq, child.get("id"), child["decision"])
             case "decided":
@@ -75,13 +74,13 @@ class CandidateRows:
 
 
 class CandidateRowWriter:
-    """Writes projections."""
+    """Writes `CandidateRows` to the database."""
 
     def __init__(self, engine: Engine) -> None:
         table = schema.candidates
         key = [column.name for column in table.primary_key]
         upsert = schema.insert_for(engine.dialect.name)(table)
-        upsert = upsert.on_conflict_do_update(  # a step that runs again may judge something else under the same id
+        upsert = upsert.on_conflict_do_update(  # a repeated iteration may use the same id for another candidate
             index_elements=key, set_={name: upsert.excluded[name] for name in ("island", "seq", "score")}
         )
         self._upsert = PreparedStatement(engine, upsert, [*key, "island", "seq", "score"])

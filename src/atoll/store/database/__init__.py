@@ -1,1 +1,1 @@
-"""Database of store."""
+"""Databases: connections, schema, SQLite and PostgreSQL."""

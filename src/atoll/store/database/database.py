@@ -1,4 +1,4 @@
-"""One database, its connections and its faults."""
+"""A database: connections, transactions, retries and errors."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,19 +13,19 @@ from atoll import errors
 from atoll.store.database import dialect, schema, sqlite, urls
 from atoll.store.versions.errors import Interrupted
 
-RETRY_SECONDS = 0.1  # between attempts to get back a connection that was lost
-GLOBAL_LOCK = "everything"  # the lock of what others must not meet at all
+RETRY_SECONDS = 0.1  # between attempts to reconnect
+GLOBAL_LOCK = "everything"  # held while tables are created
 
 
 class PreparedStatement:
-    """A statement compiled once and run by the driver: SQLAlchemy's own way takes longer than SQLite itself.
+    """Statement that is compiled once and run by the driver; SQLAlchemy itself takes longer than SQLite.
 
-    `scripts/bench engine` prints commits per second beside bare sqlite3.
+    `scripts/bench engine` compares commits per second with bare sqlite3.
     """
 
     def __init__(self, engine: Engine, statement: sql.ClauseElement, names: Sequence[str]) -> None:
         compiled: Any = statement.compile(engine, column_keys=names)
-        assert compiled.positiontup == list(names), f"give the values in the order {compiled.positiontup}"
+        assert compiled.positiontup == list(names), f"pass the values in the order {compiled.positiontup}"
         self._sql = str(compiled)
 
     def execute(self, cursor: Any, rows: Sequence[Sequence[Any]]) -> None:
@@ -40,22 +40,22 @@ class PreparedStatement:
         return cursor.fetchone()[0]
 
     def fetch_rows(self, cursor: Any, *values: Any) -> Sequence[Any]:
-        """Returns all rows: a statement that is not read to its end would keep its moment of the file open."""
+        """Returns all rows; an unfinished statement would keep its snapshot open."""
         cursor.execute(self._sql, values)
         rows: Sequence[Any] = cursor.fetchall()
         return rows
 
 
 class Database:
-    """Lends connections: many to read with, one held to write with.
+    """Provides many connections for reading and one for writing.
 
-    Nobody keeps a connection while foreign code runs, so that no reader holds up a checkpoint and no writer waits.
+    No connection stays open while a caller's code runs, so readers do not delay checkpoints and writers do not wait.
 
     Attributes:
-        name: What messages call it.
-        place: A text that is the same for the same database only.
-        is_shared: Other processes may open it.
-        found_version: The schema that it had before it was opened; 0: none.
+        name: URL for messages.
+        identity: Text that identifies the database.
+        is_shared: Whether other processes can open it.
+        original_version: Schema version before it was opened; 0: none.
     """
 
     def __init__(self, url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> None:
@@ -85,11 +85,11 @@ class Database:
 
     @contextmanager
     def begin_read(self) -> Iterator[Connection]:
-        """Lends a connection for a moment; every query in it sees what is committed when it begins.
+        """Yields a connection for reading; each query sees the commits before its start.
 
         Raises:
-            StoreFailed: The database is out of order.
-            SetupError: It is no database, or it is closed.
+            StoreFailed: The database failed.
+            SetupError: It is not a database, or it is closed.
         """
         if not self.is_shared:
             with self.begin_write() as connection:
@@ -100,16 +100,16 @@ class Database:
             yield connection
 
     def fetch_rows(self, query: sql.Select[Any]) -> Sequence[Any]:
-        """Returns all that a query finds; raises as `reading` does."""
+        """Returns all rows of a query; raises like `begin_read`."""
         with self.begin_read() as connection:
             return connection.execute(query).all()
 
     @contextmanager
     def begin_snapshot(self) -> Iterator[Connection]:
-        """Lends a connection to which the database stays as it is now, whoever writes; for a while, not for good.
+        """Yields a connection that sees a snapshot of the database; for a short time.
 
         Raises:
-            StoreFailed: The database is out of order.
+            StoreFailed: The database failed.
             SetupError: It is closed.
         """
         with self.begin_read() as connection:
@@ -124,7 +124,7 @@ class Database:
                 driver.rollback()
 
     def connect(self) -> Connection:
-        """Returns a connection; while there is none to be had, waits for as long as the database has patience."""
+        """Returns a connection; waits up to `wait_seconds` while the server is unreachable."""
         deadline = time.monotonic() + self.wait_seconds
         while True:
             try:
@@ -134,40 +134,40 @@ class Database:
                     raise
                 if time.monotonic() > deadline:
                     raise errors.StoreFailed(
-                        f"{self.name} was lost and did not come back within {self.wait_seconds:g} s: all that was "
-                        "committed before is there, and runs go on with 'atoll resume'."
+                        f"Lost the connection to {self.name} for {self.wait_seconds:g} s. All commits are kept. "
+                        "Continue runs with 'atoll resume'."
                     ) from error
             time.sleep(RETRY_SECONDS)
 
     def begin_write(self, *locks: str) -> AbstractContextManager[Connection]:
-        """Lends the connection that writes, inside a transaction; commits at the end, or undoes all.
+        """Begins a transaction with the write connection; commits at the end, or rolls back after an exception.
 
         Args:
-            locks: What nobody else may write meanwhile: from the first look to the commit, the holders of one lock
-                take turns. SQLite has one for all.
+            locks: Names of locks; transactions with the same lock run one after the other. SQLite has one lock for
+                all.
 
         Raises:
             StoreFailed: The database is full, read-only, locked for too long or damaged.
-            Interrupted: Nothing was committed, but tried again it may be.
-            SetupError: It is closed.
+            Interrupted: Nothing was committed; a retry may succeed.
+            SetupError: The database is closed.
         """
         return self._transaction if not locks else WriteTransaction(self._transaction, locks)
 
     def open_cursor(self) -> AbstractContextManager[Any]:
-        """Lends a cursor that reads by the driver, to one thread at a time; for queries of microseconds.
+        """Yields a driver cursor for fast queries, to one thread at a time.
 
         Raises:
-            StoreFailed: The database is out of order.
+            StoreFailed: The database failed.
             SetupError: It is closed.
         """
         return self._read_connection
 
     @contextmanager
     def listen(self, topic: str) -> Iterator[dialect.ChangeSignal]:
-        """Lends what says when there may be something new about a topic.
+        """Yields a signal for changes of a topic.
 
         Raises:
-            StoreFailed: The database is out of order.
+            StoreFailed: The database failed.
             SetupError: It is closed.
         """
         self.check_open()
@@ -186,13 +186,13 @@ class Database:
 
     def check_open(self) -> None:
         if self._is_closed:
-            raise errors.SetupError(f"{self.name} is closed: open it again.")
+            raise errors.SetupError(f"{self.name} is closed. Open it again.")
 
     def check_identity(self) -> None:
-        """Looks whether what is written is still found by others.
+        """Checks that the open file is still the one at its path.
 
         Raises:
-            StoreFailed: A file was deleted, moved or replaced.
+            StoreFailed: The file was deleted, moved or replaced.
         """
         self.dialect.check_identity()
 
@@ -204,10 +204,10 @@ class Database:
 
 
 class Transaction:
-    """The one transaction that writes, entered by one thread at a time.
+    """The write transaction of a database, used by one thread at a time.
 
-    Begins and commits through the driver: through SQLAlchemy that alone takes as long as SQLite's part. The engine is
-    one of automatic commits, so that SQLAlchemy begins nothing by itself. A class and no generator: 5 us a commit.
+    It begins and commits through the driver, because SQLAlchemy would take as long as SQLite itself. The engine uses
+    autocommit, so that SQLAlchemy begins no transaction. A class instead of a generator saves 5 us per commit.
     """
 
     def __init__(self, database: Database) -> None:
@@ -251,7 +251,7 @@ class Transaction:
         self._release_lock()
 
     def _was_committed(self, error: BaseException) -> bool:
-        """Asks, on another connection, how a commit ended whose answer was lost."""
+        """Returns whether a commit succeeded whose connection was lost; asks on a new connection."""
         if not (isinstance(error, self._database.driver_errors) and self._database.dialect.is_connection_lost(error)):
             return False
         try:
@@ -262,7 +262,7 @@ class Transaction:
             raise
 
     def _connect(self) -> Connection:
-        """Gets a connection, in place of one that was lost, and with it what others must not have taken."""
+        """Opens a new connection and restores the run locks."""
         self._drop_connection()
         self._connection = connection = self._database.connect()
         self._driver = connection.connection.driver_connection
@@ -276,15 +276,14 @@ class Transaction:
             self._connection = None
 
     def _release_lock(self) -> None:
-        """Lets the next one in."""
         try:
             if self._connection is not None and self._connection.in_transaction():
-                self._connection.rollback()  # only SQLAlchemy's own idea of one
+                self._connection.rollback()  # resets only SQLAlchemy's state
         finally:
             self._lock.release()
 
     def _abort(self, error: BaseException | None) -> None:
-        """Undoes what was not committed, lets the next one in and says in words what went wrong."""
+        """Rolls back, releases the lock, and raises an explained error for a driver error."""
         is_driver_error = isinstance(error, self._database.driver_errors)
         try:
             if is_driver_error and error is not None and self._database.dialect.is_connection_lost(error):
@@ -292,7 +291,7 @@ class Transaction:
             elif self._connection is not None:
                 self._driver.rollback()
         except self._database.driver_errors:
-            self._drop_connection()  # it is gone, and all that was not committed with it
+            self._drop_connection()  # the server rolls back
         finally:
             self._release_lock()
         if is_driver_error and error is not None:
@@ -306,7 +305,7 @@ class Transaction:
 
 
 class WriteTransaction:
-    """One use of the transaction, under locks."""
+    """One use of the transaction, with locks."""
 
     def __init__(self, transaction: Transaction, locks: Sequence[str]) -> None:
         self._transaction, self._locks = transaction, locks
@@ -321,9 +320,9 @@ class WriteTransaction:
 
 
 class ReadConnection:
-    """A connection that is held to read with: to borrow one takes four times as long as a query by its key.
+    """Connection that stays open for reading; opening one takes four times as long as a query by key.
 
-    No statement in it outlives its block, so it is in the way of no checkpoint. In memory it is the writer's.
+    Every statement ends in its block, so it does not delay checkpoints. A database in memory uses the write connection.
     """
 
     def __init__(self, database: Database) -> None:
@@ -365,14 +364,14 @@ class ReadConnection:
                 self._connection = None
 
 
-MAX_ATTEMPTS = 8  # a deadlock has a winner every time; a connection that was lost is waited for by whoever begins
+MAX_ATTEMPTS = 8
 
 
 def retry_transaction[T](transaction: Callable[[], T]) -> T:
-    """Does a piece of work that is one transaction, again whenever it came to nothing.
+    """Runs a function that is one transaction; repeats it after `Interrupted`.
 
     Raises:
-        Interrupted: It came to nothing too often.
+        Interrupted: All attempts were interrupted.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:

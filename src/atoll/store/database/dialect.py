@@ -1,4 +1,4 @@
-"""What one kind of database does in its own way: the seam between the store and SQLite or PostgreSQL."""
+"""Interface to SQLite and PostgreSQL."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -11,10 +11,10 @@ from atoll import errors
 
 
 class RunLock(Protocol):
-    """The right to write a run, until `release`, the end of a `with` block, or the death of the process."""
+    """Exclusive right to write a run, until `release`, the end of a `with` block, or the end of the process."""
 
     def release(self) -> None:
-        """Lets others claim the run; a second call does nothing."""
+        """Unlocks the run; a second call does nothing."""
 
     def __enter__(self) -> Self: ...
 
@@ -24,24 +24,21 @@ class RunLock(Protocol):
 
 
 class ChangeSignal(Protocol):
-    """Says when there may be something new; whoever waits then looks into the tables, where the truth is."""
+    """Signals possible changes; the caller then queries the tables."""
 
     def wait(self, seconds: float) -> None:
-        """Returns once somebody committed since the last call (or the start), or when so much time has passed.
-
-        May also return for nothing.
-        """
+        """Returns after a commit since the last call (or the start), or after this time; may return early."""
 
 
 class Dialect(Protocol):
-    """One database, as its kind is opened, locked, listened to and explained.
+    """Operations of one database that differ between SQLite and PostgreSQL.
 
     Attributes:
-        name: What messages call it, and what opens it again; never holds a password.
-        engine: Of automatic commits: transactions are begun by `begin`.
-        is_shared: Other processes may open it, and readers have connections of their own.
-        snapshot: Begins a transaction that sees one moment.
-        is_near: To ask costs microseconds, so one may ask before one writes.
+        name: URL for messages and for opening it again, without a password.
+        engine: Engine with autocommit; `begin` begins transactions.
+        is_shared: Whether other processes can open it, and readers have their own connections.
+        snapshot_statement: Begins a transaction that sees a snapshot.
+        is_local: Whether a query costs only microseconds.
     """
 
     name: str
@@ -51,48 +48,48 @@ class Dialect(Protocol):
     is_local: bool
 
     def initialize(self) -> None:
-        """Prepares a new database before its tables are made."""
+        """Prepares a new database before its tables are created."""
 
     def find_identity(self, connection: Connection) -> str:
-        """Returns a text that is the same for the same database only."""
+        """Returns a text that identifies the database."""
 
     def check_identity(self) -> None:
-        """Raises `StoreFailed` where what is written would go nowhere."""
+        """Raises `StoreFailed` if the open file was deleted or replaced."""
 
     def begin(self, driver: Any, locks: Sequence[str]) -> str:
-        """Begins a transaction and keeps out others that want the same locks; returns its id, if it has one."""
+        """Begins a transaction with exclusive locks; returns its id, or an empty text."""
 
     def was_committed(self, driver: Any, transaction: str) -> bool:
-        """Says how a transaction ended whose writer lost the connection while it committed."""
+        """Returns whether a transaction was committed whose connection was lost during the commit."""
 
     def cursor(self, connection: Connection) -> Any:
-        """Returns a cursor of the driver, to read with for as long as the connection is held."""
+        """Returns a driver cursor for reading."""
 
     def batch(self, cursor: Any) -> AbstractContextManager[object]:
-        """Sends the statements of a block together; nothing can be fetched in it."""
+        """Sends the statements of a block together; the block must not fetch rows."""
 
     def bulk_insert(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Adds many rows to a table, as fast as can be."""
+        """Inserts many rows fast."""
 
     def notify(self, cursor: Any, topic: str) -> None:
-        """Wakes those who wait for a topic, when the transaction is committed."""
+        """Notifies listeners of a topic when the transaction is committed."""
 
     def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
-        """Lends what tells of commits from now on."""
+        """Yields a signal for commits from now on."""
 
     def lock_run(self, run_number: int, run_id: str) -> RunLock:
-        """Takes the right to write a run, or raises `Conflict`."""
+        """Locks a run for writing, or raises `Conflict`."""
 
     def get_writer_pid(self, run_number: int) -> int | None:
-        """Returns the process that writes a run, or None."""
+        """Returns the id of the process that has locked a run, or None."""
 
     def is_connection_lost(self, error: BaseException) -> bool:
-        """Says whether the connection is gone, so that another one may do."""
+        """Returns whether the error means a lost connection."""
 
     def restore_locks(self) -> None:
-        """Takes back what went with a connection that was lost, or raises `Conflict`."""
+        """Locks the runs again after a lost connection, or raises `Conflict`."""
 
     def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
-        """Returns what happened and what to do; `is_open` says whether the database was ever opened."""
+        """Converts a driver error to an Atoll error with advice; `is_open`: whether the database was ever opened."""
 
     def close(self) -> None: ...

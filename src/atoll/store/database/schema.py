@@ -1,14 +1,14 @@
-"""The tables, and how a file comes to have them.
+"""Tables and their upgrades.
 
     runs ─┬─ records      the journal: one row per record, numbered in each run
-          ├─ candidates   a projection of the records: small rows that point at the record that holds the content
+          ├─ candidates   derived from the records; each row refers to the record with the content
           └─ commands     the inbox
-    changes               values with a history, shared by all runs: versions, locks, aliases and notes in one chain
-    blobs                 bodies by hash, shared by all
+    changes               versioned values of all runs: versions, locks, aliases and notes in one hash chain
+    blobs                 bytes by hash
     atoll                 one row: the version of this schema
 
-Data is JSON text in ASCII. Texts that are long stand in `blobs`; `links` says where they belong, and of a change `body`
-is the hash of its value.
+Data is JSON text in ASCII. Long texts are in `blobs`; `links` lists their places. In `changes`, `body` is the hash of a
+long value.
 """
 
 import json
@@ -54,10 +54,10 @@ CREATE_CHANGES_INDEX = 'CREATE INDEX changes_beside ON changes ("key", seq) WHER
 
 
 def chain_versions(connection: Connection) -> None:
-    """Takes versions and locks into one sequence of changes with a chain of hashes.
+    """Merges the tables of versions and locks into one hash chain of changes.
 
-    Schema 1 kept no times, and no order between locks and versions: all get the time of the upgrade, and the locks
-    come behind the versions.
+    Schema 1 has no times, and no order between locks and versions. All changes get the time of the upgrade, and locks
+    follow versions.
     """
     timestamp = datetime.now(UTC).isoformat(timespec="microseconds")
     connection.exec_driver_sql(CREATE_CHANGES)
@@ -83,7 +83,7 @@ def chain_versions(connection: Connection) -> None:
 
 
 def _escape_unstorable(text: str) -> str:
-    """Returns a text without half characters and zero bytes, which a column of its own cannot hold."""
+    """Escapes surrogates and zero bytes, which a text column cannot store."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -112,16 +112,15 @@ VERSION = 2
 
 type Upgrade = Callable[[Connection], None]
 
-# From a version to the next one. A step never looks at the tables below, which are those of VERSION: it says in SQL
-# what changes, and stays as it was written.
+# Upgrades by old version. An upgrade uses SQL, not the tables below, which are those of VERSION, and never changes.
 UPGRADES: Mapping[int, Upgrade] = {1: chain_versions}
 
-# Written into the queries too, letter by letter: only so does SQLite see that a partial index serves them.
+# Queries repeat this text exactly; otherwise SQLite does not use the partial index.
 ACCEPTED = text("verdict = 'accept' AND score IS NOT NULL")
 VERSIONED = text("version IS NOT NULL")
 NO_VERSION = text("n IS NULL")
 
-# SQLite has one size of whole numbers and sorts texts by their letters; of a server both must be asked for.
+# SQLite has one integer size and sorts texts by code points; PostgreSQL needs both declared.
 INTEGER = Integer().with_variant(BigInteger(), "postgresql")
 STRING = String().with_variant(String(collation="C"), "postgresql")
 HASH = String(64).with_variant(String(64, collation="C"), "postgresql")
@@ -230,15 +229,15 @@ blobs = Table(
 
 
 def insert_for(dialect: str) -> Any:
-    """Returns the insert of a dialect that knows `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    """Returns the dialect's `insert`, which has `on_conflict_do_update` and `on_conflict_do_nothing`."""
     return postgresql.insert if dialect == "postgresql" else sqlite.insert
 
 
 def find_version(connection: Connection, name: str) -> int:
-    """Returns the schema version of a database, 0 of an empty one.
+    """Returns the schema version of a database; 0: empty.
 
     Raises:
-        SetupError: The database belongs to somebody else.
+        SetupError: The database belongs to another program.
     """
     tables = inspect(connection).get_table_names()
     if atoll.name in tables:
@@ -246,29 +245,25 @@ def find_version(connection: Connection, name: str) -> int:
         if isinstance(version, int):
             return version
     if tables:
-        raise errors.SetupError(f"{name} is a database, but no Atoll store: give another path.")
+        raise errors.SetupError(f"{name} is a database of another program. Use another path.")
     return 0
 
 
 def check_version(current_version: int, name: str, version: int = VERSION) -> None:
-    """Refuses what a newer Atoll wrote.
-
-    Raises:
-        SetupError: The schema is newer than this program.
-    """
+    """Raises `SetupError` if a newer Atoll wrote the store."""
     if current_version > version:
         raise errors.SetupError(
-            f"{name} was written by a newer Atoll (schema {current_version}, this one knows {version}): "
-            "install that one, or give another path."
+            f"A newer Atoll wrote {name} (schema {current_version}; this one supports {version}). "
+            "Install the newer version, or use another path."
         )
 
 
 def create_or_upgrade(
     connection: Connection, name: str, *, version: int = VERSION, upgrades: Mapping[int, Upgrade] = UPGRADES
 ) -> None:
-    """Makes the tables in an empty database, or brings older ones up to date step by step; all or nothing.
+    """Creates the tables of an empty database, or upgrades older ones.
 
-    Called inside a write transaction, so that of several processes that come at once one does it.
+    Called inside a write transaction, so that only one of several processes does it.
     """
     current_version = find_version(connection, name)
     check_version(current_version, name, version)

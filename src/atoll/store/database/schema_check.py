@@ -1,7 +1,7 @@
-"""What stands in a database that no Atoll put there: a view, a trigger or a table that could falsify what is read.
+"""Finds database objects that Atoll did not create, such as views and triggers.
 
-A chain of hashes shows what was done to the rows. Whoever can write the file can also plant something that answers in
-their place, or that changes what is written later; so whoever verifies looks for both.
+The hash chain detects changed rows. A view or trigger could also fake rows or change later writes, so the audit checks
+for these too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ TABLES = {
     table.name: table for metadata in (schema.metadata, event_streams.metadata) for table in metadata.sorted_tables
 }
 INDEXES = {str(index.name): table.name for table in TABLES.values() for index in table.indexes}
-SQLITE_PREFIX = "sqlite_"  # names that only SQLite itself may give
+SQLITE_PREFIX = "sqlite_"  # reserved for SQLite
 
 
 def find_unexpected_objects(connection: Connection) -> Sequence[str]:
-    """Returns all that the schema does not know, in words: `the trigger t on changes`.
+    """Returns descriptions of unexpected objects, e.g. `the trigger t on changes`.
 
-    In SQLite: views, triggers, other tables and indexes, and tables of ours with other columns. Elsewhere nothing: a
-    server has rights of its own.
+    Checks SQLite only: views, triggers, other tables and indexes, and changed columns. PostgreSQL has its own
+    permissions.
     """
     if connection.dialect.name != "sqlite":
         return []
@@ -42,10 +42,10 @@ def _find_changed_columns(connection: Connection) -> Iterator[str]:
     for name, table in TABLES.items():
         columns = connection.exec_driver_sql(f"PRAGMA table_xinfo({name})").all()
         if columns and not _has_plain_columns(columns, table):
-            yield f"the columns of {name}, which are others"
+            yield f"the changed columns of {name}"
 
 
 def _has_plain_columns(columns: Sequence[Any], table: Table) -> bool:
-    """Says whether a table has its columns, none of them computed, hidden or filled in by itself."""
+    """Returns whether a table has exactly its columns, without defaults, computed or hidden columns."""
     properties = {column: (default, hidden) for _, column, _, _, default, _, hidden in columns}
     return properties == {column.name: (None, 0) for column in table.columns}

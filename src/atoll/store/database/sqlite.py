@@ -1,4 +1,4 @@
-"""All that is peculiar to SQLite."""
+"""SQLite: run locks, engine, change signals and error messages."""
 
 import contextlib
 import fcntl
@@ -18,36 +18,33 @@ from sqlalchemy import Connection, Engine, event, pool
 
 from atoll import errors
 
-# A POSIX lock belongs to the process: it goes when the process goes, however that dies, and a forked child does not
-# keep it. But it does not keep out a second claimant of the same process, so those are noted here.
+# A POSIX lock ends with its process, and forked children do not inherit it. It does not exclude a second lock of the
+# same process, so these are recorded here.
 _locked_keys: set[tuple[int, str, int]] = set()
 _lock = Lock()
 
 
 class FileRunLock:
-    """Keeps other claimants of a run out until `release`, or until the process is gone.
+    """Locks a run until `release` or the end of the process, by a lock on a file next to the database.
 
-    Held by a lock on a file beside the database. In memory there are no other processes, and no file.
+    A database in memory needs no file.
     """
 
     def __init__(self, location: str, run_number: int, run_id: str, *, is_file: bool) -> None:
-        self._key, self._path, self._run_id = (
-            (os.getpid(), location, run_number),
-            f"{location}-claim-{run_number}",
-            run_id,
-        )
+        self._key, self._run_id = (os.getpid(), location, run_number), run_id
+        self._path = f"{location}-claim-{run_number}"
         self._file: int | None = None
         self._is_held = False
         with _lock:
             if self._key in _locked_keys:
-                raise errors.Conflict(f"Run {run_id} is being written by this very process: let it end first.")
+                raise errors.Conflict(f"This process already writes run {run_id}. Close it first.")
             if is_file:
                 self._file = self._lock_file()
             _locked_keys.add(self._key)
             self._is_held = True
 
     def release(self) -> None:
-        """Lets others claim the run; a second call does nothing."""
+        """Unlocks the run; a second call does nothing."""
         with _lock:
             if not self._is_held:
                 return
@@ -55,7 +52,7 @@ class FileRunLock:
             _locked_keys.discard(self._key)
             if self._file is not None:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._path)  # while it is locked: who has opened it meanwhile sees that it is gone
+                    os.unlink(self._path)  # before unlocking: a process that has it open notices
                 os.close(self._file)
 
     def __enter__(self) -> Self:
@@ -72,19 +69,21 @@ class FileRunLock:
                 file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError as error:
                 raise errors.SetupError(
-                    f"Run {self._run_id} cannot be claimed: {self._path} must be yours to write."
+                    f"Run {self._run_id} cannot be locked: {self._path} is not writable. Check its permissions."
                 ) from error
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError) as error:
                 owner = f"process {pid}" if (pid := os.pread(file, 20, 0).decode()) else "another process"
                 os.close(file)
-                raise errors.Conflict(f"Run {self._run_id} is being written by {owner}: let it end first.") from error
+                raise errors.Conflict(
+                    f"Run {self._run_id} is being written by {owner}. Wait for its end, or stop it."
+                ) from error
             if _is_same_file(file, self._path):
                 os.truncate(file, 0)
                 os.pwrite(file, str(os.getpid()).encode(), 0)
                 return file
-            os.close(file)  # its holder released it meanwhile: the file is no longer the one that others find
+            os.close(file)  # the file was unlinked meanwhile: try again
 
 
 def _is_same_file(file: int, path: str) -> bool:
@@ -95,13 +94,13 @@ def _is_same_file(file: int, path: str) -> bool:
 
 
 def find_lock_owner(location: str, run_number: int) -> int | None:
-    """Returns the process that writes a run, or None."""
+    """Returns the id of the process that has locked a run, or None."""
     if (os.getpid(), location, run_number) in _locked_keys:
-        return os.getpid()  # known without looking: closing a file that we hold locked would drop the lock
+        return os.getpid()  # without opening the file: closing it would release our lock
     with contextlib.suppress(FileNotFoundError), open(f"{location}-claim-{run_number}", "rb") as file:
         pid = int(file.read() or 0)
         try:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # the file of one who was killed stays, unlocked
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a killed process leaves its file unlocked
         except (BlockingIOError, PermissionError):
             return pid or None
     return None
@@ -109,27 +108,27 @@ def find_lock_owner(location: str, run_number: int) -> int | None:
 
 type Synchronous = Literal["NORMAL", "FULL"]
 
-# Who means to write says so at once: a transaction that read first cannot write once somebody else has written.
+# Locks at the start: a transaction that has read cannot write after another one has written.
 BEGIN = "BEGIN IMMEDIATE"
 
 RETRY_SECONDS = 0.02
 _NO_BATCH = nullcontext()
-POLL_SECONDS = 0.01  # between looks for commits of others
+POLL_SECONDS = 0.01
 
 MESSAGES = {
-    "SQLITE_FULL": "The disk or the quota of {name} is full: make room and go on, all that was committed is there.",
-    "SQLITE_READONLY": "{name} is read-only: get the right to write it and its folder, or give another path.",
-    "SQLITE_BUSY": "{name} stayed locked by another program: end its transaction or wait longer.",
-    "SQLITE_CORRUPT": "{name} is damaged: take a copy, then save what is left with `sqlite3 FILE .recover`.",
-    "SQLITE_NOTADB": "{name} is no database: give another path.",
-    "SQLITE_CANTOPEN": "{name} cannot be opened: it must be a file in a folder that exists and is yours to write.",
-    "SQLITE_PERM": "{name} cannot be opened: get the right to read and write it.",
-    "SQLITE_IOERR": "The disk under {name} failed: all that was committed before is there.",
+    "SQLITE_FULL": "The disk or quota of {name} is full. Free space, then resume. All commits are kept.",
+    "SQLITE_READONLY": "{name} is read-only. Get write permission for the file and its folder, or use another path.",
+    "SQLITE_BUSY": "{name} is locked by another program. End its transaction, or wait longer.",
+    "SQLITE_CORRUPT": "{name} is damaged. Copy it, then recover its data with `sqlite3 FILE .recover`.",
+    "SQLITE_NOTADB": "{name} is not a database. Use another path.",
+    "SQLITE_CANTOPEN": "{name} cannot be opened. Use a file in an existing folder with write permission.",
+    "SQLITE_PERM": "{name} cannot be opened. Get permission to read and write it.",
+    "SQLITE_IOERR": "The disk of {name} failed. All earlier commits are kept.",
 }
 
 
 class Sqlite:
-    """A file, or a database in memory; see `Dialect`."""
+    """SQLite file or database in memory; see `Dialect`."""
 
     snapshot_statement = "BEGIN"
     is_local = True
@@ -142,9 +141,9 @@ class Sqlite:
         self._inode: tuple[int, int] | None = None
 
     def initialize(self) -> None:
-        """Lets readers and one writer work side by side; the file remembers it.
+        """Enables write-ahead logging, so that readers do not block the writer.
 
-        SQLite does not wait for a lock here by itself, and several processes may meet over a new file.
+        SQLite does not wait for a lock here, but several processes may open a new file at once.
         """
         driver = self.engine.raw_connection()
         deadline = time.monotonic() + self._busy_seconds
@@ -161,7 +160,7 @@ class Sqlite:
             driver.close()
 
     def find_identity(self, connection: Connection) -> str:
-        """Returns the real path; in memory, a text that no other store has."""
+        """Returns the real path; a unique text for a database in memory."""
         path = connection.exec_driver_sql("PRAGMA database_list").all()[0][2]
         if path:
             self._location = os.path.realpath(path)
@@ -169,14 +168,14 @@ class Sqlite:
         return self._location
 
     def check_identity(self) -> None:
-        """Looks whether the file is still the one that was opened: what is written after a `rm` goes nowhere."""
+        """Checks that the open file is still the one at its path; after `rm`, writes would be lost."""
         if self.is_shared and (not os.path.exists(self._location) or _get_inode(self._location) != self._inode):
             raise errors.StoreFailed(
-                f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
+                f"{self.name} was deleted, moved or replaced while it was open. Its runs are lost."
             )
 
     def begin(self, driver: Any, locks: Sequence[str]) -> str:
-        """Lets one writer in at a time, whatever it means to write."""
+        """Begins the only write transaction; SQLite has one lock for all."""
         driver.execute(BEGIN)
         return ""
 
@@ -194,7 +193,7 @@ class Sqlite:
         cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({placeholders})", rows)
 
     def notify(self, cursor: Any, topic: str) -> None:
-        """Needs no word: the file has a number that every commit changes."""
+        """Does nothing: every commit changes the data version of the file."""
 
     @contextmanager
     def listen(self, topic: str) -> Iterator["PollingSignal"]:
@@ -215,13 +214,13 @@ class Sqlite:
         return False
 
     def restore_locks(self) -> None:
-        """There is nothing that could have gone."""
+        """Does nothing: file locks are not lost."""
 
     def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
         code: str = getattr(error, "sqlite_errorname", "")
         family = "_".join(code.split("_")[:2])  # SQLITE_IOERR_WRITE is a SQLITE_IOERR
         message = MESSAGES.get(family, "{name} could not be read or written.")
-        # A file that is not what it was taken for, rather than out of order for now.
+        # The file is the wrong one, not temporarily unavailable.
         is_setup_error = code.startswith(("SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_PERM"))
         error_type = errors.SetupError if is_setup_error else errors.StoreFailed
         return error_type(f"{message.format(name=self.name)} ({error})")
@@ -231,7 +230,7 @@ class Sqlite:
 
 
 class PollingSignal:
-    """Asks a file for its version, which costs 1 us and reads no table; in memory, lets whoever waits look itself."""
+    """Polls the data version of a file, which takes 1 us; in memory it only sleeps."""
 
     def __init__(self, read_version: Callable[[], int] | None) -> None:
         self._read_version = read_version
@@ -250,9 +249,9 @@ class PollingSignal:
 
 
 def _make_engine(url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> Engine:
-    """Returns an engine whose every connection is set up alike; nothing is opened yet."""
+    """Returns an engine that sets up every connection; opens nothing."""
     connect_args: dict[str, Any] = {"timeout": busy_seconds, "check_same_thread": False}
-    # A memory database is its connection: all threads take turns with one. In a file nobody waits for a reader.
+    # A database in memory has one connection for all threads. A file has many, so readers do not block.
     pool_options = (
         {"poolclass": pool.QueuePool, "max_overflow": -1} if _is_file(url) else {"poolclass": pool.StaticPool}
     )
@@ -271,10 +270,10 @@ def _is_file(url: sqlalchemy.URL) -> bool:
 
 
 def _make_readable_url(url: sqlalchemy.URL) -> sqlalchemy.URL:
-    """Returns an address by which a file can at least be read where nothing may be written beside it.
+    """Returns a read-only URL for a file in a folder without write permission.
 
-    Even to read, SQLite makes a log and an index of it. Where it may not and nobody has them at work, the file is all
-    there is, and is taken to stay as it is.
+    SQLite creates a log and its index even for reading. If it cannot and no process uses them, the file is opened as
+    immutable.
     """
     path = url.database or ""
     folder = os.path.dirname(path) or os.curdir
@@ -292,6 +291,6 @@ def _get_inode(path: str) -> tuple[int, int]:
 
 
 def _read_data_version(cursor: Any) -> int:
-    """Returns a number that is another one once somebody else has committed; only its changes mean something."""
+    """Returns a number that changes with every commit of another connection."""
     version: int = cursor.execute("PRAGMA data_version").fetchall()[0][0]
     return version

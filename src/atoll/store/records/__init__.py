@@ -1,1 +1,1 @@
-"""Records of store."""
+"""Records of runs: journals, leases, queries, feed, blobs."""

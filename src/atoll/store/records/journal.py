@@ -1,4 +1,4 @@
-"""The journal of one run in the database."""
+"""Journal and inbox of a run in the database."""
 
 import sys
 import time
@@ -16,44 +16,39 @@ from atoll.store.database.database import Database, PreparedStatement, retry_tra
 from atoll.store.records.blobs import Blobs, insert_blobs
 from atoll.store.records.json_codec import Blob, PackedJSON, pack, unpack
 
-ALL_ISLANDS = -1  # the island of a record that concerns all of them
+ALL_ISLANDS = -1  # island of records about all islands
 CHUNK = 256  # records read at a time
-NOTIFY_SECONDS = 0.1  # between two words to those who follow: a server that is told of each commit makes them queue
+NOTIFY_SECONDS = 0.1  # minimum between notifications: PostgreSQL serializes commits that notify
 
 _records = schema.records.c
 
 
 class StoredJournal:
-    """Writes the records of a run and, in the same transaction, the rows about its candidates.
+    """Writes the records of a run and, in the same transaction, the rows of its candidates.
 
     Args:
-        is_shared: Several write this journal at once, and see to it themselves that their records can be told apart.
+        is_shared: Whether several processes write this journal; they must keep their records apart themselves.
     """
 
     def __init__(self, database: Database, run_number: int, *, is_shared: bool = False) -> None:
-        self._database, self._run_number, self._blobs, self._is_shared = (
-            database,
-            run_number,
-            Blobs(database),
-            is_shared,
-        )
-        engine = database.engine
+        self._database, self._run_number, self._is_shared = database, run_number, is_shared
+        self._blobs, engine = Blobs(database), database.engine
         self._insert = PreparedStatement(engine, insert(schema.records), [column.name for column in schema.records.c])
         last_query = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
         self._last_seq_query = PreparedStatement(engine, last_query, ["run"])
         self._candidate_writer = row_writer.CandidateRowWriter(engine)
-        self._write_lock = Lock()  # from the look at the end to the note of the new one: threads write in turns
+        self._write_lock = Lock()  # held from reading to updating `_last_seq`
         self._topic, self._notified_at = get_run_topic(run_number), 0.0
-        self._last_seq: int | None = None  # where the journal ended when this object last saw it
+        self._last_seq: int | None = None  # last known end of the journal
 
     def write(self, *records: journal.Record) -> None:
-        """Commits all records in one transaction or raises. Called from any thread.
+        """Commits all records in one transaction or raises. Thread-safe.
 
         Raises:
             ValueError: A number in a record is not finite.
-            TypeError: A record holds what is no plain data.
+            TypeError: A record contains something other than plain data.
             StoreFailed: The database is full, read-only, locked for too long or damaged.
-            Conflict: Somebody else wrote this run since this journal was first read or last written.
+            Conflict: Another process wrote this run since this journal was first read or last written.
         """
         if not records:
             return
@@ -87,70 +82,72 @@ class StoredJournal:
         self._candidate_writer.write(cursor, candidate_rows)
 
     def _check_ownership(self, connection: Connection, records: Sequence[journal.Record]) -> None:
-        """Refuses records that are not this writer's to write; inside the transaction that writes them."""
+        """Raises for records of islands that this writer does not own; called inside the transaction."""
 
     def _find_end(self, cursor: Any) -> int:
-        """Refuses to write behind somebody else's records: two runs in one journal could never be told apart.
+        """Returns the last sequence number; raises if another process wrote records.
 
-        Who is far away from the database need not ask: the place behind the last record that it knows is then taken.
+        With a remote database, the query is skipped: the primary key rejects a number that is taken.
         """
         if self._last_seq is not None and not (self._is_shared or self._database.dialect.is_local):
             return self._last_seq
         end: int = self._last_seq_query.fetch_value(cursor, self._run_number) or 0
         if self._last_seq not in (None, end) and not self._is_shared:
-            raise errors.Conflict("Somebody else writes this run: claim it, and let only one go on.")
+            raise errors.Conflict("Another process writes this run. End it, then resume the run.")
         return end
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]:
-        """Yields the records that stand at this moment, in the order in which they were written.
+        """Yields the current records in order; those of one island include those about all islands.
 
-        Those of one island include those that concern all islands. Reads in small portions: memory stays bounded,
-        and a slow reader is in nobody's way.
+        Reads in chunks: memory is bounded, and a slow reader does not block writers.
         """
-        with self._database.begin_read() as connection:
-            last_seq = (
-                connection.execute(select(func.max(_records.seq)).where(_records.run == self._run_number)).scalar() or 0
-            )
+        last_seq = fetch_last_seq(self._database, self._run_number)
         if self._last_seq is None:
             self._last_seq = last_seq
         return self._iterate(last_seq, () if island is None else (_records.island.in_((island, ALL_ISLANDS)),))
 
     def read_kinds(self, *kinds: str) -> Iterator[journal.Record]:
-        """Yields the records of some kinds that stand at this moment, in their order; for those who only look."""
-        with self._database.begin_read() as connection:
-            last_seq = (
-                connection.execute(select(func.max(_records.seq)).where(_records.run == self._run_number)).scalar() or 0
-            )
-        return self._iterate(last_seq, (_records.kind.in_(kinds),))
+        """Yields the current records of some kinds in order, without preparing to write."""
+        return self._iterate(fetch_last_seq(self._database, self._run_number), (_records.kind.in_(kinds),))
 
     def read_step(self, step: int, *kinds: str) -> Iterator[journal.Record]:
-        """Yields the records of some kinds about one step, in their order; for those who only look."""
+        """Yields the records of some kinds of one iteration in order, without preparing to write."""
         return self._iterate(sys.maxsize, (_records.step == step, _records.kind.in_(kinds)))
 
     def read_last(self) -> journal.Record | None:
-        """Returns the record that was written last, or None."""
+        """Returns the newest record, or None."""
         newest = select(func.max(_records.seq)).where(_records.run == self._run_number).scalar_subquery()
         return next(self._iterate(sys.maxsize, (_records.seq == newest,)), None)
 
     def _iterate(self, last_seq: int, conditions: Sequence[ColumnElement[bool]]) -> Iterator[journal.Record]:
-        after = 0
-        while rows := retry_transaction(lambda: self._fetch_chunk(after, last_seq, conditions)):  # noqa: B023 - called at once
-            after = rows[-1].seq
-            for _, kind, step, island, text, links in rows:
-                yield journal.Record(kind, step, island, unpack(text, links, self._blobs.get))
-
-    def _fetch_chunk(self, after: int, last_seq: int, conditions: Sequence[ColumnElement[bool]]) -> Sequence[Any]:
-        columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links)
-        query = select(*columns).where(
-            _records.run == self._run_number, _records.seq > after, _records.seq <= last_seq, *conditions
-        )
-        with self._database.begin_read() as connection:
-            return connection.execute(query.order_by(_records.seq).limit(CHUNK)).all()
+        for _, record in iter_records(self._database, self._run_number, 0, last_seq, *conditions):
+            yield record
 
 
 def get_run_topic(run_number: int) -> str:
-    """Returns what those listen for who follow a run, and what its writers lock."""
+    """Returns the topic of notifications about a run, which is also the lock of its writers."""
     return f"run/{run_number}"
+
+
+def fetch_last_seq(database: Database, run_number: int) -> int:
+    """Returns the sequence number of the newest record; 0: none."""
+    with database.begin_read() as connection:
+        query = select(func.max(_records.seq)).where(_records.run == run_number)
+        return connection.execute(query).scalar() or 0
+
+
+def iter_records(
+    database: Database, run_number: int, after: int, last_seq: int, *conditions: ColumnElement[bool]
+) -> Iterator[tuple[int, journal.Record]]:
+    """Yields records and their sequence numbers, read in chunks."""
+    blobs = Blobs(database)
+    columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links)
+    query = select(*columns).where(_records.run == run_number, _records.seq <= last_seq, *conditions)
+    query = query.order_by(_records.seq).limit(CHUNK)
+    while rows := retry_transaction(lambda: database.fetch_rows(query.where(_records.seq > after))):  # noqa: B023 - called at once
+        for seq, kind, step, island, text, links in rows:
+            yield seq, journal.Record(kind, step, island, unpack(text, links, blobs.get))
+        after = rows[-1].seq
 
 
 def _pack_record(record: journal.Record) -> PackedJSON:
@@ -158,38 +155,30 @@ def _pack_record(record: journal.Record) -> PackedJSON:
         return pack(record.data)
     except (TypeError, ValueError) as error:
         error_type = TypeError if isinstance(error, TypeError) else ValueError
-        raise error_type(f"The {record.kind} record of step {record.step} was not written: {error}.") from error
+        raise error_type(f"The {record.kind} record of iteration {record.step} was not written: {error}.") from error
 
 
 _commands = schema.commands.c
 
 
 class StoredInbox:
-    """Keeps the commands to one run, numbered from 1; also while the run is not alive."""
+    """Commands to one run, numbered from 1; also while the run is not running."""
 
     def __init__(self, database: Database, run_number: int) -> None:
         self._database, self._run_number, self._blobs = database, run_number, Blobs(database)
 
     def post(self, kind: control.CommandKind, /, **data: JSON) -> int:
-        """Leaves a command and returns its number."""
+        """Adds a command and returns its number."""
         packed = pack(data)
         return retry_transaction(lambda: self._post(kind, packed))
 
     def _post(self, kind: str, packed: PackedJSON) -> int:
         with self._database.begin_write(f"inbox/{self._run_number}") as connection:
             insert_blobs(connection, packed.blobs)
-            last_number = connection.execute(
-                select(func.max(_commands.number)).where(_commands.run == self._run_number)
-            ).scalar()
-            command_number = 1 + (last_number or 0)
-            row = {
-                "run": self._run_number,
-                "number": command_number,
-                "kind": kind,
-                "data": packed.text,
-                "links": packed.links,
-            }
-            connection.execute(insert(schema.commands), row)
+            last_query = select(func.max(_commands.number)).where(_commands.run == self._run_number)
+            command_number = 1 + (connection.execute(last_query).scalar() or 0)
+            row = {"run": self._run_number, "number": command_number, "kind": kind}
+            connection.execute(insert(schema.commands), {**row, "data": packed.text, "links": packed.links})
         return command_number
 
     def read(self, after: int) -> Sequence[control.Command]:

@@ -1,4 +1,4 @@
-"""Plain data as JSON text, with long texts taken out."""
+"""Converts plain data to JSON text and back. Long texts are stored as blobs."""
 
 import hashlib
 import json
@@ -10,14 +10,13 @@ import msgspec
 
 from atoll import errors
 
-LONG_TEXT_CHARS = 8192  # characters; SQLite reads a row that spills over many pages slowly, and prompts repeat
-
+LONG_TEXT_CHARS = 8192  # SQLite reads rows of many pages slowly, and prompts repeat
 
 type JSONPath = tuple[str | int, ...]
 
 
 class Blob(NamedTuple):
-    """What the blobs keep of a text or an artifact."""
+    """Bytes of a text or an artifact as stored, with their hash."""
 
     sha256: str
     size: int
@@ -35,7 +34,7 @@ class Blob(NamedTuple):
 
 
 class PackedJSON(NamedTuple):
-    """Data as text; `links` says in JSON which bodies belong where in it."""
+    """JSON text; `links` lists the places and hashes of its blobs, as JSON."""
 
     text: str
     links: str | None = None
@@ -43,14 +42,14 @@ class PackedJSON(NamedTuple):
 
 
 def pack(data: Mapping[str, Any], max_chars: int = LONG_TEXT_CHARS) -> PackedJSON:
-    """Writes plain data as JSON, texts of more than `long` characters apart.
+    """Encodes plain data as JSON; texts of more than `max_chars` characters become blobs.
 
     Raises:
-        ValueError: A number in it is not finite.
-        TypeError: Something in it is no plain data.
+        ValueError: A number is not finite.
+        TypeError: A value is not plain data.
     """
     text = encode(data)
-    if len(text) <= max_chars:  # so no text in it is long either
+    if len(text) <= max_chars:  # no text in it can be long
         return PackedJSON(text)
     long_texts: list[tuple[JSONPath, Blob]] = []
     shortened = _extract_long_texts(json.loads(text), max_chars, (), long_texts)
@@ -61,10 +60,10 @@ def pack(data: Mapping[str, Any], max_chars: int = LONG_TEXT_CHARS) -> PackedJSO
 
 
 def unpack(text: str, links: str | None, load_blob: Callable[[str], bytes]) -> dict[str, Any]:
-    """Reads back what `pack` wrote; `get` finds a body by its hash.
+    """Decodes the result of `pack`; `load_blob` returns a blob by its hash.
 
     Raises:
-        StoreFailed: It is not what was written.
+        StoreFailed: The row is damaged.
     """
     try:
         data: dict[str, Any] = json.loads(text)
@@ -74,12 +73,12 @@ def unpack(text: str, links: str | None, load_blob: Callable[[str], bytes]) -> d
                 node = node[part]
             node[key] = load_blob(sha256).decode("utf-8", "surrogatepass")
     except (ValueError, TypeError, LookupError, zlib.error) as error:
-        raise errors.StoreFailed(f"A row of the store is damaged ({error}): use a copy that is whole.") from error
+        raise errors.StoreFailed(f"A row of the store is damaged: {error}. Restore a backup.") from error
     return data
 
 
 def _extract_long_texts(data: Any, max_chars: int, path: JSONPath, long_texts: list[tuple[JSONPath, Blob]]) -> Any:
-    """Returns the data with null for every long text, and notes the texts with their places."""
+    """Replaces every long text by null and adds it to `long_texts` with its path."""
     match data:
         case str() if len(data) > max_chars:
             long_texts.append((path, Blob.from_bytes(data.encode("utf-8", "surrogatepass"))))
@@ -98,15 +97,15 @@ def _to_plain(value: object) -> object:
         return dict(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return list(value)
-    raise TypeError(f"{value!r:.80} is a {type(value).__name__}, which is no plain data")
+    raise TypeError(f"{value!r:.80} is a {type(value).__name__}, which is not plain data")
 
 
-# In ASCII, so that any text goes through any database: half surrogates and zero bytes too.
+# ASCII: every database can store it, even surrogates and zero bytes.
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_to_plain)
 
 
 def encode(data: object) -> str:
-    """Writes plain data as compact JSON; raises as `pack` does."""
+    """Encodes plain data as compact JSON; raises like `pack`."""
     try:
         return _encoder.encode(data)
     except ValueError as error:
@@ -114,20 +113,19 @@ def encode(data: object) -> str:
 
 
 class JSONReader[T]:
-    """Reads texts as one type; what is not in the type is skipped.
+    """Decodes JSON to one type; skips unknown fields.
 
-    A journal may hold half a surrogate, which is no Unicode and which msgspec refuses: then the standard library reads
-    it, ten times slower.
+    msgspec rejects lone surrogates, which a journal may contain; then the standard library decodes, ten times slower.
     """
 
     def __init__(self, target_type: type[T]) -> None:
         self._target_type, self._decoder = target_type, msgspec.json.Decoder(target_type)
 
     def read(self, text: str) -> T:
-        """Returns the data of a record.
+        """Decodes a JSON text.
 
         Raises:
-            msgspec.ValidationError: It is of another form.
+            msgspec.ValidationError: The data does not match the type.
         """
         try:
             return self._decoder.decode(text)

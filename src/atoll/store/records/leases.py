@@ -1,10 +1,12 @@
-"""Who leads which island of a run that several coordinators share: for a while, and until somebody else does.
+"""Leases: which coordinator owns which island of a shared run, and until when.
 
-    leases       one row an island: its owner, until when, and a token that grows with every new owner
-    lease_log    every ownership from its beginning to its end
-    members      who takes part, with islands or without
+    leases       one row per island: owner, expiry time, and a token that grows with every new owner
+    lease_log    every ownership with its start and end
+    members      live coordinators, with or without islands
+    accounts     usage and end of the run
+    migrants     functions on their way to an island of another coordinator
 
-Tables of their own beside those of `schema`, made when a run is first shared. All times are the database's.
+The tables are created with the first shared run; they are not part of `schema`. All times are the database's.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -91,7 +93,7 @@ _leases = leases.c
 
 
 class LeaseInterval(NamedTuple):
-    """One ownership of an island; `until` is None while it lasts."""
+    """Ownership of an island; `until` is None while it lasts."""
 
     island: int
     token: int
@@ -102,16 +104,16 @@ class LeaseInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
-    """How the islands of a run are led at a moment.
+    """Leases of a run at one time.
 
     Attributes:
         owned: Islands of this coordinator.
-        lost: Those that were its own when it last looked, and are somebody else's.
-        free: Those that nobody leads and that are not done.
-        num_open: Those that are not done.
-        num_members: Coordinators that are alive, this one too.
-        bests: The best of each island as its owner told it last, as JSON.
-        reason: Why the whole run is over, if it is.
+        lost: Islands that this coordinator has lost since its last renewal.
+        free: Islands without an owner that are not done.
+        num_open: Number of islands that are not done.
+        num_members: Number of live coordinators, including this one.
+        bests: Best candidate of each island as JSON, as last reported by its owner.
+        reason: Why the run ended, or empty.
     """
 
     owned: frozenset[int]
@@ -124,21 +126,21 @@ class LeaseStatus:
 
     @property
     def fair_share(self) -> int:
-        """How many islands a coordinator leads when all have their share."""
+        """Number of islands per coordinator if all have an equal share."""
         return -(-self.num_open // max(1, self.num_members))
 
 
 @dataclass(slots=True)
 class Leases:
-    """The leases of one coordinator on the islands of one run.
+    """Leases of one coordinator on the islands of one run.
 
-    A lease that is not renewed in time may be taken by others, and from then on its old owner can write nothing more
-    about the island: every record is checked against the token (`SharedJournal`).
+    Other coordinators can take over an expired lease. From then on the old owner cannot write records of the island,
+    because `SharedJournal` checks the token of every record.
 
     Attributes:
-        owner: The name of this coordinator.
-        seconds: How long a lease lasts without being renewed.
-        tokens: What this coordinator holds, by island.
+        owner: Name of this coordinator.
+        lease_seconds: Duration of a lease without renewal.
+        tokens: Tokens of this coordinator, by island.
     """
 
     database: Database
@@ -146,7 +148,7 @@ class Leases:
     owner: str
     lease_seconds: float
     tokens: dict[int, int] = field(default_factory=dict)
-    _lock: Any = field(default_factory=RLock, repr=False)  # a pulse renews beside whoever takes and releases
+    _lock: Any = field(default_factory=RLock, repr=False)  # a heartbeat thread renews in parallel
 
     def __post_init__(self) -> None:
         with self.database.begin_read() as connection:
@@ -156,7 +158,7 @@ class Leases:
                 metadata.create_all(connection)
 
     def create_rows(self, num_islands: int) -> None:
-        """Makes the rows of a run, unless somebody did."""
+        """Creates the rows of a run if they do not exist."""
         with self.database.begin_write(get_run_topic(self.run_number)) as connection:
             if connection.execute(select(_leases.island).where(_leases.run == self.run_number)).first() is None:
                 empty_lease = {"run": self.run_number, "owner": None, "token": 0, "expires": 0.0, "is_done": False}
@@ -167,7 +169,7 @@ class Leases:
                 connection.execute(insert(accounts), {"run": self.run_number, **zero_usage})
 
     def renew(self, bests: Mapping[int, str] | None = None) -> LeaseStatus:
-        """Renews what is held, says so of this coordinator, and looks around."""
+        """Renews all leases and the membership; returns the status of all islands."""
         with self._lock:
             return self._renew(bests or {})
 
@@ -206,7 +208,7 @@ class Leases:
         )
 
     def acquire(self, islands: Collection[int]) -> Sequence[int]:
-        """Takes those of these islands that are free, and returns them."""
+        """Takes the free ones of these islands and returns them."""
         taken = []
         with self._lock, self.database.begin_write(get_run_topic(self.run_number)) as connection:
             now = _now(connection)
@@ -219,20 +221,14 @@ class Leases:
                 new_lease = {"owner": self.owner, "token": row.token + 1, "expires": now + self.lease_seconds}
                 condition = and_(_leases.run == self.run_number, _leases.island == row.island)
                 connection.execute(update(leases).where(condition).values(new_lease))
-                log_row = {
-                    "run": self.run_number,
-                    "island": row.island,
-                    "token": row.token + 1,
-                    "owner": self.owner,
-                    "since": now,
-                }
-                connection.execute(insert(lease_log), log_row)
+                log_row = {"run": self.run_number, "island": row.island, "token": row.token + 1, "owner": self.owner}
+                connection.execute(insert(lease_log), {**log_row, "since": now})
                 taken.append((row.island, row.token + 1))
             self.tokens |= dict(taken)
         return [island for island, _ in taken]
 
     def release(self, islands: Collection[int], *, is_done: bool = False) -> None:
-        """Gives islands back; those that are done are nobody's any more."""
+        """Gives islands back; done islands cannot be taken again."""
         with self._lock, self.database.begin_write(get_run_topic(self.run_number)) as connection:
             now = _now(connection)
             for island in islands:
@@ -252,7 +248,7 @@ class Leases:
             connection.execute(update(accounts).where(condition).values(reason=reason))
 
     def leave(self) -> None:
-        """Gives everything back."""
+        """Releases all islands and ends the membership."""
         self.release(list(self.tokens))
         with self.database.begin_write(get_run_topic(self.run_number)) as connection:
             condition = and_(members.c.run == self.run_number, members.c.owner == self.owner)
@@ -276,20 +272,14 @@ class Leases:
 
 
 def list_intervals(database: Database, run_number: int) -> Sequence[LeaseInterval]:
-    """Returns every ownership of every island of a run, by island and in the order of their tokens."""
-    log_columns = lease_log.c
-    query = select(
-        log_columns.island, log_columns.token, log_columns.owner, log_columns.since, log_columns.until
-    ).where(log_columns.run == run_number)
-    with database.begin_read() as connection:
-        return [
-            LeaseInterval(*row)
-            for row in connection.execute(query.order_by(log_columns.island, log_columns.token)).all()
-        ]
+    """Returns all ownerships of the islands of a run, by island and token."""
+    columns = [lease_log.c[name] for name in LeaseInterval._fields]
+    query = select(*columns).where(lease_log.c.run == run_number).order_by(lease_log.c.island, lease_log.c.token)
+    return [LeaseInterval(*row) for row in database.fetch_rows(query)]
 
 
 def list_coordinators(database: Database, run_number: int) -> Sequence[str]:
-    """Returns the coordinators of a run that are alive; none of one that is not shared."""
+    """Returns the live coordinators of a run; none if the run is not shared."""
     with database.begin_read() as connection:
         if not inspect(connection).has_table(members.name):
             return []

@@ -1,18 +1,15 @@
-"""The records of a run as a list that can be looked through: by pages from either end, by kind, by words.
-
-For those who only look, while somebody else writes: every question is short, and no more than a page is held.
-"""
+"""Read-only queries of the records of a run: pages, kinds, text search. All queries are short."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Select, func, select
 
-from atoll import errors
 from atoll.store.database import schema
-from atoll.store.database.database import Database
 from atoll.store.records.blobs import Blobs
+from atoll.store.records.journal import fetch_last_seq
 from atoll.store.records.json_codec import unpack
+from atoll.store.runs import Runs
 from atoll.store.store import Store
 
 ESCAPE = "\\"
@@ -21,11 +18,11 @@ _records = schema.records.c
 
 
 class NumberedRecord(NamedTuple):
-    """One record with its number in the run.
+    """One record with its sequence number.
 
     Attributes:
-        data: JSON text, without the texts that stand apart.
-        links: What stands apart, as JSON; None: nothing.
+        data: JSON text, without long texts.
+        links: Places and hashes of the long texts, as JSON; None: none.
     """
 
     seq: int
@@ -37,10 +34,10 @@ class NumberedRecord(NamedTuple):
 
 
 class RecordSearchResult(NamedTuple):
-    """What a search came upon.
+    """Result of a search.
 
     Attributes:
-        last: The number up to which it looked, in its direction.
+        last_seq: Sequence number at which the search stopped.
     """
 
     records: Sequence[NumberedRecord]
@@ -48,21 +45,19 @@ class RecordSearchResult(NamedTuple):
 
 
 class RecordQueries:
-    """The records of one run, by their numbers; the first is 1, and none is missing.
+    """Queries the records of one run; sequence numbers start at 1 without gaps.
 
     Raises:
-        NotFound: There is no such run.
+        NotFound: The run does not exist.
     """
 
     def __init__(self, store: Store, run_id: str) -> None:
         self._database, self._blobs = store.database, Blobs(store.database)
-        self.run_number = get_run_number(store.database, run_id)
+        self.run_number = Runs(store.database).get_number(run_id)
 
     def get_end(self) -> int:
-        """Returns the number of the newest record; 0: there is none."""
-        query = select(func.max(_records.seq)).where(_records.run == self.run_number)
-        with self._database.begin_read() as connection:
-            return connection.execute(query).scalar() or 0
+        """Returns the sequence number of the newest record; 0: none."""
+        return fetch_last_seq(self._database, self.run_number)
 
     def list_after(self, seq: int, limit: int) -> Sequence[NumberedRecord]:
         """Returns the next records, oldest first."""
@@ -70,45 +65,39 @@ class RecordQueries:
 
     def list_before(self, seq: int, limit: int) -> Sequence[NumberedRecord]:
         """Returns the records before one, newest first."""
-        return self._fetch(
-            _select(self.run_number).where(_records.seq < seq).order_by(_records.seq.desc()).limit(limit)
-        )
+        query = _select(self.run_number).where(_records.seq < seq)
+        return self._fetch(query.order_by(_records.seq.desc()).limit(limit))
 
     def list_by_seq(self, seqs: Sequence[int]) -> Sequence[NumberedRecord]:
-        """Returns records by their numbers, in the order in which they were written."""
+        """Returns records by their sequence numbers, in order."""
         records: list[NumberedRecord] = []
-        for start in range(0, len(seqs), 500):  # every database takes so many
+        for start in range(0, len(seqs), 500):  # databases limit the number of parameters
             batch = seqs[start : start + 500]
             records += self._fetch(_select(self.run_number).where(_records.seq.in_(batch)))
         return sorted(records)
 
     def load_data(self, record: NumberedRecord) -> dict[str, Any]:
-        """Returns the data of a record, with the texts that stand apart.
+        """Returns the data of a record, with its long texts.
 
         Raises:
-            StoreFailed: It is not what was written.
+            StoreFailed: The record is damaged.
         """
         return unpack(record.data, record.links, self._blobs.get)
 
     def list_by_kind(self, kinds: Sequence[str], first: int, last: int, limit: int) -> Sequence[NumberedRecord]:
-        """Returns the records of some kinds between two numbers, both included, newest first."""
+        """Returns the records of some kinds from `first` to `last`, newest first."""
         query = _select(self.run_number).where(_records.seq >= first, _records.seq <= last, _records.kind.in_(kinds))
         return self._fetch(query.order_by(_records.seq.desc()).limit(limit))
 
     def list_rows(self, kinds: Sequence[str], first: int, last: int) -> Sequence[tuple[str, int, int, str]]:
-        """Returns kind, step, island and data of the records of some kinds between two numbers, oldest first."""
-        query = select(_records.kind, _records.step, _records.island, _records.data).where(
-            _records.run == self.run_number
-        )
-        query = query.where(_records.seq >= first, _records.seq <= last, _records.kind.in_(kinds)).order_by(
-            _records.seq
-        )
-        with self._database.begin_read() as connection:
-            rows: Sequence[Any] = connection.execute(query).all()
-        return rows
+        """Returns kind, iteration, island and data of some records from `first` to `last`, oldest first."""
+        query = select(_records.kind, _records.step, _records.island, _records.data)
+        query = query.where(_records.run == self.run_number, _records.kind.in_(kinds))
+        query = query.where(_records.seq >= first, _records.seq <= last)
+        return self._database.fetch_rows(query.order_by(_records.seq))
 
     def count_by_kind(self, first: int, last: int) -> Mapping[str, int]:
-        """Returns how many records there are of each kind between two numbers, both included."""
+        """Returns the number of records of each kind from `first` to `last`."""
         query = select(_records.kind, func.count()).where(
             _records.run == self.run_number, _records.seq >= first, _records.seq <= last
         )
@@ -116,7 +105,7 @@ class RecordQueries:
             return dict(tuple(row) for row in connection.execute(query.group_by(_records.kind)).all())
 
     def list_seqs_by_kind(self, kinds: Sequence[str], first: int, last: int) -> Mapping[str, Sequence[int]]:
-        """Returns the numbers of the records of some kinds between two numbers, both included, by kind."""
+        """Returns the sequence numbers of the records of some kinds from `first` to `last`, by kind."""
         query = select(_records.seq, _records.kind).where(_records.run == self.run_number, _records.kind.in_(kinds))
         query = query.where(_records.seq >= first, _records.seq <= last).order_by(_records.seq)
         seqs: dict[str, list[int]] = {kind: [] for kind in kinds}
@@ -126,7 +115,7 @@ class RecordQueries:
         return seqs
 
     def search(self, text: str, before: int, span: int, limit: int, kinds: Sequence[str] = ()) -> RecordSearchResult:
-        """Looks for a text in the records before one, newest first, and no further back than `span` of them."""
+        """Searches a text in the `span` records before one, newest first."""
         first = max(1, before - span)
         query = _select(self.run_number).where(_records.seq < before, _records.seq >= first, match_text(text))
         query = query.where(_records.kind.in_(kinds)) if kinds else query
@@ -134,7 +123,7 @@ class RecordQueries:
         return RecordSearchResult(records, records[-1].seq if len(records) == limit else first)
 
     def iter_step(self, step: int, kind: str, nearby_seq: int, span: int = 20_000) -> Iterator[NumberedRecord]:
-        """Yields the records of a kind that belong to a step, looked for around a record of that step."""
+        """Yields the records of a kind of an iteration; searches `span` records around `nearby_seq`."""
         query = _select(self.run_number).where(_records.seq > nearby_seq - span, _records.seq < nearby_seq + span)
         yield from self._fetch(query.where(_records.step == step, _records.kind == kind).order_by(_records.seq))
 
@@ -143,23 +132,9 @@ class RecordQueries:
 
 
 def match_text(text: str) -> Any:
-    """Returns the condition that a record's data hold a text, as it stands in JSON; letters of either case fit."""
+    """Returns the condition that the JSON of a record contains a text, ignoring case."""
     pattern = text.replace(ESCAPE, ESCAPE * 2).replace("%", f"{ESCAPE}%").replace("_", f"{ESCAPE}_")
     return _records.data.ilike(f"%{pattern}%", escape=ESCAPE)
-
-
-def get_run_number(database: Database, run_id: str) -> int:
-    """Returns the number under which the tables know a run.
-
-    Raises:
-        NotFound: There is no such run.
-    """
-    with database.begin_read() as connection:
-        query = select(schema.runs.c.number).where(schema.runs.c.id == run_id)
-        run_number: int | None = connection.execute(query).scalar()
-    if run_number is None:
-        raise errors.NotFound(f"There is no run {run_id} in {database.name}.")
-    return run_number
 
 
 def _select(run_number: int) -> Select[Any]:

@@ -1,4 +1,4 @@
-"""The journal of a run that several coordinators write: each of its own islands, and only while they are its own."""
+"""Journal of a shared run. Each coordinator writes the records of the islands that it has leased."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from atoll import errors, journal
 from atoll.evaluation import Cost
 from atoll.store.database import schema
 from atoll.store.database.database import PreparedStatement
-from atoll.store.records.journal import ALL_ISLANDS, StoredJournal
+from atoll.store.records.journal import ALL_ISLANDS, StoredJournal, fetch_last_seq
 from atoll.store.records.leases import Leases, accounts, leases, migrants
 
 _USAGE_COLUMNS = ("evaluations", "calls", "tokens", "usd")
@@ -20,7 +20,7 @@ _records = schema.records.c
 
 @dataclass(frozen=True, slots=True)
 class SharedUsage:
-    """What all coordinators together have used, as this one last saw it; `reason` says why all is over, if it is."""
+    """Usage of all coordinators, as of the last write; `reason` is why the run ended, or empty."""
 
     evaluations: int = 0
     calls: int = 0
@@ -30,7 +30,7 @@ class SharedUsage:
 
 
 class Migrant(NamedTuple):
-    """A function on its way to an island of another coordinator, as plain data."""
+    """Function that migrates to an island of another coordinator, as plain data."""
 
     number: int
     target: int
@@ -38,13 +38,12 @@ class Migrant(NamedTuple):
 
 
 class SharedJournal(StoredJournal):
-    """Writes what one coordinator finds, as long as its leases hold; reads what concerns its islands.
+    """Writes the records of one coordinator while its leases are valid; reads the records of its islands.
 
-    In one transaction with the records: the check of the leases, what all together have used, the functions that
-    leave for islands of others, and those that have arrived.
+    The transaction of the records also checks the leases, adds up the usage, and sends and removes migrants.
 
     Attributes:
-        totals: What all together have used.
+        usage: Usage of all coordinators.
     """
 
     def __init__(self, own_leases: Leases) -> None:
@@ -70,17 +69,17 @@ class SharedJournal(StoredJournal):
     def write(self, *records: journal.Record) -> None:
         """Commits all records in one transaction or raises.
 
-        The end of one evolver is not the end of the run: `ended` is left to whoever closes it.
+        Skips `ended` records, because the end of one evolver is not the end of the run; see `write_end`.
 
         Raises:
-            Conflict: An island that they are about is somebody else's by now.
+            Conflict: Another coordinator has taken over one of the islands.
         """
         super().write(*(record for record in records if record.kind != "ended"))
         if any(record.kind == "applied" for record in records):
             self._outgoing.clear()
 
     def write_end(self, reason: str) -> None:
-        """Writes the end of the whole run, once.
+        """Writes the end of the run, once.
 
         Raises:
             Conflict: Another coordinator has written it.
@@ -88,16 +87,12 @@ class SharedJournal(StoredJournal):
         super().write(journal.Record("ended", 0, ALL_ISLANDS, {"reason": reason}))
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]:
-        """Yields the records of the islands that are held, and those that concern all."""
+        """Yields the records of the leased islands, and those about all islands."""
         islands = (*self._leases.tokens, ALL_ISLANDS) if island is None else (island, ALL_ISLANDS)
-        with self._database.begin_read() as connection:
-            last_seq = (
-                connection.execute(select(func.max(_records.seq)).where(_records.run == self._run_number)).scalar() or 0
-            )
-        return self._iterate(last_seq, (_records.island.in_(islands),))
+        return self._iterate(fetch_last_seq(self._database, self._run_number), (_records.island.in_(islands),))
 
     def get_last_steps(self) -> Mapping[int, int]:
-        """Returns the last step that was begun on each island, of all that have one."""
+        """Returns the last issued iteration of each island that has one."""
         query = select(_records.island, func.max(_records.step)).where(
             _records.run == self._run_number, _records.kind == "begun"
         )
@@ -105,11 +100,11 @@ class SharedJournal(StoredJournal):
             return dict(connection.execute(query.group_by(_records.island)).all())
 
     def send(self, target: int, data: Mapping[str, Any]) -> None:
-        """Has a function leave for an island of somebody else, with the step that is being applied."""
+        """Queues a migrant for another coordinator's island; it is sent with the current iteration."""
         self._outgoing.append((target, json.dumps(data)))
 
     def read_arrivals(self, islands: Collection[int]) -> Sequence[Migrant]:
-        """Returns the functions that wait for these islands; written down as migrated, they wait no more."""
+        """Returns the migrants for these islands; a `migrated` record removes them from the queue."""
         query = select(migrants.c.number, migrants.c.target, migrants.c.data)
         condition = and_(migrants.c.run == self._run_number, migrants.c.target.in_(list(islands)))
         with self._database.begin_read() as connection:
@@ -126,17 +121,17 @@ class SharedJournal(StoredJournal):
                 row[0] for row in self._token_query.fetch_rows(cursor, self._run_number, island, self._leases.owner)
             ]
             if tokens != [self._leases.tokens.get(island)]:
-                raise errors.Conflict(f"Island {island} is led by another coordinator by now: nothing was written.")
+                raise errors.Conflict(f"Another coordinator has taken over island {island}. Nothing was written.")
         if any(record.kind == "ended" for record in records):
             self._mark_ended(connection)
         self._count_usage(cursor, records)
         self._move_migrants(connection, records)
 
     def _mark_ended(self, connection: Connection) -> None:
-        """Says that the end is written, with it: one who dies between the two would leave a run without an end."""
+        """Marks the run as ended in the transaction of the `ended` record, so that a crash cannot separate them."""
         condition = and_(accounts.c.run == self._run_number, accounts.c.is_ended.is_(False))
         if not connection.execute(update(accounts).where(condition).values(is_ended=True)).rowcount:
-            raise errors.Conflict("Another coordinator has written the end of this run.")
+            raise errors.Conflict("Another coordinator has ended this run already.")
 
     def _count_usage(self, cursor: Any, records: Sequence[journal.Record]) -> None:
         cost = Cost()

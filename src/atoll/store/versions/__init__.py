@@ -1,1 +1,1 @@
-"""Versions of store."""
+"""Versioned values: ledger, change log, audit."""

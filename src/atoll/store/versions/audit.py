@@ -1,7 +1,7 @@
-"""Whether a log is what was written: every entry, in its order, to its end.
+"""Verifies the change log.
 
-A chain of hashes shows an entry that was edited, left out or moved. It cannot show a tail that was cut off, nor a
-chain that was written anew from the first entry: for those there are anchors, which are kept elsewhere.
+The hash chain detects changes that were edited, removed or moved. It cannot detect a truncated log or a chain that was
+rewritten from the start. Anchors, which are kept outside the store, detect these.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ from atoll.store.versions.errors import ChainBroken
 
 
 class Anchor(NamedTuple):
-    """The end of a log at some moment.
+    """End of a change log at some time.
 
     Attributes:
-        signature: HMAC-SHA256 of the rest under a key that only its owner has, or empty.
+        signature: HMAC-SHA256 of the other fields with a secret key, or empty.
     """
 
     seq: int
@@ -30,22 +30,22 @@ class Anchor(NamedTuple):
 
     @classmethod
     def from_log_end(cls, end: LogEnd, key: bytes | None = None) -> "Anchor":
-        """Returns the end of a book, signed if there is a key."""
+        """Creates an anchor, signed if a key is given."""
         anchor = cls(end.seq, end.hash, end.timestamp)
         return anchor if key is None else anchor._replace(signature=anchor.sign(key))
 
     @classmethod
     def parse(cls, line: str) -> "Anchor":
-        """Reads what `line` wrote.
+        """Parses the result of `to_line`.
 
         Raises:
-            SetupError: It is no anchor.
+            SetupError: The line is not an anchor.
         """
         try:
             data = json.loads(line)
             anchor = cls(int(data["seq"]), str(data["hash"]), str(data["at"]), str(data.get("signature", "")))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise errors.SetupError(f"{line!r:.80} is no anchor: give what 'atoll audit anchor' wrote.") from error
+            raise errors.SetupError(f"{line!r:.80} is not an anchor. Pass output of 'atoll audit anchor'.") from error
         return anchor
 
     def to_line(self) -> str:
@@ -55,13 +55,13 @@ class Anchor(NamedTuple):
         return hmac.new(key, json.dumps(self[:3]).encode(), hashlib.sha256).hexdigest()
 
     def check_signature(self, key: bytes) -> None:
-        """Raises `ChainBroken` for a signature that is not of this key."""
+        """Raises `ChainBroken` if the signature does not match the key."""
         if not hmac.compare_digest(self.sign(key), self.signature):
             raise ChainBroken(f"The anchor of change {self.seq} is not signed with this key.", self.seq)
 
 
 class AuditReport(NamedTuple):
-    """What was verified."""
+    """Verified end of a log, and number of anchors."""
 
     seq: int
     hash: str
@@ -69,10 +69,10 @@ class AuditReport(NamedTuple):
 
 
 def verify(log: Iterable[ChangeEntry], anchors: Sequence[Anchor] = ()) -> AuditReport:
-    """Checks a log from its first entry to its last.
+    """Verifies a log from its first change to its last.
 
     Raises:
-        ChainBroken: An entry was edited, left out or moved, or an anchor is not met; says where.
+        ChainBroken: A change was edited, removed or moved, or an anchor does not match; the message says where.
     """
     anchor_hashes = _index_anchors(anchors)
     seq, last_hash = 0, GENESIS
@@ -80,17 +80,18 @@ def verify(log: Iterable[ChangeEntry], anchors: Sequence[Anchor] = ()) -> AuditR
         for entry in log:
             seq += 1
             if entry.seq != seq:
-                raise ChainBroken(f"Change {seq} is missing: change {entry.seq} stands in its place.", seq)
+                raise ChainBroken(f"Change {seq} is missing; change {entry.seq} is in its place.", seq)
             if compute_hash(last_hash, entry.to_canonical_json()) != entry.hash:
-                raise ChainBroken(f"Change {seq} is not what was written: it, or its place, was changed.", seq)
+                raise ChainBroken(f"Change {seq} does not match its hash: it was edited or moved.", seq)
             last_hash = entry.hash
             if anchor_hashes.get(seq, last_hash) != last_hash:
-                raise ChainBroken(f"Change {seq} is another one than its anchor says: the log was rewritten.", seq)
+                raise ChainBroken(f"Change {seq} does not match its anchor: the log was rewritten.", seq)
     except (TypeError, ValueError, errors.StoreFailed) as error:
-        raise ChainBroken(f"Change {seq + 1} or one soon behind it cannot be read: {error}", seq + 1) from error
+        raise ChainBroken(f"Change {seq + 1} or one soon after it cannot be read: {error}", seq + 1) from error
     if anchor_hashes and max(anchor_hashes) > seq:
         raise ChainBroken(
-            f"The log ends at change {seq}; an anchor knows change {max(anchor_hashes)}: it was cut.", seq + 1
+            f"The log ends at change {seq}, but has an anchor for change {max(anchor_hashes)}: it was truncated.",
+            seq + 1,
         )
     return AuditReport(seq, last_hash, len(anchors))
 
@@ -103,33 +104,33 @@ def _index_anchors(anchors: Sequence[Anchor]) -> dict[int, str]:
                 f"Two anchors of change {anchor.seq} differ: the log was rewritten between them.", anchor.seq
             )
     if hashes.get(0, GENESIS) != GENESIS:
-        raise ChainBroken("An anchor of nothing names a hash: it was changed.", 0)
+        raise ChainBroken("The anchor of an empty log has a hash: it was edited.", 0)
     return hashes
 
 
 def format_line(entry: ChangeEntry) -> str:
-    """Returns an entry as a line of a log in a file."""
+    """Formats a change as a line of an exported log."""
     return f'{entry.to_canonical_json()[:-1]},"hash":"{entry.hash}"}}'
 
 
 def parse_line(text: str) -> ChangeEntry:
-    """Reads a line to the letter.
+    """Parses a line of `format_line` strictly.
 
     Raises:
-        ValueError: It is not what `line` writes.
+        ValueError: The line differs from the output of `format_line`.
     """
     try:
         fields: Any = json.loads(text)
     except RecursionError:
-        raise ValueError("a line of the log is nested beyond all measure") from None
+        raise ValueError("a line of the log is nested too deep") from None
     if not isinstance(fields, dict) or fields.keys() != set(ChangeEntry._fields):
-        raise ValueError("a line of the log has other fields than it should")
+        raise ValueError("a line of the log has unexpected fields")
     entry = ChangeEntry(**fields)
     if format_line(entry) != text:
-        raise ValueError("a line of the log is not written as it should be")
+        raise ValueError("a line of the log is not in canonical form")
     return entry
 
 
 def parse_lines(lines: Iterable[str]) -> Iterator[ChangeEntry]:
-    """Yields the entries of a log in a file; raises as `read_line` does."""
+    """Yields the changes of an exported log; raises like `parse_line`."""
     return (parse_line(line) for line in lines)

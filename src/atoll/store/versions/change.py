@@ -1,20 +1,20 @@
-"""One change, as the ledger and the audit log keep it.
+"""One change of the change log, its hash, and checks of its fields.
 
-    hash = sha256(hash of the entry before ‖ canonical JSON of the entry)
+    hash = sha256(hash of the previous change ‖ canonical JSON of the change)
 
-The canonical form is that of RFC 8785. It is simple to write because an entry is flat: texts, whole numbers and null.
-A value stands in it as the text of its JSON, so nothing hangs on how somebody writes a number.
+The canonical form is that of RFC 8785, which is simple because a change is flat: strings, integers and null. A value is
+included as JSON text, so the hash does not depend on the format of numbers.
 """
 
 import hashlib
 import re
-from json.encoder import encode_basestring as quoted  # escapes what RFC 8785 escapes, and in the same way
+from json.encoder import encode_basestring as quoted  # escapes as RFC 8785 does
 from typing import NamedTuple
 
 from atoll import errors
-from atoll.store.versions import errors as versions_errors
+from atoll.store.versions.errors import InvalidKey, ReasonRequired
 
-GENESIS = "0" * 64  # the hash before the first entry
+GENESIS = "0" * 64  # hash before the first change
 SET, ROLLBACK, LOCK, UNLOCK, ALIAS = "set", "rollback", "lock", "unlock", "alias"
 KINDS = (SET, ROLLBACK, LOCK, UNLOCK, ALIAS)
 MAX_KEY_LENGTH = 512  # characters
@@ -24,16 +24,16 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 class ChangeEntry(NamedTuple):
-    """A change of a key.
+    """Change of a key.
 
     Attributes:
-        seq: Counts all changes of a store from 1.
+        seq: Number of the change in the store, from 1.
         kind: `set`, `rollback`, `lock`, `unlock`, `alias`, or the kind of a note, e.g. `approve`.
-        n: The version that it made; None for what makes none.
-        target: The version that it is about: what a rollback copied, a lock found, an alias points at.
-        value: JSON text; of an alias, its name.
-        at: UTC, as text that sorts.
-        token: The same token again changes nothing.
+        n: Version that it created, or None.
+        target: Version that a rollback copied, a lock found, or an alias points at.
+        value: JSON text of the value; of an alias, its name.
+        at: Time in UTC, as sortable text.
+        token: A change with a known token is ignored.
     """
 
     seq: int
@@ -49,7 +49,6 @@ class ChangeEntry(NamedTuple):
     hash: str = ""
 
     def to_canonical_json(self) -> str:
-        """Returns what is hashed."""
         seq, key, kind, n, target, value, reason, author, at, token, _ = self
         return (
             f'{{"at":{quoted(at)},"author":{quoted(author)},"key":{quoted(key)},"kind":{quoted(kind)},'
@@ -60,7 +59,7 @@ class ChangeEntry(NamedTuple):
         )
 
     def with_hash(self, previous_hash: str) -> "ChangeEntry":
-        """Returns it with its hash, behind an entry of hash `before`."""
+        """Returns the change with its hash; `previous_hash` is that of the previous change."""
         return ChangeEntry(*self[:-1], compute_hash(previous_hash, self.to_canonical_json()))
 
 
@@ -69,50 +68,34 @@ def compute_hash(previous_hash: str, canonical_json: str) -> str:
 
 
 def check_reason(reason: str) -> None:
-    """Refuses a change that does not say why.
-
-    Raises:
-        ReasonRequired: The reason is empty, or only blanks.
-    """
+    """Raises `ReasonRequired` for an empty reason."""
     if not reason.strip():
-        raise versions_errors.ReasonRequired("A version needs a reason: say which, why and who.")
+        raise ReasonRequired("The reason of a change is empty. Pass a reason.")
 
 
 def check_author(author: str) -> None:
     if not author.strip():
-        raise errors.SetupError("A version needs an author: say which, why and who.")
+        raise errors.SetupError("The author of a change is empty. Pass an author.")
 
 
 def check_texts(*texts: str) -> None:
-    """Refuses texts that no database and no file could give back.
-
-    Raises:
-        SetupError: There is a zero byte or half a character in one.
-    """
+    """Raises `SetupError` for texts with a zero byte or a surrogate, which cannot be stored."""
     for text in texts:
         if (not text.isascii() or "\0" in text) and (match := _UNSTORABLE.search(text)):
-            raise errors.SetupError(f"{text!r:.80} holds {match[0]!r}, which is no text: leave it out.")
+            raise errors.SetupError(f"{text!r:.80} contains {match[0]!r}, which cannot be stored. Remove it.")
 
 
 def check_key(key: str) -> None:
-    """Refuses what cannot be a key.
-
-    Raises:
-        InvalidKey: It is empty, too long, or holds what is no text.
-    """
+    """Raises `InvalidKey` for a key that is empty, too long, or contains control characters or surrogates."""
     if not key.strip():
-        raise versions_errors.InvalidKey("A version needs a key: say which, why and who.")
+        raise InvalidKey("The key of a change is empty. Pass a key.")
     if len(key) > MAX_KEY_LENGTH:
-        raise versions_errors.InvalidKey(f"A key of {len(key)} characters is too long: {MAX_KEY_LENGTH} are the most.")
+        raise InvalidKey(f"A key has {len(key)} characters; the maximum is {MAX_KEY_LENGTH}.")
     if (not key.isascii() or not key.isprintable()) and (match := _INVALID_IN_KEY.search(key)):
-        raise versions_errors.InvalidKey(f"{key!r:.80} holds {match[0]!r}, which is no text: leave it out.")
+        raise InvalidKey(f"{key!r:.80} contains {match[0]!r}, which cannot be stored. Remove it.")
 
 
 def check_kind(kind: str) -> None:
-    """Refuses a kind of note that could be taken for a change.
-
-    Raises:
-        SetupError: It is one of `KINDS`, or no plain word.
-    """
+    """Raises `SetupError` for a kind of note that is one of `KINDS` or not a plain word."""
     if kind in KINDS or not _KIND.fullmatch(kind):
-        raise errors.SetupError(f"{kind!r} is no kind of note: give a plain word that is none of {', '.join(KINDS)}.")
+        raise errors.SetupError(f"{kind!r} is not a kind of note. Use a plain word other than {', '.join(KINDS)}.")

@@ -1,4 +1,4 @@
-"""Where the entries of a ledger stand: the seam between what a change means and how it is kept."""
+"""Interface between the ledger, which defines changes, and the storage of changes."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from atoll.store.versions.change import ALIAS, GENESIS, ChangeEntry
 
 
 class LogEnd(NamedTuple):
-    """The end of a book."""
+    """Last change of a log."""
 
     seq: int = 0
     hash: str = GENESIS
@@ -17,14 +17,14 @@ class LogEnd(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """How a key stands: its newest version, and who locked it."""
+    """State of a key: its newest version, and the change that locked it."""
 
     version: int = 0
     lock: ChangeEntry | None = None
 
 
 class ChangeWriter(Protocol):
-    """Writes a book, alone, until its block ends; sees what it has put down itself."""
+    """Exclusive writer of a log; sees its own changes."""
 
     def get_end(self) -> LogEnd: ...
 
@@ -33,58 +33,58 @@ class ChangeWriter(Protocol):
     def get_version(self, key: str, version: int) -> ChangeEntry | None: ...
 
     def get_last_alias_change(self, key: str, name: str) -> ChangeEntry | None:
-        """Returns the last move of an alias."""
+        """Returns the last change of an alias."""
 
     def find_by_token(self, token: str) -> ChangeEntry | None: ...
 
     def append(self, change: ChangeEntry) -> None:
-        """Adds an entry; it is there for others when the block ends without an exception, or never."""
+        """Adds a change; it is committed when the block ends without an exception."""
 
 
 class ChangeLog(Protocol):
-    """Entries in their order. Threads and, where it is a file, processes may share it; readers wait for nobody."""
+    """Ordered changes; thread-safe, and shared between processes if stored. Readers never wait."""
 
     def begin_write(self) -> AbstractContextManager[ChangeWriter]:
-        """Lends the pen; whatever raises inside undoes all that was put down."""
+        """Yields the writer; an exception in the block undoes its changes."""
 
     def get_head(self, key: str, as_of: int | None = None) -> ChangeEntry | None:
-        """Returns the newest version of a key, or that which was it once `upto` entries stood."""
+        """Returns the newest version of a key, now or after the first `as_of` changes."""
 
     def get_value(self, key: str) -> tuple[str, int] | None:
-        """Returns the JSON text and the number of the newest version: the head, as fast as can be."""
+        """Returns value and number of the newest version; faster than `get_head`."""
 
     def get_version(self, key: str, version: int) -> ChangeEntry | None: ...
 
     def list_history(self, key: str, limit: int) -> Sequence[ChangeEntry]:
-        """Returns the newest `limit` versions of a key, oldest first; all, if it is not above 0."""
+        """Returns the newest `limit` versions of a key, oldest first; 0: all."""
 
     def list_annotations(self, key: str, as_of: int | None = None) -> Sequence[ChangeEntry]:
-        """Returns what concerns a key and made no version (locks, aliases, notes), oldest first."""
+        """Returns the changes of a key that created no version (locks, aliases, notes), oldest first."""
 
     def list_keys(self, prefix: str) -> Sequence[str]:
         """Returns the keys that have a version, sorted."""
 
     def list_heads(self, prefix: str, as_of: int) -> Sequence[ChangeEntry]:
-        """Returns the newest versions of all keys with a prefix once `upto` entries stood, by key."""
+        """Returns the newest versions of all keys with a prefix after the first `as_of` changes, by key."""
 
     def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[ChangeEntry]:
-        """Returns the first `limit` entries of keys with a prefix behind `after` entries of the whole book."""
+        """Returns the first `limit` changes of keys with a prefix after change `after`."""
 
     def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[ChangeEntry]:
-        """Returns the last `limit` entries of keys with a prefix behind `after`, in their order."""
+        """Returns the last `limit` changes of keys with a prefix after change `after`, in order."""
 
     def get_end(self) -> LogEnd: ...
 
     def get_seq_at(self, timestamp: str) -> int:
-        """Returns how many entries stood at a moment."""
+        """Returns the number of changes at a time."""
 
     def wait_for_change(self, after: int, timeout: float) -> bool:
-        """Waits until there is an entry behind `after`, of whoever; False when so many seconds passed without."""
+        """Waits for a change after `after`; returns False after `timeout` seconds."""
 
     def close(self) -> None: ...
 
 
 def find_last_alias_change(annotations: Sequence[ChangeEntry], name: str) -> ChangeEntry | None:
-    """Returns the last move of an alias among what stands beside a key."""
+    """Returns the last change of an alias among the annotations of a key."""
     encoded_name = json.dumps(name)
     return next((entry for entry in reversed(annotations) if entry.kind == ALIAS and entry.value == encoded_name), None)

@@ -1,54 +1,54 @@
-"""What a ledger refuses.
+"""Errors of versioned values.
 
 SetupError
-├── ReasonRequired      a change without a reason
-├── InvalidKey          a key that is empty, too long or no text
-└── InvalidValue        a value that is no plain JSON, or not what its key allows
+├── ReasonRequired      the change has no reason
+├── InvalidKey          the key is empty, too long or contains invalid characters
+└── InvalidValue        the value is not plain JSON, or violates the rules of its key
 NotFound
-├── ParameterNotFound   there is no such key
-└── VersionNotFound     the key has no such version, alias or moment
+├── ParameterNotFound   the key does not exist
+└── VersionNotFound     the key does not have this version or alias, or did not exist at this time
 Conflict
 ├── ParameterLocked     the key is locked
-└── VersionConflict     somebody else changed it first
+└── VersionConflict     another change came first
 StoreFailed
-└── Interrupted         a transaction came to nothing: it may be tried again
+└── Interrupted         the transaction was rolled back and can be repeated
 AtollError
-└── ChainBroken         the audit log is not what was written
+└── ChainBroken         the change log was modified
 """
 
 from atoll import errors
 
 
 class ReasonRequired(errors.SetupError):
-    """A change says why, always."""
+    """A change has no reason."""
 
 
 class InvalidKey(errors.SetupError):
-    """A key cannot be one."""
+    """A key is empty, too long or contains invalid characters."""
 
 
 class InvalidValue(errors.SetupError):
-    """A value cannot be stored, or its key allows another kind."""
+    """A value cannot be stored, or violates the rules of its key."""
 
 
 class ParameterNotFound(errors.NotFound):
-    """There is no such key."""
+    """A key does not exist."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"There is no parameter {key}.")
+        super().__init__(f"Parameter {key} not found.")
         self.key = key
 
 
 class VersionNotFound(errors.NotFound):
-    """A key has no such version."""
+    """A key does not have a version."""
 
     def __init__(self, key: str, version: object) -> None:
-        super().__init__(f"There is no version {key}@{version}.")
+        super().__init__(f"Version {key}@{version} not found.")
         self.key, self.version = key, version
 
 
 class ParameterLocked(errors.Conflict):
-    """A key is locked; `unlock` it, or roll it back."""
+    """A key is locked; only `unlock` and rollback are possible."""
 
     def __init__(self, key: str, author: str, reason: str) -> None:
         super().__init__(f"{key} is locked by {author}: {reason}")
@@ -56,7 +56,7 @@ class ParameterLocked(errors.Conflict):
 
 
 class VersionConflict(errors.Conflict):
-    """The head of a key is another one than expected."""
+    """The newest version of a key is not the expected one."""
 
     def __init__(self, key: str, expected: int, actual: int) -> None:
         super().__init__(f"{key} is at version {actual}, not {expected}.")
@@ -64,11 +64,11 @@ class VersionConflict(errors.Conflict):
 
 
 class Interrupted(errors.StoreFailed):
-    """Nothing of a transaction was committed, through no fault of its own: tried again, it may well pass."""
+    """A transaction was rolled back because of a conflict or a lost connection; a retry may succeed."""
 
 
 class ChainBroken(errors.AtollError):
-    """The audit log is not what was written; the message says from where on."""
+    """The change log was modified; `seq` is the first wrong change."""
 
     def __init__(self, message: str, seq: int) -> None:
         super().__init__(message)

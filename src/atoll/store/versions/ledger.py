@@ -1,4 +1,4 @@
-"""What a change means: versions, reasons, locks, aliases and notes in one sequence, whatever keeps it."""
+"""Ledger: applies changes (versions, locks, aliases, notes) to any change log."""
 
 import json
 import re
@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from atoll import errors
 from atoll.store.database.database import retry_transaction
 from atoll.store.versions import change as entries
-from atoll.store.versions import errors as versions_errors
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.change_log import ChangeLog, ChangeWriter
+from atoll.store.versions.errors import ParameterLocked, ParameterNotFound, VersionConflict, VersionNotFound
 
 CHUNK = 256
-WAIT_SECONDS = 3600.0  # one turn of a watch without an end
-_MAX_VERSION = 2**63 - 1  # the greatest number that a database can hold
+WAIT_SECONDS = 3600.0  # of one wait without a timeout
+_MAX_VERSION = 2**63 - 1  # maximum of a database column
 _MAX_DIGITS = 18
 _BEFORE_FIRST = -_MAX_VERSION - 2
 
@@ -29,22 +29,22 @@ def now() -> datetime:
 
 
 def format_timestamp(time: datetime) -> str:
-    """Returns a moment as text that sorts; one without a zone is taken for UTC."""
+    """Returns a time as sortable text; without a time zone it is UTC."""
     utc_time = time if time.tzinfo is UTC else time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
     return utc_time.isoformat(timespec="microseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRequest:
-    """A change that is asked for.
+    """Requested change.
 
     Attributes:
-        kind: As in `Entry`.
-        value: JSON text of the new value, or of a note.
-        name: Of an alias.
-        target: The version to roll back to, or that an alias shall point at; None takes the alias away.
-        expected: The version that the change is based on; 0: there is none yet; None: whatever it is.
-        at: When it was made, for what comes from elsewhere; never before the entry that stands before it.
+        kind: As in `ChangeEntry`.
+        value: JSON text of the new value or of a note.
+        name: Name of an alias.
+        target: Version to roll back to, or target of an alias; None removes the alias.
+        expected: Version that the change is based on; 0: none yet; None: any.
+        timestamp: Time of an imported change; never earlier than the previous change.
     """
 
     kind: str
@@ -59,41 +59,41 @@ class ChangeRequest:
     timestamp: str | None = None
 
     def check(self) -> None:
-        """Refuses what no ledger would take, before anything is locked or written.
+        """Checks the fields before anything is locked or written.
 
         Raises:
-            ReasonRequired: It has no reason.
-            InvalidKey: The key is none.
-            SetupError: The author or another text is none.
+            ReasonRequired: The reason is empty.
+            InvalidKey: The key is invalid.
+            SetupError: The author, another text or the alias is invalid.
         """
         entries.check_reason(self.reason)
         entries.check_key(self.key)
         entries.check_author(self.author)
         entries.check_texts(self.reason, self.author, self.token or "")
         if self.kind == entries.ALIAS and not _ALIAS_NAME.fullmatch(self.name):
-            raise errors.SetupError(f"{self.name!r} is no alias: give a word that begins with a letter.")
+            raise errors.SetupError(f"{self.name!r} is not an alias. Use a word that begins with a letter.")
 
 
 class VersionLedger:
-    """Carries out changes, one after the other, and finds what they left.
+    """Applies changes and reads versions.
 
     Args:
-        book: Where the entries are kept.
-        clock: Says when; a clock that goes back is held at the last entry's time.
+        change_log: Storage of the changes.
+        clock: Returns the time of a change; times never decrease.
     """
 
     def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = now) -> None:
         self.change_log, self._clock = change_log, clock
 
     def apply(self, *requests: ChangeRequest) -> Sequence[ChangeEntry | None]:
-        """Carries out all operations, or none; returns the entries, None for what had nothing to change.
+        """Applies all requests or none; returns the changes, None for requests without an effect.
 
         Raises:
-            ReasonRequired: One has no reason.
-            ParameterNotFound: It is about a key that is not there.
-            ParameterLocked: The key is locked.
-            VersionNotFound: It is about a version that is not there.
-            VersionConflict: The head is another one than expected.
+            ReasonRequired: A request has no reason.
+            ParameterNotFound: A key does not exist.
+            ParameterLocked: A key is locked.
+            VersionNotFound: A version does not exist.
+            VersionConflict: The newest version is not the expected one.
         """
         for request in requests:
             request.check()
@@ -105,34 +105,34 @@ class VersionLedger:
             return [_apply_request(writer, request, request.timestamp or timestamp) for request in requests]
 
     def add_note(self, request: ChangeRequest) -> ChangeEntry:
-        """Writes down what changes no key: an approval, a rejection."""
+        """Adds a note that changes no value, e.g. an approval."""
         entries.check_kind(request.kind)
         entry = self.apply(request)[0]
         assert entry is not None, "a note is always written"
         return entry
 
     def get(self, key: str, n: int | None = None, as_of: int | None = None) -> ChangeEntry:
-        """Returns the head of a key, its n-th version, or the head once `upto` entries stood.
+        """Returns the newest version of a key or version `n`, now or after the first `as_of` changes.
 
         Raises:
-            ParameterNotFound: There is no such key.
-            VersionNotFound: It has no such version, or had none then.
+            ParameterNotFound: The key does not exist.
+            VersionNotFound: The key does not have the version, or did not exist then.
         """
         if n is not None and not 0 < n <= _MAX_VERSION:
-            raise versions_errors.VersionNotFound(key, n)
+            raise VersionNotFound(key, n)
         entry = self.change_log.get_head(key, as_of) if n is None else self.change_log.get_version(key, n)
         if entry is not None and (as_of is None or entry.seq <= as_of):
             return entry
         if n is None and as_of is None:
-            raise versions_errors.ParameterNotFound(key)
-        raise versions_errors.VersionNotFound(key, n if n is not None else f"(as of {as_of})")
+            raise ParameterNotFound(key)
+        raise VersionNotFound(key, n if n is not None else f"(as of {as_of})")
 
     def resolve(self, key: str, as_of: int | None = None) -> ChangeEntry:
-        """Returns what a name stands for: a key, else KEY@N, else KEY@ALIAS.
+        """Resolves a name: a key, KEY@N, or KEY@ALIAS.
 
         Raises:
-            ParameterNotFound: There is no such key.
-            VersionNotFound: It has no such version or alias.
+            ParameterNotFound: The key does not exist.
+            VersionNotFound: The key does not have the version or alias.
         """
         entry = self.change_log.get_head(key, as_of)
         if entry is not None:
@@ -146,14 +146,10 @@ class VersionLedger:
         aliases = self.get_aliases(base, as_of)
         if name in aliases:
             return self.get(base, aliases[name], as_of)
-        raise (
-            versions_errors.VersionNotFound(base, name)
-            if self.change_log.get_head(base)
-            else versions_errors.ParameterNotFound(key)
-        )
+        raise VersionNotFound(base, name) if self.change_log.get_head(base) else ParameterNotFound(key)
 
     def get_aliases(self, key: str, as_of: int | None = None) -> dict[str, int]:
-        """Returns where the aliases of a key point."""
+        """Returns the aliases of a key and their versions."""
         aliases: dict[str, int] = {}
         for entry in self.change_log.list_annotations(key, as_of):
             if entry.kind == entries.ALIAS:
@@ -164,28 +160,27 @@ class VersionLedger:
         return aliases
 
     def get_lock(self, key: str) -> ChangeEntry | None:
-        """Returns the lock that holds a key, or None."""
-        lock_entries = [
-            entry for entry in self.change_log.list_annotations(key) if entry.kind in (entries.LOCK, entries.UNLOCK)
-        ]
-        return lock_entries[-1] if lock_entries and lock_entries[-1].kind == entries.LOCK else None
+        """Returns the change that locked a key, or None."""
+        annotations = reversed(self.change_log.list_annotations(key))
+        last = next((entry for entry in annotations if entry.kind in (entries.LOCK, entries.UNLOCK)), None)
+        return last if last is not None and last.kind == entries.LOCK else None
 
     def resolve_as_of(self, as_of: AsOf | None) -> int | None:
-        """Returns how many entries stood at a moment: a number is that number already."""
+        """Converts a time to the number of changes until then."""
         return self.change_log.get_seq_at(format_timestamp(as_of)) if isinstance(as_of, datetime) else as_of
 
     def iter_all(self) -> Iterator[ChangeEntry]:
-        """Yields all entries and, before them, what only somebody who edits the database can have put there."""
+        """Yields all changes, including those with a number below 1, which only an edited database can have."""
         return self.iter_entries(after=_BEFORE_FIRST)
 
     def iter_entries(self, prefix: str = "", after: int = 0, end: int | None = None) -> Iterator[ChangeEntry]:
-        """Yields entries in their order, read in small portions."""
+        """Yields changes in order, read in chunks."""
         while chunk := self.change_log.list_entries(prefix, after, end, CHUNK):
             yield from chunk
             after = chunk[-1].seq
 
     def follow(self, prefix: str, after: int, timeout: float | None) -> Iterator[ChangeEntry]:
-        """Yields entries behind `after` as they come, of any process; ends when so many seconds bring none."""
+        """Yields changes after `after` of any process as they come; ends after `timeout` seconds without one."""
         while True:
             end = self.change_log.get_end().seq
             yield from self.iter_entries(prefix, after, end)
@@ -194,7 +189,7 @@ class VersionLedger:
                 return
 
     def wait_for_change(self, after: int, timeout: float | None) -> bool:
-        """Waits for an entry behind `after`; without a timeout, for as long as it takes."""
+        """Waits for a change after `after`; returns False at the timeout."""
         if timeout is not None:
             return self.change_log.wait_for_change(after, timeout)
         while not self.change_log.wait_for_change(after, WAIT_SECONDS):
@@ -214,7 +209,7 @@ def _apply_request(writer: ChangeWriter, request: ChangeRequest, timestamp: str)
         case entries.LOCK | entries.UNLOCK:
             state = writer.get_state(request.key)
             if state.version == 0:
-                raise versions_errors.ParameterNotFound(request.key)
+                raise ParameterNotFound(request.key)
             if request.kind == entries.UNLOCK and state.lock is None:
                 return None
             target = state.version
@@ -235,7 +230,7 @@ def _apply_request(writer: ChangeWriter, request: ChangeRequest, timestamp: str)
 def _next_version(writer: ChangeWriter, request: ChangeRequest) -> int:
     state = writer.get_state(request.key)
     if state.lock is not None:
-        raise versions_errors.ParameterLocked(request.key, state.lock.author, state.lock.reason)
+        raise ParameterLocked(request.key, state.lock.author, state.lock.reason)
     _check_expected(request, state.version)
     return state.version + 1
 
@@ -243,30 +238,30 @@ def _next_version(writer: ChangeWriter, request: ChangeRequest) -> int:
 def _restore_version(writer: ChangeWriter, request: ChangeRequest) -> tuple[int, str | None]:
     state = writer.get_state(request.key)
     if state.version == 0:
-        raise versions_errors.ParameterNotFound(request.key)
+        raise ParameterNotFound(request.key)
     _check_expected(request, state.version)
     old = writer.get_version(request.key, request.target or 0)
     if old is None:
-        raise versions_errors.VersionNotFound(request.key, request.target)
+        raise VersionNotFound(request.key, request.target)
     return state.version + 1, old.value
 
 
 def _check_alias_move(writer: ChangeWriter, request: ChangeRequest) -> bool:
-    """Checks the move of an alias; False if there is nothing to move. Of a locked key it goes back, never forward."""
+    """Checks the move of an alias; returns False if nothing changes. If the key is locked, it can only move back."""
     state, last_change = writer.get_state(request.key), writer.get_last_alias_change(request.key, request.name)
     current_target = last_change.target if last_change is not None else None
     if state.version == 0:
-        raise versions_errors.ParameterNotFound(request.key)
+        raise ParameterNotFound(request.key)
     is_back = current_target is not None and request.target is not None and request.target < current_target
     if state.lock is not None and not is_back:
-        raise versions_errors.ParameterLocked(request.key, state.lock.author, state.lock.reason)
+        raise ParameterLocked(request.key, state.lock.author, state.lock.reason)
     if request.expected is not None and request.expected != (current_target or 0):
-        raise versions_errors.VersionConflict(f"{request.key}@{request.name}", request.expected, current_target or 0)
+        raise VersionConflict(f"{request.key}@{request.name}", request.expected, current_target or 0)
     if request.target is not None and writer.get_version(request.key, request.target) is None:
-        raise versions_errors.VersionNotFound(request.key, request.target)
+        raise VersionNotFound(request.key, request.target)
     return not (request.target is None and current_target is None)
 
 
 def _check_expected(request: ChangeRequest, actual: int) -> None:
     if request.expected is not None and request.expected != actual:
-        raise versions_errors.VersionConflict(request.key, request.expected, actual)
+        raise VersionConflict(request.key, request.expected, actual)

@@ -1,4 +1,4 @@
-"""The changes of all keys in the database, written and read by the driver."""
+"""Change log in the database; uses the driver directly for speed."""
 
 import json
 import sys
@@ -18,23 +18,22 @@ from atoll.store.versions import change as entries
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.change_log import KeyState, LogEnd
 
-CHANGES_TOPIC = "changes"  # what those listen for who wait, and what writers lock
+CHANGES_TOPIC = "changes"  # topic of notifications, and lock of writers
 
 _changes = schema.changes.c
 _ENTRY_COLUMNS = (*(_changes[name] for name in ChangeEntry._fields), _changes.body)
 _key: BindParameter[str] = bindparam("key")
 _seq: BindParameter[int] = bindparam("seq")
 _limit: BindParameter[int] = bindparam("limit")
-# Written out: what is a number for SQLAlchemy would be one more value to give.
+# Literals, because SQLAlchemy would make numbers parameters.
 _ONE: ColumnElement[int] = literal_column("1")
 _ZERO: ColumnElement[int] = literal_column("0")
-_has_prefix = func.substr(_changes.key, _ONE, bindparam("length")) == bindparam(
-    "prefix"
-)  # LIKE would not tell cases apart
+# LIKE would ignore case.
+_has_prefix = func.substr(_changes.key, _ONE, bindparam("length")) == bindparam("prefix")
 
 
 class ChangeStatements:
-    """What a book asks of the database, compiled once."""
+    """Statements of the change log, compiled once."""
 
     def __init__(self, database: Database) -> None:
         def prepare(query: Select[Any], *names: str) -> PreparedStatement:
@@ -95,11 +94,11 @@ class ChangeStatements:
         self.insert_blob = PreparedStatement(database.engine, insert_blob, [column.name for column in schema.blobs.c])
 
 
-_compiled: dict[str, ChangeStatements] = {}  # by dialect: to compile them takes as long as to open a store
+_compiled: dict[str, ChangeStatements] = {}  # by dialect; compiling takes as long as opening a store
 
 
 class SQLChangeLog:
-    """Entries in the table `changes`; processes share them through the file."""
+    """Changes in the table `changes`, shared by processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -180,7 +179,7 @@ class SQLChangeLog:
         return True
 
     def close(self) -> None:
-        """The store closes the database."""
+        """Does nothing: the store closes the database."""
 
     def _fetch_one(self, query: PreparedStatement, *values: Any) -> ChangeEntry | None:
         with self._database.open_cursor() as cursor:
@@ -196,13 +195,13 @@ class SQLChangeLog:
 
 
 class SQLChangeWriter:
-    """Writes inside a transaction."""
+    """Writes changes inside a transaction."""
 
     def __init__(self, statements: ChangeStatements, cursor: Any) -> None:
         self._statements, self._cursor = statements, cursor
         rows = statements.end.fetch_rows(cursor)
         self._end = LogEnd(*rows[0]) if rows else LogEnd()
-        self._states: dict[str, KeyState] = {}  # nobody else changes them while the pen is out
+        self._states: dict[str, KeyState] = {}  # valid because this is the only writer
 
     def get_end(self) -> LogEnd:
         return self._end
@@ -243,10 +242,10 @@ class SQLChangeWriter:
 
 
 def read_entry(statements: ChangeStatements, cursor: Any, row: Sequence[Any]) -> ChangeEntry:
-    """Returns a row as an entry, with its value where that stands apart.
+    """Converts a row to a change; loads its value if it is a blob.
 
     Raises:
-        StoreFailed: The value is lost or damaged.
+        StoreFailed: The value is missing or damaged.
     """
     entry = ChangeEntry._make(row[:-1])
     if row[-1] is None:
@@ -255,4 +254,4 @@ def read_entry(statements: ChangeStatements, cursor: Any, row: Sequence[Any]) ->
     try:
         return entry._replace(value=Blob(*blob_rows[0]).decompress().decode())
     except (ValueError, IndexError, zlib.error) as error:
-        raise errors.StoreFailed(f"The value of change {entry.seq} is damaged: use a copy that is whole.") from error
+        raise errors.StoreFailed(f"The value of change {entry.seq} is damaged. Restore a backup.") from error

@@ -1,4 +1,4 @@
-"""Values with a history, as texts; parameters are the same entries, as JSON."""
+"""Versions as texts; parameters use the same change log with JSON values."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from atoll.store.versions.sql_change_log import SQLChangeLog
 
 
 class LedgerVersions:
-    """`Versions` on any book. A value that somebody set as a parameter and that is no text comes as its JSON."""
+    """`Versions` on any change log. A parameter value other than a string is returned as JSON text."""
 
     def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = ledger.now) -> None:
         self.ledger = ledger.VersionLedger(change_log, clock)
@@ -47,12 +47,12 @@ class LedgerVersions:
     def watch(
         self, prefix: str = "", *, after: int | None = None, timeout: float | None = None
     ) -> Iterator[versions.Version]:
-        """Yields new versions of any process as they are made, within about 10 ms.
+        """Yields new versions of any process, within about 10 ms.
 
         Args:
-            after: How many changes of the whole store, of whatever key, were seen already: 0 yields all there ever
-                was. None means those there are at the moment of the call.
-            timeout: Ends when so many seconds pass without a change of any key.
+            prefix: Prefix of the keys.
+            after: Last known change of the store, of any key; 0 yields all. None: only changes after this call.
+            timeout: Ends after this many seconds without a change of any key.
         """
         start = self.ledger.change_log.get_end().seq if after is None else after
         return (_to_version(entry) for entry in self.ledger.follow(prefix, start, timeout) if entry.n is not None)
@@ -64,12 +64,12 @@ class LedgerVersions:
 
     def _create_version(self, kind: str, key: str, reason: str, author: str, **fields: Any) -> versions.Version:
         entry = self._apply(kind, key, reason, author, **fields)
-        assert entry is not None, "a version is always made"
+        assert entry is not None, "a version is always created"
         return _to_version(entry)
 
 
 class StoredVersions(LedgerVersions):
-    """Versions in the database, shared by all processes that open the file."""
+    """Versions in the database, shared by processes."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = ledger.now) -> None:
         super().__init__(SQLChangeLog(database), clock)
@@ -79,6 +79,6 @@ def _to_version(entry: ChangeEntry) -> versions.Version:
     try:
         value = json.loads(entry.value or "null")
     except ValueError as error:
-        raise errors.StoreFailed(f"Change {entry.seq} is damaged ({error}): use a copy that is whole.") from error
+        raise errors.StoreFailed(f"Change {entry.seq} is damaged: {error}. Restore a backup.") from error
     text = value if isinstance(value, str) else entry.value or "null"
     return versions.Version(entry.key, entry.n or 0, text, entry.reason, entry.author)

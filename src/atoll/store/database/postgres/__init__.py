@@ -1,4 +1,4 @@
-"""All that is peculiar to PostgreSQL. Needs the extra `postgres`."""
+"""PostgreSQL; needs the extra `postgres`."""
 
 from atoll.store.database.postgres.server import Postgres
 

@@ -1,4 +1,4 @@
-"""What others announce, heard on one connection for a whole process."""
+"""Receives notifications on one connection per process."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,15 +8,14 @@ from typing import Any
 import psycopg
 
 CHANNEL = "atoll"
-POLL_SECONDS = 0.25  # between looks whether to end
-RECONNECT_SECONDS = 1.0  # before a connection that was lost is made again
+POLL_SECONDS = 0.25  # between checks for `close`
+RECONNECT_SECONDS = 1.0
 
 
 class Listener:
-    """Counts announcements by their topic, in a thread, until it is closed.
+    """Counts notifications by topic, in a thread, until it is closed.
 
-    A connection that was lost is made again, and everybody who waits is woken: what was announced meanwhile stands in
-    the tables, so nothing is missed.
+    After a lost connection it reconnects and wakes all waiting threads, which query the tables; so nothing is missed.
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
@@ -27,12 +26,12 @@ class Listener:
         self._thread.start()
 
     def get_state(self, topic: str) -> tuple[int, int]:
-        """Returns what is another pair once something was announced, or may have been."""
+        """Returns a pair that changes with every notification and every reconnection."""
         with self._changed:
             return self._epoch, self._counts[topic]
 
     def wait(self, topic: str, last_state: tuple[int, int], seconds: float) -> tuple[int, int]:
-        """Waits until the state is another one than was seen, or for so long; returns it."""
+        """Waits until the state differs from `last_state`, at most `seconds`; returns it."""
         with self._changed:
             self._changed.wait_for(lambda: (self._epoch, self._counts[topic]) != last_state, seconds)
             return self._epoch, self._counts[topic]
@@ -68,7 +67,7 @@ class Listener:
 
 
 class TopicSignal:
-    """What one listener has to say about one topic."""
+    """Signal for one topic."""
 
     def __init__(self, listener: Listener, topic: str) -> None:
         self._listener, self._topic = listener, topic

@@ -1,4 +1,4 @@
-"""The right to write a run, held by a connection that goes when its process goes."""
+"""Run locks of PostgreSQL, held by a connection."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ import psycopg
 from atoll import errors
 from atoll.store.database.postgres import connection as postgres_connection
 
-WAIT_SECONDS = 1.0  # for a server that has not yet noticed that the last holder was killed
+WAIT_SECONDS = 1.0  # for the server to notice that the last owner was killed
 RETRY_SECONDS = 0.02
 
 _OWNER_QUERY = """
@@ -27,15 +27,15 @@ AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_dat
 
 @functools.cache
 def make_lock_key(schema: str, name: str) -> int:
-    """Returns the number that stands for something to be locked: a database has one space of them for all programs."""
+    """Returns the number of an advisory lock; a database has one number space for all programs."""
     return int.from_bytes(hashlib.sha256(f"atoll/{schema}/{name}".encode()).digest()[:8], signed=True)
 
 
 class SessionRunLock:
-    """Keeps other claimants of a run out until `release`, or until the process is gone.
+    """Locks a run until `release` or the end of the process, by an advisory lock on its own connection.
 
-    An advisory lock of the server, on a connection of its own. The server frees it when the connection ends: at once
-    when the process dies, after a minute when its machine or the network does.
+    The server releases the lock with the connection: at once if the process dies, after a minute if its machine or
+    network does.
     """
 
     def __init__(self, connection_info: postgres_connection.ConnectionInfo, key: int, run_id: str) -> None:
@@ -48,10 +48,10 @@ class SessionRunLock:
         return self._connection
 
     def restore(self) -> None:
-        """Takes the run again if the connection was lost.
+        """Locks the run again if the connection was lost.
 
         Raises:
-            Conflict: Somebody else has taken it meanwhile.
+            Conflict: Another process has locked it meanwhile.
         """
         with self._lock:
             if self._connection is None or is_alive(self._connection):
@@ -59,11 +59,11 @@ class SessionRunLock:
             self._connection = self._acquire()
 
     def release(self) -> None:
-        """Lets others claim the run; a second call does nothing."""
+        """Unlocks the run; a second call does nothing."""
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
-                with contextlib.suppress(psycopg.Error):  # the end of the connection frees it in any case
+                with contextlib.suppress(psycopg.Error):  # closing the connection unlocks it anyway
                     connection.execute("SELECT pg_advisory_unlock(%s::bigint)", (self._key,))
                 connection.close()
 
@@ -87,11 +87,13 @@ class SessionRunLock:
             time.sleep(RETRY_SECONDS)
         owner = find_lock_owner(connection, self._key)
         connection.close()
-        raise errors.Conflict(f"Run {self._run_id} is being written by {_describe_owner(owner)}: let it end first.")
+        raise errors.Conflict(
+            f"Run {self._run_id} is being written by {_describe_owner(owner)}. Wait for its end, or stop it."
+        )
 
 
 def find_lock_owner(connection: Any, key: int) -> tuple[int, str] | None:
-    """Returns the process that holds a lock and its machine; 0 for a process of another program; None for nobody."""
+    """Returns process id and machine of a lock's owner; id 0: another program; None: not locked."""
     unsigned = key & (2**64 - 1)
     row = connection.execute(_OWNER_QUERY, (unsigned >> 32, unsigned & (2**32 - 1))).fetchone()
     return None if row is None else postgres_connection.parse_application_name(row[0]) or (0, "")
@@ -110,7 +112,7 @@ def _describe_owner(owner: tuple[int, str] | None) -> str:
     if owner is None or not owner[0]:
         return "another process"
     pid, machine = owner
-    is_local = socket.gethostname().startswith(machine)  # it may have been cut
+    is_local = socket.gethostname().startswith(machine)  # the name may be cut
     if is_local and pid == os.getpid():
-        return "this very process"
+        return "this process"
     return f"process {pid}" + ("" if is_local else f" on {machine}")

@@ -1,4 +1,4 @@
-"""One database on a server."""
+"""A PostgreSQL database."""
 
 import contextlib
 import os
@@ -17,25 +17,25 @@ from atoll.store.database.postgres import connection
 from atoll.store.database.postgres.listener import CHANNEL, Listener, TopicSignal
 from atoll.store.database.postgres.locks import SessionRunLock, find_lock_owner, make_lock_key
 
-RETRY_SECONDS = 0.1  # between attempts to get back a connection that was lost
+RETRY_SECONDS = 0.1  # between attempts to reconnect
 
-# Servers have a number; where it is not shown to everybody, their address has to do.
+# The system identifier, or the address if reading the identifier is not permitted.
 _SERVER_ID = """
 CASE WHEN has_function_privilege('pg_control_system()', 'EXECUTE')
 THEN (SELECT system_identifier::text FROM pg_control_system())
 ELSE concat_ws(':', inet_server_addr(), inet_server_port()) END
 """
 
-# A child that is forked shares the sockets: what it keeps open would keep a claim alive after its holder died.
+# A forked child shares the sockets; if it kept them open, a run lock would outlive its owner.
 _open_connections: "weakref.WeakSet[psycopg.Connection[Any]]" = weakref.WeakSet()
 
 
 class Postgres:
-    """A database of a PostgreSQL server; see `Dialect`.
+    """PostgreSQL database; see `Dialect`.
 
-    Writers take turns by advisory locks that end with their transaction, one for each run, one for all changes: those
-    of different runs are not in each other's way. Each transaction knows its id, so that a writer that lost the
-    connection while it committed can ask how that ended.
+    Advisory locks that end with the transaction order the writers: one lock per run, one for all changes. So writers
+    of different runs do not wait for each other. Each transaction knows its id, so that a writer that lost its
+    connection during a commit can ask for the outcome.
     """
 
     is_shared = True
@@ -66,7 +66,7 @@ class Postgres:
         return connection
 
     def initialize(self) -> None:
-        """A server needs nothing."""
+        """Does nothing."""
 
     def find_identity(self, connection: Connection) -> str:
         row = connection.exec_driver_sql("SELECT current_schema(), current_database(), " + _SERVER_ID).one()
@@ -74,10 +74,10 @@ class Postgres:
         return "/".join(map(str, reversed(row)))
 
     def check_identity(self) -> None:
-        """A database that was dropped says so itself."""
+        """Does nothing: queries of a dropped database fail."""
 
     def begin(self, driver: Any, locks: Sequence[str]) -> str:
-        """Begins, waits for the locks and learns the transaction's id, all in one trip to the server."""
+        """Begins, takes the locks and returns the transaction id, in one round trip."""
         lock_statements = (
             f"SELECT pg_advisory_xact_lock({make_lock_key(self._schema, lock)}::bigint);" for lock in locks
         )
@@ -88,7 +88,7 @@ class Postgres:
         return transaction_id
 
     def was_committed(self, driver: Any, transaction: str) -> bool:
-        """Asks; one that is still under way on the server is ended first."""
+        """Asks the server; a transaction in progress is terminated first."""
         status_query = "SELECT pg_xact_status(%s::xid8)"
         if driver.execute(status_query, (transaction,)).fetchone()[0] == "in progress":
             terminate_query = (
@@ -157,7 +157,7 @@ class Postgres:
 
 
 class ReconnectingCursor:
-    """A cursor to read with that asks again on another connection when its own was lost."""
+    """Read cursor that repeats a query on a new connection if its own was lost."""
 
     def __init__(self, connection: Connection, wait_seconds: float) -> None:
         self._connection, self._wait_seconds = connection, wait_seconds
@@ -194,7 +194,7 @@ class ReconnectingCursor:
 
 
 def _close_inherited_sockets() -> None:
-    """Closes the sockets that a forked child has inherited, without a word to the server."""
+    """Closes inherited sockets in a forked child, without telling the server."""
     for inherited in list(_open_connections):
         if not inherited.closed:
             with contextlib.suppress(OSError):
