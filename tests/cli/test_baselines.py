@@ -46,8 +46,8 @@ def test_with_a_model_three_baselines_use_what_the_run_used(capsys, server):  # 
     result, said = run(capsys, "run", "task", *model)
     found = result["baselines"]
     assert list(found) == ["best_of_n", "sequential", "no_llm"]
-    assert "each gets as many evaluations and calls as this run will have used; calls are paid 3 times" in said
-    assert "in all at most 18 calls" in said
+    assert "each gets as many evaluations and LLM calls as this run; LLM calls cost 3 times as much" in said
+    assert "at most 18 calls in total" in said
     assert {name: each["calls"] for name, each in found.items() if name != "no_llm"} == {
         "best_of_n": 6,
         "sequential": 6,
@@ -85,11 +85,11 @@ def test_they_can_follow_later_and_grow_with_the_run(capsys):
 
 def test_a_run_that_went_further_says_that_its_baselines_are_behind(capsys):
     run(capsys, "run", "task", "--budget", "5evals", "--baselines")
-    assert "with as many evaluations and calls" in report(capsys)
+    assert "with as many evaluations and LLM calls" in report(capsys)
     run(capsys, "resume", "latest", "--budget", "4evals")
-    assert "of when this run had used less" in report(capsys)
+    assert "with a smaller budget than this run" in report(capsys)
     run(capsys, "resume", "latest", "--baselines")
-    assert "with as many evaluations and calls" in report(capsys)
+    assert "with as many evaluations and LLM calls" in report(capsys)
 
 
 def test_the_latest_run_is_never_a_baseline_and_one_has_none(capsys):
@@ -119,7 +119,7 @@ def test_what_cannot_be_run_without_a_model_says_why(capsys, folder):
 def test_a_method_is_what_a_run_began_with(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "3", "--set", "run.method=best_of_n")
     assert cli.main(["resume", result["run"], "--set", "run.method=evolve"]) == 2
-    assert "run.method is what this run began with" in capsys.readouterr().err
+    assert "run.method cannot change in a run that has begun" in capsys.readouterr().err
 
 
 def test_an_equal_budget_is_what_was_used_within_the_same_seconds_and_dollars():

@@ -34,14 +34,14 @@ def alive(path):
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_a_living_run_is_told(action, shell, path, alive):
-    assert shell("control", "run", action).out == f"Told run run: {action}.\n"
+    assert shell("control", "run", action).out == f"Sent to run run: {action}.\n"
     assert [command.kind for command in posted(path)] == [action]
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_a_dead_run_is_not_told_what_it_would_obey_at_its_next_start(action, shell, path):
     said = shell.refused("control", "run", action)
-    assert said.startswith("No process writes run run now")
+    assert said.startswith("Run run is not running")
     assert said.endswith("'atoll resume run' goes on with it.")
     assert not posted(path)
 
@@ -57,7 +57,7 @@ def test_limits_are_raised_and_other_keys_are_settings(shell, path, alive):
 
 def test_a_dead_run_reads_new_limits_when_it_resumes(shell, path):
     told = shell("control", "run", "set", "evaluations=10")
-    assert told.out.endswith("No process writes it now: it will read this when it resumes.\n")
+    assert told.out.endswith("It is not running and will read this when it resumes.\n")
     assert len(posted(path)) == 1
 
 

@@ -89,7 +89,7 @@ class TestCheckpoints:
         self.test_a_run_may_begin_with_a_checkpoint(capsys, folder)
         (folder / "checkpoint_5" / "programs" / "x.json").write_text('{"code": "KNOB = 1"}')
         assert cli.main(["resume", "latest", "--iterations", "1"]) == 2
-        assert "are not those that run" in capsys.readouterr().err
+        assert "have changed since run" in capsys.readouterr().err
 
     @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"code": 1}'])
     def test_a_damaged_one_is_one_sentence(self, capsys, folder, content):

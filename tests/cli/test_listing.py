@@ -33,7 +33,7 @@ def test_a_line_says_how_a_run_went(shell):
 
 def test_a_run_without_records_or_task_has_dashes(shell):
     lines = {line.split()[0]: line.split() for line in shell("list").lines}
-    assert lines["empty"][-5:] == ["cut", "-", "-", "0", "-"]
+    assert lines["empty"][-5:] == ["crashed", "-", "-", "0", "-"]
     assert lines["bare"][3:5] == ["-", "-"]
 
 
@@ -58,7 +58,7 @@ def test_as_json_it_is_an_array_of_summaries(shell):
     assert [each["run"] for each in data][-1] == samples.LONG_ID
     assert data[-1]["initial_score"] == -9.0
     assert data[-1]["evaluations"] == 61
-    assert {each["status"] for each in data} == {"cut", "done"}
+    assert {each["status"] for each in data} == {"crashed", "done"}
 
 
 def test_a_store_without_runs_says_how_to_begin(capsys, tmp_path):
@@ -67,7 +67,7 @@ def test_a_store_without_runs_says_how_to_begin(capsys, tmp_path):
     shell = apps.Shell(capsys, path)
     told = shell("list")
     assert not told.out
-    assert "There is no run in" in told.err
+    assert "has no runs" in told.err
     assert " run TASK'" in told.err
     assert shell("list", "--json").json() == []
 

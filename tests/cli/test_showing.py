@@ -68,7 +68,7 @@ class TestShowARun:
         assert (data["best"], data["islands"], data["best_candidate"]) == (None, [], None)
 
     def test_a_run_that_was_cut_is_shown_as_far_as_it_came(self, shell):
-        assert "  status   cut\n" in shell("show", "cut").out
+        assert "  status   crashed\n" in shell("show", "cut").out
 
     def test_a_very_long_best_is_cut_with_the_command_that_shows_it_all(self, capsys, tmp_path):
         path = str(tmp_path / "long.db")

@@ -16,7 +16,8 @@ from atoll.candidate import EMPTY
 from atoll.cli.run import progress
 from atoll.cli.terminal import console as terminal_console
 from atoll.cli.terminal import options
-from atoll.runs import baselines, failures, summary, text_format
+from atoll.runs import baselines, summary, text_format
+from atoll.runs.summary import count_failures
 
 type RunToEnd = Callable[[runs.Session], None]  # runs a session to its end
 
@@ -162,7 +163,9 @@ def _print_introduction(
     terminal_console.print_line(
         console, f"Run {session.run_id} in {run_store.database.name}, sandbox {session.sandbox}."
     )
-    baseline_note = {"baselines": baselines.describe(session.budget, session.run_config.run.llm)} if has_baselines else {}
+    baseline_note = {}
+    if has_baselines:
+        baseline_note["baselines"] = baselines.describe(session.budget, session.run_config.run.llm)
     session.evolver.use_profiler(lambda event: print_setup(console, event, baseline_note))
 
 
@@ -323,7 +326,7 @@ def print_summary(
 def _print_failure_warning(console: Console, run_store: store.Store, summary: runs.Summary) -> None:
     """Says so where most of the work was in vain, with the commonest reason."""
     if summary.totals.failures * 2 > summary.totals.steps:
-        commonest = failures.count_failures(run_store, summary.run).failures[0]
+        commonest = count_failures(run_store, summary.run).failures[0]
         warning = (
             f"More than half of the steps failed; the commonest reason ({commonest.count}): {commonest.text[:300]}"
         )
