@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from atoll import runs, store
-from atoll.runs import failures
+from atoll.runs import summary
 from bench import end_to_end
 
 NUMBER = re.compile(r"^NUMBER = (\d+)$", re.MULTILINE)
@@ -73,7 +73,7 @@ class Atoll:
             rows = list(kept.candidates(run))
             best = kept.candidates(run).list_best()
             done = sum(1 for _ in kept.journal(run).read_kinds("applied"))
-            reasons = failures.count_failures(kept, run).failures
+            reasons = summary.count_failures(kept, run).failures
         judged = [row.content for row in rows if row.score is not None]
         return Evidence(
             done,

@@ -46,8 +46,8 @@ def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19
     result, said = run(capsys, "run", "task", *model)
     found = result["baselines"]
     assert list(found) == ["best_of_n", "sequential", "no_llm"]
-    assert "each gets as many evaluations and calls as this run will have used; calls are paid 3 times" in said
-    assert "in all at most 18 calls" in said
+    assert "each gets as many evaluations and LLM calls as this run; LLM calls cost 3 times as much" in said
+    assert "at most 18 calls in total" in said
     assert {name: each["calls"] for name, each in found.items() if name != "no_llm"} == {
         "best_of_n": 6,
         "sequential": 6,
@@ -85,11 +85,11 @@ def test_baselines_can_run_later_and_grow_with_run(capsys):
 
 def test_resumed_run_reports_outdated_baselines(capsys):
     run(capsys, "run", "task", "--budget", "5evals", "--baselines")
-    assert "with as many evaluations and calls" in report(capsys)
+    assert "with as many evaluations and LLM calls" in report(capsys)
     run(capsys, "resume", "latest", "--budget", "4evals")
-    assert "of when this run had used less" in report(capsys)
+    assert "with a smaller budget than this run" in report(capsys)
     run(capsys, "resume", "latest", "--baselines")
-    assert "with as many evaluations and calls" in report(capsys)
+    assert "with as many evaluations and LLM calls" in report(capsys)
 
 
 def test_latest_is_never_a_baseline_and_baselines_have_none(capsys):
@@ -119,7 +119,7 @@ def test_baseline_that_needs_an_llm_has_a_reason(capsys, folder):
 def test_method_of_a_run_cannot_change(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "3", "--set", "run.method=best_of_n")
     assert cli.main(["resume", result["run"], "--set", "run.method=evolve"]) == 2
-    assert "run.method is what this run began with" in capsys.readouterr().err
+    assert "run.method cannot change in a run that has begun" in capsys.readouterr().err
 
 
 def test_equal_budget_is_usage_within_same_seconds_and_dollars():

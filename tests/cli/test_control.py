@@ -34,14 +34,14 @@ def alive(path):
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_running_run_gets_command(action, shell, path, alive):
-    assert shell("control", "run", action).out == f"Told run run: {action}.\n"
+    assert shell("control", "run", action).out == f"Sent to run run: {action}.\n"
     assert [command.kind for command in posted(path)] == [action]
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_ended_run_gets_no_command(action, shell, path):
     said = shell.fail("control", "run", action)
-    assert said.startswith("No process writes run run now")
+    assert said.startswith("Run run is not running")
     assert said.endswith("'atoll resume run' goes on with it.")
     assert not posted(path)
 
@@ -57,7 +57,7 @@ def test_set_raises_limits_and_changes_settings(shell, path, alive):
 
 def test_ended_run_reads_new_limits_on_resume(shell, path):
     told = shell("control", "run", "set", "evaluations=10")
-    assert told.out.endswith("No process writes it now: it will read this when it resumes.\n")
+    assert told.out.endswith("It is not running and will read this when it resumes.\n")
     assert len(posted(path)) == 1
 
 

@@ -92,7 +92,7 @@ class TestCheckpoints:
         self.test_run_starts_from_checkpoint(capsys, folder)
         (folder / "checkpoint_5" / "programs" / "x.json").write_text('{"code": "KNOB = 1"}')
         assert cli.main(["resume", "latest", "--iterations", "1"]) == 2
-        assert "are not those that run" in capsys.readouterr().err
+        assert "have changed since run" in capsys.readouterr().err
 
     @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"code": 1}'])
     def test_damaged_checkpoint_prints_one_sentence(self, capsys, folder, content):

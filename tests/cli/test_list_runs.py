@@ -43,7 +43,7 @@ def test_list_shows_status_and_scores(shell):
 
 def test_empty_run_has_dashes(shell):
     lines = {line.split()[0]: line.split() for line in shell("list").lines}
-    assert lines["empty"][-5:] == ["cut", "-", "-", "0", "-"]
+    assert lines["empty"][-5:] == ["crashed", "-", "-", "0", "-"]
     assert lines["bare"][3:5] == ["-", "-"]
 
 
@@ -68,7 +68,7 @@ def test_list_json_is_an_array_of_summaries(shell):
     assert [each["run"] for each in data][-1] == samples.LONG_ID
     assert data[-1]["initial_score"] == -9.0
     assert data[-1]["evaluations"] == 61
-    assert {each["status"] for each in data} == {"cut", "done"}
+    assert {each["status"] for each in data} == {"crashed", "done"}
 
 
 def test_empty_store_prints_how_to_start(capsys, tmp_path):
@@ -77,7 +77,7 @@ def test_empty_store_prints_how_to_start(capsys, tmp_path):
     shell = apps.Shell(capsys, path)
     told = shell("list")
     assert not told.out
-    assert "has no runs yet" in told.err
+    assert "has no runs" in told.err
     assert " run TASK'" in told.err
     assert shell("list", "--json").json() == []
 

@@ -224,13 +224,13 @@ class TestResume:
         run(capsys, "run", "task", "--iterations", "2")
         (folder / "task" / "task.py").write_text(tasks.TASK.replace("abs(", "2 * abs("))
         assert cli.main(["resume", "latest"]) == 2
-        assert "are not those that run" in capsys.readouterr().err
+        assert "have changed since run" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("change", "sentence"),
         [
-            ("llmsr.num_islands=4", "llmsr.num_islands is what this run began with and stays"),
-            ("run.seed=99", "run.seed is what this run began with"),
+            ("llmsr.num_islands=4", "llmsr.num_islands cannot change in a run that has begun"),
+            ("run.seed=99", "run.seed cannot change"),
             ("run.budget=soon", "not understood"),
         ],
     )
@@ -260,7 +260,7 @@ class TestModelFaults:
 
     def test_llm_budget_without_llm_fails(self, capsys):
         assert cli.main(["run", "task", "--budget", "5calls"]) == 2
-        assert "never ends without a model" in capsys.readouterr().err
+        assert "never ends a run without an LLM" in capsys.readouterr().err
 
     def test_smaller_of_two_limits_applies(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "9", "--budget", "4steps")

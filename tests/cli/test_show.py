@@ -68,7 +68,7 @@ class TestShowARun:
         assert (data["best"], data["islands"], data["best_candidate"]) == (None, [], None)
 
     def test_crashed_run_is_shown(self, shell):
-        assert "  status   cut\n" in shell("show", "cut").out
+        assert "  status   crashed\n" in shell("show", "cut").out
 
     def test_long_best_is_cut_with_command(self, capsys, tmp_path):
         path = str(tmp_path / "long.db")

@@ -75,7 +75,7 @@ def test_a_record_of_a_cluster_says_what_it_counted(kept):
     counted = {"reason": "", "executor": {"evaluations": 3, "again": 1}}
     kept.journal("run").write(Record("executed", 0, -1, counted), Record("executed", 0, -1, {"executor": 7}))
     odd, known = map(text_format.summarize_record, queries.RecordQueries(kept, "run").list_before(3, 2))
-    assert known == "on the cluster: evaluations 3, again 1"
+    assert known == "on Ray: evaluations 3, again 1"
     assert odd == '{"executor":7}'
 
 

@@ -138,7 +138,7 @@ class TestEvaluators:
         assert atoll.evolve("some words", judge, budget="3evals").score == 2.0
 
     def test_a_start_that_fails_is_a_set_up_that_is_wrong(self):
-        with pytest.raises(errors.SetupError, match="start has no score: ZeroDivisionError"):
+        with pytest.raises(errors.SetupError, match="initial candidate has no score: ZeroDivisionError"):
             atoll.evolve("some words", lambda text: 1 / 0, budget="3evals")
 
     def test_a_child_that_fails_is_data(self):
@@ -235,7 +235,7 @@ class TestResults:
         assert isinstance(found.baselines["best-of-N"], float)
         assert isinstance(found.baselines["sequential conditioning"], float)
         assert isinstance(found.baselines["no LLM"], float)
-        assert found.baselines["start"] == found.initial_score
+        assert found.baselines["initial"] == found.initial_score
 
     def test_a_store_keeps_the_run_and_without_one_no_file_is_left(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -125,7 +125,7 @@ def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> No
         function.DefaultFunctionProps(function.Text("title"), candidate_evaluator=length)
     )
 
-    def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
+    def make_population(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(kept.versions(), "playbook", initial, function.Text, run_id="run")
 
     toys.evolver(
@@ -135,7 +135,7 @@ def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> No
         records=records,
         iterations=iterations,
         schedule=cluster.RoundRobin(1),
-        islands={"make_pool": make_pool, "gate": gate.require_improvement()},
+        islands={"make_population": make_population, "gate": gate.require_improvement()},
     ).run()
 
 

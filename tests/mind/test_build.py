@@ -120,7 +120,7 @@ def test_a_run_that_was_cut_goes_on_and_ends_like_one_that_was_not(task, capsys)
 
 def test_a_deterministic_run_has_no_more_steps_in_flight_than_problems(task, capsys):  # 1.6
     assert cli.main(["run", str(task), "--deterministic", "--iterations", "4"]) == 0
-    assert "by steps, 2 in flight" in capsys.readouterr().err
+    assert "by iteration, 2 in flight" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("llm", ["none", "python:task/model.py:reply"])

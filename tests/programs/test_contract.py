@@ -167,7 +167,7 @@ def test_a_review_counts_and_is_never_bought_twice(run):
 def test_patience_ends_a_run(run):
     config = "max_iterations: 500\nearly_stopping_patience: 5"
     result, _ = run("def evaluate(path): return 1.0", config, "--iterations", "500")
-    assert result["reason"] == "no gain of at least 0.001 in 5 steps"
+    assert result["reason"] == "no gain of at least 0.001 in 5 iterations"
 
 
 def test_a_longer_program_is_a_failed_proposal(run):

@@ -27,12 +27,12 @@ def run(kept: store.Store, name: str, *scores: float, config: dict[str, Any] | N
 
 def test_the_higher_best_is_better(kept):
     found = comparison.compare(kept, [run(kept, "a", 2.0), run(kept, "b", 3.0), run(kept, "c", 2.5)])
-    assert (found.better, found.verdict) == ("b", "b is better, by 0.5.")
+    assert (found.better, found.verdict) == ("b", "b is better by 0.5.")
 
 
 def test_at_equal_best_who_took_fewer_evaluations_is_better(kept):
     found = comparison.compare(kept, [run(kept, "a", 1.5, 3.0, 2.0), run(kept, "b", 3.0)])
-    assert (found.better, found.verdict) == ("b", "Their best scores are equal; b took 1 fewer evaluations to it.")
+    assert (found.better, found.verdict) == ("b", "The best scores are equal. b needed 1 fewer evaluations.")
 
 
 def test_runs_that_nothing_tells_apart_are_equal(kept):

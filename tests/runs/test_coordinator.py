@@ -76,7 +76,7 @@ def test_whoever_is_told_to_stop_ends_the_run_for_all(tmp_path, task):
         assert told.is_alive
         assert [each.result(300) for each in ends] == ["stopped"] * 2
         assert runs.summarize(mine, first.run_id).status == "stopped"
-        with pytest.raises(errors.SetupError, match=f"nothing to stop: 'atoll join {first.run_id}'"):
+        with pytest.raises(errors.SetupError, match=f"nothing to stop. Continue it with 'atoll join {first.run_id}'"):
             control_requests.send_commands(mine, first.run_id, [("stop", {})], author="a test")
 
 
@@ -102,7 +102,7 @@ def test_a_run_that_is_not_shared_is_not_joined(tmp_path, task):
         plan = config.load(task, [{"run": {"iterations": 0}}])
         with runs.Session(kept, plan) as session:
             session.run()
-        with pytest.raises(errors.SetupError, match="begin one that others may join with 'atoll run TASK --shared'"):
+        with pytest.raises(errors.SetupError, match="Start a run that others can join with 'atoll run TASK --shared'"):
             runs.join(kept, session.run_id)
 
 

@@ -58,7 +58,7 @@ def test_a_reply_that_gives_no_child_has_no_score_and_the_failure(kept):
     assert (found[2]["score"], found[2]["improved"], found[2]["candidate"]) == (None, False, None)
     assert found[2]["failure"].startswith("the engine raised ValueError: could not convert")
     assert found[2]["parent_score"] == -4.0
-    assert found[3]["failure"] == "the step gave no child"
+    assert found[3]["failure"] == "the iteration has no child"
 
 
 def test_a_child_that_breaks_or_is_worse_is_no_improvement(kept):
@@ -105,7 +105,7 @@ def test_of_several_children_the_best_stands_for_the_reply(fresh):
 def test_a_step_that_was_cut_is_neither_better_nor_worse(fresh):
     fresh.journal("run").write(begun(1, "0.0"), begun(2, "0.0"), replied(1), replied(2), judged("2.0", 5.0))
     first, second = made(fresh)
-    assert (first["improved"], first["failure"], first["parent_score"]) == (None, "the step was not finished", 1.0)
+    assert (first["improved"], first["failure"], first["parent_score"]) == (None, "the iteration was not finished", 1.0)
     assert (second["improved"], second["score"]) == (None, 5.0)
 
 

@@ -83,14 +83,14 @@ def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
     titles = re.findall("<h2>(.*?)</h2>", text)
     assert titles == [
         "Best score over evaluations",
-        "The best candidate, 60.0",
-        "From the best back to the start",
-        "The best candidates",
+        "Best candidate: 60.0",
+        "Lineage of the best candidate",
+        "Best candidates",
         "Islands",
         "Failures",
-        "The last events",
+        "Last records",
         "Cost",
-        "Set-up",
+        "Settings",
     ]
     assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations.</p>" in text
     assert "<p>Baselines: not run: &#x27;atoll resume failing --baselines&#x27; runs them.</p>" in text

@@ -35,12 +35,12 @@ def test_every_limit_arrives(tmp_path):
 
 def test_a_variable_that_is_named_arrives(tmp_path, monkeypatch):
     monkeypatch.setenv("TASK_NUM", "7")
-    assert placed(tmp_path, env=["TASK_NUM"]).profile.env == {"TASK_NUM": "7"}
+    assert placed(tmp_path, env=["TASK_NUM"]).permissions.env == {"TASK_NUM": "7"}
 
 
 def test_a_variable_that_is_not_set_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.delenv("TASK_NUM", raising=False)
-    with pytest.raises(errors.SetupError, match=r"wants the variable TASK_NUM .* not set: set it \(export TASK_NUM="):
+    with pytest.raises(errors.SetupError, match=r"variable TASK_NUM is not set. Set it \(export TASK_NUM="):
         placed(tmp_path, env=["TASK_NUM"])
 
 
@@ -50,19 +50,19 @@ def test_a_secret_needs_leave_at_each_start(tmp_path, monkeypatch, name):
     with pytest.raises(errors.SetupError, match=f"looks like a secret.*--unsafe-env {name}") as refused:
         placed(tmp_path, env=[name])
     assert "hush" not in str(refused.value)
-    assert placed(tmp_path, executor_config.UnsafeOptions(env=[name]), env=[name]).profile.env == {name: "hush"}
-    assert placed(tmp_path, executor_config.UnsafeOptions(env=[name])).profile.env == {name: "hush"}
+    assert placed(tmp_path, executor_config.UnsafeOptions(env=[name]), env=[name]).permissions.env == {name: "hush"}
+    assert placed(tmp_path, executor_config.UnsafeOptions(env=[name])).permissions.env == {name: "hush"}
 
 
 def test_programs_are_found_by_name_or_path(tmp_path):
-    assert placed(tmp_path, programs=["."]).profile.programs == (".",)
-    assert placed(tmp_path, programs=[sys.executable]).profile.programs == (sys.executable,)
-    with pytest.raises(errors.SetupError, match="There is no program no-such-compiler"):
+    assert placed(tmp_path, programs=["."]).permissions.programs == (".",)
+    assert placed(tmp_path, programs=[sys.executable]).permissions.programs == (sys.executable,)
+    with pytest.raises(errors.SetupError, match="Program no-such-compiler of sandbox.programs not found"):
         placed(tmp_path, programs=["no-such-compiler"])
 
 
 def test_readable_paths_are_those_of_the_task(tmp_path):
     (tmp_path / "data").mkdir(mode=0o755)
-    assert placed(tmp_path, reads=["data"]).profile.reads == (str(tmp_path / "data"),)
-    with pytest.raises(errors.SetupError, match=r"which sandbox\.reads names"):
+    assert placed(tmp_path, reads=["data"]).permissions.read_paths == (str(tmp_path / "data"),)
+    with pytest.raises(errors.SetupError, match=r"nowhere of sandbox\.reads not found"):
         placed(tmp_path, reads=["nowhere"])

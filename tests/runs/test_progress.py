@@ -28,7 +28,7 @@ def test_each_improvement_is_better_than_all_before_and_the_last_is_the_best(kep
         scores = [step.score for step in steps]
         assert scores == sorted(set(scores))
         assert steps[0].evaluations == 1
-        assert steps[-1].id == kept.candidates(run).best()[0].id
+        assert steps[-1].id == kept.candidates(run).list_best()[0].id
 
 
 def test_drafts_count_as_evaluations_but_are_no_improvements(fresh):
@@ -95,5 +95,5 @@ def test_the_best_parent_is_the_one_with_the_highest_score_and_of_equals_the_las
 
 
 def test_a_candidate_that_is_not_there_is_told_with_what_to_do(kept):
-    with pytest.raises(errors.NotFound, match=r"Run asked has no candidate 7\.7: 'atoll best asked -n 20'"):
+    with pytest.raises(errors.NotFound, match=r"Run asked has no candidate 7\.7\. 'atoll best asked -n 20'"):
         progress.find_candidate(kept, "asked", "7.7")

@@ -46,7 +46,7 @@ def test_a_run_is_repeated_bit_for_bit_from_the_store_and_from_a_file(capsys, fo
 
 def test_a_replay_of_nothing_is_refused(capsys):
     assert cli.main(["run", "task", "--llm", "replay:nothing"]) == 2
-    assert "There is no run in atoll.db yet" in capsys.readouterr().err
+    assert "Store atoll.db has no runs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("route", ["weights", "bandit", "plateau"])

@@ -1,7 +1,6 @@
-"""The front door: four lines evolve a function, a program, a prompt or parameters.
+"""`atoll.evolve`: evolves a function, a program, a prompt or parameters with one call.
 
-`import atoll` loads this file, so it holds the signature and nothing that takes time: what does the work is imported
-when it is first called.
+`import atoll` loads this file, so it has only the signature. The first call imports the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,39 +35,39 @@ def evolve(
     minibatch: int = 3,
     merge: bool = True,
 ) -> Result:
-    """Evolves a thing towards a higher score.
+    """Evolves an object towards a higher score.
 
     Args:
-        thing: A function, a source text, a file (`Path`), a folder (`Path`), a prompt, a dict of texts, or a dict of
-            parameters, each `(start, low, high)`, `(start, [choices])` or a number.
-        evaluator: Gets a candidate of the kind that was given (of a file or folder its path, of parameters their
+        initial: A function, a source text, a file (`Path`), a folder (`Path`), a prompt, a dict of texts, or a dict of
+            parameters, each `(initial, low, high)`, `(initial, [choices])` or a number.
+        evaluator: Gets a candidate of the same kind as `initial` (for a file or folder its path, for parameters their
             values) and, with `data`, one instance. Returns a number, `(number, feedback)`, a dict of metrics or an
-            `Evaluation`; higher is better. A file: an evaluator as OpenEvolve has it. None: the folder's own.
-        budget: "60s", "$1", "500evals" or several with commas, or a `control.Budget`; by default 500 evaluations, 200
-            with a model. With data every call of the evaluator counts.
-        llm: A model's name, a function from prompt to reply, or None: evolve without one.
-        objective: What it is for, in words, for the model.
-        data: Instances; the score is then the mean over them.
-        validation: Instances that choose, or a share of `data`; by default `data` itself.
-        test: Instances that are scored once at the end, or a share of `data`.
-        target: Stops at this score, which is also the best that an instance can have.
-        seed: All dice come from it.
-        workers: Steps at work at once.
-        store: A file that keeps the run; None: nothing is kept but the result.
-        baselines: Whether best-of-N, sequential conditioning and, with a model, a run without it are made too, each
+            `Evaluation`; higher is better. A path names an OpenEvolve evaluator; None uses the one of the folder.
+        budget: "60s", "$1", "500evals", several with commas, or a `control.Budget`. By default 500 evaluations, 200
+            with an LLM. With data every evaluator call counts.
+        llm: Name of an LLM, or a function from prompt to response; None evolves without one.
+        objective: The goal in words, for the LLM.
+        data: Instances; the score is the mean over them.
+        validation: Instances that decide which candidate is better, or a fraction of `data`; by default `data`.
+        test: Instances that are scored once at the end, or a fraction of `data`.
+        target: Stops at this score, which is also the highest score of an instance.
+        seed: Random seed.
+        workers: Iterations in parallel.
+        store: File that saves the run; None saves nothing but the result.
+        baselines: Whether to also run best-of-N, sequential conditioning and, with an LLM, a run without it, each
             with the same budget.
-        kind: "program" or "text", where a text is not what it seems.
-        jail: Whether candidates are judged in a jail; by default all that is code, and no text and no parameters,
-            whose evaluators are your own code and may call models.
-        unsafe: Whether a model's code may run where the machine has no jail.
-        seconds: What judging one candidate may take, in a jail.
-        minibatch: Instances that a child of a text is tried on first.
-        merge: Whether candidates that are best on different instances are merged.
+        kind: "program" or "text", if a text is not recognized as such.
+        sandbox: Whether to evaluate in a sandbox. By default only code: evaluators of texts and parameters are your
+            own code and may call LLMs.
+        unsafe: Whether LLM-written code may run without a sandbox.
+        seconds: Time limit of one evaluation in the sandbox.
+        minibatch: Number of instances that a child of a text is evaluated on first.
+        merge: Whether to merge candidates that are best on different instances.
 
     Raises:
-        SetupError: Something does not fit; one sentence that says what to do.
+        SetupError: An argument is invalid; the message says what to do.
     """
-    from atoll.evolve import runner  # loads SQLAlchemy and more, which `import atoll` must not wait for
+    from atoll.evolve import runner  # slow to import: loads SQLAlchemy
 
     options = EvolveOptions(
         budget, llm, objective, data, validation, test, target, seed, workers, store, baselines, kind, sandbox, unsafe

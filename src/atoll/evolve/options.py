@@ -1,4 +1,4 @@
-"""What a caller wants beside the thing and its evaluator."""
+"""Options of `atoll.evolve`."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class EvolveOptions(NamedTuple):
-    """The options of `atoll.evolve`, which describes them."""
+    """Options of `atoll.evolve`, described there."""
 
     budget: object = None
     llm: str | Callable[[str], Any] | None = None
@@ -25,4 +25,4 @@ class EvolveOptions(NamedTuple):
     seconds: float = 30.0
     minibatch: int = 3
     merge: bool = True
-    method: str = "evolve"  # or a plain way that it is compared with: "best_of_n", "sequential"
+    method: str = "evolve"  # or a baseline: "best_of_n", "sequential"

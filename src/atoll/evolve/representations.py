@@ -1,4 +1,4 @@
-"""What evolves: how a thing becomes the text of a candidate, and how a candidate becomes such a thing again."""
+"""Representations: how an object becomes the text of a candidate, and a candidate an object again."""
 
 import ast
 import json
@@ -16,19 +16,19 @@ from atoll.programs.build import LANGUAGES
 
 type Kind = Literal["function", "program", "file", "folder", "text", "texts", "parameters"]
 
-_MAX_FILE_BYTES = 1_000_000  # bytes: larger ones are no text that somebody writes
+_MAX_FILE_BYTES = 1_000_000  # larger files are not source text
 
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """A thing as a candidate.
+    """An object as the text of a candidate.
 
     Attributes:
-        content: The text that evolution begins with.
-        decode: Makes what the evaluator is given; sent to the jail.
-        restore: Makes what the caller is given.
-        suffix: Of a file with it.
-        given: The parameters as they were given.
+        content: Text of the initial candidate.
+        decode: Turns a text into the argument of the evaluator; sent to the sandbox.
+        restore: Turns a text into the object that the caller gets.
+        suffix: Suffix of a file with the text.
+        initial_parameters: The parameters as they were given; None for other kinds.
     """
 
     kind: Kind
@@ -40,12 +40,12 @@ class Representation:
 
     @property
     def is_code(self) -> bool:
-        """Whether it is run, so that it needs a jail."""
+        """Whether it is executed, so that it needs a sandbox."""
         return self.kind in ("function", "program", "file", "folder")
 
     @property
     def is_text(self) -> bool:
-        """Whether an LLM or random edits change it part by part, as a prompt."""
+        """Whether it evolves part by part like a prompt."""
         return self.kind in ("text", "texts", "folder")
 
     @property
@@ -54,10 +54,10 @@ class Representation:
 
 
 def choose_representation(initial: Any, kind: str | None = None) -> Representation:
-    """Tells what a thing is.
+    """Chooses the representation of an object.
 
     Raises:
-        SetupError: It is nothing that evolves.
+        SetupError: The object cannot evolve.
     """
     match initial:
         case Path():
@@ -78,22 +78,22 @@ def choose_representation(initial: Any, kind: str | None = None) -> Representati
                 "function", source.get_function_source(initial).text, make_skeleton, make_skeleton, ".py"
             )
     raise errors.SetupError(
-        f"{initial!r:.60} cannot evolve: give a function, a text, a Path, a dict of texts or a dict of parameters."
+        f"{initial!r:.60} cannot evolve. Give a function, a text, a Path, a dict of texts or a dict of parameters."
     )
 
 
 def _represent_text(text: str, kind: str | None) -> Representation:
     if kind not in (None, "program", "text"):
-        raise errors.SetupError(f"kind is {kind!r}: a text is a 'program' or a 'text'.")
+        raise errors.SetupError(f"kind is {kind!r}. Give 'program' or 'text'.")
     if not text.strip():
-        raise errors.SetupError("The text is empty: give one to begin with.")
+        raise errors.SetupError("The initial text is empty. Give a text to start from.")
     if kind == "program" or (kind is None and _is_program(text)):
         return Representation("program", text, str, str, ".py")
     return Representation("text", text, str, str, ".txt")
 
 
 def _is_program(text: str) -> bool:
-    """Says whether a text is Python that defines something: many a prompt is a Python expression."""
+    """Returns whether a text is Python with a definition. Many prompts are valid Python expressions."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError):
@@ -105,7 +105,7 @@ def _represent_path(path: Path) -> Representation:
     if path.is_dir():
         files = {str(file.relative_to(path)): _read(file) for file in sorted(path.rglob("*")) if _is_source(path, file)}
         if not files:
-            raise errors.SetupError(f"{path} holds no text file that could evolve: give another folder.")
+            raise errors.SetupError(f"{path} has no text file that can evolve. Give another folder.")
         return Representation("folder", json.dumps(files, ensure_ascii=False), write_folder, json.loads, ".json")
     return Representation("file", _read(path), partial(write_file, path.suffix), str, path.suffix)
 
@@ -121,23 +121,23 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise errors.SetupError(f"{path} cannot be read: give a text file or a folder of them.") from error
+        raise errors.SetupError(f"{path} cannot be read. Give a text file or a folder with text files.") from error
 
 
 def write_file(suffix: str, content: str) -> Path:
-    """Writes a candidate into the folder in which its evaluation begins."""
+    """Writes a candidate to a file in the working directory of its evaluation."""
     path = Path(f"candidate{suffix}").absolute()
     path.write_text(content, encoding="utf-8")
     return path
 
 
 def write_folder(content: str) -> Path:
-    """Writes the files of a candidate into a folder of their own."""
+    """Writes the files of a candidate to a new folder."""
     root = Path("candidate").absolute()
     for name, text in json.loads(content).items():
         path = (root / name).resolve()
         if not path.is_relative_to(root):
-            raise ValueError(f"{name} lies outside of the folder")
+            raise ValueError(f"{name} is outside the folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return root

@@ -1,4 +1,7 @@
-"""What came of it: the best, its score, what it took, how it came about; in a terminal, a notebook, a folder."""
+"""Result of `atoll.evolve`, shown in a terminal or a notebook, or saved in a folder.
+
+`import atoll` loads this file, so it imports nothing slow.
+"""
 
 import html as markup
 import json
@@ -8,10 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NOT_RUN = "not run: baselines=True"
+_MAX_LINES = 12  # of the best candidate, in a terminal
 
 
 class Ancestor(NamedTuple):
-    """One candidate on the way to the best, the best first."""
+    """The best candidate, or one of its ancestors."""
 
     id: str
     parents: Sequence[str]
@@ -21,11 +25,12 @@ class Ancestor(NamedTuple):
 
 
 class ResultUsage(NamedTuple):
-    """What a run took.
+    """Usage of a run.
 
     Attributes:
-        evaluator_calls: How often the evaluator was called, once per instance; the test set not counted.
-        llm_calls: Replies of the model.
+        evaluator_calls: Number of evaluator calls, one per instance; without the test set.
+        steps: Number of iterations.
+        llm_calls: Number of LLM responses.
     """
 
     evaluator_calls: int
@@ -37,7 +42,7 @@ class ResultUsage(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """How much better the best is than the start on the same instances, with 95 % of where the truth may lie."""
+    """Mean difference between the best and the initial candidate on the same instances, with its 95 % interval."""
 
     mean: float
     low: float
@@ -45,23 +50,23 @@ class Gain(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What `atoll.evolve` returns.
+    """Result of `atoll.evolve`.
 
     Attributes:
-        best: The best candidate, in the form of what was given; of a function, its source that can be called: it runs
-            in this process then.
-        score: Its score: with data the mean over the validation part.
-        start: The score of what was given.
-        test: Its score on the sealed test set, None if there was none.
-        gain: Of the test set, else of the validation part; None without data.
-        baselines: Scores at equal budget by name; a text where one was not run.
-        cost: What the run took.
-        lineage: The best and its nearest ancestors, at most 200.
-        scores: Its score on each instance of the validation part.
+        best: Best candidate, of the same kind as the initial object. A function is its source, and calling it runs it
+            in this process.
+        score: Its score; with data the mean over the validation set.
+        initial_score: Score of the initial object.
+        test: Its score on the test set; None without one.
+        gain: Gain on the test set, or on the validation set without one; None without data.
+        baselines: Scores with the same budget by name; a text if a baseline was not run.
+        cost: Usage of the run.
+        lineage: The best candidate and its nearest ancestors, at most 200.
+        scores: Its score on each instance of the validation set.
         reason: Why the run ended.
-        run: Its id in the store; empty without one.
-        content: The best as a text, as the store has it.
-        suffix: What a file of it is called at its end.
+        run: Id of the run in the store; empty without a store.
+        content: The best candidate as text, as in the store.
+        suffix: Suffix of a file with the best candidate.
     """
 
     best: Any
@@ -79,80 +84,46 @@ class Result(NamedTuple):
     suffix: str
 
     def save(self, folder: str | PathLike[str] = "atoll_result") -> str:
-        """Writes the best and all that is known of it into a folder, and returns the folder's path."""
-        pass  # here and below: `import atoll` loads this file, and must not wait for that
-
+        """Writes the best candidate and `result.json` into a folder, and returns its path."""
         summary = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
         summary |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
         summary |= {"lineage": [ancestor._asdict() for ancestor in self.lineage], "baselines": dict(self.baselines)}
-        return save_result(folder, f"best{self.suffix}", self.content, summary)
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"best{self.suffix}").write_text(self.content, encoding="utf-8")
+        (path / "result.json").write_text(json.dumps(summary, indent=2, default=list), encoding="utf-8")
+        return str(path)
 
     def __str__(self) -> str:
-        pass
-
-        return format_text(list(_iter_rows(self)), self.content)
+        rows, lines = list(_iter_rows(self)), self.content.rstrip("\n").split("\n")
+        width = max(10, 2 + max(len(title) for title, _ in rows))
+        shown_lines = lines[:_MAX_LINES]
+        if len(lines) > _MAX_LINES:
+            shown_lines.append(f"... {len(lines) - _MAX_LINES} more lines")
+        table = [f"{title:<{width}}{value}" for title, value in rows]
+        return "\n".join([*table, "best", *(f"    {line}" for line in shown_lines)])
 
     def _repr_html_(self) -> str:
-        pass
-
-        return format_html(list(_iter_rows(self)), self.content)
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{markup.escape(title)}</th>"
+            f"<td style='text-align:left'>{markup.escape(value)}</td></tr>"
+            for title, value in _iter_rows(self)
+        )
+        return f"<div><table>{cells}</table><pre>{markup.escape(self.content)}</pre></div>"
 
 
 def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
-    """Yields what is worth knowing, title by title."""
-    yield "score", f"{result.score:.6g} (start {result.initial_score:.6g})"
+    yield "score", f"{result.score:.6g} (initial {result.initial_score:.6g})"
     if result.test is not None:
         yield "test", f"{result.test:.6g}, scored once"
     if result.gain is not None:
         yield "gain", f"{result.gain.mean:+.4g}, 95 % within {result.gain.low:+.4g} to {result.gain.high:+.4g}"
     for name, score in result.baselines.items():
-        if name != "start":
+        if name != "initial":
             yield name, score if isinstance(score, str) else f"{score:.6g}"
     usage = result.cost
-    llm_usage = f", {usage.llm_calls:,} calls of the model, {usage.tokens:,} tokens, ${usage.usd:.4f}"
-    yield (
-        "cost",
-        f"{usage.evaluator_calls:,} evaluator calls{llm_usage if usage.llm_calls else ''}, {usage.seconds:.1f} s",
-    )
-    yield (
-        "lineage",
-        " <- ".join(ancestor.id for ancestor in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else ""),
-    )
+    llm_usage = f", {usage.llm_calls:,} LLM calls, {usage.tokens:,} tokens, ${usage.usd:.4f}" if usage.llm_calls else ""
+    yield "cost", f"{usage.evaluator_calls:,} evaluator calls{llm_usage}, {usage.seconds:.1f} s"
+    ids = [ancestor.id for ancestor in result.lineage[:8]]
+    yield "lineage", " <- ".join(ids) + (" ..." if len(result.lineage) > 8 else "")
     yield "ended", result.reason
-
-
-type Rows = Sequence[tuple[str, str]]  # what is worth knowing, title by title
-
-_MAX_LINES = 12  # of the best, in a terminal
-
-
-def format_text(rows: Rows, content: str) -> str:
-    """Returns a few lines."""
-    lines = content.rstrip("\n").split("\n")
-    visible_lines = [
-        *lines[:_MAX_LINES],
-        *([f"... {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []),
-    ]
-    width = max(10, 2 + max((len(title) for title, _ in rows), default=0))
-    return "\n".join(
-        [*(f"{title:<{width}}{value}" for title, value in rows), "best", *(f"    {line}" for line in visible_lines)]
-    )
-
-
-def format_html(rows: Rows, content: str) -> str:
-    """Returns a table and the best; all that a candidate wrote is escaped."""
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{markup.escape(title)}</th>"
-        f"<td style='text-align:left'>{markup.escape(value)}</td></tr>"
-        for title, value in rows
-    )
-    return f"<div><table>{cells}</table><pre>{markup.escape(content)}</pre></div>"
-
-
-def save_result(folder: str | PathLike[str], name: str, content: str, summary: Mapping[str, Any]) -> str:
-    """Writes the best and `result.json` into a folder and returns its path."""
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / name).write_text(content, encoding="utf-8")
-    (path / "result.json").write_text(json.dumps(dict(summary), indent=2, default=list), encoding="utf-8")
-    return str(path)

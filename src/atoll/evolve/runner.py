@@ -62,7 +62,7 @@ def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
     result = _run_problem(problem)
     if test_set is not None:
         result = _evaluate_on_test_set(result, problem, test_set)
-    return result._replace(baselines={"start": result.initial_score, **_run_baselines(problem)})
+    return result._replace(baselines={"initial": result.initial_score, **_run_baselines(problem)})
 
 
 def _split_data(options: EvolveOptions) -> tuple[dataset.DatasetSplit | None, dataset.SealedTestSet | None]:
@@ -146,7 +146,7 @@ def _run_session(session: runs.Session) -> None:
         session.evolver.stop("interrupted")
     except errors.RunFailed as error:
         if "initial function" in str(error):
-            raise errors.SetupError(str(error).replace("initial function", "start")) from error
+            raise errors.SetupError(str(error).replace("initial function", "initial candidate")) from error
         raise
 
 
@@ -216,8 +216,10 @@ def _evaluate_on_test_set(result: Result, problem: EvolveProblem, test_set: data
     """Scores the best and the initial candidate on the test set, which is opened only here."""
     splits, options = {"validation": test_set.open()}, problem.options
     allowed = runs.UnsafeOptions(unsafe=options.unsafe)
-    place = executor_config.make_executor_config(_make_config(problem), allowed, has_llm=options.llm is not None)
-    with closing(problem.open_executor(splits, place)) as candidate_executor:
+    test_executor_config = executor_config.make_executor_config(
+        _make_config(problem), allowed, has_llm=options.llm is not None
+    )
+    with closing(problem.open_executor(splits, test_executor_config)) as candidate_executor:
         evaluate = dataset_evaluator.DatasetEvaluator(candidate_executor, splits)
         best, initial = (
             evaluation.validate(evaluate(function.Text(content)))
@@ -239,7 +241,9 @@ def _run_baselines(problem: EvolveProblem) -> dict[str, float | str]:
         baseline_options["no LLM"] = options._replace(llm=None)
     if not options.baselines:
         return dict.fromkeys(baseline_options, NOT_RUN)
-    return {name: _run_baseline(replace(problem, options=each)) for name, each in baseline_options.items()}
+    return {
+        name: _run_baseline(replace(problem, options=run_options)) for name, run_options in baseline_options.items()
+    }
 
 
 def _run_baseline(problem: EvolveProblem) -> float | str:
@@ -261,7 +265,7 @@ def _run_task(initial: Path, evaluator: os.PathLike[str] | None, options: Evolve
         with runs.Session(run_store, run_config, budget=budget, llm_factory=llm_factory, allowed=allowed) as session:
             session.run()
             result = _read_result(session, run_store, str, suffix)
-        scores: dict[str, float | str] = {"start": result.initial_score}
+        scores: dict[str, float | str] = {"initial": result.initial_score}
         for baseline in baselines.find_baselines(run_store, session.run_id, has_llm=llm_factory is not None or None):
             title = baseline.title.replace("best of N", "best-of-N")
             scores[title] = NOT_RUN

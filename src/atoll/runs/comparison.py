@@ -1,4 +1,4 @@
-"""Runs side by side."""
+"""Comparison of runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ class ComparedRun:
     """One run in a comparison.
 
     Attributes:
-        evaluations_to_best: Candidates judged when the best was accepted.
+        evaluations_to_best: Number of evaluations when the best candidate was accepted.
     """
 
     summary: Summary
@@ -28,7 +28,7 @@ class ComparedRun:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds of work, over all workers, as far as judges and models measured them."""
+        """Seconds of work of all workers, as measured by evaluators and LLMs."""
         return self.summary.totals.cost.seconds or None
 
     def to_data(self) -> dict[str, Any]:
@@ -41,10 +41,10 @@ class Comparison:
     """Some runs side by side.
 
     Attributes:
-        is_same_task: All have the same task with the same files, so that their scores compare.
-        better: The run with the best score, at equal score the one that took fewer evaluations to it; None where
-            nothing tells them apart or their scores do not compare.
-        verdict: Which is better and by how much, in a sentence.
+        is_same_task: Whether all have the same task and files, so that their scores are comparable.
+        better: The run with the best score, at equal scores the one with fewer evaluations; None if they are equal
+            or not comparable.
+        verdict: One sentence that says which is better and by how much.
     """
 
     entries: Sequence[ComparedRun]
@@ -58,22 +58,22 @@ class Comparison:
 
 
 def compare(run_store: store.Store, run_ids: Sequence[str]) -> Comparison:
-    """Puts runs side by side.
+    """Compares runs.
 
     Raises:
-        NotFound: There is no such run.
+        NotFound: A run does not exist.
     """
     entries = [_load_entry(run_store, run_id) for run_id in run_ids]
     tasks = [get_task_key(run_store.get_run(run_id).config) for run_id in run_ids]
     is_same = tasks[0] is not None and all(task == tasks[0] for task in tasks)
     if not is_same:
-        return Comparison(entries, False, None, "The runs have different tasks, so their scores do not compare.")
+        return Comparison(entries, False, None, "The runs have different tasks, so their scores are not comparable.")
     better, verdict = _find_better(entries)
     return Comparison(entries, True, better, verdict)
 
 
 def get_task_key(stored_config: Mapping[str, Any]) -> str | None:
-    """Returns what is equal for runs whose scores compare: the system, the task's settings and its files."""
+    """Returns a key that runs with comparable scores share: system, task settings and files; None if unknown."""
     if "example" in stored_config:
         return json.dumps(["example", stored_config["example"]])
     if "folder" not in stored_config:
@@ -94,11 +94,11 @@ def _find_better(entries: Sequence[ComparedRun]) -> tuple[str | None, str]:
     first, second = sorted(scored, key=_get_sort_key)[:2]
     name, lead = first.summary.run, (first.summary.best_score or 0.0) - (second.summary.best_score or 0.0)
     if lead > 0:
-        return name, f"{name} is better, by {lead:.6g}."
+        return name, f"{name} is better by {lead:.6g}."
     if _get_sort_key(first) == _get_sort_key(second):
-        return None, "They are equal, in the best score and in the evaluations it took."
+        return None, "The runs are equal in their best score and their number of evaluations."
     fewer = (second.evaluations_to_best or 0) - (first.evaluations_to_best or 0)
-    return name, f"Their best scores are equal; {name} took {fewer:,} fewer evaluations to it."
+    return name, f"The best scores are equal. {name} needed {fewer:,} fewer evaluations."
 
 
 def _get_sort_key(entry: ComparedRun) -> tuple[float, int]:

@@ -1,7 +1,7 @@
-"""What is asked of a run under way, whoever asks: checked, left in its inbox, and written down for good.
+"""Commands for a running run: pause, resume, stop, set.
 
-Every order is an entry of the store's log of changes under `control/RUN`: who, when, what and why, in the chain that
-'atoll audit' verifies. What the run made of it stands in its journal, as `controlled`.
+A command is checked, written to the change log under `control/RUN` with author and reason, and posted to the inbox.
+`atoll audit` verifies the log. The journal records the effect as `controlled`.
 """
 
 import json
@@ -19,10 +19,10 @@ KEY_PREFIX = "control/"
 
 @dataclass(frozen=True, slots=True)
 class ControlReceipt:
-    """What was left in an inbox.
+    """Commands that were posted to a run.
 
     Attributes:
-        is_alive: Somebody writes the run now, and reads it at once; else it is read when the run resumes.
+        is_alive: Whether the run is running and reads them now; otherwise it reads them when it resumes.
     """
 
     run: str
@@ -31,25 +31,23 @@ class ControlReceipt:
     is_alive: bool
 
     def describe(self) -> str:
-        """Says in a sentence what was told."""
-        note = "" if self.is_alive else " No process writes it now: it will read this when it resumes."
-        return f"Told run {self.run}: {'; '.join(_describe_command(kind, data) for kind, data in self.commands)}.{note}"
+        note = "" if self.is_alive else " It is not running and will read this when it resumes."
+        return (
+            f"Sent to run {self.run}: {'; '.join(_describe_command(kind, data) for kind, data in self.commands)}.{note}"
+        )
 
 
 def send_commands(
     run_store: store.Store, run_id: str, commands: Sequence[RequestedCommand], *, author: str, reason: str = ""
 ) -> ControlReceipt:
-    """Leaves commands in the inbox of a run, and writes down who did.
+    """Posts commands to the inbox of a run and records their author.
 
     Args:
-        posts: What `control.Command` knows; settings without their section.
-        by: Who asks.
-        reason: Why; empty: it goes without saying.
+        commands: Kinds and data of `control.Command`; settings without their section.
 
     Raises:
-        NotFound: There is no such run.
-        SetupError: A setting is not known, or its value is wrong or not finite; or nobody is there to pause, resume or
-            stop.
+        NotFound: The run does not exist.
+        SetupError: A setting is unknown, its value is invalid, or the run is not running.
     """
     stored_config = run_store.get_run(run_id).config
     system = stored_config.get("system", "")
@@ -61,34 +59,27 @@ def send_commands(
     encoded = [_encode_command(kind, data) for kind, data in checked]
     numbers = []
     for (kind, data), text in zip(checked, encoded, strict=True):
-        run_store.versions().set(
-            f"{KEY_PREFIX}{run_id}", text, reason or _describe_command(kind, data), author
-        )  # first: nothing is told unwritten
+        # First the change log: no command takes effect without a record.
+        run_store.versions().set(f"{KEY_PREFIX}{run_id}", text, reason or _describe_command(kind, data), author)
         numbers.append(run_store.inbox(run_id).post(kind, **data))
     return ControlReceipt(run_id, numbers, checked, is_alive)
 
 
 def _encode_command(kind: str, data: Mapping[str, Any]) -> str:
-    """Returns a command as the log keeps it.
+    """Returns a command as JSON for the change log.
 
     Raises:
-        SetupError: A number in it is not finite, which no store takes.
+        SetupError: A number in it is not finite.
     """
     try:
         return json.dumps({"kind": kind, "data": dict(data)}, sort_keys=True, allow_nan=False)
     except ValueError as error:
-        raise errors.SetupError(
-            f"A run cannot be told to {_describe_command(kind, data):.200}: give finite numbers."
-        ) from error
+        raise errors.SetupError(f"Cannot {_describe_command(kind, data):.200}: give finite numbers.") from error
 
 
 def _explain_not_running(run_id: str, kind: str, *, is_shared: bool) -> str:
-    hint = (
-        f"'atoll join {run_id}' goes on unless it is over" if is_shared else f"'atoll resume {run_id}' goes on with it"
-    )
-    if kind == "resume":
-        return f"No process writes run {run_id} now, so nothing is paused: {hint}."
-    return f"No process writes run {run_id} now, so there is nothing to {kind}: {hint}."
+    command = "join" if is_shared else "resume"
+    return f"Run {run_id} is not running, so there is nothing to {kind}. Continue it with 'atoll {command} {run_id}'."
 
 
 def _describe_command(kind: str, data: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A coordinator among others: takes its share of a run's islands, works on them, and takes over those of the dead."""
+"""One coordinator of a shared run: runs its share of the islands and takes over those of dead coordinators."""
 
 import contextlib
 import math
@@ -13,32 +13,29 @@ from typing import Any
 from atoll import config, control, errors, store
 from atoll.runs import executor_config, limits
 from atoll.runs.run_llm import LLMFactory
-from atoll.runs.session import NON_SECTION_KEYS, POLL_SECONDS
+from atoll.runs.session import NON_SECTION_KEYS
 from atoll.runs.shared_session import ISLANDS_MOVED, SharedEvolver, SharedSession
 
 LEASE_SECONDS = 15.0
-WAIT_SECONDS = 0.2  # between looks of a coordinator that has no island
+WAIT_SECONDS = 0.2  # between polls of a coordinator without islands
 
 
 class Coordinator:
-    """Leads a part of a run's islands until the whole run is over.
+    """Runs a share of a run's islands until the whole run has ended.
 
-    Its islands are those that it holds leases on. When the members change, so do the shares: it gives back what is too
-    much, and takes what is free or was led by one that fell silent, at the last stored state.
+    It runs the islands that it has leases on. When a coordinator joins or dies, the shares change: it releases islands
+    above its share, and takes free islands at their last stored state.
 
     Args:
-        kept: Where the run is.
-        plan: What it is made from.
-        run: A shared run to join; None: a new one.
-        budget: What the run may use in all; by default the plan's.
-        model: Makes the model that the plan names.
-        allowed: What whoever starts it takes upon themselves.
-        lease_seconds: How long the islands of a coordinator that is silent stay its own.
-        say: Told what happens, a line each.
+        run_id: The shared run to join; None creates a new one.
+        budget: Budget of the whole run; by default that of the configuration.
+        llm_factory: Makes the LLM; by default the one that the configuration names.
+        allowed: Safety checks that the user waives for this start.
+        lease_seconds: Seconds until another coordinator takes over the islands of a silent one.
+        say: Called with each progress message.
 
     Attributes:
-        run: The run's id, once it is there.
-        name: What the others know this coordinator by.
+        name: Unique name of this coordinator.
     """
 
     def __init__(
@@ -55,7 +52,7 @@ class Coordinator:
     ) -> None:
         self._store, self._run_config, self._lease_seconds, self._say = run_store, run_config, lease_seconds, say
         self._session_options: dict[str, Any] = {"budget": budget, "llm_factory": llm_factory, "allowed": allowed}
-        self.name = f"{socket.gethostname()}:{os.getpid()}/{os.urandom(2).hex()}"  # a container's number comes again
+        self.name = f"{socket.gethostname()}:{os.getpid()}/{os.urandom(2).hex()}"  # containers reuse process ids
         self._session: SharedSession | None = None
         if run_id is None:
             self._session = self._open_session(None, None, {})
@@ -68,40 +65,35 @@ class Coordinator:
         self._deadline = math.inf if limit is None else time.monotonic() + limit
 
     def run(self, on_poll: Callable[[], None] = lambda: None) -> str:
-        """Works to the end of the run and returns why it ended.
+        """Runs until the run has ended, and returns the reason.
 
         Raises:
-            RunFailed: It ended before its time; what was written is saved.
-            SetupError: The set-up does not fit the run.
+            RunFailed: The run failed. Everything until then is saved.
+            SetupError: The configuration does not fit the run.
         """
         reason = ""
         try:
             with self._renewer:
                 while session := self._session or self._wait_for_islands(on_poll):
                     reason = self._run_session(session, on_poll)
-                reason = self._renewer.status.reason or reason or "its islands were led by others"
+                reason = self._renewer.status.reason or reason or "other coordinators ran its islands"
                 if self._renewer.status.reason or not self._renewer.status.num_open:
-                    with contextlib.suppress(errors.Conflict):  # another one was first
+                    with contextlib.suppress(errors.Conflict):  # another coordinator was first
                         store.SharedJournal(self._leases).write_end(reason)
         finally:
             self._leases.leave()
         return reason
 
     def _open_session(self, run_id: str | None, leases: store.Leases | None, bests: Mapping[int, str]) -> SharedSession:
-        lease_options: dict[str, Any] = {
-            "owner": self.name,
-            "seconds": self._lease_seconds,
-            "leases": leases,
-            "bests": bests,
-        }
-        return SharedSession(self._store, self._run_config, run_id=run_id, **lease_options, **self._session_options)
+        options: dict[str, Any] = {"owner": self.name, "seconds": self._lease_seconds, "leases": leases, "bests": bests}
+        return SharedSession(self._store, self._run_config, run_id=run_id, **options, **self._session_options)
 
     def _bests(self) -> Mapping[int, str]:
         evolver = self._session.evolver if self._session else None
         return evolver.export_bests() if isinstance(evolver, SharedEvolver) else {}
 
     def _wait_for_islands(self, on_poll: Callable[[], None]) -> SharedSession | None:
-        """Waits for islands; None: there is nothing left to do."""
+        """Waits for islands; None if the run has ended."""
         while True:
             status = self._renewer.renew()
             if status.reason or not status.num_open:
@@ -118,22 +110,21 @@ class Coordinator:
         return any(True for _ in self._store.journal(self.run_id).read_kinds("founded"))
 
     def _run_session(self, session: SharedSession, on_poll: Callable[[], None]) -> str:
-        """Evolves until the islands change hands or are done; returns the reason."""
-        owned = session.share.owned
-        self._say(f"{self.name} leads {_format_islands(owned)} of run {self.run_id}")
-        evolver = session.evolver
+        """Runs until the islands are done or their distribution changes; returns the reason."""
+        owned, evolver = session.share.owned, session.evolver
+        self._say(f"{self.name} runs {_format_islands(owned)} of run {self.run_id}")
+
+        def poll() -> None:
+            on_poll()
+            session.share.bests = self._renewer.status.bests
+            if time.monotonic() >= self._deadline:
+                evolver.stop("budget of seconds used")
+            if self._has_changed(owned):
+                evolver.stop(ISLANDS_MOVED)
+
         with session:
             try:
-                evolver.start()
-                while not evolver.reason:
-                    time.sleep(POLL_SECONDS)
-                    on_poll()
-                    session.share.bests = self._renewer.status.bests
-                    if time.monotonic() >= self._deadline:
-                        evolver.stop("budget of seconds used")
-                    if self._has_changed(owned):
-                        evolver.stop(ISLANDS_MOVED)
-                evolver.join()
+                session.run(poll)
             except errors.JournalFailed as error:
                 if not isinstance(error.__cause__, errors.Conflict):
                     raise
@@ -145,7 +136,7 @@ class Coordinator:
         return self._release_islands(owned, evolver.reason)
 
     def _release_islands(self, owned: frozenset[int], reason: str) -> str:
-        """Gives back what is done, or too much."""
+        """Releases finished islands, or those above the fair share."""
         status = self._renewer.renew()
         if reason == ISLANDS_MOVED or reason.startswith("failed: The journal"):
             reason = self._find_stop_reason()
@@ -160,7 +151,7 @@ class Coordinator:
         return reason
 
     def _find_stop_reason(self) -> str:
-        """Returns why somebody stopped the run, if so: an evolver that reads it may be ending for another reason."""
+        """Returns the reason of a stop command; empty without one. The evolver may have ended for another reason."""
         records = self._store.journal(self.run_id).read_kinds("controlled")
         commands = (record.data for record in records if record.data["kind"] == "stop")
         return next((str(command["data"].get("reason", "stopped")) for command in commands), "")
@@ -172,39 +163,37 @@ class Coordinator:
 
 
 def join(run_store: store.Store, run_id: str, changes: Sequence[config.Sections] = (), **options: Any) -> Coordinator:
-    """Returns one more coordinator of a run that is shared.
+    """Returns another coordinator of a shared run.
 
     Args:
-        kept: Where the run is.
-        run: Its id.
-        changes: What is different here: workers, the model's settings, the executor.
-        rest: As of any coordinator.
+        changes: Settings of this coordinator: workers, LLM settings, executor.
+        options: Further options of `Coordinator`.
 
     Raises:
-        NotFound: There is no such run.
-        SetupError: It is not shared, its task is not on this machine, or the changes are wrong.
+        NotFound: The run does not exist.
+        SetupError: The run is not shared, its task is not on this machine, or the changes are invalid.
     """
     stored_config = run_store.get_run(run_id).config
     if "shared" not in stored_config:
         raise errors.SetupError(
-            f"Run {run_id} has one coordinator: begin one that others may join with 'atoll run TASK --shared'."
+            f"Run {run_id} is not shared. Start a run that others can join with 'atoll run TASK --shared'."
         )
     if not Path(stored_config["folder"]).is_dir():
         raise errors.SetupError(
-            f"The task of run {run_id} is not on this machine: put it at {stored_config['folder']}."
+            f"The task of run {run_id} is not on this machine. Copy it to {stored_config['folder']}."
         )
     limits.check_changes(changes)
     shared_limits = limits.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
     if shared_limits:
         raise errors.SetupError(
-            f"run.{min(shared_limits)} is what all coordinators of the run share, and stays as it began."
+            f"run.{min(shared_limits)} is shared by all coordinators and cannot change. Leave it out."
         )
     sections = {name: value for name, value in stored_config.items() if name not in NON_SECTION_KEYS}
     return Coordinator(run_store, config.RunConfig.from_data(sections, changes), run_id=run_id, **options)
 
 
 class _LeaseRenewer:
-    """Renews the leases in a thread of its own, so that no long step lets them run out."""
+    """Renews the leases in its own thread, so that they outlast long iterations."""
 
     def __init__(self, leases: store.Leases, bests: Callable[[], Mapping[int, str]]) -> None:
         self._leases, self._bests, self._stopped = leases, bests, Event()
@@ -225,7 +214,7 @@ class _LeaseRenewer:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._leases.lease_seconds / 4):
-            errors.capture(self.renew)  # a store that is away for a moment: the leases hold a while, or are lost
+            errors.capture(self.renew)  # the leases outlast a short outage of the store
 
 
 def _format_islands(islands: frozenset[int]) -> str:

@@ -1,4 +1,4 @@
-"""What a model was asked and how good its answers were, for fine-tuning."""
+"""Exports of a run: rows for fine-tuning, CSV, and recorded LLM responses."""
 
 import csv
 import io
@@ -11,16 +11,16 @@ from atoll.evaluation import Cost
 from atoll.llm import recording
 from atoll.runs import progress
 
-type CallKey = tuple[int, int]  # step and call
+type CallKey = tuple[int, int]  # iteration and call
 
 
 class StepOutcome(NamedTuple):
-    """What became of a step.
+    """Outcome of an iteration.
 
     Attributes:
-        candidate: Its best child; None where there is none.
-        failure: Why there is no score.
-        is_applied: Its end is in the journal; a run that was cut leaves steps open.
+        candidate: Best child; None if it has none.
+        failure: Why it has no score.
+        is_applied: Whether it is finished. A crashed run leaves iterations unfinished.
     """
 
     candidate: str | None = None
@@ -31,7 +31,7 @@ class StepOutcome(NamedTuple):
 
     @property
     def improved(self) -> bool | None:
-        """Whether it was better than the best parent; None where nobody knows."""
+        """Whether it was better than the best parent; None if unknown."""
         if not self.is_applied:
             return None
         if self.score is None:
@@ -48,16 +48,12 @@ class _StepData:
 
 
 def iter_finetuning_rows(run_store: store.Store, run_id: str) -> Iterator[dict[str, Any]]:
-    """Yields one record per reply of a proposing model, by step and call; equal runs give equal records.
+    """Yields one row per LLM response to a proposer, by iteration and call; equal runs give equal rows.
 
-    The child of a step stands for all its replies; of several children, the best. What judges and gates asked is not
-    among them.
-
-    Raises:
-        NotFound: There is no such run.
+    All responses of an iteration get the score of its best child. Calls of evaluators and gates are left out.
     """
     records = run_store.journal(run_id)
-    last_index: dict[CallKey, int] = {}  # a call that was repeated after a cut counts once
+    last_index: dict[CallKey, int] = {}  # a call repeated after a crash counts once
     for index, record in enumerate(records.read_kinds("replied")):
         if (key := _parse_call_key(record.step, record.data)) is not None:
             last_index[key] = index
@@ -77,7 +73,7 @@ def iter_finetuning_rows(run_store: store.Store, run_id: str) -> Iterator[dict[s
 
 
 def _parse_call_key(step: int, data: Mapping[str, Any]) -> CallKey | None:
-    call = str(data.get("call", ""))  # a number; of a judge or a gate, a path that ends in one
+    call = str(data.get("call", ""))  # a number; for evaluators and gates a path
     return (step, int(call)) if call.isdecimal() and "prompt" in data and "text" in data else None
 
 
@@ -118,19 +114,15 @@ def _load_outcomes(run_store: store.Store, run_id: str) -> Mapping[int, StepOutc
 
 def _make_outcome(step: _StepData, scores: Mapping[str, float | None]) -> StepOutcome:
     row = step.best
-    parent_scores = [
-        score for score in (scores.get(id) for id in (row.parents if row else step.parents)) if score is not None
-    ]
-    parent_score = max(parent_scores, default=None)
+    all_scores = [scores.get(id) for id in (row.parents if row else step.parents)]
+    parent_score = max((score for score in all_scores if score is not None), default=None)
     if row is None:
-        failure = step.failure or ("the step gave no child" if step.is_applied else "the step was not finished")
+        failure = step.failure or (
+            "the iteration has no child" if step.is_applied else "the iteration was not finished"
+        )
         return StepOutcome(None, None, parent_score, failure, step.is_applied)
-    return StepOutcome(row.id, row.score, parent_score, row.failure or _get_rejection_reason(row), step.is_applied)
-
-
-def _get_rejection_reason(row: store.Row) -> str | None:
-    """Returns why a child was never judged; None of one that has a score, whatever a gate said to it."""
-    return row.reason if row.score is None else None
+    rejection = row.reason if row.score is None else None  # by a prefilter, before the evaluation
+    return StepOutcome(row.id, row.score, parent_score, row.failure or rejection, step.is_applied)
 
 
 CSV_COLUMNS = ("id", "parents", "island", "step", "is_draft", "score", "verdict", "reason", "by", "version", "failure")
@@ -139,33 +131,20 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def to_csv(rows: store.Candidates) -> Iterator[str]:
-    """Yields a heading and one row per candidate, each with its line end; metrics have columns of their own.
+    """Yields a heading and one row per candidate, with line ends. Each metric has its own column.
 
-    No text in it is taken for a formula by a spreadsheet: what would be begins with an apostrophe.
+    Text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
     metrics = sorted({name for row in rows for name in row.metrics})
     yield _format_row([*CSV_COLUMNS, *(_escape_formula(f"metric {name}") for name in metrics), "feedback", "content"])
     for row in rows:
-        base_cells = [
-            _escape_formula(row.id),
-            _escape_formula(" ".join(row.parents)),
-            row.island,
-            row.step,
-            int(row.is_draft),
-            row.score,
-        ]
-        decision_cells = [
-            _escape_formula(value) for value in (row.verdict, row.reason, row.by, row.version, row.failure)
-        ]
-        metric_cells = [row.metrics.get(name) for name in metrics]
-        yield _format_row(
-            [*base_cells, *decision_cells, *metric_cells, _escape_formula(row.feedback), _escape_formula(row.content)]
-        )
+        cells: list[str | float | None] = [row.id, " ".join(row.parents), row.island, row.step, int(row.is_draft)]
+        cells += [row.score, row.verdict, row.reason, row.by, row.version, row.failure]
+        cells += [*(row.metrics.get(name) for name in metrics), row.feedback, row.content]
+        yield _format_row([_escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])
 
 
-def _escape_formula(text: str | None) -> str | None:
-    if text is None:
-        return None
+def _escape_formula(text: str) -> str:
     encodable = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
     return f"'{encodable}" if encodable.startswith(_FORMULA_PREFIXES) else encodable
 
@@ -177,11 +156,7 @@ def _format_row(cells: list[str | float | None]) -> str:
 
 
 def iter_responses(run_store: store.Store, run_id: str) -> Iterator[str]:
-    """Yields the replies of a run as lines that `llm.Replay` reads, those of judges too, in the order of arrival.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Yields all LLM responses of a run as lines for `llm.RecordedLLM`, in the order of arrival."""
     for record in run_store.journal(run_id).read_kinds("replied"):
         data = record.data
         if "prompt" in data and "text" in data:

@@ -1,4 +1,4 @@
-"""Where a plan's candidates are judged: its settings, and what this start of the run allows."""
+"""Executor of a run: its settings, and the safety checks that the user waives."""
 
 import os
 import re
@@ -13,11 +13,11 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE", re
 
 
 class UnsafeOptions(NamedTuple):
-    """What whoever starts a run takes upon themselves; it holds for this start alone and is never stored.
+    """Safety checks that the user waives. Valid for one start only, never stored.
 
     Attributes:
-        unsafe: Candidates of a model may run with no jail.
-        env: Variables that hold secrets, and that candidates may see all the same.
+        unsafe: LLM-written code may run without a sandbox.
+        env: Secret environment variables that candidates may read.
     """
 
     unsafe: bool = False
@@ -30,10 +30,10 @@ SAFE_OPTIONS = UnsafeOptions()
 def make_executor_config(
     run_config: config.RunConfig, allowed: UnsafeOptions, *, has_llm: bool
 ) -> executor.ExecutorConfig:
-    """Returns where candidates are judged.
+    """Returns the executor configuration of a run.
 
     Raises:
-        SetupError: Something that the settings name is not there, or is not allowed.
+        SetupError: A program, path or variable of the settings is missing or not allowed.
     """
     settings = run_config.sandbox
     permissions = sandbox.Permissions(
@@ -59,13 +59,12 @@ def _read_environment(names: Sequence[str], allowed: Sequence[str]) -> Mapping[s
     for name in (*names, *allowed):
         if name not in os.environ:
             raise errors.SetupError(
-                f"The evaluation wants the variable {name} of the environment, which is not set: "
-                f"set it (export {name}=...), or take it out of sandbox.env."
+                f"Environment variable {name} is not set. Set it (export {name}=...), or remove it from sandbox.env."
             )
         if _SECRET.search(name) and name not in allowed:
             raise errors.SetupError(
-                f"The variable {name} looks like a secret, and every candidate could read it: "
-                f"allow that with --unsafe-env {name}, or take it out of sandbox.env."
+                f"Environment variable {name} looks like a secret, and every candidate could read it. "
+                f"Allow it with --unsafe-env {name}, or remove it from sandbox.env."
             )
     return {name: os.environ[name] for name in (*names, *allowed)}
 
@@ -73,14 +72,12 @@ def _read_environment(names: Sequence[str], allowed: Sequence[str]) -> Mapping[s
 def _find_program(name: str) -> str:
     path = name if name == "." else shutil.which(name)
     if path is None:
-        raise errors.SetupError(
-            f"There is no program {name}, which sandbox.programs names: install it, or give its path."
-        )
+        raise errors.SetupError(f"Program {name} of sandbox.programs not found. Install it, or give its path.")
     return path
 
 
 def _resolve_read_path(folder: Path, name: str) -> str:
     path = (folder / Path(name).expanduser()).absolute()
     if not path.exists():
-        raise errors.SetupError(f"There is no {path}, which sandbox.read_paths names.")
+        raise errors.SetupError(f"{path} of sandbox.read_paths not found. Create it, or remove it from that setting.")
     return str(path)

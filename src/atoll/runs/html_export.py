@@ -1,6 +1,6 @@
-"""A run as one file for a browser: nothing is loaded from anywhere, nothing in it runs.
+"""Report of a run as one HTML file. It loads nothing and runs nothing.
 
-Candidates are foreign text, and all text is escaped where it enters the page; `Markup` is what was made here.
+Candidates are untrusted: all text is escaped where it enters the page. `Markup` marks the parts made here.
 """
 
 import html
@@ -17,18 +17,18 @@ from atoll.store.records import queries
 
 WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 90, 20, 16, 36
-_MIN_RATIO = 1e-12  # of the largest score: what is smaller is drawn as zero
-_LOG_RATIO = 1000.0  # scores that differ by such a factor are drawn on a logarithmic scale
+_MIN_RATIO = 1e-12  # of the largest score; smaller ones are drawn as zero
+_LOG_RATIO = 1000.0  # a larger ratio of scores needs a logarithmic scale
 
 type Scale = Callable[[float], float]
 
 
 def render_curve(improvements: Sequence[Improvement], evaluations: int) -> str:
-    """Returns the curve as an SVG element; `improvements` has one at least.
+    """Returns the curve of the best score as an SVG element.
 
     Args:
-        improvements: Each better than the one before.
-        evaluations: Where the axis ends.
+        improvements: At least one, each better than the one before.
+        evaluations: End of the axis.
     """
     x_scale = _make_linear_scale(1.0, max(float(evaluations), 2.0), LEFT, WIDTH - RIGHT)
     scores = [improvement.score for improvement in improvements]
@@ -37,7 +37,8 @@ def render_curve(improvements: Sequence[Improvement], evaluations: int) -> str:
     points = [(x_scale(improvement.evaluations), y_scale(scale(improvement.score))) for improvement in improvements]
     path = f"M{_format_point(*points[0])}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in points[1:]) + f"H{WIDTH - RIGHT}"
     dots = "".join(
-        f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{_describe_improvement(improvement)}</title></circle>'
+        f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3">'
+        f"<title>{_describe_improvement(improvement)}</title></circle>"
         for (x, y), improvement in zip(points, improvements, strict=True)
     )
     return (
@@ -48,14 +49,14 @@ def render_curve(improvements: Sequence[Improvement], evaluations: int) -> str:
 
 
 def _choose_scale(scores: Sequence[float]) -> tuple[Scale, bool]:
-    """Returns how scores are drawn: as they are, or by their size where some are a thousand times others.
+    """Returns a linear scale, or a logarithmic one if some scores are a thousand times others; and which it is.
 
-    The logarithm goes through zero in a straight piece as small as the smallest of them, so that signs may differ.
+    The logarithmic scale is linear around zero, up to the smallest score, so that signs may differ.
     """
     sizes = [abs(score) for score in scores if score]
     if len(scores) < 3 or not sizes or max(sizes) / min(sizes) < _LOG_RATIO:
         largest = max(sizes, default=1.0)
-        return (lambda score: score / largest), False  # so that no difference overflows
+        return (lambda score: score / largest), False  # differences must not overflow
     smallest = max(min(sizes), max(sizes) * _MIN_RATIO)
     return (lambda score: math.copysign(math.log1p(abs(score) / smallest), score)), True
 
@@ -68,7 +69,7 @@ def _make_linear_scale(low: float, high: float, start: float, end: float) -> Sca
 
 def _render_axes(scores: Sequence[float], evaluations: int, low: float, high: float, is_logarithmic: bool) -> str:
     base, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    note = "score, on a logarithmic scale; evaluations" if is_logarithmic else "evaluations"
+    note = "score (logarithmic) over evaluations" if is_logarithmic else "evaluations"
     ticks = {round(low): scores[0], round(high): scores[-1]}
     labels = "".join(
         f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{html.escape(text_format.format_number(score))}</text>'
@@ -87,17 +88,14 @@ def _format_point(x: float, y: float) -> str:
 
 
 def _describe_improvement(improvement: Improvement) -> str:
-    return html.escape(
-        text_format.escape_control(
-            f"{improvement.id}: {text_format.format_number(improvement.score)} after {improvement.evaluations:,} evaluations"
-        )
-    )
+    score = text_format.format_number(improvement.score)
+    return _escape(f"{improvement.id}: {score} after {improvement.evaluations:,} evaluations")
 
 
 NUM_TOP = 20
 NUM_EVENTS = 30
 
-# Should an escape ever be forgotten, a browser still loads nothing and runs nothing.
+# A second defense: even with unescaped text a browser loads and runs nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 _STYLE = """
@@ -117,7 +115,7 @@ svg { width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif; f
 
 
 class Markup(str):
-    """A piece of the page, made here out of escaped text."""
+    """Part of the page, made of escaped text."""
 
     __slots__ = ()
 
@@ -126,11 +124,7 @@ type Cell = str | int | float | Markup | None
 
 
 def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
-    """Yields the pieces of a page about a run.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Yields the parts of a page about a run."""
     data = load_report_data(run_store, run_id)
     title = _escape(f"Run {data.summary.run}")
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -142,7 +136,7 @@ def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     yield from _render_progress(data)
     if data.best is not None:
         best = text_format.format_candidate(data.summary.system, data.best.content)
-        yield f"<h2>The best candidate, {_escape(data.best.id)}</h2>\n{_render_code(best)}\n"
+        yield f"<h2>Best candidate: {_escape(data.best.id)}</h2>\n{_render_code(best)}\n"
         yield from _render_lineage(data)
         initial = run_store.candidates(run_id).find("0.0")
         rows = run_store.candidates(run_id).list_best(NUM_TOP)
@@ -151,18 +145,17 @@ def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     yield from _render_failures(data)
     yield from _render_events(run_store, run_id)
     yield f"<h2>Cost</h2>\n<p>{_escape(data.describe_cost())}</p>\n"
-    yield f"<h2>Set-up</h2>\n{_render_code(chr(10).join(data.settings))}\n</body>\n</html>\n"
+    yield f"<h2>Settings</h2>\n{_render_code(chr(10).join(data.settings))}\n</body>\n</html>\n"
 
 
 def _render_events(run_store: store.Store, run_id: str) -> Iterator[str]:
-    """Yields the end of the journal."""
     records = queries.RecordQueries(run_store, run_id).list_before(sys.maxsize, NUM_EVENTS)
-    yield "<h2>The last events</h2>\n"
+    yield "<h2>Last records</h2>\n"
     rows = [
         (record.seq, record.kind, record.step, "all" if record.island < 0 else record.island, summarize_record(record))
         for record in records
     ]
-    yield from _render_table(("event", "kind", "step", "island", "what"), rows)
+    yield from _render_table(("record", "kind", "iteration", "island", "summary"), rows)
 
 
 def _render_baselines(data: ReportData) -> Iterator[str]:
@@ -179,54 +172,43 @@ def _render_progress(data: ReportData) -> Iterator[str]:
     if not data.improvements:
         return
     yield f"<h2>Best score over evaluations</h2>\n{render_curve(data.improvements, data.summary.totals.evaluations)}\n"
-    rows = [
-        (improvement.evaluations, improvement.score, improvement.id, improvement.island)
-        for improvement in data.improvements
-    ]
+    rows: list[Sequence[Cell]] = [tuple(improvement) for improvement in data.improvements]
     gap: Sequence[Cell] = ("…", None, None, None)
     table = _render_table(("evaluations", "score", "candidate", "island"), shorten(rows, gap))
     yield _render_details(f"{len(rows):,} improvements", Markup("".join(table)))
 
 
 def _render_top(rows: Iterable[store.Row], initial: str, system: str) -> Iterator[str]:
-    yield "<h2>The best candidates</h2>\n"
+    yield "<h2>Best candidates</h2>\n"
 
-    def render_source(row: store.Row) -> Markup:
-        return _render_details(
-            text_format.summarize_candidate(system, row.content, initial, 80),
-            _render_code(text_format.format_candidate(system, row.content)),
-        )
+    def render_source(content: str) -> Markup:
+        source = _render_code(text_format.format_candidate(system, content))
+        return _render_details(text_format.summarize_candidate(system, content, initial, 80), source)
 
-    cells = [(row.id, row.island, row.step, row.score, render_source(row)) for row in rows]
-    yield from _render_table(("candidate", "island", "step", "score", "what is new"), cells)
+    cells = [(row.id, row.island, row.step, row.score, render_source(row.content)) for row in rows]
+    yield from _render_table(("candidate", "island", "iteration", "score", "new lines"), cells)
 
 
 def _render_lineage(data: ReportData) -> Iterator[str]:
-    yield "<h2>From the best back to the start</h2>\n"
-    cells: list[Sequence[Cell]] = [
-        (
-            entry.row.id,
-            entry.row.island,
-            entry.row.score,
-            entry.gain,
-            text_format.format_one_line(text_format.format_pairs(entry.row.meta), 80),
-            _render_change(entry, data.summary.system),
-        )
-        for entry in data.best_lineage
-    ]
+    yield "<h2>Lineage of the best candidate</h2>\n"
+    cells = list[Sequence[Cell]]()
+    for entry in data.best_lineage:
+        row, details = entry.row, text_format.format_one_line(text_format.format_pairs(entry.row.meta), 80)
+        change = _render_change(entry, data.summary.system)
+        cells.append((row.id, row.island, row.score, entry.gain, details, change))
     gap: Sequence[Cell] = ("…", None, None, None, None, None)
-    yield from _render_table(("candidate", "island", "score", "gain", "how", "change"), shorten(cells, gap))
+    yield from _render_table(("candidate", "island", "score", "gain", "details", "change"), shorten(cells, gap))
 
 
 def _render_change(entry: progress.LineageEntry, system: str) -> Cell:
     if entry.parent is None:
-        return "the start"
+        return "initial"
     names = (entry.parent.id, entry.row.id)
     before, after = (text_format.format_candidate(system, row.content) for row in (entry.parent, entry.row))
     lines = [_render_diff_line(line) for line in text_format.iter_diff_lines(before, after, *names)]
-    return (
-        _render_details(f"against {entry.parent.id}", Markup(f"<pre>{chr(10).join(lines)}</pre>")) if lines else "none"
-    )
+    if not lines:
+        return "none"
+    return _render_details(f"against {entry.parent.id}", Markup(f"<pre>{chr(10).join(lines)}</pre>"))
 
 
 def _render_diff_line(line: str) -> str:
@@ -244,16 +226,11 @@ def _render_islands(islands: Sequence[progress.IslandSummary]) -> Iterator[str]:
 
 
 def _render_failures(data: ReportData) -> Iterator[str]:
-    for title, reasons in (
-        ("Failures", data.failure_counts.failures),
-        ("Kept out by a gate", data.failure_counts.rejections),
-    ):
+    for title, reasons in zip(("Failures", "Rejected by a gate"), data.failure_counts, strict=True):
         if reasons:
             yield f"<h2>{title}</h2>\n"
-            yield from _render_table(
-                ("count", "by", "reason"),
-                [(reason.count, reason.source, text_format.format_one_line(reason.text, 400)) for reason in reasons],
-            )
+            cells = [(reason.count, reason.source, text_format.format_one_line(reason.text, 400)) for reason in reasons]
+            yield from _render_table(("count", "by", "reason"), cells)
 
 
 def _render_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
@@ -263,7 +240,8 @@ def _render_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> It
     heads = "".join(f"<th{kind}>{_escape(heading)}</th>" for kind, heading in zip(kinds, headings, strict=True))
     yield f"<table>\n<tr>{heads}</tr>\n"
     for row in row_list:
-        yield f"<tr>{''.join(f'<td{kind}>{_render_cell(value)}</td>' for kind, value in zip(kinds, row, strict=True))}</tr>\n"
+        cells = (f"<td{kind}>{_render_cell(value)}</td>" for kind, value in zip(kinds, row, strict=True))
+        yield f"<tr>{''.join(cells)}</tr>\n"
     yield "</table>\n"
 
 

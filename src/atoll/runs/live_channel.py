@@ -1,4 +1,4 @@
-"""The way between a step that takes long and whoever watches and steers it, through the store."""
+"""Live channel between a long iteration and its viewers, through the store."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,17 +7,15 @@ from atoll import store, system
 from atoll.candidate import JSON
 from atoll.store import event_streams
 
-POLL_SECONDS = 0.1  # between two looks into the store, however often somebody asks
-WATCHER_SECONDS = 30  # so long a watcher counts who was heard of
+POLL_SECONDS = 0.1  # minimum between two reads of the store
+WATCHER_SECONDS = 30  # a viewer counts for this time after its last sign of life
 WATCHERS_STREAM, SHOWN_PREFIX = "watchers", "shown/"
 
 
 class StoreLiveChannel:
-    """Reads a run's inbox and its watchers, and writes what its steps show; see `system.Contact`.
+    """Reads the inbox and the viewers of a run, and publishes parts of its iterations; see `system.LiveChannel`.
 
     Args:
-        kept: Where the run is.
-        run: Its id.
         clock: Seconds since 1970.
     """
 
@@ -28,7 +26,7 @@ class StoreLiveChannel:
         self._shown_step: int | None = None
         self._shown_stream: event_streams.EventStream | None = None
         self._watcher_stream: event_streams.EventStream | None = None
-        for command in self._inbox.read(0):  # a pause or a stop of an earlier start was its own
+        for command in self._inbox.read(0):  # an earlier pause or stop does not count
             self._last_command = command.number
             self._settings |= dict(command.data) if command.kind == "set" else {}
         self._current = system.LiveSettings(dict(self._settings))
@@ -71,7 +69,7 @@ class StoreLiveChannel:
 
 
 def mark_watched(run_store: store.Store, run_id: str, now: float | None = None) -> None:
-    """Says that somebody looks at a run; to be said again while they do."""
+    """Records that a viewer watches a run. Repeat it while that is so."""
     timestamp = int(time.time() if now is None else now)
     stream = event_streams.EventStream(run_store.database, WATCHERS_STREAM)
     stream.remove(run_id, before=timestamp - WATCHER_SECONDS)
@@ -80,7 +78,7 @@ def mark_watched(run_store: store.Store, run_id: str, now: float | None = None) 
 
 
 def find_shown_step(run_store: store.Store, run_id: str) -> int | None:
-    """Returns the step that shows itself, or showed itself last; None: none did."""
+    """Returns the last iteration that published something; None if none did."""
     if not event_streams.has_streams(run_store.database):
         return None
     steps = event_streams.EventStream(run_store.database, SHOWN_PREFIX + run_id).list_entities()
@@ -88,6 +86,6 @@ def find_shown_step(run_store: store.Store, run_id: str) -> int | None:
 
 
 def list_shown_parts(run_store: store.Store, run_id: str, step: int, after: int = 0) -> Sequence[tuple[int, str]]:
-    """Returns what a step showed behind a number, in its order."""
+    """Returns the parts that an iteration published after an index, in order."""
     rows = event_streams.EventStream(run_store.database, SHOWN_PREFIX + run_id).list_by_entity(str(step), after + 1)
     return [(row.timestamp, row.data) for row in rows]

@@ -1,4 +1,4 @@
-"""A run as a checkpoint of OpenEvolve: for its viewer, and for whoever goes on there."""
+"""Export of a run as an OpenEvolve checkpoint, for its viewer or to continue there."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,17 @@ LANGUAGES = {".py": "python", ".rs": "rust", ".r": "r", ".txt": "text", ".md": "
 
 
 def export_checkpoint(run_store: store.Store, run_id: str, folder: Path) -> Path:
-    """Writes `checkpoint_N` into a folder, N being the last step, and returns its path.
+    """Writes `checkpoint_N` into a folder, where N is the last iteration, and returns its path.
 
-    Every candidate with a score is in it, by our ids; what failed is not: OpenEvolve would take it for a score of 0.
+    It has every candidate with a score, under the same id. Failed ones would have score 0 in OpenEvolve.
 
     Raises:
-        NotFound: There is no such run.
-        SetupError: It has no candidates, or the folder cannot be written.
+        NotFound: The run does not exist.
+        SetupError: The run has no candidate with a score, or the folder cannot be written.
     """
     rows = [row for row in run_store.candidates(run_id) if row.score is not None and not row.is_draft]
     if not rows:
-        raise errors.SetupError(f"Run {run_id} has no candidate with a score yet: there is nothing to write.")
+        raise errors.SetupError(f"Run {run_id} has no candidate with a score yet, so nothing was written.")
     config, last_step = run_store.get_run(run_id).config, max(row.step for row in rows)
     suffix = PurePath(str(config.get("task", {}).get("program", "program.py"))).suffix or ".py"
     programs = list(_iter_programs(run_store, run_id, rows, suffix))
@@ -41,11 +41,11 @@ def export_checkpoint(run_store: store.Store, run_id: str, folder: Path) -> Path
 
 
 def export_output_folder(run_store: store.Store, run_id: str, folder: Path) -> Path:
-    """Writes what `openevolve-run` leaves in its output folder: `checkpoints/checkpoint_N`, and `best` beside it.
+    """Writes an output folder like that of `openevolve-run`: `checkpoints/checkpoint_N` and `best`.
 
     Raises:
-        NotFound: There is no such run.
-        SetupError: It has no candidates, or the folder cannot be written.
+        NotFound: The run does not exist.
+        SetupError: The run has no candidate with a score, or the folder cannot be written.
     """
     checkpoint = export_checkpoint(run_store, run_id, folder / "checkpoints")
     try:
@@ -94,7 +94,7 @@ def _iter_programs(run_store: store.Store, run_id: str, rows: list[store.Row], s
 
 
 def _load_artifacts(run_store: store.Store, run_id: str) -> Mapping[str, Mapping[str, str]]:
-    """Returns the artifacts of the candidates as texts, by their ids."""
+    """Returns the artifacts of the candidates as texts, by candidate id."""
     blobs, artifacts = run_store.blobs(), dict[str, Mapping[str, str]]()
     for record in run_store.journal(run_id).read_kinds("founded", "judged"):
         result = evaluation.from_data(record.data["evaluation"])
@@ -106,20 +106,20 @@ def _load_artifacts(run_store: store.Store, run_id: str) -> Mapping[str, Mapping
 
 
 def _load_prompts(run_store: store.Store, run_id: str) -> Mapping[int, Mapping[str, Any]]:
-    """Returns what a model was asked and said in each step, under the name that OpenEvolve's viewer looks for."""
+    """Returns the prompt and the responses of each iteration, under the name that OpenEvolve's viewer expects."""
     prompts: dict[int, dict[str, Any]] = {}
     for record in run_store.journal(run_id).read_kinds("replied"):
         if {"prompt", "text"} <= record.data.keys():
-            asked = prompts.setdefault(record.step, {"system": "", "user": record.data["prompt"], "responses": []})
-            asked["responses"].append(record.data["text"])
+            prompt = prompts.setdefault(record.step, {"system": "", "user": record.data["prompt"], "responses": []})
+            prompt["responses"].append(record.data["text"])
     return {step: {"full_rewrite_user": prompt} for step, prompt in prompts.items()}
 
 
 def _make_metadata(programs: list[dict[str, Any]], best: Mapping[str, Any], last_step: int) -> Mapping[str, Any]:
     num_islands = 1 + max(program["metadata"]["island"] for program in programs)
     islands: list[list[dict[str, Any]]] = [[] for _ in range(num_islands)]
-    for each in programs:
-        islands[each["metadata"]["island"]].append(each)
+    for program in programs:
+        islands[program["metadata"]["island"]].append(program)
     ranked = sorted(programs, key=_get_score, reverse=True)
     return {
         "island_feature_maps": [{} for _ in islands],

@@ -1,4 +1,4 @@
-"""A value of a parameter tried by whole runs: the same task and the same seed, with the present value and another."""
+"""Comparison of two values of a parameter by pairs of runs with the same task and seed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -14,24 +14,24 @@ from atoll.store.versions import ledger
 
 
 class PairedRuns:
-    """What a shadow run needs to compare two values of a parameter by runs: samples, how to apply, how to score.
+    """Samples, apply function and score function of a shadow run that compares values by whole runs.
 
-    Every run is of its own and leaves nothing in the store; how far each goes is the plan's own budget.
+    Every run has the budget of the configuration and leaves nothing in the store.
 
     Args:
-        plan: A task that has the parameter among its settings.
-        key: Which parameter.
-        known: Where it is, and the others that the task names; only read.
-        seeds: One pair of runs each.
-        model: Makes the model that the plan names.
-        allowed: What whoever starts them takes upon themselves.
+        run_config: Configuration of a task that has the parameter among its settings.
+        key: Key of the parameter.
+        version_ledger: Has the parameters of the task; only read.
+        seeds: One pair of runs for each.
+        llm_factory: Makes the LLM; by default the one that the configuration names.
+        allowed: Safety checks that the user waives.
 
     Attributes:
-        asked: What the task calls the parameter, `KEY@production` maybe: what the present value is.
+        parameter_name: Name of the parameter in the task, e.g. `KEY@production`; has the current value.
 
     Raises:
-        SetupError: The task does not use it.
-        NotFound: There is no such parameter.
+        SetupError: The task does not use the parameter.
+        NotFound: The parameter does not exist.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class PairedRuns:
         names = [name for name in run_config.bindings.values() if self._read_parameter(name).key == key]
         if not names:
             raise errors.SetupError(
-                f"{run_config.folder.name} has no setting that is the parameter {key}: write one as "
-                f"\"@param:{key}\", e.g. --set {run_config.system}.KEY=@param:{key}; 'atoll params evolvable {run_config.system}' "
-                "lists those that can be one."
+                f'{run_config.folder.name} has no setting that is the parameter {key}. Write one as "@param:{key}", '
+                f"e.g. --set {run_config.system}.KEY=@param:{key}. 'atoll params settings {run_config.system}' lists "
+                "the settings that can be parameters."
             )
         self.parameter_name = names[0]
 
@@ -64,15 +64,15 @@ class PairedRuns:
         return [Candidate(f"seed {seed}", json.dumps({"seed": seed})) for seed in self._seeds]
 
     def apply(self, candidate: Candidate, value: Any) -> Candidate:
-        """Returns a sample with a value of the parameter."""
+        """Returns a sample that uses a value of the parameter."""
         return Candidate(candidate.id, json.dumps({**json.loads(candidate.content), "value": value}))
 
     def score(self, candidate: Candidate) -> tuple[float, dict[str, float]]:
-        """Runs the task and returns its best score, and what it used.
+        """Runs the task and returns its best score and its usage.
 
         Raises:
-            SetupError: The task cannot run with that value.
-            RunFailed: It ended before its time, or nothing got a score.
+            SetupError: The task cannot run with this value.
+            RunFailed: The run failed, or no candidate has a score.
         """
         data = json.loads(candidate.content)
         run_config = config.RunConfig.from_data(self._run_config.to_data(), [{"run": {"seed": data["seed"]}}])

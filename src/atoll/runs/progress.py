@@ -1,4 +1,4 @@
-"""How a run came to what it has: its improvements, its islands, the line from its start to a candidate."""
+"""Progress of a run: its improvements, its islands, and the lineage of a candidate."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 from atoll import errors, store
 
-INITIAL, BEST = "start", "best"  # names of candidates that every run has
+INITIAL, BEST = "start", "best"  # names of candidates of every run
+_INITIAL_NAMES = ("initial", INITIAL)
 
 
 class Scored(Protocol):
-    """A candidate with its score; None: it has failed, or is not judged yet."""
+    """A candidate with its score; None if it failed or is not evaluated yet."""
 
     @property
     def score(self) -> float | None: ...
@@ -21,7 +22,7 @@ class Improvement(NamedTuple):
     """A candidate that was better than all before it.
 
     Attributes:
-        evaluations: Candidates and drafts judged until then, itself included.
+        evaluations: Evaluations of candidates and trials so far, including its own.
     """
 
     evaluations: int
@@ -32,14 +33,13 @@ class Improvement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IslandSummary:
-    """What happened on one island.
+    """Statistics of one island.
 
     Attributes:
-        best: The best that was proposed there, or the start where nothing was better; None before the start.
-        candidates: Children proposed there.
-        accepted: Those that were let in.
-        migrants: Those that came from other islands.
-        resets: How often it was founded anew.
+        best: Best candidate of the island, or the initial one if none is better; None before the start.
+        candidates: Number of proposed children.
+        accepted: Number of accepted children.
+        migrants: Number of candidates from other islands.
     """
 
     index: int
@@ -70,7 +70,7 @@ class LineageEntry:
     """A candidate with the best of its parents.
 
     Attributes:
-        gain: Its score above that parent's; None where one of them has no score.
+        gain: Difference to the score of that parent; None if one of them has no score.
     """
 
     row: store.Row
@@ -87,17 +87,13 @@ class LineageEntry:
 
 
 def row_to_data(row: store.Row) -> dict[str, Any]:
-    """Returns a candidate as plain data, as `--json` prints it."""
+    """Returns plain data of a candidate, as `--json` prints it."""
     data = {field.name: getattr(row, field.name) for field in fields(row)}
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in data.items()}
 
 
 def find_improvements(run_store: store.Store, run_id: str) -> Sequence[Improvement]:
-    """Returns the candidates that were each better than all before, in the order in which they were accepted.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Returns each candidate that was better than all before it, in the order of acceptance."""
     improvements: list[Improvement] = []
     for accepted in _iter_accepted(run_store, run_id):
         if not improvements or accepted.score > improvements[-1].score:
@@ -106,8 +102,8 @@ def find_improvements(run_store: store.Store, run_id: str) -> Sequence[Improveme
 
 
 def _iter_accepted(run_store: store.Store, run_id: str) -> Iterator[Improvement]:
-    """Yields what was accepted, with the number of evaluations at that time."""
-    pending: dict[str, tuple[float | None, int]] = {}  # judged, not decided: score and island
+    """Yields the accepted candidates with the number of evaluations at that time."""
+    pending: dict[str, tuple[float | None, int]] = {}  # score and island of undecided candidates
     evaluations = 0
     for record in run_store.journal(run_id).read_kinds("founded", "judged", "applied", "decided"):
         data = record.data
@@ -130,11 +126,7 @@ def _iter_accepted(run_store: store.Store, run_id: str) -> Iterator[Improvement]
 
 
 def count_islands(run_store: store.Store, run_id: str) -> int:
-    """Returns how many islands a run has; 0 before its start.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Returns the number of islands of a run; 0 before its start."""
     initial_record = next(run_store.journal(run_id).read_kinds("founded"), None)
     if initial_record is None:
         return 0
@@ -143,34 +135,23 @@ def count_islands(run_store: store.Store, run_id: str) -> int:
 
 
 def summarize_islands(run_store: store.Store, run_id: str) -> Sequence[IslandSummary]:
-    """Returns what happened on each island of a run.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Returns statistics of each island of a run."""
     proposed, accepted = Counter[int](), Counter[int]()
     for row in run_store.candidates(run_id):
         if row.step and not row.is_draft:
             proposed[row.island] += 1
             accepted[row.island] += row.verdict == "accept"
-    moves = Counter(
-        (record.kind, record.island) for record in run_store.journal(run_id).read_kinds("migrated", "reset")
-    )
-    return [
-        IslandSummary(
-            index,
-            get_best_of_island(run_store, run_id, index),
-            proposed[index],
-            accepted[index],
-            moves["migrated", index],
-            moves["reset", index],
-        )
-        for index in range(count_islands(run_store, run_id))
-    ]
+    records = run_store.journal(run_id).read_kinds("migrated", "reset")
+    moves = Counter((record.kind, record.island) for record in records)
+    summaries = list[IslandSummary]()
+    for index in range(count_islands(run_store, run_id)):
+        best, counts = get_best_of_island(run_store, run_id, index), (proposed[index], accepted[index])
+        summaries.append(IslandSummary(index, best, *counts, moves["migrated", index], moves["reset", index]))
+    return summaries
 
 
 def get_best_of_island(run_store: store.Store, run_id: str, island: int) -> store.Row | None:
-    """Returns the best that was proposed on an island, or the start where nothing was better."""
+    """Returns the best candidate of an island, or the initial one if none is better."""
     rows = run_store.candidates(run_id)
     initial, best = rows.find("0.0"), next(iter(rows.list_best(island=island)), None)
     if initial is None or initial.score is None or best is None or best.score is None:
@@ -179,36 +160,36 @@ def get_best_of_island(run_store: store.Store, run_id: str, island: int) -> stor
 
 
 def find_candidate(run_store: store.Store, run_id: str, name: str) -> store.Row:
-    """Returns a candidate by its id, by the version it became, or as `best` or `start`.
+    """Returns a candidate by its id, by the version it became, or as `best` or `initial` (or `start`).
 
     Raises:
-        NotFound: There is none.
+        NotFound: The run has no such candidate.
     """
     rows = run_store.candidates(run_id)
     best = next(iter(rows.list_best()), None) if name == BEST else None
-    row = best if name == BEST else rows.find("0.0" if name == INITIAL else name)
-    if row is None and name in (BEST, INITIAL):
+    row = best if name == BEST else rows.find("0.0" if name in _INITIAL_NAMES else name)
+    if row is None and name in (BEST, *_INITIAL_NAMES):
         raise errors.NotFound(
-            f"Run {run_id} has no candidate with a score yet: let it run, or go on with 'atoll resume'."
+            f"Run {run_id} has no candidate with a score yet. Wait, or continue it with 'atoll resume {run_id}'."
         )
     if row is None:
-        raise errors.NotFound(f"Run {run_id} has no candidate {name}: 'atoll best {run_id} -n 20' lists the best.")
+        raise errors.NotFound(f"Run {run_id} has no candidate {name}. 'atoll best {run_id} -n 20' lists the best.")
     return row
 
 
 def make_lineage_entry(rows: store.Candidates, row: store.Row) -> LineageEntry:
-    """Returns a candidate with the best of its parents; of equal ones the last, as engines put the best last."""
+    """Returns a candidate with its best parent; of equal parents the last, since mutators put the best last."""
     parents = [parent for parent in (rows.find(id) for id in reversed(row.parents)) if parent is not None]
     return LineageEntry(row, max(parents, key=get_sort_score, default=None))
 
 
 def get_sort_score(row: Scored) -> float:
-    """Returns a score to compare by: who has none comes after everybody else."""
+    """Returns a score for sorting; candidates without a score come last."""
     return -float("inf") if row.score is None else row.score
 
 
 def get_best_lineage(rows: store.Candidates, row: store.Row) -> Sequence[LineageEntry]:
-    """Returns the line from a candidate back to the start, over the best parent each time."""
+    """Returns the lineage of a candidate along the best parents, back to the initial candidate."""
     lineage = [make_lineage_entry(rows, row)]
     seen_ids = {row.id}
     while (parent := lineage[-1].parent) is not None and parent.id not in seen_ids:
@@ -218,5 +199,5 @@ def get_best_lineage(rows: store.Candidates, row: store.Row) -> Sequence[Lineage
 
 
 def get_lineage(rows: store.Candidates, row: store.Row) -> Sequence[LineageEntry]:
-    """Returns a candidate and all that it comes from, nearest first."""
+    """Returns a candidate and all its ancestors, nearest first."""
     return [make_lineage_entry(rows, ancestor) for ancestor in rows.get_lineage(row.id)]

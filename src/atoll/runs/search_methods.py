@@ -1,4 +1,4 @@
-"""How a run looks for its children: by evolution, or in one of the plain ways that evolution is compared with."""
+"""Search methods of a run: evolution, and the baselines best-of-N and sequential."""
 
 from dataclasses import replace
 from random import Random
@@ -7,7 +7,7 @@ from atoll import archipelago, cluster, config, function, gate, system
 
 
 class BestOfNPopulation(cluster.NichedPopulation):
-    """A pool that offers the start alone: what comes of it is best-of-N, the plainest baseline."""
+    """A population that always selects the initial candidate, for best-of-N."""
 
     _initial: function.Function | None = None
 
@@ -20,55 +20,48 @@ class BestOfNPopulation(cluster.NichedPopulation):
 
 
 def apply_method(method: config.Method, built_system: system.BuiltSystem) -> system.BuiltSystem:
-    """Returns a run's parts as its method needs them.
+    """Changes a built system for a search method.
 
-    `best_of_n`: every child is made from the start, which sees no other and hears of none. `sequential`: every child is
-    made from the best so far, with what the engine remembers. Both have one island, and ask a model where there is one
-    and nothing else.
+    `best_of_n` makes every child from the initial candidate, without memory. `sequential` makes every child from the
+    best so far, with the memory of the mutator. Both have one island and use only the LLM if the run has one.
     """
     if method == "evolve":
         return built_system
     islands = built_system.config.island_config
-    engine = built_system.baseline_proposer or islands.mutation_engine
-    single_island = replace(islands, num_islands=1, mutation_engine=engine, make_population=_POPULATIONS[method])
+    proposer = built_system.baseline_proposer or islands.mutation_engine
+    single_island = replace(islands, num_islands=1, mutation_engine=proposer, make_population=_POPULATIONS[method])
     learner = None if method == "best_of_n" else built_system.config.learner
     evolver_config = replace(
         built_system.config, island_config=single_island, schedule=cluster.RoundRobin(1), learner=learner
     )
-    method_report = {
-        "method": "every child from the start" if method == "best_of_n" else "every child from the best so far"
-    }
+    parent = "initial candidate" if method == "best_of_n" else "best candidate so far"
+    method_report = {"method": f"every child from the {parent}"}
     base_report = {title: value for title, value in built_system.report.items() if title not in _EVOLVE_ONLY}
     return built_system._replace(config=evolver_config, report={**base_report, **method_report})
 
 
-_EVOLVE_ONLY = (
-    "islands",
-    "parents",
-    "population",
-    "strategies",
-    "migration",
-    "reset",
-    "clusters",
-    "preset",
-)  # what only evolution has
+# Report titles that only evolution has.
+_EVOLVE_ONLY = ("islands", "parents", "population", "strategies", "migration", "reset", "clusters", "preset")
 
 
 def _make_best_of_n_population(
     island: int, rng: Random, announce: cluster.ClusterProfilers
 ) -> cluster.NichedPopulation:
-    return BestOfNPopulation(
-        cluster.single_niche, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightSelector(rng)
-    )
+    return _make_single_niche(BestOfNPopulation, rng, announce)
 
 
 def make_sequential_population(
     island: int, rng: Random, announce: cluster.ClusterProfilers
 ) -> cluster.NichedPopulation:
-    """Returns a pool that keeps and offers the best alone: what comes of it is sequential conditioning."""
-    return cluster.NichedPopulation(
-        cluster.single_niche, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightSelector(rng)
-    )
+    """Returns a population that keeps only the best candidate, for sequential conditioning."""
+    return _make_single_niche(cluster.NichedPopulation, rng, announce)
+
+
+def _make_single_niche(
+    population_class: type[cluster.NichedPopulation], rng: Random, announce: cluster.ClusterProfilers
+) -> cluster.NichedPopulation:
+    selector = cluster.WeightSelector(rng)
+    return population_class(cluster.single_niche, lambda key: cluster.EliteCluster(rng, announce), selector)
 
 
 _POPULATIONS: dict[str, cluster.MakePopulation] = {

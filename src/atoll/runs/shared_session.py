@@ -1,4 +1,7 @@
-"""One coordinator's part of a run: an evolver over the islands that it holds leases on."""
+"""Session of one coordinator of a shared run, over the islands that it has leases on.
+
+Migrants to islands of other coordinators pass through the store.
+"""
 
 import json
 import time
@@ -13,14 +16,14 @@ from atoll.cluster import records
 from atoll.evaluation import Cost
 from atoll.runs.session import IterationOrder, Session
 
-POLL_SECONDS = 0.5  # between looks for functions that come from others
+POLL_SECONDS = 0.5  # between reads of migrants from other coordinators
 
 type MakeFn = Callable[[Mapping[str, Any]], function.Function]
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteIsland:
-    """An island of somebody else, as far as one can see it: its best, as its owner told it last."""
+    """An island of another coordinator, known by its last published best candidate."""
 
     index: int
     load_best: Callable[[], function.Function]
@@ -30,21 +33,19 @@ class RemoteIsland:
 
 
 class SharedSchedule:
-    """A ring's schedule for the islands of one coordinator.
+    """Schedule for the islands of one coordinator.
 
-    Its periods count the steps of all islands, so of some islands they are shorter. A function that swims to an island
-    of somebody else is sent through the store with the step that let it go, and arrives with a step there. Who is reset
-    is decided among all islands, and done to one's own.
+    The periods of the system's schedule count iterations of all islands, so they shrink with the share. A migrant to
+    another coordinator is written with the iteration that sends it, and arrives with an iteration there. All islands
+    are compared to choose those to reset; each coordinator resets its own.
 
     Args:
-        ring: The schedule as the system made it.
-        owned: The islands of this coordinator.
-        written: Its journal.
-        bests: Says what the owners of the others told of them last.
-        clock: Seconds.
+        schedule: The schedule that the system built.
+        owned: Islands of this coordinator.
+        bests: Returns the best candidates that other coordinators published, by island.
 
     Attributes:
-        make_fn: Makes a function from plain data; the evolver's, set before it starts.
+        make_fn: Makes a function from plain data; set before the start.
     """
 
     make_fn: MakeFn
@@ -57,16 +58,12 @@ class SharedSchedule:
         bests: Callable[[], Mapping[int, str]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        assert isinstance(schedule, cluster.RoundRobin), "a session refuses to share anything else"
+        assert isinstance(schedule, cluster.RoundRobin), "SharedSession checks this"
         share = len(owned) / schedule.num_islands
         periods = {name: getattr(schedule, name) for name in ("migrate_every", "reset_every")}
         own_periods = {name: period and max(1, round(period * share)) for name, period in periods.items()}
-        self._schedule, self._owned, self._journal, self._bests = (
-            replace(schedule, **own_periods),
-            owned,
-            shared_journal,
-            bests,
-        )
+        self._schedule = replace(schedule, **own_periods)
+        self._owned, self._journal, self._bests = owned, shared_journal, bests
         self._clock, self._polled_at = clock, clock()
 
     @property
@@ -87,7 +84,7 @@ class SharedSchedule:
             if isinstance(action, Reset):
                 actions += [action] if action.island in self._owned else []
             elif (action.target - 1) % len(islands) not in self._owned:
-                continue  # it starts from an island that its own coordinator sends it from
+                continue  # another coordinator sends it
             elif action.target in self._owned:
                 actions.append(action)
             else:
@@ -98,26 +95,24 @@ class SharedSchedule:
         if self._clock() - self._polled_at < POLL_SECONDS:
             return ()
         self._polled_at = self._clock()
-        return [
-            Migration(self.make_fn(migrant.data), migrant.target)
-            for migrant in self._journal.read_arrivals(self._owned)
-        ]
+        arrivals = self._journal.read_arrivals(self._owned)
+        return [Migration(self.make_fn(migrant.data), migrant.target) for migrant in arrivals]
 
     def _make_remote_island(self, island: archipelago.Island) -> RemoteIsland:
-        """Returns an island of somebody else; of one that has not told anything only the founder is known."""
+        """Returns an island of another coordinator; its best is the initial candidate until one is published."""
 
-        def best() -> function.Function:
+        def load_best() -> function.Function:
             best_data = self._bests().get(island.index)
             return island.best_fn() if best_data is None else self.make_fn(json.loads(best_data))
 
-        return RemoteIsland(island.index, best)
+        return RemoteIsland(island.index, load_best)
 
 
-ISLANDS_MOVED = "islands change hands"
+ISLANDS_MOVED = "islands change hands"  # stored as the reason of an end
 
 
 class IslandShare:
-    """The islands that a coordinator works on between two changes; stands where a run of one's own has its claim."""
+    """The islands of a coordinator until the distribution changes; takes the place of a run lock."""
 
     def __init__(self, leases: store.Leases, bests: Mapping[int, str]) -> None:
         self.leases, self.bests = leases, bests
@@ -125,7 +120,7 @@ class IslandShare:
         self.journal = store.SharedJournal(leases)
 
     def release(self) -> None:
-        """Does nothing: leases are given back by the coordinator, or run out."""
+        """Does nothing: the coordinator releases the leases, or they expire."""
 
     def __enter__(self) -> Self:
         return self
@@ -137,9 +132,9 @@ class IslandShare:
 
 
 class SharedEvolver(system.SystemEvolver):
-    """Issues the steps of its own islands and leaves out those of others; every step has the number that it has anyway.
+    """Issues only iterations of its own islands, under the same numbers as in an unshared run.
 
-    What all coordinators together have used counts against the budget.
+    The usage of all coordinators counts against the budget.
     """
 
     def __init__(
@@ -155,9 +150,9 @@ class SharedEvolver(system.SystemEvolver):
         schedule.make_fn = self._state.make_fn
 
     def export_bests(self) -> Mapping[int, str]:
-        """Returns the best of each of its islands as JSON, for the others to see."""
+        """Returns the best candidate of each of its islands as JSON, for the other coordinators."""
         owned, lock = sorted(self._share.owned), self.lock()
-        if not lock.acquire(blocking=False):  # it is at work, or folds its journal: the leases cannot wait for that
+        if not lock.acquire(blocking=False):  # busy or recovering: renewing the leases cannot wait
             return {}
         try:
             best_functions = [self._state.islands[index].best_fn() for index in owned] if self._is_loaded else []
@@ -182,14 +177,14 @@ class SharedEvolver(system.SystemEvolver):
         return min(self._next_steps.values())
 
     def _find_next_step(self, step: int, island: int) -> int:
-        """Returns the first step of an island behind a step."""
+        """Returns the first iteration of an island after an iteration."""
         step += 1
         while self._schedule.choose_island(step) != island:
             step += 1
         return step
 
     def _compute_max_evaluations(self) -> int | None:
-        """Returns a share of what is left of the evaluations of all; what others have in flight is not known here."""
+        """Returns a share of the remaining evaluations. Those in flight at other coordinators are unknown here."""
         promised, limit = super()._compute_max_evaluations(), self._control_state.budget.evaluations
         if promised in (None, 0) or limit is None:
             return promised
@@ -209,9 +204,9 @@ class SharedEvolver(system.SystemEvolver):
 
 
 class _OwnCommandInbox:
-    """The commands of a run without those about islands of others; first of all the pause that it may be in.
+    """Commands of a run, without those for islands of other coordinators; first a pause that still holds.
 
-    An evolver forgets a pause when it ends, and here one ends whenever islands change hands.
+    An evolver forgets a pause when it ends, and here one ends whenever islands move.
     """
 
     def __init__(self, inbox: control.Inbox, share: IslandShare, schedule: archipelago.Schedule) -> None:
@@ -224,12 +219,9 @@ class _OwnCommandInbox:
         return [*pause, *commands]
 
     def _find_pause(self, after: int) -> Sequence[control.Command]:
-        pause_commands = [
-            command
-            for command in self._inbox.read(0)
-            if command.number <= after and command.kind in ("pause", "resume")
-        ]
-        return [command._replace(number=after) for command in pause_commands[-1:] if command.kind == "pause"]
+        earlier = [command for command in self._inbox.read(0) if command.number <= after]
+        pauses = [command for command in earlier if command.kind in ("pause", "resume")]
+        return [command._replace(number=after) for command in pauses[-1:] if command.kind == "pause"]
 
     def _is_own(self, command: control.Command) -> bool:
         match command.kind:
@@ -242,14 +234,14 @@ class _OwnCommandInbox:
 
 
 class SharedSession(Session):
-    """A session over the islands that a coordinator holds; the first one of a new run also makes the leases.
+    """A session over the islands of a coordinator. The first session of a new run creates the leases.
 
     Args:
-        owner: The coordinator's name.
-        seconds: How long a lease lasts.
-        held: Its leases; None: of a run that begins.
-        bests: The best of the islands of others.
-        rest: As of any session.
+        owner: Name of the coordinator.
+        seconds: Duration of a lease.
+        leases: Leases of the coordinator; None for a new run.
+        bests: Best candidates of other islands as JSON.
+        options: Further options of `Session`.
     """
 
     def __init__(
@@ -289,10 +281,8 @@ class SharedSession(Session):
         self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
     ) -> SharedEvolver:
         islands = ", ".join(map(str, sorted(self.share.owned)))
-        share_report = {"islands led here": f"{islands} of {evolver_config.island_config.num_islands}"}
-        commands = _OwnCommandInbox(
-            self._store.inbox(self.run_id), self.share, built_system.config.schedule or cluster.RoundRobin(1)
-        )
-        return SharedEvolver(
-            replace(evolver_config, inbox=commands), {**report, **share_report}, built_system, self.share
-        )
+        share_report = {"islands of this coordinator": f"{islands} of {evolver_config.island_config.num_islands}"}
+        schedule = built_system.config.schedule or cluster.RoundRobin(1)
+        commands = _OwnCommandInbox(self._store.inbox(self.run_id), self.share, schedule)
+        own_config = replace(evolver_config, inbox=commands)
+        return SharedEvolver(own_config, {**report, **share_report}, built_system, self.share)

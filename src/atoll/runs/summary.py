@@ -1,26 +1,32 @@
-"""What became of a run, read from the store alone."""
+"""Status, totals, failures and result of a run, read from the store; and runs found by name."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from atoll import errors, evaluation, journal, store
+from atoll.runs import text_format
 
-type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "cut"]
+type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "crashed"]
 
-_END_KINDS = ("ended", "concluded", "executed")  # records that a run ends with
+LATEST = "latest"
+EVALUATOR = "judge"  # source of the rejection of a candidate without a score, as journals have it
+
+_END_KINDS = ("ended", "concluded", "executed")  # last records of an ended run
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a run has used.
+    """Usage of a run.
 
     Attributes:
-        steps: Steps that were issued.
-        evaluations: Candidates and drafts judged, the start included.
-        failures: Children that got no score, and proposals that gave no child.
+        steps: Iterations that were issued.
+        evaluations: Evaluated candidates and trials, including the initial program.
+        failures: Children without a score, and proposals without a child.
     """
 
     steps: int
@@ -34,9 +40,9 @@ class Summary:
     """A run in a few numbers.
 
     Attributes:
-        status: `running` or `paused` while a process writes it; `cut` if that died; else how it ended.
-        reason: Why it ended, in words; empty if it has not.
-        best: Id of the best candidate, None where nothing has a score.
+        status: `running` or `paused` while a process writes the run; `crashed` if that process died.
+        reason: Why the run ended; empty if it has not.
+        best: Id of the best candidate; None if no candidate has a score.
     """
 
     run: str
@@ -53,7 +59,7 @@ class Summary:
     totals: Totals
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as plain data, as `--json` prints it."""
+        """Returns plain data, as `--json` prints it."""
         data = asdict(self)
         usage = data.pop("totals")
         cost = usage.pop("cost")
@@ -64,11 +70,7 @@ class Summary:
 
 
 def compute_totals(run_store: store.Store, run_id: str) -> Totals:
-    """Adds up what a run has used.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Adds up the usage of a run."""
     steps = evaluations = failures = 0
     cost = evaluation.ZERO_COST
     for record in run_store.journal(run_id).read_kinds("founded", "begun", "applied"):
@@ -84,11 +86,7 @@ def compute_totals(run_store: store.Store, run_id: str) -> Totals:
 
 
 def summarize(run_store: store.Store, run_id: str) -> Summary:
-    """Sums a run up.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Summarizes a run."""
     stored_run, rows = run_store.get_run(run_id), run_store.candidates(run_id)
     status, reason = _find_status(run_store, run_id)
     initial_rows, best = [row for row in (rows.find("0.0"),) if row], rows.list_best()
@@ -111,13 +109,9 @@ def summarize(run_store: store.Store, run_id: str) -> Summary:
 
 
 def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | None:
-    """Returns the record that tells how a run ended; None: none does.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Returns the record that says how a run ended; None if it has not ended."""
     run_journal = run_store.journal(run_id)
-    if "shared" in run_store.get_run(run_id).config:  # what another coordinator still wrote may stand behind the end
+    if "shared" in run_store.get_run(run_id).config:  # other coordinators may write after the end
         return next(reversed(list(run_journal.read_kinds("ended"))), None)
     last_record = run_journal.read_last()
     return last_record if last_record is not None and last_record.kind in _END_KINDS else None
@@ -126,15 +120,13 @@ def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | Non
 def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
     if run_store.has_writer(run_id):
         commands = list[str]()
-        for record in run_store.journal(run_id).read_kinds(
-            "started", "controlled"
-        ):  # a pause ends with the process that obeyed
+        for record in run_store.journal(run_id).read_kinds("started", "controlled"):  # each start ends a pause
             commands = [] if record.kind == "started" else [*commands, record.data["kind"]]
         pause_commands = [kind for kind in commands if kind in ("pause", "resume")]
         return "paused" if pause_commands[-1:] == ["pause"] else "running", ""
     end_record = find_end_record(run_store, run_id)
     if end_record is None:
-        return "cut", ""
+        return "crashed", ""
     reason = str(end_record.data["reason"])
     for status in ("interrupted", "stopped", "failed"):
         if reason.startswith(status):
@@ -143,11 +135,7 @@ def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
 
 
 def find_result(run_store: store.Store, run_id: str) -> Mapping[str, Any]:
-    """Returns the newest result of a run; empty where its system adds none, or it has not ended.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Returns the latest result that the system wrote; empty if it writes none, or the run has not ended."""
     result: Mapping[str, Any] = {}
     for record in run_store.journal(run_id).read_kinds("concluded"):
         result = record.data["result"]
@@ -155,14 +143,14 @@ def find_result(run_store: store.Store, run_id: str) -> Mapping[str, Any]:
 
 
 def list_best_candidates(result: Mapping[str, Any]) -> list[str]:
-    """Returns the ids of the best of each instance, where a run has searched for several things at once."""
+    """Returns the ids of the best candidate of each instance, if the run solved several instances."""
     rows = result.get("instances", ())
     ids = [str(row["candidate"]) for row in rows if isinstance(row, Mapping) and row.get("candidate")]
     return ids if len(rows) > 1 else []
 
 
 def format_result(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a result as Markdown: texts and numbers by name, and a table for every list of rows."""
+    """Yields a result as Markdown: values by name, then a table for every list of rows."""
     for name, value in result.items():
         if isinstance(value, Mapping):
             yield f"{name}: {', '.join(f'{key} {_format_value(item)}' for key, item in value.items())}"
@@ -178,33 +166,74 @@ def _format_value(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-LATEST = "latest"
+@dataclass(frozen=True, slots=True)
+class FailureReason:
+    """A reason for failures, how often it occurred, and which component reported it."""
+
+    count: int
+    source: str
+    text: str
+
+
+class FailureCounts(NamedTuple):
+    """Reasons of failures and rejections, the most frequent first.
+
+    Attributes:
+        failures: Proposals without a child, and children without a score.
+        rejections: Children that a gate rejected.
+    """
+
+    failures: Sequence[FailureReason]
+    rejections: Sequence[FailureReason]
+
+
+def count_failures(run_store: store.Store, run_id: str) -> FailureCounts:
+    """Counts the failures and rejections of a run."""
+    failures: list[tuple[str, str]] = []
+    rejections: list[tuple[str, str]] = []
+    for record in run_store.journal(run_id).read_kinds("applied"):
+        if "failure" in record.data:
+            failures.append(("engine", record.data["failure"]))
+        for verdict, reason, source, _ in (child["decision"] for child in record.data["children"]):
+            if verdict == "reject":
+                (failures if source == EVALUATOR else rejections).append((str(source), str(reason)))
+    return FailureCounts(list(_group_reasons(failures)), list(_group_reasons(rejections)))
+
+
+def _group_reasons(reasons: Iterable[tuple[str, str]]) -> Iterator[FailureReason]:
+    """Groups reasons that differ only in numbers. The text of such a group has N for each number."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for source, reason in reasons:
+        message = text_format.get_first_line(reason)
+        groups.setdefault((source, _NUMBER.sub("N", message)), Counter())[message] += 1
+    for (source, pattern), texts in sorted(groups.items(), key=lambda group: (-group[1].total(), group[0])):
+        yield FailureReason(texts.total(), source, next(iter(texts)) if len(texts) == 1 else pattern)
 
 
 def find_run(run_store: store.Store, name: str) -> str:
-    """Returns the id of a run by its id, by the beginning or end of one, `latest`, or `latest~1` for the one before.
+    """Returns the id of the run with this id, with this beginning or end of an id, `latest`, or `latest~1` before it.
 
-    Baselines are never the latest: that is the run that they belong to.
+    `latest` ignores baselines.
 
     Raises:
-        NotFound: There is none, or several fit.
+        NotFound: No run or several runs match.
     """
     stored_runs = run_store.list_runs()
     ids = [run.id for run in stored_runs]
     if name in ids:
         return name
     if not ids:
-        raise errors.NotFound(f"There is no run in {run_store.database.name} yet: start one with 'atoll run TASK'.")
+        raise errors.NotFound(f"Store {run_store.database.name} has no runs. Start one with 'atoll run TASK'.")
     if match := re.fullmatch(rf"{LATEST}(?:~([0-9]{{1,9}}))?", name):
         offset, main_ids = int(match[1] or 0), [run.id for run in stored_runs if "baseline_of" not in run.config]
         if offset < len(main_ids):
             return main_ids[offset]
-        raise errors.NotFound(f"There are only {len(main_ids)} runs in {run_store.database.name}, so none is {name}.")
+        raise errors.NotFound(f"Run {name} not found: {run_store.database.name} has only {len(main_ids)} runs.")
     matches = [run_id for run_id in ids if name and (run_id.startswith(name) or run_id.endswith(name))]
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise errors.NotFound(
-            f"{len(matches)} runs fit {name!r}, such as {matches[0]} and {matches[1]}: type more of it."
+            f"{len(matches)} runs match {name!r}, e.g. {matches[0]} and {matches[1]}. Give more of the id."
         )
-    raise errors.NotFound(f"There is no run {name} in {run_store.database.name}: 'atoll list' shows those there are.")
+    raise errors.NotFound(f"Run {name} not found in {run_store.database.name}. 'atoll list' shows all runs.")

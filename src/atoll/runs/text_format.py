@@ -1,4 +1,4 @@
-"""Texts of runs and candidates, made fit to look at."""
+"""Display text for runs, candidates and records: escaped, shortened, compared."""
 
 import difflib
 import json
@@ -12,18 +12,18 @@ from atoll import config, store
 from atoll.store.records import json_codec
 from atoll.store.records.queries import NumberedRecord
 
-# Control characters but for the line feed and the tab, half surrogates, and marks that turn the reading direction.
+# Control characters except line feed and tab, lone surrogates, and marks that change the reading direction.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
-_BARE_KEY = re.compile(r"[\w-]+", re.ASCII)  # a key that TOML wants no quotes for
+_BARE_KEY = re.compile(r"[\w-]+", re.ASCII)  # a TOML key without quotes
 _CONTEXT_LINES = 3  # lines around a change
 
 
 def escape_control(text: str) -> str:
-    r"""Returns a text with what cannot be seen spelled out, an escape as `\x1b`.
+    r"""Replaces invisible characters by their codes, e.g. `\x1b`.
 
-    A candidate is somebody else's text: printed as it is, it could take over a terminal or pose as another program.
+    Candidates are untrusted: printed unchanged, they could control a terminal or imitate another program.
     """
     return _HIDDEN.sub(lambda match: _escape_code(ord(match[0])), text)
 
@@ -33,37 +33,37 @@ def _escape_code(code: int) -> str:
 
 
 def format_one_line(text: str, length: int = 200) -> str:
-    """Returns the beginning of a text on one line."""
+    """Returns the beginning of a text as one line."""
     flat = escape_control(" ".join(text[: 4 * length].split()))
     return flat if len(flat) <= length and len(text) <= 4 * length else f"{flat[: length - 1]}…"
 
 
 def find_new_lines(new: str, old: str, length: int = 200) -> str:
-    """Returns on one line what a text has that another has not; of equal texts their gist."""
+    """Returns as one line the lines that only the new text has; the text itself if it has none."""
     old_lines = {line.strip() for line in old.split("\n")}
     new_lines = [line.strip() for line in new.split("\n") if line.strip() not in old_lines]
     return format_one_line("; ".join(line for line in new_lines if line) or new, length)
 
 
 def get_first_line(text: str) -> str:
-    """Returns the first line of a text that says anything."""
+    """Returns the first line of a text that is not blank."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def format_number(value: float | None) -> str:
-    """Returns a score for people: six digits tell two good ones apart."""
+    """Formats a score with six digits, enough to distinguish two good ones."""
     return "-" if value is None else f"{value:.6g}"
 
 
 def format_pairs(values: Mapping[str, Any]) -> str:
-    """Returns small facts in one line, `name=value` each."""
+    """Formats values as one line of `name=value` pairs."""
     return " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
     )
 
 
 def format_settings(stored_config: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a configuration as lines of TOML; what is not set is left out."""
+    """Yields a configuration as lines of TOML, without unset keys."""
     yield from _format_keys({name: value for name, value in stored_config.items() if not isinstance(value, Mapping)})
     for name, section in stored_config.items():
         if isinstance(section, Mapping):
@@ -82,7 +82,7 @@ def _format_keys(section: Mapping[str, Any]) -> Iterator[str]:
 def iter_diff_lines(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
     """Yields the lines of a unified diff, without line ends; none if the texts are equal.
 
-    Whether a text ends in a line end is no difference: candidates are texts, not files.
+    A line end at the end of the text is ignored, since candidates are not files.
     """
     yield from difflib.unified_diff(
         _split_lines(old), _split_lines(new), old_name, new_name, n=_CONTEXT_LINES, lineterm=""
@@ -94,13 +94,13 @@ def _split_lines(text: str) -> list[str]:
 
 
 def format_candidate(system: str, content: str) -> str:
-    """Returns a candidate of a system for people to read."""
+    """Returns the display text of a candidate."""
     display_format = config.get_display_format(system)
     return content if display_format is None else display_format.format_candidate(content)
 
 
 def summarize_candidate(system: str, content: str, initial: str, length: int = 200) -> str:
-    """Returns on one line what is new in a candidate against the start."""
+    """Returns one line about the difference between a candidate and the initial one."""
     display_format = config.get_display_format(system)
     return (
         find_new_lines(content, initial, length)
@@ -110,28 +110,24 @@ def summarize_candidate(system: str, content: str, initial: str, length: int = 2
 
 
 def get_system_name(run_store: store.Store, run_id: str) -> str:
-    """Returns the name of a run's system; empty where it has none.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Returns the name of a run's system; empty if it has none."""
     name: str = run_store.get_run(run_id).config.get("system", "")
     return name
 
 
 MAX_CHARS = 240
-MAX_DATA_CHARS = 100_000  # characters of a record that are read for it
+MAX_DATA_CHARS = 100_000  # longer records are not parsed
 
 
 def summarize_record(record: NumberedRecord) -> str:
-    """Says in a line what a record tells; of a kind that is not known, how its data begins."""
+    """Returns one line about a record; for an unknown kind, the beginning of its data."""
     if len(record.data) > MAX_DATA_CHARS:
         return _replace_invalid(record.data[:MAX_CHARS])
     try:
         data = json_codec.dict_reader.read(record.data)
         text = _FORMATTERS[record.kind](data) if record.kind in _FORMATTERS else record.data
     except (msgspec.ValidationError, KeyError, TypeError, ValueError, IndexError, AttributeError):
-        text = record.data  # records of others may look different
+        text = record.data  # written by another version
     line = " ".join(text.split())
     return _replace_invalid(line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…")
 
@@ -151,7 +147,7 @@ def _describe_applied(data: Mapping[str, Any]) -> str:
 
 def _describe_response(data: Mapping[str, Any]) -> str:
     usage = data.get("usage") or (0.0, 0, 0, 0.0, 0)
-    return f"{data.get('model') or 'a model'}: {usage[1]}+{usage[2]} tokens, {usage[0]:.2f} s, ${usage[3]:.4f}"
+    return f"{data.get('model') or 'unknown LLM'}: {usage[1]}+{usage[2]} tokens, {usage[0]:.2f} s, ${usage[3]:.4f}"
 
 
 def _describe_command(data: Mapping[str, Any]) -> str:
@@ -165,9 +161,9 @@ def _describe_observation(data: Mapping[str, Any]) -> str:
 
 
 _FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "started": lambda data: f"model {data.get('llm', 'none')}, sandbox {data.get('sandbox', '')}",
+    "started": lambda data: f"LLM {data.get('llm', 'none')}, sandbox {data.get('sandbox', '')}",
     "founded": lambda data: f"{data['id']} scored {data['evaluation'].get('score')}",
-    "begun": lambda data: f"from {', '.join(data.get('parents', ())) or 'nothing'}",
+    "begun": lambda data: f"from {', '.join(data.get('parents', ())) or 'no parent'}",
     "judged": _describe_evaluation,
     "applied": _describe_applied,
     "replied": _describe_response,
@@ -175,18 +171,16 @@ _FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "controlled": _describe_command,
     "migrated": lambda data: f"{data['fn']['id']} from island {data['fn']['island']}",
     "reset": lambda data: (
-        f"epoch {data['epoch']}, founded by {', '.join(founder['id'] for founder in data['founders'])}"
+        f"epoch {data['epoch']}, restarted from {', '.join(founder['id'] for founder in data['founders'])}"
     ),
-    "held": lambda data: f"{data['id']} waits for a decision",
+    "held": lambda data: f"{data['id']} is held for a decision",
     "decided": lambda data: f"{data['id']} {data['decision'][0]}: {data['decision'][1]}",
     "ended": lambda data: str(data["reason"]),
-    "executed": lambda data: (
-        f"on the cluster: {', '.join(f'{name} {count}' for name, count in data['executor'].items())}"
-    ),
-    "concluded": lambda data: f"the result: {', '.join(data['result'])}",
+    "executed": lambda data: f"on Ray: {', '.join(f'{name} {count}' for name, count in data['executor'].items())}",
+    "concluded": lambda data: f"result: {', '.join(data['result'])}",
 }
 
 
 def _replace_invalid(text: str) -> str:
-    """Returns a text that UTF-8 can say."""
+    """Replaces characters that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The worldlines that a run left for review, and what becomes of them: approved, rejected, merged."""
+"""Review of the worldlines of a run: list, approve, reject, merge."""
 
 import shlex
 from pathlib import Path
@@ -6,16 +6,15 @@ from typing import Any, Literal, NamedTuple
 
 from atoll import config, errors, store
 
-WORKSPACE = "workspace"  # the kind of problem whose worldlines are commits
+WORKSPACE = "workspace"  # problem whose worldlines are commits
 
 
 class ReviewTarget(NamedTuple):
-    """Where the worldlines of a run lie.
+    """Location of the worldlines of a run.
 
     Attributes:
-        system: Whose they are.
         folder: The repository.
-        name: What the run is called there, which is not its id in the store.
+        name: Name of the run in the repository, which is not its id in the store.
     """
 
     system: str
@@ -27,39 +26,36 @@ def find_review_target(run_store: store.Store, run_id: str) -> ReviewTarget:
     """Finds the repository of a run.
 
     Raises:
-        NotFound: There is no such run.
-        SetupError: It has no workspaces: its worldlines are texts, or were made in a private copy.
+        NotFound: The run does not exist.
+        SetupError: The run has no workspaces: its worldlines are texts, or were made in a private copy.
     """
     stored_config = run_store.get_run(run_id).config
     system, task = stored_config.get("system", ""), stored_config.get("task", {})
     module = config.get_review_module(system)
     if module is None or task.get("problem") != WORKSPACE:
         raise errors.SetupError(
-            f"Run {run_id} has no workspaces: its candidates are texts, and 'atoll best' prints them."
+            f"Run {run_id} has no workspaces, since its candidates are texts. Print them with 'atoll best {run_id}'."
         )
     folder = module.find_source(Path(stored_config["folder"]), task["repository"])
     if not module.is_repository(folder):
         raise errors.SetupError(
-            f"{folder} is a plain folder, of which run {run_id} mended a private copy: 'atoll best {run_id}' prints the "
-            "edits; of a git repository there would be a branch to merge."
+            f"{folder} is not a git repository, so run {run_id} changed a private copy. "
+            f"Print the edits with 'atoll best {run_id}'."
         )
     return ReviewTarget(system, folder, _find_run_name(run_store, run_id, module, stored_config))
 
 
 def _find_run_name(run_store: store.Store, run_id: str, module: Any, stored_config: Any) -> str:
-    """Returns what the run is called in the repository: as it said at its end, else as it was begun."""
+    """Returns the name of the run in the repository: from its result, or from its configuration."""
     for record in run_store.journal(run_id).read_kinds("concluded"):
         if ref := record.data.get("result", {}).get("ref"):
             return str(ref).split("/")[-2]
-    return str(
-        module.make_run_name(
-            Path(stored_config["folder"]), stored_config["task"]["repository"], stored_config["run"]["seed"]
-        )
-    )
+    repository, seed = stored_config["task"]["repository"], stored_config["run"]["seed"]
+    return str(module.make_run_name(Path(stored_config["folder"]), repository, seed))
 
 
 def open_reviews(target: ReviewTarget) -> Any:
-    """Returns what looks at the worldlines of a run and changes nothing."""
+    """Returns a read-only view of the worldlines of a run."""
     return config.get_review_module(target.system).ReviewQueue(target.folder, target.name)
 
 
@@ -71,11 +67,14 @@ def decide(
     reason: str,
     commit: str | None,
 ) -> Any:
-    """Records a decision about a worldline as it was looked at; `commit` None: as it is now.
+    """Records a decision about a worldline.
+
+    Args:
+        commit: The commit that was reviewed; None for the current one.
 
     Raises:
-        NotFound: There is none of that name.
-        SetupError: It is refused: no reason, an author decides, another commit, or the run is still at work.
+        NotFound: The worldline does not exist.
+        SetupError: The reason is missing, the author decides, the commit differs, or the run is still running.
     """
     module, item = config.get_review_module(target.system), open_reviews(target).get(worldline_id)
     reviewed_commit = item.commit if commit is None else commit
@@ -84,27 +83,20 @@ def decide(
 
 
 def merge(target: ReviewTarget, worldline_id: str) -> str:
-    """Merges a worldline that was approved, and only that; returns the merge commit.
+    """Merges an approved worldline and returns the merge commit.
 
     Raises:
-        NotFound: There is none of that name.
-        SetupError: It is refused; the message says why.
+        NotFound: The worldline does not exist.
+        SetupError: It cannot be merged; the message says why.
     """
     item = open_reviews(target).get(worldline_id)
     return str(config.get_review_module(target.system).merge(target.folder, target.name, item.worldline_id))
 
 
 def to_json(target: ReviewTarget, item: Any) -> dict[str, Any]:
-    """Returns a worldline for review as plain data."""
-    return {
-        "id": item.worldline_id,
-        "commit": item.commit,
-        "base": item.base,
-        "state": item.state,
-        "changes": [change._asdict() for change in item.changes],
-        "decisions": [
-            {"commit": decision.commit, "verdict": decision.verdict, "by": decision.by, "reason": decision.reason}
-            for decision in item.decisions
-        ],
-        "look": f"git -C {shlex.quote(str(target.folder.resolve()))} diff {item.base[:12]} {item.commit[:12]}",
-    }
+    """Returns plain data of a worldline."""
+    command = f"git -C {shlex.quote(str(target.folder.resolve()))} diff {item.base[:12]} {item.commit[:12]}"
+    data = {"id": item.worldline_id, "commit": item.commit, "base": item.base, "state": item.state}
+    decision_keys = ("commit", "verdict", "by", "reason")
+    decisions = [{key: getattr(decision, key) for key in decision_keys} for decision in item.decisions]
+    return {**data, "changes": [change._asdict() for change in item.changes], "decisions": decisions, "look": command}

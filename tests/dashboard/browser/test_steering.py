@@ -69,7 +69,7 @@ def test_a_run_is_paused_resumed_and_stopped(steering: Page, shown: Stage, live:
     page.goto(shown.at(f"runs/{live}/overview"))
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".run-header .badge")).to_have_text("paused")
-    expect(page.locator(".answer")).to_contain_text(f"Told run {live}: pause")
+    expect(page.locator(".answer")).to_contain_text(f"Sent to run {live}: pause")
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".run-header .badge")).to_have_text("running")
     page.once("dialog", lambda dialog: dialog.dismiss())

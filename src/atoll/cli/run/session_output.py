@@ -17,7 +17,8 @@ from atoll.candidate import EMPTY
 from atoll.cli.run import progress
 from atoll.cli.terminal import console as terminal
 from atoll.cli.terminal import options
-from atoll.runs import baselines, failures, summary, text_format
+from atoll.runs import baselines, summary, text_format
+from atoll.runs.summary import count_failures
 
 type RunToEnd = Callable[[runs.Session], None]  # runs a session until it ends
 
@@ -160,8 +161,9 @@ def _print_introduction(
 ) -> None:
     """Prints id, store and sandbox of the run, and its settings when it starts."""
     terminal.print_line(console, f"Run {session.run_id} in {run_store.database.name}, sandbox {session.sandbox}.")
-    description = baselines.describe(session.budget, session.run_config.run.llm)
-    baseline_note = {"baselines": description} if has_baselines else {}
+    baseline_note = {}
+    if has_baselines:
+        baseline_note["baselines"] = baselines.describe(session.budget, session.run_config.run.llm)
     session.evolver.use_profiler(lambda event: print_setup(console, event, baseline_note))
 
 
@@ -332,7 +334,7 @@ def _count(number: int, noun: str) -> str:
 def _print_failure_warning(console: Console, run_store: store.Store, summary: runs.Summary) -> None:
     """Warns if more than half of the iterations failed, with the most common reason."""
     if summary.totals.failures * 2 > summary.totals.steps:
-        commonest = failures.count_failures(run_store, summary.run).failures[0]
+        commonest = count_failures(run_store, summary.run).failures[0]
         warning = (
             f"More than half of the iterations failed. Most common reason ({commonest.count}): {commonest.text[:300]}"
         )
