@@ -1,4 +1,4 @@
-"""Puts an archipelago of functions together: from live functions, as the seed does, or from a task folder."""
+"""Builds the evolution of one function, from Python objects (`spawn_evolver`) or from a task folder (`build`)."""
 
 import ast
 import inspect
@@ -36,12 +36,8 @@ from atoll.llmsr.presets import Preset, get_preset
 
 __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
-AVAILABLE_NAMES: Mapping[str, Any] = {
-    "np": numpy,
-    "numpy": numpy,
-    "scipy": scipy,
-    "math": math,
-}  # what a new function may use
+# Names that every new function may use.
+AVAILABLE_NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}
 
 
 def spawn_evolver(
@@ -56,25 +52,26 @@ def spawn_evolver(
     executor_config: executor.ExecutorConfig | None = None,
     modify: Callable[[system.BuiltSystem], system.BuiltSystem] = lambda built_system: built_system,
 ) -> system.SystemEvolver:
-    """Makes an evolver of one function; `start()` begins and returns, `stop()` ends and waits.
+    """Makes an evolver of one function. `start()` begins and returns, `stop()` ends and waits.
 
-    Functions are judged in a jail, never in this process: evaluator and inputs are sent there once.
+    Functions are evaluated in a sandbox, never in this process. Evaluator and inputs are sent there once.
 
     Args:
-        config: What evolves and how it is judged.
-        preset: Whose formulas choose parents and reset islands: "default", "funsearch", "llmsr" or "seed".
-        reset_evaluations: Functions judged between resets; by default 50 per island in the default preset.
-        budget: What the run may use; by default it runs until `stop()`.
-        seed: All dice come from it.
-        ordered: The same seed gives the same run, whatever the timing; not with resets or budgets by the clock.
-        records: Where the run is kept, e.g. `store.Store("atoll.db").journal(run)`; one that holds a run continues it.
-        place: What judging one function may use, and how strong its jail must be; by default 30 s, 2 GiB, and the
-            strongest jail that this machine has. Where it has none, functions of a model need `is_unsafe`.
-        change: Makes the parts of the run other ones, e.g. `partial(methods.changed, "best_of_n")` (`atoll.runs`) those
-            of a plain way that evolution is compared with.
+        config: The function, its evaluator and the options.
+        preset: Rules for selection and resets: "default", "funsearch", "llmsr" or "seed".
+        reset_evaluations: Evaluations between resets; by default 50 per island in the default preset.
+        budget: Limits of the run; by default it runs until `stop()`.
+        seed: Random seed.
+        ordered: Whether the same seed gives the same run, independent of timing. It excludes time-based resets and
+            budgets.
+        run_journal: Journal of the run, such as `store.Store("atoll.db").journal(run)`. A run in it is resumed.
+        executor_config: Limits and sandbox level of an evaluation; by default 30 s, 2 GiB and the strongest sandbox of
+            this machine. Without a sandbox, functions of an LLM need `is_unsafe`.
+        modify: Changes the parts of the run, for example `partial(search_methods.apply_method, "best_of_n")` of
+            `atoll.runs` for a baseline.
 
     Raises:
-        SetupError: The equation is no function defined with `def`, or something cannot be sent to another process.
+        SetupError: The equation is not a function defined with `def`, or an object cannot be sent to another process.
     """
     builder = _RunBuilder(
         source.get_function_source(config.equation),
@@ -108,14 +105,14 @@ def spawn_evolver(
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Recognises a folder with `train.csv`, where a law is searched for; others say what they are in `atoll.toml`."""
+    """Returns the settings of a folder with `train.csv`, for a law search. Other folders need an `atoll.toml`."""
     if not (folder / laws.TRAIN_FILE).is_file():
         return None
     return {"task": {"data": "."}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
-    """Makes the parts of a run from a task folder: its file is read here and run in the workers only; or from data."""
+    """Builds a run from a task folder. Its file is run only in workers, except with `score(output, case)`."""
     if task.data is not None:
         for key in ("engine_weights", *strategies.KINDS):
             if getattr(options, key):
@@ -148,7 +145,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
 
 
 def get_evaluator_source(evaluator: Callable[..., Any]) -> str:
-    """Returns an evaluator's source, which says what it needs of its jail; empty where it is not known."""
+    """Returns the source of an evaluator, from which the sandbox derives permissions; empty if unknown."""
     try:
         return textwrap.dedent(inspect.getsource(evaluator))
     except (OSError, TypeError):
@@ -156,11 +153,9 @@ def get_evaluator_source(evaluator: Callable[..., Any]) -> str:
 
 
 def collect_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
-    """Returns what a function finds in its module, and what new functions may use beside it."""
+    """Returns the names that a function uses from its module, and those that new functions may use."""
     closure, module_globals = inspect.getclosurevars(fn), getattr(fn, "__globals__", {})
-    header = ast.parse(source.get_function_source(fn).header + " pass").body[
-        0
-    ]  # defaults and annotations have names too
+    header = ast.parse(source.get_function_source(fn).header + " pass")  # defaults and annotations have names too
     header_names = {node.id for node in ast.walk(header) if isinstance(node, ast.Name) and node.id in module_globals}
     referenced = {**{name: module_globals[name] for name in header_names}, **closure.globals, **closure.nonlocals}
     return {**AVAILABLE_NAMES, **{name: value for name, value in referenced.items() if value is not fn}}
@@ -171,9 +166,7 @@ def _make_llm(spec: LLMSpec) -> llm.LLM | None:
     if language_model is None:
         return None
     if not callable(language_model):
-        raise errors.SetupError(
-            f"llm is {language_model!r:.60}: give a model's name, a function of the prompt, or None."
-        )
+        raise errors.SetupError(f"llm is {language_model!r:.60}. Set the name of an LLM, a function, or None.")
     return llm.JournaledLLM(llm.FunctionLLM(language_model))
 
 
@@ -189,7 +182,7 @@ def _make_output_evaluator(
 
 @dataclass(frozen=True, slots=True)
 class _RunBuilder:
-    """What evolves and where it is judged."""
+    """Initial function and evaluator of a run."""
 
     initial_source: source.Source
     comment: str
@@ -263,7 +256,7 @@ class _RunBuilder:
         if language_model is None:
             if not mutation.is_mutable(self.initial_source.text):
                 raise errors.SetupError(
-                    f"{self.initial_source.name} has nothing that its syntax could change: give a model."
+                    f"{self.initial_source.name} has nothing that the syntax mutator can change. Pass --llm MODEL."
                 )
             return mutation.make_default_mutator(self.initial_source.text, weights=weights)
         engine = PyMutationEngine(self.comment, self.initial_source.docstring, language_model)

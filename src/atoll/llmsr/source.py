@@ -72,9 +72,7 @@ def parse_functions(text: str) -> Iterator[Source]:
     Raises:
         SyntaxError: The text is not valid Python.
     """
-    lines = [
-        line.decode() for line in text.encode().splitlines(keepends=True)
-    ]  # lines as Python counts them, not split at form feeds
+    lines = [line.decode() for line in text.encode().splitlines(keepends=True)]  # not split at form feeds
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
             yield _parse_function(node, lines)

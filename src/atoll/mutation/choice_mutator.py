@@ -81,15 +81,12 @@ def find_choices(text: str) -> Sequence[WordChoice]:
     spans, lines = find_evolving_spans(text), text.splitlines(keepends=True)
     word_choices: list[WordChoice] = []
     for node in _iter_standalone_strings(tree):
-        options = next(
-            (word_list for word_list in word_lists if node.value in word_list and len(set(word_list)) > 1), None
-        )
+        options = next((words for words in word_lists if node.value in words and len(set(words)) > 1), None)
         if options and any(first < node.lineno <= end for first, end in spans):
             start = _get_offset(lines, node.lineno, node.col_offset)
             end = _get_offset(lines, node.end_lineno or node.lineno, node.end_col_offset or 0)
-            word_choices += (
-                [WordChoice(start, end, str(node.value), options)] if _WORD.fullmatch(text[start:end]) else []
-            )
+            if _WORD.fullmatch(text[start:end]):
+                word_choices.append(WordChoice(start, end, str(node.value), options))
     return sorted(word_choices)
 
 
@@ -105,11 +102,7 @@ def _iter_standalone_strings(tree: ast.AST) -> Iterator[ast.Constant]:
                 expressions = [value]
             case _:
                 continue
-        yield from (
-            expression
-            for expression in expressions
-            if isinstance(expression, ast.Constant) and isinstance(expression.value, str)
-        )
+        yield from (item for item in expressions if isinstance(item, ast.Constant) and isinstance(item.value, str))
 
 
 def _iter_word_lists(text: str) -> Iterator[Sequence[str]]:

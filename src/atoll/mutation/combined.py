@@ -129,13 +129,9 @@ class MutatorBandit:
 
     def _compute_gain(self, fn: function.Function, parent_score: float | None) -> float:
         score = function.get_fitness(fn) if fn.evaluation else None
-        if (
-            score is None
-            or parent_score is None
-            or self._best_score is None
-            or self._initial_score is None
-            or score <= parent_score
-        ):
+        if score is None or parent_score is None or score <= parent_score:
+            return 0.0
+        if self._best_score is None or self._initial_score is None:
             return 0.0
         if score <= self._best_score:
             return _SMALL_GAIN

@@ -119,7 +119,7 @@ def _find_span(lines: Sequence[str], search: str) -> Span | str:
     for matcher in (_match_exact, _match_trimmed, _match_shifted):
         spans = list(matcher(lines, search_lines))
         allowed = [
-            span for span in spans if any(span.first < end and first < span.end for first, end in evolving_spans)
+            span for span in spans if any(span.first < end and start < span.end for start, end in evolving_spans)
         ]
         if len(allowed) == 1:
             return allowed[0]
@@ -212,9 +212,7 @@ def _compile_delimiter(part: str) -> re.Pattern[str]:
     try:
         return re.compile(_REPEAT.sub(_bound_repeat, part), re.S)
     except (re.error, OverflowError) as error:
-        raise errors.SetupError(
-            f"The delimiter {part[:80]!r} of the diff pattern is not a valid expression: {error}."
-        ) from error
+        raise errors.SetupError(f"The delimiter {part[:80]!r} of the diff pattern is not valid: {error}.") from error
 
 
 def _bound_repeat(match: re.Match[str]) -> str:

@@ -53,7 +53,7 @@ class RewriteMutator:
         text = self.extract_program(response.text)
         if text is None:
             raise ValueError(
-                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
+                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one block."
             )
         text = splice(str(parent.skeleton()), text)
         if text.split() == str(parent.skeleton()).split():
@@ -142,16 +142,13 @@ class EditMutator:
         Raises:
             ValueError: No response was usable. The error is that of the first response.
         """
-        num_requests = (
-            self.num_proposals
-            if context.max_evaluations is None
-            else max(1, min(self.num_proposals, context.max_evaluations))
-        )
+        num_requests = self.num_proposals
+        if context.max_evaluations is not None:
+            num_requests = max(1, min(num_requests, context.max_evaluations))
         children, failures = list[function.Function](), list[BaseException]()
         for request in self._iter_requests(context, num_requests):
-            child = errors.capture(
-                partial(self._make_child, context, request), (errors.JournalFailed, errors.SetupError)
-            )
+            make_child = partial(self._make_child, context, request)
+            child = errors.capture(make_child, (errors.JournalFailed, errors.SetupError))
             if not isinstance(child, errors.CaughtException):
                 children.append(child)
                 continue
@@ -210,17 +207,15 @@ class EditMutator:
         text = extract_code(response.text, self.language)
         if text is None:
             raise ValueError(
-                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
+                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one block."
             )
         return _ParsedEdit(splice(base, text), "cross" if request.mode == "cross" else "rewrite")
 
 
 def _choose_partner(context: function.ProposalContext, parent: function.Function) -> function.Function | None:
     """Draws another scored program of the context."""
-    candidates = [
-        *context.parents,
-        *(fn for role, fns in context.inspirations.items() if role != "failed" for fn in fns),
-    ]
+    others = (fn for role, fns in context.inspirations.items() if role != "failed" for fn in fns)
+    candidates = [*context.parents, *others]
     scored = {str(fn.skeleton()): fn for fn in candidates if fn.evaluation is not None and fn.score() is not None}
     scored.pop(str(parent.skeleton()), None)
     return context.rng.choice(list(scored.values())) if scored else None

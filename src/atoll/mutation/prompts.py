@@ -47,9 +47,8 @@ def _format_prompt(
     parts = [f"# Task\n{description.strip()}"] if description.strip() else []
     parts += [f"# Current Program\n{_format_score(parent)}{metrics}\n{fence(text, language)}"]
     parts += [f"# Feedback\n{fence(feedback)}"] if feedback else []
-    parts += [
-        f"# Another Good Program\n{_format_score(fn)}\n{fence(str(fn.skeleton()), language)}" for fn in inspirations
-    ]
+    texts = [f"{_format_score(fn)}\n{fence(str(fn.skeleton()), language)}" for fn in inspirations]
+    parts += [f"# Another Good Program\n{program}" for program in texts]
     return "\n\n".join([*parts, _format_instruction(text, language)]) + "\n"
 
 

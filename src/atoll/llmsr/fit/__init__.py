@@ -7,21 +7,6 @@ from atoll.llmsr.fit.parsing import Equation, InvalidEquation, UnsupportedEquati
 from atoll.llmsr.fit.program import Program
 
 __all__ = [
-    "Binary",
-    "Constant",
-    "Data",
-    "Equation",
-    "Expression",
-    "FitResult",
-    "InvalidEquation",
-    "Parameter",
-    "Program",
-    "Unary",
-    "UnsupportedEquation",
-    "Variable",
-    "Where",
-    "fit",
-    "parse",
-    "predict",
-    "to_source",
-]
+    "Binary", "Constant", "Data", "Equation", "Expression", "FitResult", "InvalidEquation", "Parameter", "Program",
+    "Unary", "UnsupportedEquation", "Variable", "Where", "fit", "parse", "predict", "to_source",
+]  # fmt: skip

@@ -161,9 +161,8 @@ class Where(Expression):
         self._hash = hash(("where", condition._hash, left._hash, right._hash))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Where) and self._hash == other._hash and self.arguments == other.arguments
-        )
+        is_equal = isinstance(other, Where) and self._hash == other._hash and self.arguments == other.arguments
+        return self is other or is_equal
 
     __hash__ = Expression.__hash__
 

@@ -20,9 +20,7 @@ type Rng = Random | np.random.Generator
 DRAWS_PER_START = 16  # starts drawn and compared for each start that is followed
 _COMPARE_ROWS = 64  # rows on which starts are compared
 _DESCENT_ROWS = 160  # rows on which starts are followed
-_MAX_FULL_DESCENTS = (
-    8  # starts that are all followed to the end; of more, only those that are ahead after the first steps
-)
+_MAX_FULL_DESCENTS = 8  # of more starts, only those ahead after the first steps are followed to the end
 _FIRST_STEPS = 10
 _MIDDLE_ROWS = 600  # rows on which the best starts are followed
 _MAX_FRUITLESS_HUNTS = 2  # searches for the last digits that may fail
@@ -98,9 +96,8 @@ def fit(
         return _make_failure(failure, fit_data.num_rows)
     with np.errstate(all="ignore"):
         model = Model(algebra.split(expression))
-        return _FitRun(model, fit_data, max(expression.params, default=-1) + 1).run(
-            rng, num_starts, warm_start, rounds, max_evaluations, num_rows is None
-        )
+        fit_run = _FitRun(model, fit_data, max(expression.params, default=-1) + 1)
+        return fit_run.run(rng, num_starts, warm_start, rounds, max_evaluations, num_rows is None)
 
 
 def _find_failure(expression: Expression, data: Data) -> str | None:
@@ -135,9 +132,8 @@ class _FitRun:
             return self._make_result(full_projection, np.empty(0))
         generator = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng.getrandbits(64))
         subset_projection = Projection(self._model, self._data.get_subset(max(_DESCENT_ROWS, 8 * self._num_params)))
-        optima = self._refine_on_more_rows(
-            self._run_rounds(generator, subset_projection, num_starts, warm_start, rounds)
-        )
+        optima = self._run_rounds(generator, subset_projection, num_starts, warm_start, rounds)
+        optima = self._refine_on_more_rows(optima)
         if is_last and num_starts:
             optima = self._search_last_digits(generator, subset_projection, num_starts, optima)
         if not optima:
@@ -163,24 +159,21 @@ class _FitRun:
         optima: Optima = []
         new_losses: list[float] = []
         num_fruitless = 0
-        fixed_starts = (
-            [np.ones(len(self._model.nonlinear))] if num_starts > 1 else []
-        )  # the start of the published fitter
+        # The start of the published fitter.
+        fixed_starts = [np.ones(len(self._model.nonlinear))] if num_starts > 1 else []
         if warm_start is not None:
             fixed_starts.append(np.array([warm_start[index] for index in self._model.nonlinear], dtype=np.float64))
         for round_index in range(rounds if len(self._model.nonlinear) > 2 else min(rounds, 2)):
             best_optima = optima[:3] if round_index else []
             idle_masks = [self._find_idle(subset_projection, optima, point) for _, point in best_optima]
-            start_points = fixed_starts + self._pick_starts(
-                rng, num_starts << round_index, DRAWS_PER_START * num_starts << 2 * round_index, best_optima, idle_masks
-            )
+            num_picked, num_drawn = num_starts << round_index, DRAWS_PER_START * num_starts << 2 * round_index
+            start_points = fixed_starts + self._pick_starts(rng, num_picked, num_drawn, best_optima, idle_masks)
             new_optima = self._descend_all(subset_projection, start_points)
             # Every second start is a changed known optimum, so finding it again means nothing.
             new_losses += [loss for loss, _ in (new_optima[::2] if best_optima else new_optima)]
             optima, fixed_starts = _sort_finite(optima + new_optima)[:8], []
-            num_fruitless = (
-                num_fruitless + 1 if best_optima and optima[0][0] > (1.0 - _SAME_LOSS_RATIO) * best_optima[0][0] else 0
-            )
+            is_worse = best_optima and optima[0][0] > (1.0 - _SAME_LOSS_RATIO) * best_optima[0][0]
+            num_fruitless = num_fruitless + 1 if is_worse else 0
             if num_fruitless == 2 and optima[0][0] < _FAIR_NMSE * self._data.variance:
                 break
             if self._is_finished(subset_projection, optima, new_losses, is_first=not best_optima):
@@ -210,9 +203,8 @@ class _FitRun:
         is_good = optima[0][0] < _GOOD_NMSE * self._data.variance
         limit = (1.0 + _SAME_LOSS_RATIO) * optima[0][0]
         is_fair = optima[0][0] < _FAIR_NMSE * self._data.variance
-        is_repeated = sum(loss <= limit for loss in new_losses) > 1 or (
-            is_fair and sum(loss <= limit for loss, _ in optima) > 2
-        )
+        is_found_before = is_fair and sum(loss <= limit for loss, _ in optima) > 2
+        is_repeated = sum(loss <= limit for loss in new_losses) > 1 or is_found_before
         if is_good and not is_first:
             return True
         return (is_good or is_repeated) and not self._find_idle(subset_projection, optima, optima[0][1]).any()
@@ -222,12 +214,9 @@ class _FitRun:
 
         A parameter without effect at every optimum does not count, because no start can help it.
         """
-        max_effects = np.max(
-            [self._compute_effects(subset_projection, other_point) for _, other_point in optima], axis=0
-        )
-        idle: npt.NDArray[np.bool_] = (self._compute_effects(subset_projection, point) < _MIN_EFFECT) & (
-            max_effects >= _MIN_EFFECT
-        )
+        max_effects = np.max([self._compute_effects(subset_projection, other) for _, other in optima], axis=0)
+        effects = self._compute_effects(subset_projection, point)
+        idle: npt.NDArray[np.bool_] = (effects < _MIN_EFFECT) & (max_effects >= _MIN_EFFECT)
         return idle
 
     @staticmethod
@@ -300,11 +289,8 @@ class _FitRun:
             changed[1::4] = np.where(is_idle.any(axis=1)[1::4, None], is_idle[1::4], changed[1::4])
             changed[::2] = True
             drawn = np.where(changed, drawn, np.array([point for _, point in best_optima])[optimum_indices])
-        start_losses = compute_losses(
-            self._model,
-            small_data,
-            np.concatenate([drawn, [point for _, point in best_optima]]) if best_optima else drawn,
-        )
+        candidates = np.concatenate([drawn, [point for _, point in best_optima]]) if best_optima else drawn
+        start_losses = compute_losses(self._model, small_data, candidates)
         for known_loss in start_losses[num_drawn:]:
             start_losses[np.abs(start_losses - known_loss) <= 1e-3 * known_loss] = math.inf  # a known optimum
         self._num_residuals += len(start_losses)

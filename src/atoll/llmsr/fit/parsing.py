@@ -90,9 +90,7 @@ def _parse_function(function: ast.FunctionDef, columns: Sequence[str] | None) ->
         raise UnsupportedEquation("its arguments are not a plain list")
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     if len(names) < 2:
-        raise InvalidEquation(
-            f"{function.name} takes {len(names)} arguments; it needs columns and, last, the parameters"
-        )
+        raise InvalidEquation(f"{function.name} takes {len(names)} arguments; it needs columns and, last, params")
     *argument_names, params = names
     if columns is not None and len(argument_names) != len(columns):
         raise InvalidEquation(
@@ -139,9 +137,7 @@ class _EquationParser:
                 values = self._parse_sequence(value)
                 if values is None or len(values) != len(parts):
                     raise UnsupportedEquation(f"line {target.lineno} does not unpack a list of {len(parts)} values")
-                self._names.update(
-                    {ast.unparse(name): expression for name, expression in zip(parts, values, strict=True)}
-                )
+                self._names.update({ast.unparse(name): value for name, value in zip(parts, values, strict=True)})
             case _:
                 raise UnsupportedEquation(f"line {target.lineno} assigns to {ast.unparse(target)}")
 

@@ -104,11 +104,9 @@ class _StartSampler:
         if other is None or isinstance(other, tuple):  # alone, or one branch of `where`
             return self._draw_log_uniform(0.1, 3.0)
         if op == "**":
-            return (
-                self._rng.uniform(*_POWER_RANGE, self._shape)
-                if not is_left
-                else np.abs(self._draw_log_uniform(0.3, 3.0))
-            )
+            if is_left:
+                return np.abs(self._draw_log_uniform(0.3, 3.0))
+            return self._rng.uniform(*_POWER_RANGE, self._shape)
         size, width = _compute_scales(other, self._shape)
         if op == "*":
             kind = self._rng.random(self._shape)

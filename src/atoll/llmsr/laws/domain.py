@@ -93,9 +93,8 @@ class Domain:
 
     def simplify(self, terms: law.Terms) -> law.Terms:
         """Returns a sum in which each factor that is not identifiable is replaced by its simple form on the data."""
-        return law.merge_terms(
-            tuple(itertools.chain.from_iterable(self._replace_factor(factor) for factor in term)) for term in terms
-        )
+        replaced = ([self._replace_factor(factor) for factor in term] for term in terms)
+        return law.merge_terms(tuple(itertools.chain.from_iterable(factors)) for factors in replaced)
 
     def _replace_factor(self, factor: Factor) -> Sequence[Factor]:
         if self.is_identifiable(factor):
@@ -104,11 +103,8 @@ class Domain:
             return ()
         linear = [Factor("pow", (variable,)) for variable in factor.variables]
         if factor.power == ABSOLUTE and factor.fn == "exp":
-            sign = (
-                1.0
-                if _multiply_intervals([self.observed[variable] for variable in factor.variables])[0] >= factor.shift
-                else -1.0
-            )
+            low, _ = _multiply_intervals([self.observed[variable] for variable in factor.variables])
+            sign = 1.0 if low >= factor.shift else -1.0
             return (Factor("exp", factor.variables, theta=(sign * factor.theta[0],)),)
         if factor.fn == "abs" or (factor.fn in ("sin", "tanh", "log") and factor.power in (1.0, ABSOLUTE)):
             return linear * factor.outer

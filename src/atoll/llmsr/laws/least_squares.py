@@ -112,9 +112,8 @@ class _PreparedTerms:
                 if factor.theta:
                     start = len(owners)
                     owners += [index] * len(factor.theta)
-                    tunable_factors.append(
-                        _TunableFactor(factor, compute_argument(factor, rows.columns), start, len(owners))
-                    )
+                    argument = compute_argument(factor, rows.columns)
+                    tunable_factors.append(_TunableFactor(factor, argument, start, len(owners)))
             self._parts.append((fixed_product, tunable_factors))
         self.owners = np.array(owners, dtype=np.intp)
 
@@ -137,9 +136,7 @@ def _evaluate_term(
     fixed_product: Array, tunable_factors: Sequence[_TunableFactor], theta: list[float], slopes: Array
 ) -> Array:
     """Returns the values of a term and writes its slopes into `slopes`."""
-    evaluated = [
-        evaluate(tunable.factor, theta[tunable.start : tunable.end], tunable.argument) for tunable in tunable_factors
-    ]
+    evaluated = [evaluate(item.factor, theta[item.start : item.end], item.argument) for item in tunable_factors]
     prefix_products, product = list[Array](), fixed_product
     for value, _ in evaluated:
         prefix_products.append(product)

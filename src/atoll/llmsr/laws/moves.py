@@ -174,9 +174,8 @@ def _iter_products(context: MoveContext, terms: Terms, term: law.Term) -> Iterat
     is_solved, solution = _solve_terms(context, terms)
     if is_solved:
         with np.errstate(all="ignore"):
-            groups = context.term_dictionary.draw_products(
-                context.rng, term, law.compute_term_values(term, context.rows.columns)
-            )
+            values = law.compute_term_values(term, context.rows.columns)
+            groups = context.term_dictionary.draw_products(context.rng, term, values)
         for product in laws_term_dictionary.find_best_terms(groups, solution, context.rows.target, _PRODUCTS_PER_GROUP):
             yield (*terms, product)
 

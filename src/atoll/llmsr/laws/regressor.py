@@ -81,9 +81,8 @@ class Regressor:
         evolver.run()
         conclusion = result.conclude(evolver, train)
         self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, law_search.num_fits
-        self.front_ = [
-            (candidate.law.size, candidate.error, candidate.law.to_text(train.names)) for candidate in conclusion.front
-        ]
+        rows = [(item.law, item.error) for item in conclusion.front]
+        self.front_ = [(found_law.size, error, found_law.to_text(train.names)) for found_law, error in rows]
         self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)
         return self
 
@@ -121,11 +120,8 @@ class Regressor:
         if target.size != len(rows):
             raise errors.SetupError(f"X has {len(rows)} rows and y has {target.size} values. They must be equal.")
         column_names = self.names if self.names is not None else getattr(x, "columns", None)
-        names = (
-            [f"x{index}" for index in range(rows.shape[1])]
-            if column_names is None
-            else [str(name) for name in column_names]
-        )
+        default_names = [f"x{index}" for index in range(rows.shape[1])]
+        names = default_names if column_names is None else [str(name) for name in column_names]
         if len(names) != rows.shape[1]:
             raise errors.SetupError(f"X has {rows.shape[1]} columns and {len(names)} names. Name each column.")
         table.check_data(names, rows, target.ravel(), "The data")

@@ -43,11 +43,8 @@ def choose_law(front: Sequence[LawCandidate], rows: Rows) -> LawCandidate:
     splits = [*_iter_folds(sample), *_iter_edges(sample)]
     log_errors = [_compute_log_error(candidate, sample, splits) for candidate in candidates]
     lowest = min(log_errors)
-    return next(
-        candidate
-        for candidate, log_error in zip(candidates, log_errors, strict=True)
-        if log_error <= lowest + math.log(_EQUAL_ERROR_RATIO)
-    )
+    limit = lowest + math.log(_EQUAL_ERROR_RATIO)
+    return next(item for item, error in zip(candidates, log_errors, strict=True) if error <= limit)
 
 
 def _compute_log_error(candidate: LawCandidate, rows: Rows, splits: Sequence[tuple[str, RowIndices]]) -> float:

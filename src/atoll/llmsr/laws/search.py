@@ -116,10 +116,8 @@ class Search:
         if not candidate_law.terms or not self.domain.accepts(candidate_law.terms):
             return False
         with np.errstate(all="ignore"):
-            contributions = (
-                law.build_design_matrix(candidate_law.terms, self._rungs[rung].columns)
-                * np.array(candidate_law.coefficients)[:, None]
-            )
+            matrix = law.build_design_matrix(candidate_law.terms, self._rungs[rung].columns)
+            contributions = matrix * np.array(candidate_law.coefficients)[:, None]
             return bool(np.sqrt((contributions * contributions).mean(axis=1)).max() < self._max_term_scale)
 
     def _fit_all_rows(self, screened_fit: least_squares.Fit, rung: int, front: Front) -> ScreenedLaw | None:

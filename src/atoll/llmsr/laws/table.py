@@ -83,18 +83,16 @@ def check_data(names: Sequence[str], x: Array, y: Array, label: str) -> None:
     for name, column in zip([*names, "the target"], [*x.T, y], strict=True):
         invalid_rows = np.flatnonzero(~np.isfinite(column))
         if invalid_rows.size:
+            row = f"row {invalid_rows[0] + 1} of {len(y)}"
             raise errors.SetupError(
-                f"{label}: {name} is {column[invalid_rows[0]]} in row {invalid_rows[0] + 1} of {len(y)}. "
-                "Correct or remove the row."
+                f"{label}: {name} is {column[invalid_rows[0]]} in {row}. Correct or remove the row."
             )
         if np.abs(column).max(initial=0.0) > MAX_VALUE or 0.0 < np.ptp(column) < 1.0 / MAX_VALUE:
             raise errors.SetupError(f"{label}: {name} has values whose squares overflow. Use other units.")
         if len(y) >= MIN_ROWS and np.ptp(column) == 0.0:
             raise errors.SetupError(f"{label}: {name} is {column[0]} in every row. Remove the column.")
     if len(y) < MIN_ROWS:
-        raise errors.SetupError(
-            f"{label} has {len(y)} rows, fewer than a law has constants. Add rows, to at least {MIN_ROWS}."
-        )
+        raise errors.SetupError(f"{label} has {len(y)} rows, fewer than a law has constants. Use at least {MIN_ROWS}.")
 
 
 def make_identifiers(names: Sequence[str]) -> list[str]:
@@ -119,9 +117,7 @@ def to_matrix(x: npt.ArrayLike, label: str) -> Array:
     except (TypeError, ValueError) as error:
         raise errors.SetupError(f"{label} is not a table of numbers ({error}). Remove text columns.") from error
     if matrix.ndim != 2 or not matrix.size:
-        raise errors.SetupError(
-            f"{label} has the shape {matrix.shape}. It needs rows by columns, at least one of each."
-        )
+        raise errors.SetupError(f"{label} has the shape {matrix.shape}. It needs rows by columns, and at least one.")
     return matrix
 
 
@@ -144,9 +140,7 @@ def _parse_row(path: Path, line_number: int, line: Sequence[str], header: Sequen
         )
     for name, cell in zip(header, line, strict=True):
         if not _is_number(cell):
-            raise errors.SetupError(
-                f"{path}, line {line_number}: {name} is {cell!r:.40}, not a number. Correct the cell."
-            )
+            raise errors.SetupError(f"{path}, line {line_number}: {name} is {cell!r:.40}, not a number. Correct it.")
     return [float(cell) for cell in line]
 
 

@@ -23,18 +23,11 @@ _BASE_FREQUENCY, _NUM_WAVES, _NUM_SHIFTED_WAVES = 0.4 * np.pi, 48, 12
 
 def make_factors(columns: Columns, domain: Domain) -> list[Factor]:
     """Returns all safe factors with constants."""
-    single_factors = itertools.chain.from_iterable(
-        _iter_variable_factors(variable, values) for variable, values in enumerate(columns)
-    )
+    factor_lists = [_iter_variable_factors(variable, values) for variable, values in enumerate(columns)]
     pairs = itertools.combinations(range(len(columns)), 2) if len(columns) <= _MAX_PAIRED_VARIABLES else ()
-    pair_factors = itertools.chain.from_iterable(
-        _iter_pair_factors(pair, columns[pair[0]] * columns[pair[1]]) for pair in pairs
-    )
-    return [
-        factor
-        for factor in itertools.chain(single_factors, pair_factors)
-        if domain.is_safe(factor) and domain.is_identifiable(factor)
-    ]
+    factor_lists += [_iter_pair_factors(pair, columns[pair[0]] * columns[pair[1]]) for pair in pairs]
+    factors = itertools.chain.from_iterable(factor_lists)
+    return [factor for factor in factors if domain.is_safe(factor) and domain.is_identifiable(factor)]
 
 
 def make_powers(num_variables: int, domain: Domain) -> list[Factor]:
@@ -153,11 +146,8 @@ class TermDictionary:
         self._monomials: list[law.Term] = [*make_monomials(num_variables, degree), *roots]
         with np.errstate(all="ignore"):
             self._monomial_values = law.build_design_matrix(tuple(self._monomials), rows.columns)
-        self._low_degree = [
-            index
-            for index, term in enumerate(self._monomials)
-            if term and sum(abs(factor.power) for factor in term) <= 2
-        ]
+        degrees = [sum(abs(factor.power) for factor in term) for term in self._monomials]
+        self._low_degree = [index for index, degree in enumerate(degrees) if self._monomials[index] and degree <= 2]
 
     def draw_terms(self, rng: Random) -> list[TermGroup]:
         """Draws terms of four kinds: products of powers, single factors, factors with powers, pairs of factors."""
@@ -185,9 +175,8 @@ class TermDictionary:
         indices = self._draw_indices(rng, _NUM_FACTORS) if self._factors else []
         groups = [TermGroup([(*term, factor) for factor in self.powers], self._power_values * values)]
         if indices:
-            groups.append(
-                TermGroup([(*term, self._factors[index]) for index in indices], self._values[indices] * values)
-            )
+            terms = [(*term, self._factors[index]) for index in indices]
+            groups.append(TermGroup(terms, self._values[indices] * values))
             groups.append(self._draw_saturating(rng, term, values))
         return groups
 

@@ -44,9 +44,8 @@ class BlockReader:
             if has_site and is_editable(statement) and not self.is_guarded(statement):
                 expression_site = expression_sites[num_sites] if len(expression_sites) > num_sites else None
                 is_movable = names_after is not None and len(body) > 1 and self.is_local and self.guarded_names is None
-                self.site_index.statement_sites.append(
-                    StatementSite(statement, names, self.usage, expression_site, is_movable)
-                )
+                site = StatementSite(statement, names, self.usage, expression_site, is_movable)
+                self.site_index.statement_sites.append(site)
             if names_after is None:
                 return None
             names = names_after
@@ -86,13 +85,8 @@ class BlockReader:
 
     def bind_names(self, names: NameKinds, target: ast.expr, kind: Kind | tuple[Kind, ...]) -> NameKinds:
         """Returns the names plus those that a target binds."""
-        return {
-            **names,
-            **{
-                name: self._refine_kind(name, name_kind)
-                for name, name_kind in value_kinds.bind_target(target, kind).items()
-            },
-        }
+        bound = value_kinds.bind_target(target, kind)
+        return {**names, **{name: self._refine_kind(name, name_kind) for name, name_kind in bound.items()}}
 
     def is_guarded(self, statement: ast.stmt) -> bool:
         """Returns whether a statement assigns to a guarded name or calls a method of it."""
@@ -142,9 +136,7 @@ def get_imported_names(statement: ast.stmt) -> dict[str, Kind]:
     """Returns the names that an import binds."""
     match statement:
         case ast.Import(aliases):
-            return {
-                alias.asname or alias.name.partition(".")[0]: _MODULES.get(alias.name, "other") for alias in aliases
-            }
+            return {item.asname or item.name.partition(".")[0]: _MODULES.get(item.name, "other") for item in aliases}
         case ast.ImportFrom(module=module, names=aliases):
             kind: Kind = "function" if module in _MODULES else "other"
             return {alias.asname or alias.name: kind for alias in aliases}
@@ -178,9 +170,8 @@ def _read_augmented(reader: BlockReader, node: ast.AugAssign, names: NameKinds) 
 def _read_return(reader: BlockReader, node: ast.Return, names: NameKinds) -> None:
     if node.value is not None:
         kind = value_kinds.infer_kind(node.value, names)
-        is_annotated = reader.return_kind in ("integer", "number", "array") and kind in value_kinds.SCALAR_KINDS | {
-            "other"
-        }
+        is_scalar = kind in value_kinds.SCALAR_KINDS | {"other"}
+        is_annotated = reader.return_kind in ("integer", "number", "array") and is_scalar
         reader.add_site(node.value, (is_annotated and reader.return_kind) or reader.get_required_kind(kind), names)
 
 
@@ -204,9 +195,8 @@ def _read_if(reader: BlockReader, node: ast.If, names: NameKinds) -> NameKinds |
         case [first]:
             return first
         case [first, second]:
-            return {
-                name: value_kinds.join_kinds((kind, second[name])) for name, kind in first.items() if name in second
-            }
+            common = [name for name in first if name in second]
+            return {name: value_kinds.join_kinds((first[name], second[name])) for name in common}
     return names
 
 

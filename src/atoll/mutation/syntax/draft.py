@@ -17,8 +17,10 @@ from atoll.mutation.syntax.program import Program, analyze, compiles
 from atoll.mutation.syntax.sites import Site, find_sites
 from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices
 from atoll.mutation.syntax.trees import find_free_names, is_same, replace_node
-from atoll.mutation.syntax.value_kinds import BUILTINS, NUMERIC_KINDS, NameKinds, fits, infer_kind
+from atoll.mutation.syntax.value_kinds import BUILTINS, NUMERIC_KINDS, Kind, NameKinds, fits, infer_kind
 from atoll.mutation.syntax.vocabulary import Vocabulary
+
+type Splices = Sequence[Splice] | None
 
 _MAX_TRIES = 4
 
@@ -40,16 +42,11 @@ def _are_names_known(node: ast.expr, names: NameKinds) -> bool:
     return all(name in names or name in BUILTINS for name in find_free_names(node))
 
 
-def insert_variable(
-    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
-) -> Sequence[Splice] | None:
+def insert_variable(source_text: SourceText, target: StatementSite, sampler: ExpressionSampler) -> Splices:
     """Writes a new variable before a statement and uses it there."""
-    expression_site = statement_site.expression_site
-    number_sites = (
-        []
-        if expression_site is None
-        else [site for site in find_sites(*expression_site[:3]) if site.required_kind in ("number", "array")]
-    )
+    expression_site = target.expression_site
+    sites = find_sites(*expression_site[:3]) if expression_site is not None else []
+    number_sites = [site for site in sites if site.required_kind in ("number", "array")]
     if expression_site is None or not number_sites:
         return None
     site = sampler.rng.choice(number_sites)
@@ -57,80 +54,62 @@ def insert_variable(
     value = site_sampler.draw_term()  # only names before the statement; names of a comprehension are not bound yet
     if value is None:
         return None
-    name = next(
-        candidate for candidate in (f"v{index}" for index in range(10_000)) if not _is_taken(candidate, statement_site)
-    )
+    name = next(name for name in (f"v{index}" for index in range(10_000)) if not _is_taken(name, target))
     new_node: ast.expr = ast.Name(name, ast.Load())
     if site.is_number() and (site.kind == "array" or sampler.rng.random() < 0.8):
         new_node = site_sampler.combine(site.node, new_node)
-    start, _ = source_text.get_line_span(statement_site.statement)
-    line = f"{source_text.get_indent(statement_site.statement)}{name} = {ast.unparse(value)}{source_text.newline}"
-    return [
-        Splice(start, start, line),
-        source_text.make_replacement(expression_site.root, replace_node(expression_site.root, site.node, new_node)),
-    ]
+    start, _ = source_text.get_line_span(target.statement)
+    line = f"{source_text.get_indent(target.statement)}{name} = {ast.unparse(value)}{source_text.newline}"
+    new_root = replace_node(expression_site.root, site.node, new_node)
+    return [Splice(start, start, line), source_text.make_replacement(expression_site.root, new_root)]
 
 
-def drop_statement(
-    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
-) -> Sequence[Splice] | None:
+def drop_statement(source_text: SourceText, target: StatementSite, sampler: ExpressionSampler) -> Splices:
     """Removes a statement that the others do not need."""
-    return [Splice(*source_text.get_line_span(statement_site.statement), "")] if statement_site.is_removable() else None
+    return [Splice(*source_text.get_line_span(target.statement), "")] if target.is_removable() else None
 
 
-def guard_assignment(
-    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
-) -> Sequence[Splice] | None:
+def guard_assignment(source_text: SourceText, target: StatementSite, sampler: ExpressionSampler) -> Splices:
     """Puts an assignment under a condition."""
-    test = sampler.with_kind("bool").draw_comparison() if statement_site.is_skippable() else None
+    test = sampler.with_kind("bool").draw_comparison() if target.is_skippable() else None
     if test is None:
         return None
-    start, end = source_text.get_span(statement_site.statement)
-    indent = source_text.get_indent(statement_site.statement) or ""
+    start, end = source_text.get_span(target.statement)
+    indent = source_text.get_indent(target.statement) or ""
     deeper = indent + ("\t" if indent.endswith("\t") else "    ")
     return [Splice(start, end, f"if {ast.unparse(test)}:{source_text.newline}{deeper}{source_text.text[start:end]}")]
 
 
-def return_early(
-    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
-) -> Sequence[Splice] | None:
+def return_early(source_text: SourceText, target: StatementSite, sampler: ExpressionSampler) -> Splices:
     """Returns early under a condition."""
-    if (
-        not isinstance(statement_site.statement, ast.Return)
-        or statement_site.expression_site is None
-        or statement_site.expression_site.required_kind not in NUMERIC_KINDS
-    ):
+    kind = target.expression_site.required_kind if target.expression_site else None
+    if not isinstance(target.statement, ast.Return) or kind not in NUMERIC_KINDS:
         return None
     test = sampler.with_kind("bool").draw_comparison()
-    value = sampler.with_kind(statement_site.expression_site.required_kind).draw_term()
+    value = sampler.with_kind(kind).draw_term()
     if test is None or value is None:
         return None
-    start, _ = source_text.get_line_span(statement_site.statement)
-    indent = source_text.get_indent(statement_site.statement) or ""
+    start, _ = source_text.get_line_span(target.statement)
+    indent = source_text.get_indent(target.statement) or ""
     deeper = indent + ("\t" if indent.endswith("\t") else "    ")
     lines = (f"{indent}if {ast.unparse(test)}:", f"{deeper}return {ast.unparse(value)}", "")
     return [Splice(start, start, source_text.newline.join(lines))]
 
 
-def replace_augmented_operator(
-    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
-) -> Sequence[Splice] | None:
+def replace_augmented_operator(source_text: SourceText, target: StatementSite, sampler: ExpressionSampler) -> Splices:
     """Replaces the operator of an augmented assignment such as `+=`."""
-    node = statement_site.statement
-    if (
-        not isinstance(node, ast.AugAssign)
-        or statement_site.expression_site is None
-        or statement_site.expression_site.required_kind not in NUMERIC_KINDS
-    ):
+    node = target.statement
+    kind = target.expression_site.required_kind if target.expression_site else None
+    if not isinstance(node, ast.AugAssign) or kind not in NUMERIC_KINDS:
         return None
-    op = sampler.with_kind(statement_site.expression_site.required_kind).draw_operator(node.value, ("+", "-", "*", "/"))
+    op = sampler.with_kind(kind).draw_operator(node.value, ("+", "-", "*", "/"))
     if type(op) is type(node.op):
         return None
     return [Splice(*source_text.get_span(node), ast.unparse(ast.AugAssign(node.target, op, node.value)))]
 
 
-def _is_taken(name: str, statement_site: StatementSite) -> bool:
-    return name in statement_site.names or name in statement_site.usage.loads or name in statement_site.usage.stores
+def _is_taken(name: str, target: StatementSite) -> bool:
+    return name in target.names or name in target.usage.loads or name in target.usage.stores
 
 
 class StatementEdit(NamedTuple):
@@ -199,9 +178,8 @@ class EditSampler:
         edits: list[str] = []
         num_edits = self._draw_num_edits()
         for _ in range(_MAX_DRAWS):
-            site_index = self.rng.choices(
-                range(len(self.program.expression_sites)), cum_weights=self.program.cumulative_lengths
-            )[0]
+            indices, weights = range(len(self.program.expression_sites)), self.program.cumulative_lengths
+            site_index = self.rng.choices(indices, cum_weights=weights)[0]
             weights = _compute_cumulative_weights(self.program.expression_sites[site_index].usage.size / self.soft_size)
             edit = _ALL_EDITS[bisect(weights, self.rng.random() * weights[-1])]
             if isinstance(edit, ExpressionEdit):
@@ -216,29 +194,25 @@ class EditSampler:
     def _write_roots(self, roots: dict[int, ast.expr], edits: Sequence[str]) -> SampledChild | None:
         """Writes new expressions. The child compiles if the parent does, so it is not compiled again (0.1 ms)."""
         source_text, expression_sites = self.program.source_text, self.program.expression_sites
-        changed_roots = {
-            index: root for index, root in roots.items() if not is_same(root, expression_sites[index].root)
-        }
-        splices = [
-            source_text.make_replacement(expression_sites[index].root, root) for index, root in changed_roots.items()
-        ]
+        old_roots = [site.root for site in expression_sites]
+        changed_roots = {index: root for index, root in roots.items() if not is_same(root, old_roots[index])}
+        splices = [source_text.make_replacement(old_roots[index], root) for index, root in changed_roots.items()]
         return SampledChild(apply_splices(source_text.text, splices), edits) if splices else None
 
     def _try_edit(self, edit: ExpressionEdit, site_index: int, roots: dict[int, ast.expr]) -> bool:
         """Tries one edit at a random site of an expression and records the new root."""
         expression_site = self.program.expression_sites[site_index]
         root = roots.get(site_index, expression_site.root)
-        sites = (
-            self.program.get_sites(site_index)
-            if root is expression_site.root
-            else find_sites(root, expression_site.required_kind, expression_site.names)
-        )
+        sites = self.program.get_sites(site_index)
+        if root is not expression_site.root:
+            sites = find_sites(root, expression_site.required_kind, expression_site.names)
         if not sites:
             return False
         site = self.rng.choice(sites)
         if site.required_kind == "integer" and edit.growth > 0 and self.rng.random() < 0.75:
             return False  # a larger index is mostly out of range
-        new = self._make_expression(edit, site, self._make_sampler(site, expression_site.usage))
+        sampler = self._make_sampler(site.names, site.required_kind, expression_site.usage)
+        new = self._make_expression(edit, site, sampler)
         if new is None or is_same(new, site.node):
             return False
         new_root = replace_node(root, site.node, new)
@@ -255,15 +229,13 @@ class EditSampler:
         except ValueError:
             return None  # the mate is not valid Python
 
-    def _make_splices(self, edit: StatementEdit) -> Sequence[Splice] | None:
+    def _make_splices(self, edit: StatementEdit) -> Splices:
         if not self.program.statement_sites:
             return None
         statement_site = self.rng.choice(self.program.statement_sites)
         if self.program.source_text.get_indent(statement_site.statement) is None:
             return None
-        sampler = ExpressionSampler(
-            self.rng, self.vocabulary, self.program.functions, statement_site.names, "number", statement_site.usage
-        )
+        sampler = self._make_sampler(statement_site.names, "number", statement_site.usage)
         return edit.apply(self.program.source_text, statement_site, sampler)
 
     def _draw_num_edits(self) -> int:
@@ -272,10 +244,8 @@ class EditSampler:
             count += 1
         return count
 
-    def _make_sampler(self, site: Site, usage: NameUsage) -> ExpressionSampler:
-        return ExpressionSampler(
-            self.rng, self.vocabulary, self.program.functions, site.names, site.required_kind, usage
-        )
+    def _make_sampler(self, names: NameKinds, required_kind: Kind, usage: NameUsage) -> ExpressionSampler:
+        return ExpressionSampler(self.rng, self.vocabulary, self.program.functions, names, required_kind, usage)
 
 
 def _loses_shape(old: ast.expr, new: ast.expr, names: NameKinds) -> bool:

@@ -40,9 +40,8 @@ def replace_operator(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
 
 def replace_leaf(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Replaces a leaf by another one in scope."""
-    is_leaf = isinstance(site.node, ast.Name | ast.Constant | ast.Attribute) or (
-        isinstance(site.node, ast.Subscript) and isinstance(site.node.value, ast.Name)
-    )
+    is_item = isinstance(site.node, ast.Subscript) and isinstance(site.node.value, ast.Name)
+    is_leaf = is_item or isinstance(site.node, ast.Name | ast.Constant | ast.Attribute)
     return sampler.draw_leaf() if is_leaf or numbers.parse_number(site.node) is not None else None
 
 
@@ -79,10 +78,9 @@ def bound_expression(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Takes the minimum or maximum of an expression and another one."""
     if not site.is_number():
         return None
-    is_elementwise = site.required_kind == "array"
-    functions = filter_unshadowed(
-        sampler.functions.elementwise_pairwise if is_elementwise else sampler.functions.pairwise, site.names
-    )
+    available = sampler.functions
+    names = available.elementwise_pairwise if site.required_kind == "array" else available.pairwise
+    functions = filter_unshadowed(names, site.names)
     other = sampler.draw_term()
     return make_call(sampler.rng.choice(functions), site.node, other) if functions and other else None
 
@@ -131,16 +129,12 @@ def make_conditional(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     other = sampler.draw_leaf()
     if site.required_kind == "array":
         left, right, where_function = sampler.draw_leaf(), sampler.draw_leaf(), sampler.functions.where
-        if (
-            where_function is None
-            or not (left and right and other)
-            or numbers.parse_number(left) is not None
-            or is_same(left, right)
-        ):
+        if where_function is None or not (left and right and other):
             return None
-        return make_call(
-            where_function, ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], [right]), other, site.node
-        )
+        if numbers.parse_number(left) is not None or is_same(left, right):
+            return None
+        test = ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], [right])
+        return make_call(where_function, test, other, site.node)
     test = sampler.draw_comparison()
     if test is None or other is None:
         return None
@@ -154,12 +148,9 @@ def add_threshold(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     Published rules for online bin packing have this form; see bench/results/packing.md.
     """
     where_function, is_leaf = sampler.functions.where, isinstance(site.node, ast.Constant | ast.Name)
-    if (
-        site.required_kind != "array"
-        or site.kind != "array"
-        or where_function is None
-        or (is_leaf and sampler.rng.random() < 0.5)
-    ):
+    if site.required_kind != "array" or site.kind != "array" or where_function is None:
+        return None
+    if is_leaf and sampler.rng.random() < 0.5:
         return None
     bound = numbers.draw_any_scale(sampler.rng)
     test = ast.Compare(site.node, [sampler.rng.choice(COMPARISONS[:4])()], [numbers.make_literal(bound)])

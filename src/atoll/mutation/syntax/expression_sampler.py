@@ -54,12 +54,9 @@ class ExpressionSampler:
         """Draws a leaf, a call of a leaf, or an operation on two leaves; often times a fitted parameter."""
         expression = self._draw_composition()
         parameter_names = [name for name in self.vocabulary.parameters if self.names.get(name) == "vector"]
-        if (
-            expression is None
-            or not parameter_names
-            or self.required_kind not in ("number", "array")
-            or self.rng.random() < 0.4
-        ):
+        if expression is None or not parameter_names or self.required_kind not in ("number", "array"):
+            return expression
+        if self.rng.random() < 0.4:
             return expression
         scale = self._read_name(self.rng.choice(parameter_names))
         return scale if numbers.parse_number(expression) is not None else ast.BinOp(scale, ast.Mult(), expression)
@@ -67,12 +64,9 @@ class ExpressionSampler:
     def _draw_composition(self) -> ast.expr | None:
         draw = self.rng.random()
         first = self.draw_leaf()
-        if (
-            first is None
-            or self.required_kind not in NUMERIC_KINDS
-            or draw < 0.5
-            or numbers.parse_number(first) is not None
-        ):
+        if first is None or self.required_kind not in NUMERIC_KINDS or draw < 0.5:
+            return first
+        if numbers.parse_number(first) is not None:
             return first  # a function of a literal is only another number
         second = self.draw_call(first) if draw < 0.75 else self.draw_leaf()
         if second is None or is_same(first, second):
@@ -116,9 +110,7 @@ class ExpressionSampler:
             case "array":
                 functions = filter_unshadowed(self.functions.elementwise, self.names)
             case "integer":
-                functions = [
-                    name for name in filter_unshadowed(self.functions.elementwise, self.names) if name == "abs"
-                ]
+                functions = ["abs"] if "abs" in filter_unshadowed(self.functions.elementwise, self.names) else []
             case _:
                 return None
         return make_call(self.rng.choice(functions), argument) if functions else None
@@ -130,9 +122,8 @@ class ExpressionSampler:
         if value_kinds.fits(kind, self.required_kind):
             return True
         if self.required_kind in ("number", "array"):
-            return kind in ("vector", "sequence", "items", "text") or (
-                kind == "array" and bool(self.functions.reductions)
-            )
+            is_reducible = kind == "array" and bool(self.functions.reductions)
+            return kind in ("vector", "sequence", "items", "text") or is_reducible
         return self.required_kind == "integer" and kind in ("sequence", "items", "text")
 
     def _read_name(self, name: str) -> ast.expr:

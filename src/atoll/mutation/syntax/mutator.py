@@ -33,9 +33,7 @@ class SyntaxMutator:
 
     def __post_init__(self) -> None:
         if not 0 <= self.repeat_probability < 1:
-            raise errors.SetupError(
-                f"repeat_probability is {self.repeat_probability}. Set it to at least 0 and below 1."
-            )
+            raise errors.SetupError(f"repeat_probability is {self.repeat_probability}. Set it from 0 to below 1.")
         if self.soft_size < 1 or self.max_attempts < 1:
             raise errors.SetupError(
                 f"soft_size is {self.soft_size} and max_attempts {self.max_attempts}. Set both to at least 1."

@@ -98,9 +98,8 @@ def _record_call(usage: NameUsage, node: ast.Call) -> None:
                 for name in names:
                     usage.kinds.setdefault(name, "sequence")
             elif function_name == "range":
-                usage.integer_names.update(
-                    child.id for arg in node.args for child in list_nodes(arg) if isinstance(child, ast.Name)
-                )
+                nodes = list_nodes(*node.args)
+                usage.integer_names.update(child.id for child in nodes if isinstance(child, ast.Name))
             elif function_name in SCALAR_FUNCTIONS or function_name in ("min", "max"):
                 usage.scalar_names.update(names)
         case ast.Attribute(ast.Name(owner), method):

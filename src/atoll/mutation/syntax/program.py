@@ -76,9 +76,8 @@ def _analyze(text: str, vocabulary: Vocabulary) -> Program:
 
 
 # A cached program takes about 70 bytes per character, so the caches for long programs are smaller.
-_CACHED_ANALYZERS = tuple(
-    (max_length, lru_cache(size)(_analyze)) for max_length, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2))
-)
+_CACHE_SIZES = ((2_000, 512), (20_000, 32), (sys.maxsize, 2))  # maximal length of a program, number of programs
+_CACHED_ANALYZERS = tuple((max_length, lru_cache(size)(_analyze)) for max_length, size in _CACHE_SIZES)
 
 
 def compiles(text: str) -> bool:
@@ -118,13 +117,10 @@ def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabul
     """Returns the global names: imports, predefined names, definitions and mentioned modules."""
     names: dict[str, Kind] = {}
     stored = set().union(*(usage.stores for usage in usages))
-    mentioned_modules = [
-        _find_annotation_modules(statement) for statement in body if isinstance(statement, ast.FunctionDef)
-    ]
+    functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+    mentioned = set().union(*map(_find_annotation_modules, functions), *(usage.loads for usage in usages))
     for name, kind in _ALIASES.items():
-        if name not in stored and (
-            any(name in item.loads for item in usages) or any(name in item for item in mentioned_modules)
-        ):
+        if name not in stored and name in mentioned:
             names[name] = kind
     names |= vocabulary.predefined_names
     for statement in body:
@@ -136,8 +132,5 @@ def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabul
 def _find_annotation_modules(node: ast.FunctionDef) -> list[str]:
     """Returns the modules in the annotations of a function. They exist, or the function would not run."""
     annotations = [argument.annotation for argument in node.args.args] + [node.returns]
-    return [
-        annotation.value.id
-        for annotation in annotations
-        if isinstance(annotation, ast.Attribute) and isinstance(annotation.value, ast.Name)
-    ]
+    values = [annotation.value for annotation in annotations if isinstance(annotation, ast.Attribute)]
+    return [value.id for value in values if isinstance(value, ast.Name)]

@@ -137,23 +137,18 @@ def _visit_call(node: ast.Call, kind: Kind, required: Kind, names: NameKinds, co
     owner: Kind = collector.get_kind(node.func.value, names) if isinstance(node.func, ast.Attribute) else "other"
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
         _visit_same_kind(node.func.value, names, collector)
+    is_extreme_of_array = name in ("min", "max") and required == "array"
     for arg in (*node.args, *(keyword.value for keyword in node.keywords)):
         argument_kind = collector.get_kind(arg, names)
         if name == "range" and argument_kind in SCALAR_KINDS:
             _visit(arg, "integer", names, collector)
-        elif argument_kind in SCALAR_KINDS and (
-            name in _NUMBER_FUNCTIONS or (name in ("min", "max") and required == "array")
-        ):
+        elif argument_kind in SCALAR_KINDS and (name in _NUMBER_FUNCTIONS or is_extreme_of_array):
             _visit(arg, "number", names, collector)
         elif argument_kind in SCALAR_KINDS and name in ("abs", "min", "max") and required in NUMERIC_KINDS:
             _visit(arg, required, names, collector)
         elif argument_kind in SCALAR_KINDS and owner in ("math", "numpy"):
-            _visit(
-                arg,
-                required if owner == "numpy" and required == "array" else _loosen_kind(argument_kind, owner),
-                names,
-                collector,
-            )
+            keeps_array = owner == "numpy" and required == "array"
+            _visit(arg, required if keeps_array else _loosen_kind(argument_kind, owner), names, collector)
         else:
             _visit_same_kind(arg, names, collector)
 

@@ -41,11 +41,8 @@ def replace_node[T: ast.AST](tree: T, old: ast.AST, new: ast.AST) -> T:
             new_value: Any = replace_node(value, old, new)
         elif isinstance(value, list):
             new_value = [replace_node(item, old, new) if isinstance(item, ast.AST) else item for item in value]
-            new_value = (
-                value
-                if all(new_item is old_item for new_item, old_item in zip(new_value, value, strict=True))
-                else new_value
-            )
+            is_unchanged = all(new_item is old_item for new_item, old_item in zip(new_value, value, strict=True))
+            new_value = value if is_unchanged else new_value
         else:
             continue
         if new_value is not value:
@@ -61,9 +58,8 @@ def is_same(first: Any, second: Any) -> bool:
             return True
         if type(first) is not type(second):
             return False
-        return all(
-            is_same(getattr(first, name, None), getattr(second, name, None)) for name in first._fields if name != "kind"
-        )
+        names = [name for name in first._fields if name != "kind"]
+        return all(is_same(getattr(first, name, None), getattr(second, name, None)) for name in names)
     if isinstance(first, list):
         return len(first) == len(second) and all(map(is_same, first, second))
     return type(first) is type(second) and bool(first == second)
@@ -76,9 +72,8 @@ def find_free_names(node: ast.AST) -> set[str]:
             return {name}
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             first = node.generators[0].iter  # read outside of the comprehension
-            bound_names = {
-                child.id for part in node.generators for child in list_nodes(part.target) if isinstance(child, ast.Name)
-            }
+            targets = list_nodes(*(part.target for part in node.generators))
+            bound_names = {child.id for child in targets if isinstance(child, ast.Name)}
             return (_find_free_in_children(node) - bound_names) | find_free_names(first)
         case ast.Lambda(args, body):
             bound_names = {child.arg for child in list_nodes(args) if isinstance(child, ast.arg)}

@@ -112,11 +112,8 @@ def bind_target(target: ast.expr, kind: Kind | tuple[Kind, ...]) -> dict[str, Ki
     if isinstance(target, ast.Tuple | ast.List):
         unknown_kinds: tuple[Kind, ...] = tuple("other" for _ in target.elts)
         part_kinds = kind if isinstance(kind, tuple) and len(kind) == len(target.elts) else unknown_kinds
-        return {
-            name: name_kind
-            for part, part_kind in zip(target.elts, part_kinds, strict=True)
-            for name, name_kind in bind_target(part, part_kind).items()
-        }
+        bound = [bind_target(part, part_kind) for part, part_kind in zip(target.elts, part_kinds, strict=True)]
+        return {name: name_kind for names in bound for name, name_kind in names.items()}
     return bind_target(target.value, "items") if isinstance(target, ast.Starred) else {}
 
 
@@ -196,11 +193,9 @@ def _infer_call(node: ast.Call, names: NameKinds, cache: KindCache) -> Kind:
         owner = infer_kind(node.func.value, names, cache)
         if owner == "math":
             return "number"
-        return (
-            _infer_numpy(node.func.attr, node, names, cache)
-            if owner == "numpy"
-            else _infer_method(node.func.attr, owner)
-        )
+        if owner == "numpy":
+            return _infer_numpy(node.func.attr, node, names, cache)
+        return _infer_method(node.func.attr, owner)
     return "other"
 
 
@@ -281,9 +276,8 @@ def _infer_sequence(node: ast.Tuple | ast.List, names: NameKinds, cache: KindCac
 
 
 def _infer_comprehension(node: ast.ListComp, names: NameKinds, cache: KindCache) -> Kind:
-    return (
-        "sequence" if infer_kind(node.elt, bind_generators(node.generators, names), cache) in SCALAR_KINDS else "items"
-    )
+    item_kind = infer_kind(node.elt, bind_generators(node.generators, names), cache)
+    return "sequence" if item_kind in SCALAR_KINDS else "items"
 
 
 def _infer_f_string(node: ast.JoinedStr, names: NameKinds, cache: KindCache) -> Kind:

@@ -77,9 +77,8 @@ class Optimizer:
 
     def _choose_next(self) -> Point | None:
         if len(self.space) == 1 and not self.space.tunables[0].choices:
-            observations = [
-                (float(unit[0]), score) for unit, score in zip(self._units, self._fill_scores(), strict=True)
-            ]
+            units = (float(unit[0]) for unit in self._units)
+            observations = list(zip(units, self._fill_scores(), strict=True))
             position = search_regions.choose_next_unit(self.space.tunables[0], observations)
             if position is None:
                 return None
@@ -92,9 +91,8 @@ class Optimizer:
         if is_small and self._cma is None:
             return self.space.from_unit(self._regions.ask(numpy.stack(self._units), self._fill_scores(), self._rng))
         if self._cma is None:
-            self._cma = _CMASearch(
-                self.space.to_unit(self.best.point), len(self.space) <= _SURROGATE_COLUMNS, self._seed
-            )
+            start, is_small = self.space.to_unit(self.best.point), len(self.space) <= _SURROGATE_COLUMNS
+            self._cma = _CMASearch(start, is_small, self._seed)
         return self.space.from_unit(self._cma.ask())
 
     def _fill_scores(self) -> Unit:

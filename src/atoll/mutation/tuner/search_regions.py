@@ -81,9 +81,8 @@ class TrustRegion:
         size = len(best)
         weights = self._compute_sides(lengths)
         low, high = best - self._length * weights / 2, best + self._length * weights / 2
-        drawn = numpy.clip(low, 0, 1) + rng.random((_NUM_CANDIDATES, size)) * (
-            numpy.clip(high, 0, 1) - numpy.clip(low, 0, 1)
-        )
+        low, high = numpy.clip(low, 0, 1), numpy.clip(high, 0, 1)
+        drawn = low + rng.random((_NUM_CANDIDATES, size)) * (high - low)
         for column, tunable in enumerate(self._space.tunables):
             if tunable.choices:
                 drawn[:, column] = rng.random(_NUM_CANDIDATES)  # all choices are equally far apart
@@ -183,14 +182,10 @@ class RegionScheduler:
             self._end_excursion()
         elif not was_pending:
             self._excursion_region.update(is_better)
-            self._num_idle = (
-                0
-                if is_better and scores[last] > self._excursion_best + self._compute_min_gain(scores)
-                else self._num_idle + 1
-            )
-            self._excursion_best = (
-                max(self._excursion_best, float(scores[last])) if not self._num_idle else self._excursion_best
-            )
+            if is_better and scores[last] > self._excursion_best + self._compute_min_gain(scores):
+                self._num_idle, self._excursion_best = 0, max(self._excursion_best, float(scores[last]))
+            else:
+                self._num_idle += 1
 
     def _count_stale(self, scores: Array) -> None:
         """Counts evaluations without progress."""
@@ -244,32 +239,23 @@ class RegionScheduler:
 
     def _choose_center(self, known_units: Unit, scores: Array) -> int:
         """Returns the index of the center of the excursion, or of the main region if the excursion has ended."""
-        open_indices = [
-            index
-            for index in {*self.drawn_indices, *self._members}
-            if self._is_unexplored(known_units[index], known_units, scores)
-        ]
-        best_member = max(
-            (index for index in self._members if index not in self.drawn_indices),
-            key=lambda index: scores[index],
-            default=None,
-        )
+        indices = {*self.drawn_indices, *self._members}
+        open_indices = [index for index in indices if self._is_unexplored(known_units[index], known_units, scores)]
+        members = (index for index in self._members if index not in self.drawn_indices)
+        best_member = max(members, key=lambda index: scores[index], default=None)
         is_finished = self._excursion_region.num_collapses > 0 or self._num_idle > self._patience // 2
         if is_finished or not open_indices or (best_member is not None and best_member not in open_indices):
             # Its start leads to a hill that is known now, so the next excursion starts elsewhere.
-            self._explored_units += [
-                known_units[index] for index in (self._start_index, best_member) if index is not None
-            ]
+            explored = [self._start_index] if best_member is None else [self._start_index, best_member]
+            self._explored_units += [known_units[index] for index in explored]
             self._end_excursion()
             self._is_excursion = False
             return int(numpy.argmax(scores))
         if best_member is None:
             self._start_index = max(open_indices, key=lambda index: float(scores[index]))
-        return (
-            best_member
-            if best_member is not None and scores[best_member] > scores[self._start_index]
-            else self._start_index
-        )
+        if best_member is not None and scores[best_member] > scores[self._start_index]:
+            return best_member
+        return self._start_index
 
     def _is_unexplored(self, unit: Unit, known_units: Unit, scores: Array) -> bool:
         """Returns whether a point is on no known hill. The surrogate of an excursion uses only such points.
@@ -312,26 +298,18 @@ def choose_next_unit(tunable: Tunable, observations: Sequence[tuple[float, float
     positions = [position for position, _ in points]
     for probe in _PROBES:
         min_distance = 0.08 if math.isinf(tunable.num_values) else 0.5 / tunable.num_values
-        if (
-            len(points) <= len(_PROBES)
-            and _is_new(tunable, probe, positions)
-            and _compute_distance(probe, positions) > min_distance
-        ):
+        is_far = _compute_distance(probe, positions) > min_distance
+        if len(points) <= len(_PROBES) and is_far and _is_new(tunable, probe, positions):
             return _snap(tunable, probe)
     best_index = max(range(len(points)), key=lambda index: points[index][1])
     low = positions[best_index - 1] if best_index > 0 else 0.0
     high = positions[best_index + 1] if best_index + 1 < len(positions) else 1.0
-    for guess in (
-        _find_vertex(points, best_index),
-        _split_golden(low, positions[best_index], high),
-        (low + positions[best_index]) / 2,
-        (positions[best_index] + high) / 2,
-    ):
-        if (
-            guess is not None
-            and _is_new(tunable, guess, positions)
-            and _compute_distance(guess, positions) > _MIN_BRACKET
-        ):
+    best = positions[best_index]
+    vertex, golden = _find_vertex(points, best_index), _split_golden(low, best, high)
+    for guess in (vertex, golden, (low + best) / 2, (best + high) / 2):
+        if guess is None or not _is_new(tunable, guess, positions):
+            continue
+        if _compute_distance(guess, positions) > _MIN_BRACKET:
             return _snap(tunable, guess)
     return None
 

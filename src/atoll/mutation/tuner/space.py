@@ -94,9 +94,7 @@ class Tunable:
                 raise errors.SetupError(f"Tunable {self.name} is {self.start!r}. It must be one of {self.choices}.")
             return
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise errors.SetupError(
-                f"Tunable {self.name} has the bounds {self.low} and {self.high}. Set finite bounds."
-            )
+            raise errors.SetupError(f"Tunable {self.name} goes from {self.low} to {self.high}. Set finite bounds.")
         if self.low > self.high:
             raise errors.SetupError(
                 f"Tunable {self.name} has reversed bounds, {self.low:g} to {self.high:g}. Write the lower one first."
@@ -201,13 +199,11 @@ class Space:
     def round_units(self, units: Unit, slack: Unit) -> Unit:
         """Returns rows of the unit cube, moved by at most the slack to values with few digits."""
         moves = numpy.broadcast_to(slack, units.shape)
-        rows = [
-            [
-                tunable.to_unit(tunable.round_near_unit(float(unit), float(move)))
-                for tunable, unit, move in zip(self.tunables, *row, strict=True)
-            ]
-            for row in zip(units, moves, strict=True)
-        ]
+
+        def round_value(tunable: Tunable, unit: float, move: float) -> float:
+            return tunable.to_unit(tunable.round_near_unit(float(unit), float(move)))
+
+        rows = [list(map(round_value, self.tunables, *row)) for row in zip(units, moves, strict=True)]
         return numpy.array(rows)
 
     def to_features(self, units: Unit) -> Unit:

@@ -104,16 +104,10 @@ class Surrogate:
         # d k / d log l_j = amplitude 5/3 (1 + sqrt5 r) exp(-sqrt5 r) (x_j - x'_j)^2 / l_j^2
         common = math.exp(theta[-3]) * 5 / 3 * (1 + _ROOT5 * distance) * numpy.exp(-_ROOT5 * distance)
         by_length = numpy.einsum("ij,ijk->k", gradient_weights * common, squares) * numpy.exp(-2 * theta[:-3])
-        by_length += (
-            math.exp(theta[-2])
-            / len(by_length)
-            * numpy.einsum("ij,ijk->k", gradient_weights, 2 * singles * (1 - singles))
-        )
-        by_other_params = [
-            (gradient_weights * joint).sum(),
-            (gradient_weights * separate).sum(),
-            numpy.trace(gradient_weights) * math.exp(theta[-1]),
-        ]
+        single_slopes = numpy.einsum("ij,ijk->k", gradient_weights, 2 * singles * (1 - singles))
+        by_length += math.exp(theta[-2]) / len(by_length) * single_slopes
+        by_noise = numpy.trace(gradient_weights) * math.exp(theta[-1])
+        by_other_params = [(gradient_weights * joint).sum(), (gradient_weights * separate).sum(), by_noise]
         center = numpy.concatenate([numpy.full(len(by_length), self._center), [-1.0, -1.0, math.log(1e-3)]])
         widths = numpy.concatenate([numpy.full(len(by_length), 1.5), [2.0, 2.0, 3.0]])
         value -= 0.5 * (((theta - center) / widths) ** 2).sum()

@@ -89,12 +89,8 @@ def find_literals(text: str, *, max_count: int = 12, rng: Random | None = None) 
             value = numbers.parse_number(site.node)
             # Changing the range of a loop or an index often breaks the program.
             if value is not None and site.required_kind in ("number", "array", "power"):
-                matches.append(
-                    (
-                        _make_range(f"number {len(matches)}", value, site.required_kind),
-                        program.source_text.get_span(site.node),
-                    )
-                )
+                tunable_range = _make_range(f"number {len(matches)}", value, site.required_kind)
+                matches.append((tunable_range, program.source_text.get_span(site.node)))
     matches += _iter_defaults(program.source_text)
     matches.sort(key=lambda match: match[1])
     if rng is not None and len(matches) > max_count:
@@ -109,10 +105,8 @@ def _iter_defaults(source_text: SourceText) -> Iterator[tuple[Tunable, tuple[int
         if not isinstance(node, ast.FunctionDef) or not any(low < node.lineno <= high for low, high in blocks):
             continue
         arguments = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-        pairs = [
-            *zip(arguments, node.args.defaults, strict=False),
-            *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
-        ]
+        keyword_pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        pairs = [*zip(arguments, node.args.defaults, strict=False), *keyword_pairs]
         for argument, default in pairs:
             value = numbers.parse_number(default) if default is not None else None
             if default is None or value is None or value in (0, 1):
@@ -147,25 +141,18 @@ def _iter_calls(tree: ast.Module, source_text: SourceText) -> Iterator[tuple[Tun
 
 
 def _iter_comments(tree: ast.Module, source_text: SourceText) -> Iterator[tuple[Tunable, tuple[int, int]]]:
-    assigned = {
-        node.end_lineno: node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-    }
+    assignments = (node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign))
+    assigned = {node.end_lineno: node for node in assignments if node.value is not None}
     for token in tokenize.generate_tokens(io.StringIO(source_text.text).readline):
         match = _COMMENT.match(token.string) if token.type == tokenize.COMMENT else None
         node = assigned.get(token.start[0]) if match else None
         if match and node is None:
-            raise errors.SetupError(
-                f"Line {token.start[0]} declares a tunable but assigns nothing. Write NAME = VALUE."
-            )
+            raise errors.SetupError(f"Line {token.start[0]} declares a tunable without assignment. Write NAME = VALUE.")
         if match and node is not None and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             name = ast.unparse(target)
-            yield (
-                _make_tunable(name, _parse_literal(name, node.value), _parse_bounds(name, match["range"])),
-                source_text.get_span(node.value),
-            )
+            bounds = _parse_bounds(name, match["range"])
+            yield _make_tunable(name, _parse_literal(name, node.value), bounds), source_text.get_span(node.value)
 
 
 def _parse_bounds(name: str, text: str) -> list[Any]:
@@ -177,7 +164,7 @@ def _parse_bounds(name: str, text: str) -> list[Any]:
         choices = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError) as error:
         raise errors.SetupError(
-            f"Tunable {name} has the bounds {text.strip()!r}. Write LOW..HIGH, or choices."
+            f"Tunable {name} has the bounds {text.strip()!r}. Write LOW..HIGH or choices."
         ) from error
     return [choices]
 
@@ -205,11 +192,8 @@ def _parse_literal(name: str, node: ast.expr) -> Any:
 
 
 def _map_call_names(tree: ast.Module) -> dict[ast.expr, str]:
-    return {
-        node.value: ast.unparse(node.targets[0])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-    }
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    return {node.value: ast.unparse(node.targets[0]) for node in assignments if isinstance(node.value, ast.Call)}
 
 
 def _format_value(value: Value) -> str:
