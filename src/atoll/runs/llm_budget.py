@@ -73,7 +73,7 @@ def check_dollar_budget(run_config: config.RunConfig, budget: control.Budget, ca
     Raises:
         SetupError: The budget is in dollars, and the model's price is not known.
     """
-    if budget.usd is not None and call_price.price is None and not run_config.run.llm.lower().startswith("replay:"):
+    if budget.usd is not None and call_price.price is None and not run_config.run.llm.lower().startswith(("recorded:", "replay:")):
         raise errors.SetupError(
             f"The price of {run_config.run.llm} is not known, so its dollars cannot be counted: set llm.price_in and "
             "llm.price_out (USD per million tokens), or give a budget in tokens or calls."

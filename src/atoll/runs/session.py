@@ -55,7 +55,8 @@ def _find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> 
         NotFound: It names neither a file nor a run.
     """
     scheme, _, source = (part.strip() for part in run_config.run.llm.partition(":"))
-    return find_run(run_store, source) if scheme.lower() == "replay" and source and not Path(source).exists() else None
+    is_recorded = scheme.lower() in ("recorded", "replay") and bool(source)
+    return find_run(run_store, source) if is_recorded and not Path(source).exists() else None
 
 
 def make_parameter_reader(version_ledger: ledger.VersionLedger) -> Callable[[str], config.BoundParameter]:
@@ -126,7 +127,7 @@ class Session:
         if run_id is None and llm_factory is None and (recorded_run := _find_recorded_run(run_config, run_store)):
             # By its id: `latest` would be this run itself when it goes on.
             self.plan = run_config = replace(
-                run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"})
+                run_config, run=run_config.run.model_copy(update={"llm": f"recorded:{recorded_run}"})
             )
         base_llm = make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
         for mailbox in _find_mailboxes(base_llm):
