@@ -90,7 +90,7 @@ def test_a_rest_that_is_no_time_is_none(rest: str) -> None:
 def test_a_server_of_ones_own_is_asked_without_an_sdk() -> None:
     heavy = "{'pydantic_ai', 'openai'}"
     code = (
-        "import sys; from atoll import llm; llm.OpenAICompatible('m', base_url=sys.argv[1])('a prompt');"
+        "import sys; from atoll import llm; llm.OpenAICompatibleLLM('m', base_url=sys.argv[1])('a prompt');"
         f"sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
     )
     with ModelServer() as server:

@@ -40,7 +40,7 @@ def test_a_run_is_repeated_bit_for_bit_from_the_store_and_from_a_file(capsys, fo
     by_file = run(capsys, "replay:replies.jsonl", "--store", "other.db")
     assert exported(live) == exported(by_id) == exported(by_name) == exported(by_file, "other.db")
     with store.Store("atoll.db") as kept:
-        assert kept.get_run(by_name).config["run"]["llm"] == f"replay:{by_id}"
+        assert kept.get_run(by_name).config["run"]["llm"] == f"recorded:{by_id}"
     assert len((folder / "replies.jsonl").read_text().splitlines()) == 12
 
 

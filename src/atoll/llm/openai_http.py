@@ -1,7 +1,7 @@
-"""OpenAI's chat completions by plain HTTP, without an SDK: for servers of one's own, where a call should cost little.
+"""Client for OpenAI's chat completions API without an SDK, for servers on your own network.
 
-pydantic-ai and the SDK below it take 2 ms of CPU for a call and more than a second to import. They stay for whatever
-differs from provider to provider: TLS and proxies, streams, how hard a model thinks (see `chat.Chat`).
+pydantic-ai and the OpenAI SDK take 2 ms of CPU per call and more than a second to import. `pydantic_ai_chat` uses them
+where providers differ: hosted services, streams, reasoning effort.
 """
 
 import email.utils
@@ -11,34 +11,28 @@ import os
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+
+import httpx2
 
 from atoll.evaluation import Cost
-from atoll.llm import async_http, budget, sync_http
+from atoll.llm import budget, http_client
 from atoll.llm.base import JSONPrompt, LLMError, Response
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
-_CONNECT_SECONDS = 10.0
 _THINKING_TAGS = ("<think>", "</think>")
 _SUPPORTED_OPTIONS = ("temperature", "top_p", "top_k", "seed", "max_tokens")
 
 
 class OpenAIHTTPChat:
-    """Asks one try at a time, from any thread of the process in which it was made."""
+    """Makes one attempt at a time, from any thread of the process in which it was made."""
 
     def __init__(self, endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> None:
-        """Opens nothing yet."""
         self._endpoint, self._timeout_seconds = endpoint, timeout_seconds
         self._errors = LLMErrorFactory(endpoint)
-        self._connections, self._process_id = sync_http.SyncConnectionPool(), os.getpid()
-        url = urlsplit(f"{endpoint.base_url}/chat/completions")
-        self._host, self._port = url.hostname or "", url.port or 80
-        self._request_head = (
-            f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: application/json\r\n"
-            f"Content-Type: application/json\r\nAuthorization: Bearer {endpoint.api_key}\r\n"
-            "Accept-Encoding: identity\r\nUser-Agent: atoll\r\n"
-        )
+        self._http, self._process_id = http_client.make_client(endpoint, timeout_seconds), os.getpid()
+        self._http.headers.update({"Authorization": f"Bearer {endpoint.api_key}", "Content-Type": "application/json"})
+        self._url = httpx2.URL(f"{endpoint.base_url}/chat/completions")
         self._prices: dict[str, budget.Price | None] = {}
         options = {name: getattr(sampling, name) for name in _SUPPORTED_OPTIONS}
         self._options = {name: value for name, value in options.items() if value is not None}
@@ -55,53 +49,51 @@ class OpenAIHTTPChat:
         return self._process_id == os.getpid()
 
     def ask(self, prompt: str) -> Response:
-        """Returns the reply to a prompt; the seconds are for the caller to measure.
+        """Returns the response to a prompt. The caller measures the seconds.
 
         Raises:
-            NoReply: There is none, and why.
+            LLMError: The attempt failed; the message says why.
         """
         try:
-            # In all: some servers send blanks to keep a client waiting.
-            response = self._request(prompt, time.monotonic() + self._timeout_seconds)
-        except async_http.HTTPTimeout:
+            response, body = self._request(prompt, time.monotonic() + self._timeout_seconds)
+        except httpx2.ConnectTimeout:
+            raise self._errors.make_connection_error("no connection in time") from None
+        except httpx2.TimeoutException:
             raise self._errors.make_timeout_error(self._timeout_seconds) from None
-        except async_http.ResponseTooLarge as error:
+        except http_client.ResponseTooLarge as error:
             raise self._errors.make_too_large_error(str(error)) from None
-        except async_http.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._errors.make_connection_error(str(error)) from None
         except UnicodeEncodeError as error:
             raise self._errors.make_encoding_error(error) from None
-        if not 200 <= response.status < 300:
-            raise self._make_status_error(response)
-        return self._make_response(response)
+        if not response.is_success:
+            raise self._make_status_error(response, body)
+        return self._make_response(body)
 
     def close(self) -> None:
-        """Ends the connections."""
-        self._connections.close()
+        """Closes the connections. Those of a parent process stay open: its threads may use them."""
+        if self.belongs_to_process:
+            self._http.close()
 
-    def _request(self, prompt: str, deadline: float) -> async_http.HTTPResponse:
+    def _request(self, prompt: str, deadline: float) -> tuple[httpx2.Response, bytes]:
         if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
             json_schema = {"name": "answer", "schema": prompt.schema, "strict": False}
-            response = self._post(
-                prompt, deadline, {"response_format": {"type": "json_schema", "json_schema": json_schema}}
-            )
-            if response.status not in (400, 422):
-                return response
-            self._supports_json_schema = False  # the schema stands in the prompt too, so it is asked for without force
+            response_format = {"type": "json_schema", "json_schema": json_schema}
+            response, body = self._post(prompt, deadline, {"response_format": response_format})
+            if response.status_code not in (400, 422):
+                return response, body
+            self._supports_json_schema = False  # the prompt contains the schema too, so it is enough alone
         return self._post(prompt, deadline, {})
 
-    def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> async_http.HTTPResponse:
+    def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> tuple[httpx2.Response, bytes]:
         request = {"messages": [{"role": "user", "content": prompt}], "model": self._endpoint.model, "stream": False}
-        body = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode()
-        head = f"{self._request_head}Content-Length: {len(body)}\r\n\r\n"
-        request_message = async_http.HTTPRequest(self._host, self._port, head.encode() + body)
-        return self._connections.exchange(
-            request_message, connect_seconds=min(_CONNECT_SECONDS, self._timeout_seconds), deadline=deadline
-        )
+        content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode()
+        with self._http.stream("POST", self._url, content=content) as response:
+            return response, _read_body(response, deadline)
 
-    def _make_response(self, http_response: async_http.HTTPResponse) -> Response:
+    def _make_response(self, body: bytes) -> Response:
         try:
-            data = json.loads(http_response.body)
+            data = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise self._errors.make_invalid_response_error(f"Failed to decode response as JSON: {error}") from None
         try:
@@ -137,21 +129,35 @@ class OpenAIHTTPChat:
             usd=model_price.compute_usd(tokens_in, tokens_out) if model_price else 0.0,
         )
 
-    def _make_status_error(self, http_response: async_http.HTTPResponse) -> LLMError:
-        text = http_response.body.decode(errors="replace")
+    def _make_status_error(self, response: httpx2.Response, body: bytes) -> LLMError:
+        text = body.decode(errors="replace")
         message, code = text, None
         try:
             error = json.loads(text)["error"]
             message, code = error["message"], error.get("code")
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            pass  # it speaks otherwise, and is quoted as it is
-        is_quota_exceeded = code == "insufficient_quota"
+            pass  # another format: quote all of it
         return self._errors.make_status_error(
-            http_response.status,
+            response.status_code,
             str(message or text),
-            _parse_retry_after(http_response),
-            is_quota_exceeded=is_quota_exceeded,
+            _parse_retry_after(response.headers),
+            is_quota_exceeded=code == "insufficient_quota",
         )
+
+
+def _read_body(response: httpx2.Response, deadline: float) -> bytes:
+    """Reads a body. Some servers send blanks to keep a client waiting, so the deadline is checked for each piece."""
+    response.request.extensions["timeout"]["read"] = max(deadline - time.monotonic(), 0.001)
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > http_client.MAX_RESPONSE_BYTES:
+            raise http_client.ResponseTooLarge(http_client.MAX_RESPONSE_BYTES)
+        if time.monotonic() > deadline:
+            raise httpx2.ReadTimeout("the response is not complete")
+    return b"".join(parts)
 
 
 def _strip_thinking(content: str) -> str:
@@ -165,9 +171,9 @@ def _parse_count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _parse_retry_after(http_response: async_http.HTTPResponse) -> float | None:
-    """Returns how long the server wants to be left alone, if it says so."""
-    milliseconds, retry_after = http_response.get_header(b"retry-after-ms"), http_response.get_header(b"retry-after")
+def _parse_retry_after(headers: httpx2.Headers) -> float | None:
+    """Returns the seconds that the server asks its clients to wait, if any."""
+    milliseconds, retry_after = headers.get("retry-after-ms"), headers.get("retry-after")
     if milliseconds is not None:
         seconds = _parse_seconds(milliseconds)
         return None if seconds is None else seconds / 1000.0

