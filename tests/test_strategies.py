@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def folder(tmp_path):
     return copied
 
 
-def build(folder: Path, **options: str) -> system.BuiltSystem:
+def build(folder: Path, **options: Any) -> system.BuiltSystem:
     run_config = config.load(folder, [{"llmsr": options}])
     executor_config = executor.ExecutorConfig(sandbox.Limits(10.0), 1, is_unsafe=True, is_trusted=True)
     return run_config.build(system.BuildContext(folder, None, executor_config, 1, 0, store.MemoryBlobs()))
