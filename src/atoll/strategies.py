@@ -58,12 +58,12 @@ class Strategy:
         factory: Any = pkgutil.resolve_name(self.factory) if isinstance(self.factory, str) else self.factory
         if self.kind == "gate" and inspect.isfunction(factory) and self.file is not None:
             return factory  # a plain function is the gate itself
-        made = errors.capture(lambda: factory(*args, **kwargs), reraise=(errors.SetupError,))
-        if isinstance(made, errors.CaughtException):
-            raise errors.SetupError(f"The {self.kind} {self.name} cannot be made: {made!s:.200}.")
-        if missing := [member for member in _MEMBERS[self.kind] if not hasattr(made, member)]:
+        strategy = errors.capture(lambda: factory(*args, **kwargs), reraise=(errors.SetupError,))
+        if isinstance(strategy, errors.CaughtException):
+            raise errors.SetupError(f"The {self.kind} {self.name} cannot be made: {strategy!s:.200}.")
+        if missing := [member for member in _MEMBERS[self.kind] if not hasattr(strategy, member)]:
             raise errors.SetupError(f"{self.name} is not a {self.kind}: it has no {missing[0]}. See docs/extending.md.")
-        return made
+        return strategy
 
 
 _STRATEGIES: dict[tuple[str, str, str], Strategy] = {}
@@ -156,8 +156,8 @@ class Chosen(NamedTuple):
         return lambda island, rng, profilers: population.make(rng, num_parents)
 
     def make_gate(self) -> Gate:
-        made: Gate = has_score if self.gate is None else self.gate.make()
-        return made
+        chosen: Gate = has_score if self.gate is None else self.gate.make()
+        return chosen
 
 
 def choose(system: str, options: Any, folder: Path | None) -> Chosen:

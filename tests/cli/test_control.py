@@ -89,8 +89,8 @@ def test_invalid_command_is_not_posted(arguments, sentence, shell, path, alive):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("danger_treshold=0.5", "There is no key danger_treshold; the nearest is survival.danger_threshold."),
-        ("survival.fears=off", "There is no key fears; the nearest is survival.fear."),
+        ("danger_treshold=0.5", "Unknown key danger_treshold; the nearest is survival.danger_threshold."),
+        ("survival.fears=off", "Unknown key fears; the nearest is survival.fear."),
         ("danger_threshold=7", "survival.danger_threshold is 7: it should be less than or equal to 1."),
     ],
 )

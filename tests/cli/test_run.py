@@ -231,7 +231,7 @@ class TestResume:
         [
             ("llmsr.num_islands=4", "llmsr.num_islands cannot change in a run that has begun"),
             ("run.seed=99", "run.seed cannot change"),
-            ("run.budget=soon", "not understood"),
+            ("run.budget=soon", "is not valid"),
         ],
     )
     def test_fixed_settings_cannot_change(self, capsys, change, sentence):
@@ -271,7 +271,7 @@ BAD_INPUT = {
     "a target that is no number": (["run", "task", "--target", "nan"], 2, "it should be a finite number"),
     "an unknown key": (["run", "task", "--set", "llmsr.num_island=3"], 2, "the nearest is llmsr.num_islands"),
     "a wrong type": (["run", "task", "--set", "llmsr.num_islands=many"], 2, "it should be a valid integer"),
-    "a missing folder": (["run", "tsk"], 2, "tsk"),
+    "a missing folder": (["run", "tsk"], 2, "is not a folder. Name a task folder"),
     "a missing file": (["run", "task", "--set", "task.file=other.py"], 2, "cannot be read"),
     "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "defines no function lin"),
     "a missing evaluator": (["run", "task", "--set", "task.evaluator=judge"], 2, "has no judge"),

@@ -86,7 +86,7 @@ class TestInstalled:
             config.load(folder, [{"letters": {"islands": 3}}])
 
     def test_broken_system_leaves_the_others_alone(self, caplog, tmp_path):
-        assert [each.name for each in config.iter_systems()][-1] == "letters"
+        assert [descriptor.name for descriptor in config.iter_systems()][-1] == "letters"
         assert config.get_display_format("broken") is None
         (tmp_path / "train.csv").write_text("x,y\n1,2\n2,4\n")
         assert config.load(tmp_path).system == "llmsr"

@@ -90,7 +90,7 @@ def test_a_method_can_be_set_without_a_section(task, capsys, method):
 
 def test_a_key_without_a_section_must_be_the_systems(task, capsys):
     assert cli.main(["run", str(task), "--set", "methd=mind"]) == 2
-    assert "There is no key methd" in capsys.readouterr().err
+    assert "Unknown key methd" in capsys.readouterr().err
 
 
 def test_a_model_converses_and_the_dialogue_is_a_tree(task, capsys):  # A18

@@ -114,9 +114,9 @@ def test_the_settings_reach_their_parts(tmp_path):
         "MINE\n# Current Program\n```python\n{current_program}\n```\n{answer}"
     )
     script = Script()
-    _, built, _ = run(folder, script, template_dir="mine", pool="front", crossover=0.0)
+    _, built, _ = run(folder, script, template_dir="mine", population="front", crossover=0.0)
     assert all(prompt.startswith("MINE\n") for prompt in script.prompts)
-    assert built.report["pool"] == "front"
+    assert built.report["population"] == "front"
     with pytest.raises(errors.SetupError, match="There is no folder"):
         run(folder, script, template_dir="yours")
     with pytest.raises(errors.SetupError, match="write START"):
@@ -135,7 +135,7 @@ def test_a_program_that_could_not_be_shown_again_is_a_failed_proposal_and_the_ru
 
 @pytest.mark.parametrize("pool", ["grid", "clusters"])
 def test_a_crossover_combines_two_members_of_a_pool(pool):
-    _, _, journal = run(FOLDERS["swing"], Script(), pool=pool, crossover=1.0, iterations=8, num_islands=1)
+    _, _, journal = run(FOLDERS["swing"], Script(), population=pool, crossover=1.0, iterations=8, num_islands=1)
     engines = {data["meta"]["engine"] for data in of_kind(journal, "judged") if data.get("meta")}
     assert "cross" in engines
 

@@ -63,6 +63,6 @@ def test_programs_are_found_by_name_or_path(tmp_path):
 
 def test_readable_paths_are_those_of_the_task(tmp_path):
     (tmp_path / "data").mkdir(mode=0o755)
-    assert placed(tmp_path, reads=["data"]).permissions.read_paths == (str(tmp_path / "data"),)
-    with pytest.raises(errors.SetupError, match=r"nowhere of sandbox\.reads not found"):
-        placed(tmp_path, reads=["nowhere"])
+    assert placed(tmp_path, read_paths=["data"]).permissions.read_paths == (str(tmp_path / "data"),)
+    with pytest.raises(errors.SetupError, match=r"nowhere of sandbox\.read_paths not found"):
+        placed(tmp_path, read_paths=["nowhere"])

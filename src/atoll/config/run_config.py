@@ -387,11 +387,7 @@ def check_live_settings(system: str, settings: Mapping[str, Any]) -> dict[str, A
 
 
 def iter_bindable_settings(system: str) -> Iterator[tuple[str, Any]]:
-    """Yields the settings of a system that can be parameters, with their defaults.
-
-    Raises:
-        SetupError: The system is unknown.
-    """
+    """Yields the settings of a system that can be parameters, with their defaults."""
     return parameter_binding.iter_bindable(system, _get_models(system))
 
 
