@@ -1,4 +1,4 @@
-"""`atoll init`: a folder that runs as it is."""
+"""Command `init`."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_init_accepts_every_example(shell, tmp_path):
     for name in names:
         data = shell("init", name, str(tmp_path / name), "--json").json()
         assert data["example"] == name
-        assert all((tmp_path / name / each).is_file() for each in data["files"])
+        assert all((tmp_path / name / item).is_file() for item in data["files"])
 
 
 def test_init_prints_next_commands(shell, tmp_path, monkeypatch):
@@ -57,11 +57,11 @@ def test_init_reports_folder_that_cannot_be_created(shell, tmp_path):
 
 
 def test_init_lists_names_for_unknown_name(shell, tmp_path):
-    said = shell.fail("init", "alchemy", str(tmp_path / "task"))
-    assert said.startswith(
+    text = shell.fail("init", "alchemy", str(tmp_path / "task"))
+    assert text.startswith(
         "System or example 'alchemy' not found. Systems: llmsr, programs, mind, survival. Examples: "
     )
-    assert "kinetic_energy" in said
+    assert "kinetic_energy" in text
     assert not list(tmp_path.iterdir())
 
 

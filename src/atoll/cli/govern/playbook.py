@@ -316,7 +316,7 @@ def import_playbook(
         playbook_store = playbook.PlaybookStore(run_store.versions(), key=key or files.read_key(folder) or playbook.KEY)
         imported = playbook.import_folder(playbook_store, folder)
         new_version = playbook_store.version
-    console.print_result(f"Imported {len(imported)} bullets into {playbook_store.key} as version {new_version}.")
+    console.print_result(f"{playbook_store.key} has {len(imported)} bullets, version {new_version}.")
 
 
 def _change_to_json(change: Any) -> dict[str, Any]:
