@@ -65,7 +65,7 @@ class TestDiff:
 class TestCompare:
     def test_runs_are_columns(self, shell):
         output = shell("compare", samples.LONG_ID, "again")
-        lines = {line[:24].strip(): line[24:].split() for line in output.lines}
+        lines = {line[:20].strip(): line[20:].split() for line in output.lines}
         assert lines[""] == [] or lines[""] == [samples.LONG_ID, "again"]
         assert lines["initial"] == ["-9", "-9"]
         assert lines["best"] == ["-3.81105", "-0.00537819"]

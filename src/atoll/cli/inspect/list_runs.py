@@ -23,7 +23,7 @@ def list_runs(
     from atoll.runs import baselines, text_format
 
     with options.open_existing_store(store) as run_store:
-        all_runs = run_store.runs()
+        all_runs = run_store.list_runs()
         summaries = [runs.summarize(run_store, run.id) for run in all_runs[:limit]]
         roles = {run.id: baselines.describe_baseline(run.config) for run in all_runs[:limit]}
         store_name = run_store.database.name

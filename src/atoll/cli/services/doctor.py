@@ -191,7 +191,9 @@ def _check_store(url: str) -> DoctorCheck:
     with options.open_existing_store(url) as run_store:
         with run_store.database.begin_write():
             pass
-        description = f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.runs()):,} runs, writable"
+        description = (
+            f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.list_runs()):,} runs, writable"
+        )
     return DoctorCheck("store", "ok", description)
 
 
