@@ -48,14 +48,14 @@ def test_empty_run_has_dashes(shell):
     assert lines["bare"][3:5] == ["-", "-"]
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("columns", [40, 60, 80, 110, 200])
 def test_narrow_terminal_drops_columns_but_never_an_id(columns, shell, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = shell("list").lines
     assert lines[-1].startswith(samples.LONG_ID)
     assert all(len(line) <= max(columns, 62) for line in lines)
     assert "best" in lines[0].split()
-    assert ("system" in lines[0].split()) == (columns >= 100)
+    assert ("system" in lines[0].split()) == (columns >= 110)
 
 
 def test_limit_and_note_about_more_runs(shell):
