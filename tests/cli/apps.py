@@ -1,4 +1,4 @@
-"""The verbs that look at runs, started as from a shell."""
+"""Commands run as from a shell."""
 
 import json
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ VERBS = ("list", "show", "best", "lineage", "diff", "compare", "report", "export
 
 
 class Output(NamedTuple):
-    """What a verb wrote."""
+    """Output of a command."""
 
     out: str
     err: str
@@ -22,28 +22,28 @@ class Output(NamedTuple):
         return self.out.splitlines()
 
     def json(self) -> Any:
-        """Returns the one line of JSON that it printed."""
+        """Parses the single line of JSON."""
         assert self.out.count("\n") == 1
         return json.loads(self.out)
 
 
 class Shell:
-    """Runs verbs on the sample runs, or on another store."""
+    """Runs commands on the sample runs or another store."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], store: str | None = None) -> None:
         self._capsys, self.store = capsys, store or samples.library()
 
     def __call__(self, *arguments: str, status: int = 0) -> Output:
-        """Runs a verb, checks its exit status and returns what it wrote."""
+        """Runs a command, checks its exit status and returns its output."""
         self._capsys.readouterr()
         options = [] if arguments[0] == "init" else ["--store", self.store]
         assert cli.main([*arguments, *options]) == status
         return Output(*self._capsys.readouterr())
 
     def fail(self, *arguments: str) -> str:
-        """Runs a verb that must refuse, and returns the one sentence that it said."""
-        told = self(*arguments, status=2)
-        assert not told.out
-        assert told.err.startswith("atoll: ")
-        assert told.err.count("\n") == 1
-        return told.err.removeprefix("atoll: ").strip()
+        """Runs a command that must fail. Returns its one-line message."""
+        output = self(*arguments, status=2)
+        assert not output.out
+        assert output.err.startswith("atoll: ")
+        assert output.err.count("\n") == 1
+        return output.err.removeprefix("atoll: ").strip()

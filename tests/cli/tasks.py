@@ -1,4 +1,4 @@
-"""A small task folder and a model for it, for tests that run the command line."""
+"""A small task folder and an LLM for it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`atoll` in a process of its own: in a pipe, on a terminal, and interrupted."""
+"""`atoll` in its own process: in a pipe, on a terminal, and interrupted."""
 
 import os
 import pty
@@ -25,13 +25,13 @@ def in_a_pipe(*arguments: str, cwd: Path | None = None, **changes: str) -> subpr
 
 
 def on_a_terminal(*arguments: str, columns: int, interrupts: int = 0, **changes: str) -> tuple[int, str]:
-    """Runs `atoll` on a terminal of its own; returns its exit status and all that was written there.
+    """Runs `atoll` on a pseudo-terminal. Returns its exit status and output.
 
     Args:
-        arguments: What follows `atoll`.
-        columns: The width of the terminal.
-        interrupts: How often Ctrl-C is pressed once a run is under way, a tenth of a second apart.
-        changes: Of the environment.
+        arguments: Arguments of `atoll`.
+        columns: Width of the terminal.
+        interrupts: Number of Ctrl-C during the run, a tenth of a second apart.
+        changes: Changes of the environment.
     """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -47,9 +47,9 @@ def on_a_terminal(*arguments: str, columns: int, interrupts: int = 0, **changes:
     while process.poll() is None or select.select([ours], [], [], 0.0)[0]:
         try:
             written += os.read(ours, 65_536) if select.select([ours], [], [], 0.05)[0] else b""
-        except OSError:  # Linux says so when the other side is closed
+        except OSError:  # raised by Linux when the other side is closed
             break
-        if interrupts and b" evaluations" in written and time.monotonic() - pressed_at > 0.1:
+        if interrupts and b" evaluations  " in written and time.monotonic() - pressed_at > 0.1:
             process.send_signal(signal.SIGINT)
             interrupts, pressed_at = interrupts - 1, time.monotonic()
     os.close(ours)

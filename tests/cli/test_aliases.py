@@ -94,6 +94,8 @@ store check --json
 store upgrade
 """  # noqa: E501 - one command a line
 
+ROOT = typer.main.get_command(cli.app)
+
 
 @pytest.fixture
 def shell(capsys):
@@ -102,7 +104,7 @@ def shell(capsys):
 
 def find_command(words: list[str]) -> tuple[object, list[str]]:
     """Returns the command that arguments name, and the remaining arguments."""
-    command = typer.main.get_command(cli.app)
+    command = ROOT
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
     return command, words

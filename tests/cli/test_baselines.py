@@ -1,4 +1,4 @@
-"""What a run is compared with: `--baselines` of `run` and `resume`, and what the report says with and without."""
+"""Option `--baselines` of `run` and `resume`, and the baselines in reports."""
 
 import json
 
@@ -24,8 +24,8 @@ def server():
 
 def run(capsys, *arguments, status=0):
     assert cli.main([*arguments, "--json"]) == status, capsys.readouterr().err
-    told = capsys.readouterr()
-    return json.loads(told.out.splitlines()[-1]), told.err
+    output = capsys.readouterr()
+    return json.loads(output.out.splitlines()[-1]), output.err
 
 
 def report(capsys):
@@ -34,36 +34,33 @@ def report(capsys):
 
 
 def test_run_without_baselines_prints_command(capsys):  # P19
-    result, said = run(capsys, "run", "task", "--iterations", "3")
+    result, text = run(capsys, "run", "task", "--iterations", "3")
     assert result["baselines"] == {"best_of_n": "not run", "sequential": "not run"}
-    assert "Baselines: not run: " in said
-    assert f"resume {result['run']} --baselines" in said
+    assert "Baselines: not run: " in text
+    assert f"resume {result['run']} --baselines" in text
     assert f"Baselines: not run: 'atoll resume {result['run']} --baselines' runs them." in report(capsys)
 
 
 def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19
     model = ["--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines"]
-    result, said = run(capsys, "run", "task", *model)
-    found = result["baselines"]
-    assert list(found) == ["best_of_n", "sequential", "no_llm"]
-    assert "each gets as many evaluations and LLM calls as this run; LLM calls cost 3 times as much" in said
-    assert "at most 18 calls in total" in said
-    assert {name: each["calls"] for name, each in found.items() if name != "no_llm"} == {
-        "best_of_n": 6,
-        "sequential": 6,
-    }
-    assert found["no_llm"]["calls"] == 0
-    assert all(each["evaluations"] <= 1 + 6 for each in found.values())
-    assert found["no_llm"]["evaluations"] == result["evaluations"]
+    result, text = run(capsys, "run", "task", *model)
+    data = result["baselines"]
+    assert list(data) == ["best_of_n", "sequential", "no_llm"]
+    assert "each gets as many evaluations and calls as this run will have used; calls are paid 3 times" in text
+    assert "in all at most 18 calls" in text
+    assert {name: item["calls"] for name, item in data.items() if name != "no_llm"} == {"best_of_n": 6, "sequential": 6}
+    assert data["no_llm"]["calls"] == 0
+    assert all(item["evaluations"] <= 1 + 6 for item in data.values())
+    assert data["no_llm"]["evaluations"] == result["evaluations"]
     assert len(server.requests) == 18
     assert all(f"| {title} | " in report(capsys) for title in baselines.TITLES.values())
 
 
 def test_best_of_n_derives_every_child_from_initial_program(capsys, server):
     result, _ = run(capsys, "run", "task", "--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines")
-    with store.Store("atoll.db") as kept:
-        rows = list(kept.candidates(result["baselines"]["best_of_n"]["run"]))
-        chain = list(kept.candidates(result["baselines"]["sequential"]["run"]))
+    with store.Store("atoll.db") as run_store:
+        rows = list(run_store.candidates(result["baselines"]["best_of_n"]["run"]))
+        chain = list(run_store.candidates(result["baselines"]["sequential"]["run"]))
     assert {row.parents for row in rows if row.step} == {("0.0",)}
     assert all(len(row.parents) == 1 for row in chain if row.step)
     assert {row.island for row in [*rows, *chain]} == {0}
@@ -85,19 +82,19 @@ def test_baselines_can_run_later_and_grow_with_run(capsys):
 
 def test_resumed_run_reports_outdated_baselines(capsys):
     run(capsys, "run", "task", "--budget", "5evals", "--baselines")
-    assert "with as many evaluations and LLM calls" in report(capsys)
+    assert "with as many evaluations and calls" in report(capsys)
     run(capsys, "resume", "latest", "--budget", "4evals")
-    assert "with a smaller budget than this run" in report(capsys)
+    assert "of when this run had used less" in report(capsys)
     run(capsys, "resume", "latest", "--baselines")
-    assert "with as many evaluations and LLM calls" in report(capsys)
+    assert "with as many evaluations and calls" in report(capsys)
 
 
 def test_latest_is_never_a_baseline_and_baselines_have_none(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "4evals", "--baselines")
     rival = first["baselines"]["best_of_n"]["run"]
-    with store.Store("atoll.db") as kept:
-        assert runs.find_run(kept, "latest") == first["run"]
-        assert baselines.find_baselines(kept, rival) == []
+    with store.Store("atoll.db") as run_store:
+        assert runs.find_run(run_store, "latest") == first["run"]
+        assert baselines.find_baselines(run_store, rival) == []
     assert cli.main(["list"]) == 0
     assert f"best of N for {first['run']}" in capsys.readouterr().out
     assert cli.main(["report", rival]) == 0
@@ -119,7 +116,7 @@ def test_baseline_that_needs_an_llm_has_a_reason(capsys, folder):
 def test_method_of_a_run_cannot_change(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "3", "--set", "run.method=best_of_n")
     assert cli.main(["resume", result["run"], "--set", "run.method=evolve"]) == 2
-    assert "run.method cannot change in a run that has begun" in capsys.readouterr().err
+    assert "run.method is what this run began with" in capsys.readouterr().err
 
 
 def test_equal_budget_is_usage_within_same_seconds_and_dollars():

@@ -1,4 +1,4 @@
-"""`atoll dashboard`."""
+"""Command `dashboard`."""
 
 import re
 import signal
@@ -16,8 +16,8 @@ from tests.cli import apps
 @pytest.fixture
 def path(tmp_path):
     path = str(tmp_path / "atoll.db")
-    with store.open(path) as kept:
-        kept.create_run("run")
+    with store.open(path) as run_store:
+        run_store.create_run("run")
     return path
 
 
@@ -30,11 +30,11 @@ def test_dashboard_prints_address_and_ends_with_ctrl_c(path):
     command = [sys.executable, "-m", "atoll", "dashboard", "--store", path, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
-        assert found
+        result = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
+        assert result
         with httpx2.Client(timeout=60, follow_redirects=True) as browser:
-            assert browser.get(found[0]).status_code == 200
-            session = found[0].partition("/?")[0] + "/api/session"
+            assert browser.get(result[0]).status_code == 200
+            session = result[0].partition("/?")[0] + "/api/session"
             assert browser.get(session).json()["can_change"] is True
             assert httpx2.get(session, timeout=60).json()["can_change"] is False
         process.send_signal(signal.SIGINT)
@@ -48,9 +48,9 @@ def test_public_address_needs_token(shell):
 def test_port_in_use_prints_one_sentence(shell, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = shell.fail("dashboard", "--port", str(port))
-    assert f"127.0.0.1:{port} cannot be taken" in said
-    assert "--port" in said
+        message = shell.fail("dashboard", "--port", str(port))
+    assert f"127.0.0.1:{port} cannot be taken" in message
+    assert "--port" in message
 
 
 def test_missing_extra_prints_install_command(shell, monkeypatch):

@@ -1,4 +1,4 @@
-"""`atoll run --dashboard`: the run is seen in a browser while it lasts."""
+"""Options `--dashboard` and `--linger` of `run`."""
 
 import re
 import signal
@@ -16,17 +16,17 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
 
 def watch(*words, folder):
     """Runs a command with a dashboard and opens its page while it lasts."""
-    told, store = folder / words[0], str(folder / "atoll.db")
+    output, store = folder / words[0], str(folder / "atoll.db")
     command = [sys.executable, "-m", "atoll", *words, "--dashboard", "--linger", "3", "--store", store]
-    with told.open("w") as screen:
+    with output.open("w") as screen:
         started = subprocess.Popen(command, stderr=screen, stdout=screen)
         try:
-            while not (found := ADDRESS.search(told.read_text())):
-                assert started.poll() is None, told.read_text()
+            while not (result := ADDRESS.search(output.read_text())):
+                assert started.poll() is None, output.read_text()
                 time.sleep(0.05)
-            with urllib.request.urlopen(found[0], timeout=60) as page:
+            with urllib.request.urlopen(result[0], timeout=60) as page:
                 assert b"<title>Atoll</title>" in page.read()
-            assert started.wait(100) == 0, told.read_text()
+            assert started.wait(100) == 0, output.read_text()
         finally:
             started.kill()
             started.wait()

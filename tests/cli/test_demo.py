@@ -1,4 +1,4 @@
-"""`atoll demo`, as a newcomer sees it and as a program does."""
+"""Command `demo`."""
 
 import json
 import re
@@ -22,28 +22,28 @@ def folder(tmp_path, monkeypatch):
 
 def test_demo_finds_the_law(capsys):
     assert cli.main(["demo"]) == 0
-    told = capsys.readouterr()
-    assert "Done (score 0 reached) after" in told.out
-    assert re.search(r"start +-9\.5297", told.out)
-    assert re.search(r"best +0 ", told.out)
-    assert re.search(r"a car in town +1,200 +14 +117,600\n", told.err)
+    output = capsys.readouterr()
+    assert "Done (score 0 reached) after" in output.out
+    assert re.search(r"start +-9\.5297", output.out)
+    assert re.search(r"best +0 ", output.out)
+    assert re.search(r"a car in town +1,200 +14 +117,600\n", output.err)
 
 
 def test_demo_json_is_one_object_on_stdout(capsys):
     assert cli.main(["demo", "--iterations", "200", "--json"]) == 0
-    told = capsys.readouterr()
-    result = json.loads(told.out)
+    output = capsys.readouterr()
+    result = json.loads(output.out)
     assert result["status"] == "done"
     assert result["best_score"] > result["initial_score"]
-    assert f"Saved as run {result['run']} in atoll.db." in told.err
+    assert f"Saved as run {result['run']} in atoll.db." in output.err
 
 
 def test_demo_is_deterministic(capsys, folder):
     for _ in range(2):
         assert cli.main(["demo", "--iterations", "150", "--store", "kept.db", "--json"]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    with store.Store("kept.db") as kept:
-        assert list(kept.export(first["run"])) == list(kept.export(second["run"]))
+    with store.Store("kept.db") as run_store:
+        assert list(run_store.export(first["run"])) == list(run_store.export(second["run"]))
     assert [path.name for path in folder.iterdir()] == ["kept.db"]
 
 
@@ -53,9 +53,9 @@ def test_demo_stops_after_seconds(capsys):
 
 
 def test_next_commands_work():
-    told = terminals.in_a_pipe("demo", "--iterations", "30")
-    assert told.returncode == 0, told.stderr
-    commands = [line.split(":", 1)[1] for line in told.stdout.splitlines()[-2:]]
+    output = terminals.in_a_pipe("demo", "--iterations", "30")
+    assert output.returncode == 0, output.stderr
+    commands = [line.split(":", 1)[1] for line in output.stdout.splitlines()[-2:]]
     assert [shlex.split(command)[-2] for command in commands] == ["best", "lineage"]
     for command in commands:
         result = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
@@ -88,5 +88,5 @@ def test_examples_dir_of_checkout_and_installed_package(folder, monkeypatch):
     monkeypatch.setattr(atoll, "__file__", str(package / "__init__.py"))
     assert init.get_examples_dir() == package / "examples"
     (package / "examples").rmdir()
-    with pytest.raises(errors.SetupError, match="install Atoll again"):
+    with pytest.raises(errors.SetupError, match="Install Atoll again"):
         init.get_examples_dir()

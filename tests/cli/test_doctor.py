@@ -1,4 +1,4 @@
-"""`atoll doctor`: what this machine has and lacks."""
+"""Command `doctor`."""
 
 import json
 import os
@@ -20,22 +20,22 @@ def shell(capsys):
     return apps.Shell(capsys)
 
 
-def checks(told: apps.Output) -> dict[str, dict[str, str]]:
-    return {check["name"]: check for check in told.json()["checks"]}
+def checks(output: apps.Output) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in output.json()["checks"]}
 
 
 def test_doctor_succeeds_on_complete_machine(shell):
-    told = shell("doctor", "--json")
-    assert told.json()["ok"] is True
-    found = checks(told)
-    assert found["atoll"]["found"] == metadata.version("atoll")
-    assert found["sqlalchemy"]["status"] == "ok"
+    output = shell("doctor", "--json")
+    assert output.json()["ok"] is True
+    result = checks(output)
+    assert result["atoll"]["found"] == metadata.version("atoll")
+    assert result["sqlalchemy"]["status"] == "ok"
     level = sandbox.get_level(sandbox.probe())
-    assert found["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
-    assert found["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
-    assert {"python", "cores", "memory"} <= set(found)
-    wanted = set(metadata.metadata("atoll").get_all("Provides-Extra") or ()) - {"all", "dev"}
-    assert {f"extra {name}" for name in wanted} == {name for name in found if name.startswith("extra")}
+    assert result["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
+    assert result["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
+    assert {"python", "cores", "memory"} <= set(result)
+    expected = set(metadata.metadata("atoll").get_all("Provides-Extra") or ()) - {"all", "dev"}
+    assert {f"extra {name}" for name in expected} == {name for name in result if name.startswith("extra")}
 
 
 def test_doctor_lines_have_status_and_fit_terminal(shell, monkeypatch):
@@ -48,11 +48,11 @@ def test_doctor_lines_have_status_and_fit_terminal(shell, monkeypatch):
 def test_doctor_never_prints_keys(shell, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-12345")
     for arguments in (["doctor"], ["doctor", "--json"]):
-        told = shell(*arguments)
-        assert "secret" not in told.out + told.err
-        assert "12345" not in told.out + told.err
-    found = checks(shell("doctor", "--json"))
-    assert (found["OPENAI_API_KEY"]["status"], found["OPENAI_API_KEY"]["found"]) == ("ok", "set")
+        output = shell(*arguments)
+        assert "secret" not in output.out + output.err
+        assert "12345" not in output.out + output.err
+    result = checks(shell("doctor", "--json"))
+    assert (result["OPENAI_API_KEY"]["status"], result["OPENAI_API_KEY"]["found"]) == ("ok", "set")
     monkeypatch.setenv("OPENAI_API_KEY", "")
     assert checks(shell("doctor", "--json"))["OPENAI_API_KEY"]["found"] == "not set"
 
@@ -61,8 +61,8 @@ def test_doctor_checks_key_of_every_service(shell, monkeypatch):
     for service in endpoint.SERVICES.values():
         for name in service.key_variables:
             monkeypatch.delenv(name, raising=False)
-    found = checks(shell("doctor", "--json"))
-    keys = {name: check for name, check in found.items() if name.endswith("_API_KEY")}
+    result = checks(shell("doctor", "--json"))
+    keys = {name: check for name, check in result.items() if name.endswith("_API_KEY")}
     assert {check["status"] for check in keys.values()} == {"missing"}
     assert keys["MINIMAX_API_KEY"]["advice"] == "needed for minimax:NAME"
     assert keys["GOOGLE_API_KEY"]["advice"] == "this or GEMINI_API_KEY is needed for google:NAME"
@@ -72,23 +72,23 @@ def test_doctor_checks_key_of_every_service(shell, monkeypatch):
 def test_doctor_accepts_either_of_two_keys(shell, monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     monkeypatch.setenv("GEMINI_API_KEY", "secret")
-    found = checks(shell("doctor", "--json"))["GOOGLE_API_KEY"]
-    assert (found["status"], found["found"], found["advice"]) == ("ok", "set as GEMINI_API_KEY", "")
+    result = checks(shell("doctor", "--json"))["GOOGLE_API_KEY"]
+    assert (result["status"], result["found"], result["advice"]) == ("ok", "set as GEMINI_API_KEY", "")
 
 
 def test_missing_extra_is_not_broken_and_has_command(shell, monkeypatch):
     monkeypatch.setattr(doctor, "EXTRAS_IN_USE", frozenset({"ray"}))
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "ray" else "1.0")
-    found = checks(shell("doctor", "--json"))
-    assert found["extra ray"]["status"] == "missing"
-    assert found["extra ray"]["advice"] == "pip install 'atoll[ray]' (in a checkout: scripts/setup ray)"
+    result = checks(shell("doctor", "--json"))
+    assert result["extra ray"]["status"] == "missing"
+    assert result["extra ray"]["advice"] == "pip install 'atoll[ray]' (in a checkout: scripts/setup ray)"
 
 
 def test_missing_package_is_broken(shell, monkeypatch):
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else "1.0")
-    told = shell("doctor", "--json", status=1)
-    assert told.json()["ok"] is False
-    assert checks(told)["scipy"] == {
+    output = shell("doctor", "--json", status=1)
+    assert output.json()["ok"] is False
+    assert checks(output)["scipy"] == {
         "name": "scipy",
         "status": "broken",
         "found": "not installed",
@@ -98,16 +98,16 @@ def test_missing_package_is_broken(shell, monkeypatch):
 
 def test_missing_store_is_ok_and_not_created(capsys, tmp_path):
     shell = apps.Shell(capsys, str(tmp_path / "new.db"))
-    assert "the first run makes it" in checks(shell("doctor", "--json"))["store"]["found"]
+    assert "the first run creates it" in checks(shell("doctor", "--json"))["store"]["found"]
     assert not list(tmp_path.iterdir())
 
 
 def test_invalid_store_is_broken(capsys, tmp_path):
     (tmp_path / "notes.txt").write_text("not a database, and long enough to be looked at " * 20)
     shell = apps.Shell(capsys, str(tmp_path / "notes.txt"))
-    told = shell("doctor", status=1)
-    assert "\nbroken   store " in told.out
-    assert "is no database" in told.out
+    output = shell("doctor", status=1)
+    assert "\nbroken   store " in output.out
+    assert "is no database" in output.out
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -127,16 +127,16 @@ def test_failing_sandbox_is_broken(shell, monkeypatch):
         raise OSError("no processes left")
 
     monkeypatch.setattr(sandbox, "open", refuse)
-    found = checks(shell("doctor", "--json", status=1))["sandbox"]
-    assert (found["status"], found["found"]) == ("broken", "OSError: no processes left")
+    result = checks(shell("doctor", "--json", status=1))["sandbox"]
+    assert (result["status"], result["found"]) == ("broken", "OSError: no processes left")
 
 
 def test_weak_sandbox_reports_what_is_missing(shell, monkeypatch):
     weak = replace(sandbox.probe(), namespaces="unshare: Operation not permitted", advice="allow user namespaces")
     monkeypatch.setattr(sandbox, "probe", lambda: weak)
-    found = checks(shell("doctor", "--json"))["sandbox"]
-    assert found["status"] == "missing"
-    assert found["advice"] == "No namespaces (unshare: Operation not permitted): for L3, allow user namespaces."
+    result = checks(shell("doctor", "--json"))["sandbox"]
+    assert result["status"] == "missing"
+    assert result["advice"] == "No namespaces (unshare: Operation not permitted): for L3, allow user namespaces."
 
 
 def test_doctor_json_is_one_line(capsys):

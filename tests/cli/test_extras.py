@@ -1,4 +1,4 @@
-"""How an extra that is missing is installed, as the command line says it."""
+"""Messages about missing extras."""
 
 import sys
 
@@ -9,10 +9,10 @@ from tests.survival.test_build import EXAMPLE
 
 def test_missing_extra_prints_both_install_commands(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "crafter", None)  # as if it were not installed
-    place = str(tmp_path / "atoll.db")
-    assert cli.main(["run", str(EXAMPLE), "--set", "env=crafter", "--store", place]) == 2
-    said = capsys.readouterr().err
-    assert said.endswith("pip install 'atoll[envs]' (in a checkout: scripts/setup envs).\n")
+    path = str(tmp_path / "atoll.db")
+    assert cli.main(["run", str(EXAMPLE), "--set", "env=crafter", "--store", path]) == 2
+    text = capsys.readouterr().err
+    assert text.endswith("pip install 'atoll[envs]' (in a checkout: scripts/setup envs).\n")
 
 
 def test_checkout_command_is_added_once():

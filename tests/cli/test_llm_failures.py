@@ -1,4 +1,4 @@
-"""A run whose model fails ends with exit status 1 and the reason, and everything until then is saved."""
+"""A run whose LLM fails exits with status 1 and the reason, and saves its results."""
 
 import json
 import time
@@ -24,8 +24,8 @@ def folder(tmp_path, monkeypatch):
 def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any], str]:
     arguments = ["run", "task", "--llm", f"openai:m@{url}", "--iterations", "40", *HASTE, *options, "--json"]
     assert cli.main(arguments) == status
-    told = capsys.readouterr()
-    return json.loads(told.out), told.err
+    output = capsys.readouterr()
+    return json.loads(output.out), output.err
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any
 def test_failing_llm_ends_run_with_reason(capsys, fault, reason, most_requests):
     since = time.monotonic()
     with testing.ModelServer(faults=fault) as server:
-        result, said = run(capsys, server.url)
+        result, text = run(capsys, server.url)
         assert server.num_requests <= most_requests
     assert time.monotonic() - since < 100
     assert (result["status"], result["evaluations"]) == ("failed", 1)
     assert reason in result["reason"]
     assert result["steps"] < 20
-    assert "complete" not in said
+    assert "complete" not in text
 
 
 def test_failed_run_resumes_when_llm_recovers(capsys):
@@ -64,8 +64,8 @@ def test_failed_run_resumes_when_llm_recovers(capsys):
 
 def test_invalid_responses_are_counted(capsys):
     with testing.ModelServer(lambda prompt, number: "I would rather not.") as server:
-        result, said = run(capsys, server.url, status=0)
+        result, text = run(capsys, server.url, status=0)
         assert server.num_requests == 40
     assert (result["calls"], result["failures"], result["evaluations"]) == (40, 40, 1)
-    assert "More than half of the iterations failed" in said
-    assert "the reply holds no function" in said
+    assert "More than half of the iterations failed" in text
+    assert "the reply holds no function" in text

@@ -1,4 +1,4 @@
-"""The command line as a whole."""
+"""The command line in general: version, help, wrong usage."""
 
 import subprocess
 import sys
@@ -46,10 +46,10 @@ def test_help_lists_commands_and_examples(arguments, capsys):
 def test_wrong_usage_prints_one_line_and_exits_2(arguments, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith(sentence)
-    assert told.err.count("\n") == 1
-    assert not told.out
+    output = capsys.readouterr()
+    assert output.err.startswith(sentence)
+    assert output.err.count("\n") == 1
+    assert not output.out
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""The command line of `openevolve-run`, word for word."""
+"""Options of `openevolve-run`."""
 
 import json
 import logging
@@ -24,8 +24,8 @@ def test_run_accepts_openevolve_options(capsys, folder):  # P20
     with testing.ModelServer(lambda prompt, number: "no program") as server:
         options = ["--api-base", server.url, "--primary-model", "m", "--secondary-model", "n", "-i", "3", "-t", "9"]
         status = cli.main(["run", *FILES, *options, "-o", "out", "-l", "ERROR", "--json"])
-    told = capsys.readouterr()
-    result = json.loads(told.out.splitlines()[-1])
+    output = capsys.readouterr()
+    result = json.loads(output.out.splitlines()[-1])
     assert (status, result["steps"]) == (0, 3)
     assert result["llm"] == f"openai:m@{server.url}*1,openai:n@{server.url}*0.2"
     assert len(server.requests) >= 3
@@ -34,12 +34,12 @@ def test_run_accepts_openevolve_options(capsys, folder):  # P20
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         (["--log-level", "loud"], "Log level 'loud' is unknown. Use one of DEBUG, INFO"),
         (["--llm", "openai:a", "--primary-model", "b"], "leave one out"),
     ],
 )
-def test_contradicting_options_fail(capsys, options, said):
+def test_contradicting_options_fail(capsys, options, text):
     assert cli.main(["run", *FILES, *options]) == 2
-    assert said in capsys.readouterr().err
+    assert text in capsys.readouterr().err

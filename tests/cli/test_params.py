@@ -1,4 +1,4 @@
-"""`atoll params` and `atoll audit`, started as from a shell."""
+"""Commands of `params` and `audit`."""
 
 import json
 import re
@@ -23,15 +23,15 @@ class Shell:
     def __call__(self, *arguments: str, status: int = 0) -> str:
         self._capsys.readouterr()
         assert cli.main([*arguments, "--store", self.store]) == status
-        told = self._capsys.readouterr()
-        return told.out if status == 0 else told.err
+        output = self._capsys.readouterr()
+        return output.out if status == 0 else output.err
 
 
 @pytest.fixture(params=["atoll.db", "folder/"])
 def shell(request, capsys, tmp_path):
-    made = Shell(capsys, f"{tmp_path}/{request.param}")
-    made("params", "set", "ema/alpha", "0.3", *WHY)
-    return made
+    new_shell = Shell(capsys, f"{tmp_path}/{request.param}")
+    new_shell("params", "set", "ema/alpha", "0.3", *WHY)
+    return new_shell
 
 
 def test_set_and_get(shell):
@@ -70,12 +70,12 @@ def test_invalid_key_leaves_nothing_on_disk(capsys, tmp_path, key, name):
 def test_history_rollback_and_lock(shell):
     shell("params", "set", "ema/alpha", "0.4", "-m", "faster", "--author", "bob")
     shell("params", "lock", "ema/alpha", "-m", "release week", "--author", "ann")
-    said = shell("params", "set", "ema/alpha", "0.5", *WHY, status=2)
-    assert said == "atoll: ema/alpha is locked by ann: release week\n"
+    text = shell("params", "set", "ema/alpha", "0.5", *WHY, status=2)
+    assert text == "atoll: ema/alpha is locked by ann: release week\n"
     assert "version 3 now" in shell("params", "rollback", "ema/alpha", "1", *WHY)
     shell("params", "unlock", "ema/alpha", *WHY)
-    found = json.loads(shell("params", "history", "ema/alpha", "--json"))
-    assert [(each["version"], each["value"], each["kind"], each["author"]) for each in found] == [
+    result = json.loads(shell("params", "history", "ema/alpha", "--json"))
+    assert [(item["version"], item["value"], item["kind"], item["author"]) for item in result] == [
         (1, 0.3, "set", "ann"), (2, 0.4, "set", "bob"), (3, 0.3, "rollback", "ann")
     ]  # fmt: skip
     assert "faster" in shell("params", "history", "ema/alpha", "-n", "2")
@@ -95,7 +95,7 @@ def test_alias_points_at_version(shell):
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "9" * 5000])
 def test_too_large_number_prints_one_sentence(shell, number):
-    for arguments, said in (
+    for arguments, text in (
         (("get", "ema/alpha", "--as-of", number), number[:5]),
         (("export", "--as-of", number), number[:5]),
         (("get", f"ema/alpha@{number}"), "ema/alpha@9"),
@@ -104,14 +104,14 @@ def test_too_large_number_prints_one_sentence(shell, number):
         (("history", "ema/alpha", "-n", number), "Invalid value for '-n' / '--limit'"),
         (("watch", "--after", number), "Invalid value for '--after'"),
     ):
-        told = shell("params", *arguments, status=2)
-        assert said in told
-        assert told.count("\n") == 1
+        output = shell("params", *arguments, status=2)
+        assert text in output
+        assert output.count("\n") == 1
 
 
-@pytest.mark.parametrize("said", ["\N{SUPERSCRIPT TWO}", "0001-01-01T00:00+14:00", "soon"])
-def test_invalid_time_prints_one_sentence(shell, said):
-    assert said[:10] in shell("params", "get", "ema/alpha", "--as-of", said, status=2)
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "0001-01-01T00:00+14:00", "soon"])
+def test_invalid_time_prints_one_sentence(shell, text):
+    assert text[:10] in shell("params", "get", "ema/alpha", "--as-of", text, status=2)
 
 
 def test_largest_time_and_leading_zeros_work(shell):
@@ -152,14 +152,14 @@ def test_secret_is_rejected_as_value_and_reason(shell):  # G88
 def test_rules_reject_value(shell, tmp_path):
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"ema/": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}}))
-    said = shell("params", "set", "ema/alpha", "2", *WHY, "--rules", str(rules), status=2)
-    assert said == "atoll: ema/alpha was not set: value is above 1.\n"
+    text = shell("params", "set", "ema/alpha", "2", *WHY, "--rules", str(rules), status=2)
+    assert text == "atoll: ema/alpha was not set: value is above 1.\n"
     shell("params", "set", "ema/alpha", "0.9", *WHY, "--rules", str(rules))
 
 
 def test_audit_verify_detects_edit(shell, tmp_path):
     shell("params", "export", "--audit-log", "-o", str(tmp_path / "audit.jsonl"))
-    assert shell("audit", "verify").startswith("All 1 changes are what was written.")
+    assert shell("audit", "verify").startswith("Verified 1 changes.")
     assert json.loads(shell("audit", "verify", "--json", "--exported", str(tmp_path / "audit.jsonl")))["changes"] == 1
     log = tmp_path / "audit.jsonl"
     log.write_text(log.read_text().replace("0.3", "0.4"))
@@ -178,24 +178,24 @@ def test_signed_anchor_detects_shortened_log(shell, tmp_path):
     (tmp_path / "secret").write_text("word")
     shell("params", "set", "ema/alpha", "0.4", *WHY)
     shell("audit", "anchor", "--key-file", str(tmp_path / "secret"), "--append", str(tmp_path / "anchors"))
-    asked = ("audit", "verify", "--anchors", str(tmp_path / "anchors"), "--key-file", str(tmp_path / "secret"))
-    assert "met 1 anchors" in shell(*asked)
+    options = ("audit", "verify", "--anchors", str(tmp_path / "anchors"), "--key-file", str(tmp_path / "secret"))
+    assert "met 1 anchors" in shell(*options)
     shell("params", "export", "--audit-log", "-o", str(tmp_path / "log"))
     log = tmp_path / "log"
     log.write_text(log.read_text().splitlines(keepends=True)[0])
-    assert "it was cut" in shell(*asked, "--exported", str(log), status=1)
+    assert "it was cut" in shell(*options, "--exported", str(log), status=1)
     (tmp_path / "secret").write_text("guess")
-    assert "not signed with this key" in shell(*asked, status=1)
+    assert "not signed with this key" in shell(*options, status=1)
 
 
 def test_reserved_keys_are_listed_with_all(shell):
-    with parameter_stores.open_parameters(shell.store) as kept:
+    with parameter_stores.open_parameters(shell.store) as run_store:
         for prefix in reserved_keys.RESERVED_PREFIXES:
-            kept.set(f"{prefix}ema/alpha", 1, "because", author="ann")
+            run_store.set(f"{prefix}ema/alpha", 1, "because", author="ann")
     assert list(json.loads(shell("params", "export"))) == ["ema/alpha"]
-    assert [each["key"] for each in json.loads(shell("params", "list", "--json"))] == ["ema/alpha"]
+    assert [item["key"] for item in json.loads(shell("params", "list", "--json"))] == ["ema/alpha"]
     assert len(json.loads(shell("params", "list", "--all", "--json"))) == 1 + len(reserved_keys.RESERVED_PREFIXES)
-    assert [each["key"] for each in json.loads(shell("params", "list", "rollout/", "--json"))] == ["rollout/ema/alpha"]
+    assert [item["key"] for item in json.loads(shell("params", "list", "rollout/", "--json"))] == ["rollout/ema/alpha"]
     assert "playbook/" not in shell("params", "list")
 
 
@@ -226,8 +226,8 @@ def test_import_of_flyto_folder(capsys, tmp_path):
     (folder / "lock.json").write_text(json.dumps({"Reason": "frozen", "Timestamp": "2025-01-03T00:00:00Z"}))
     shell = Shell(capsys, str(tmp_path / "atoll.db"))
     assert shell("params", "import", "--flyto", str(tmp_path / "flyto")) == "Imported 1 parameters.\n"
-    found = json.loads(shell("params", "history", "evolve.penalty/Y-express", "--json"))
-    assert [(each["value"], each["reason"], each["author"], each["timestamp"][:10]) for each in found] == [
+    result = json.loads(shell("params", "history", "evolve.penalty/Y-express", "--json"))
+    assert [(item["value"], item["reason"], item["author"], item["timestamp"][:10]) for item in result] == [
         (0.5, "r1", "u", "2025-01-01"), (0.25, "r2", "u", "2025-01-02")
     ]  # fmt: skip
     assert "locked by unknown: frozen" in shell("params", "set", "evolve.penalty/Y-express", "1", *WHY, status=2)
@@ -260,11 +260,11 @@ def test_settings_lists_bound_parameters(capsys, tmp_path):
     shell = Shell(capsys, f"{tmp_path}/atoll.db")
     task = tmp_path / "task"
     task.mkdir()
-    said = 'system = "survival"\n[survival]\nmax_turns = "@param:turns"\n'
-    (task / "atoll.toml").write_text(said)
+    text = 'system = "survival"\n[survival]\nmax_turns = "@param:turns"\n'
+    (task / "atoll.toml").write_text(text)
     known = json.loads(shell("params", "settings", "mind", "--json"))
     assert {"setting": "mind.temperature", "value": 0.03, "parameter": None, "version": None} in known
-    row = {"setting": "survival.max_turns", "value": "not set yet", "parameter": "turns", "version": None}
+    row = {"setting": "survival.max_turns", "value": "not set", "parameter": "turns", "version": None}
     assert row in json.loads(shell("params", "settings", str(task), "--json"))
     assert not (tmp_path / "atoll.db").exists()
     shell("params", "set", "turns", "9", *WHY)
@@ -276,8 +276,8 @@ def test_shadow_compares_values_by_paired_runs(capsys, tmp_path):
     shell = Shell(capsys, f"{tmp_path}/atoll.db")
     (tmp_path / "atoll.toml").write_text('system = "survival"\n[survival]\nmax_turns = "@param:turns"\n')
     shell("params", "set", "turns", "2", *WHY)
-    asked = ("rollout", "shadow", "turns", "3", "--task", str(tmp_path), "--seeds", "2", "-i", "1", "--json")
-    found = json.loads(shell(*asked))
-    assert (found["verdict"], found["sample_size"], found["num_calls"]) == ("extend", 2, 4)
+    options = ("rollout", "shadow", "turns", "3", "--task", str(tmp_path), "--seeds", "2", "-i", "1", "--json")
+    result = json.loads(shell(*options))
+    assert (result["verdict"], result["sample_size"], result["num_calls"]) == ("extend", 2, 4)
     assert "needs one of --with" in shell("rollout", "shadow", "turns", "3", status=2)
-    assert "no setting that is the parameter other" in shell("rollout", "shadow", "other", *asked[3:], status=2)
+    assert "no setting that is the parameter other" in shell("rollout", "shadow", "other", *options[3:], status=2)

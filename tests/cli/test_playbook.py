@@ -1,4 +1,4 @@
-"""`atoll playbook`: what agents have learnt, how it came about, and back."""
+"""Commands of `playbook`."""
 
 import json
 
@@ -8,10 +8,10 @@ from atoll import cli, playbook, store
 
 
 @pytest.fixture
-def place(tmp_path):
+def store_path(tmp_path):
     path = tmp_path / "atoll.db"
-    with store.Store(path) as kept:
-        notes = playbook.PlaybookStore(kept.versions(), key="playbook/survival")
+    with store.Store(path) as run_store:
+        notes = playbook.PlaybookStore(run_store.versions(), key="playbook/survival")
         notes.apply(
             [playbook.add("tactics", "Wolves fear fire."), playbook.add("recipes", "Boil eggs.")], "a start", "agent"
         )
@@ -19,94 +19,98 @@ def place(tmp_path):
     return str(path)
 
 
-def told(capsys, *arguments, status=0):
+def run(capsys, *arguments, status=0):
     capsys.readouterr()
     assert cli.main(["playbook", *arguments]) == status
     return capsys.readouterr()
 
 
-def test_show_prints_playbook(place, capsys):
-    out = told(capsys, "show", "--store", place).out
+def test_show_prints_playbook(store_path, capsys):
+    out = run(capsys, "show", "--store", store_path).out
     assert out.startswith("## TACTICS\n[tactics-00001] helpful=1 harmful=0 :: Wolves fear fire.\n\n## RECIPES\n")
 
 
-def test_show_with_query_prints_matching_bullets(place, capsys):
-    assert told(capsys, "show", "a wolf", "--store", place).out == (
+def test_show_with_query_prints_matching_bullets(store_path, capsys):
+    assert run(capsys, "show", "a wolf", "--store", store_path).out == (
         "[tactics-00001] helpful=1 harmful=0 :: Wolves fear fire.\n"
     )
-    assert "nothing" not in told(capsys, "show", "quantum", "--store", place).out
+    assert "nothing" not in run(capsys, "show", "quantum", "--store", store_path).out
 
 
-def test_show_old_version_as_json(place, capsys):
-    data = json.loads(told(capsys, "show", "--version", "1", "--json", "--store", place).out)
-    assert [each.get("helpful", 0) for each in data["bullets"]] == [0, 0]
+def test_show_old_version_as_json(store_path, capsys):
+    data = json.loads(run(capsys, "show", "--version", "1", "--json", "--store", store_path).out)
+    assert [item.get("helpful", 0) for item in data["bullets"]] == [0, 0]
 
 
-def test_history_is_newest_first_with_counts(place, capsys):
-    lines = told(capsys, "history", "--store", place).out.splitlines()
+def test_history_is_newest_first_with_counts(store_path, capsys):
+    lines = run(capsys, "history", "--store", store_path).out.splitlines()
     assert lines[0].split() == ["version", "applied", "held", "rejected", "retired", "by", "why"]
     assert lines[1].split() == ["2", "1", "-", "1", "-", "agent", "second"]
-    (newest,) = json.loads(told(capsys, "history", "-n", "1", "--json", "--store", place).out)
-    assert [each["outcome"] for each in newest["deltas"]] == ["applied", "rejected"]
+    (newest,) = json.loads(run(capsys, "history", "-n", "1", "--json", "--store", store_path).out)
+    assert [item["outcome"] for item in newest["deltas"]] == ["applied", "rejected"]
 
 
-def test_rollback_restores_version_and_is_in_history(place, capsys):
-    data = json.loads(told(capsys, "rollback", "1", "--reason", "worse", "--json", "--store", place).out)
+def test_rollback_restores_version_and_is_in_history(store_path, capsys):
+    data = json.loads(run(capsys, "rollback", "1", "--reason", "worse", "--json", "--store", store_path).out)
     assert data == {"key": "playbook/survival", "version": 3, "restored": 1, "bullets": 2}
-    assert "helpful=1" not in told(capsys, "show", "--store", place).out
-    assert "back to 1: worse" in told(capsys, "history", "--store", place).out
+    assert "helpful=1" not in run(capsys, "show", "--store", store_path).out
+    assert "restored 1: worse" in run(capsys, "history", "--store", store_path).out
 
 
-def test_stats_show_size_and_coverage(place, capsys):
-    data = json.loads(told(capsys, "stats", "--json", "--store", place).out)
+def test_stats_show_size_and_coverage(store_path, capsys):
+    data = json.loads(run(capsys, "stats", "--json", "--store", store_path).out)
     assert (data["bullets"], data["files"], data["coverage"]) == (2, 2, {"tactics": 1, "recipes": 1})
-    assert "bullets of tactics" in told(capsys, "stats", "--store", place).out
+    assert "bullets of tactics" in run(capsys, "stats", "--store", store_path).out
 
 
-def test_export_and_import(place, capsys, tmp_path):
-    told(capsys, "export", str(tmp_path / "files"), "--store", place)
-    told(capsys, "import", str(tmp_path / "files"), "--store", str(tmp_path / "other.db"))
-    assert told(capsys, "show", "--store", str(tmp_path / "other.db")).out == told(capsys, "show", "--store", place).out
-
-
-def test_import_uses_key_of_export(place, capsys, tmp_path):
-    told(capsys, "export", str(tmp_path / "files"), "--store", place)
+def test_export_and_import(store_path, capsys, tmp_path):
+    run(capsys, "export", str(tmp_path / "files"), "--store", store_path)
+    run(capsys, "import", str(tmp_path / "files"), "--store", str(tmp_path / "other.db"))
     assert (
-        "playbook/survival has 2 bullets, as version 2."
-        in told(capsys, "import", str(tmp_path / "files"), "--store", place).out
+        run(capsys, "show", "--store", str(tmp_path / "other.db")).out == run(capsys, "show", "--store", store_path).out
+    )
+
+
+def test_import_uses_key_of_export(store_path, capsys, tmp_path):
+    run(capsys, "export", str(tmp_path / "files"), "--store", store_path)
+    assert (
+        "playbook/survival has 2 bullets, version 2."
+        in run(capsys, "import", str(tmp_path / "files"), "--store", store_path).out
     )  # nothing was edited: no new version
-    said = told(capsys, "import", str(tmp_path / "files"), "--key", "playbook/copy", "--store", place).out
-    assert said == "playbook/copy has 2 bullets, as version 1.\n"
+    text = run(capsys, "import", str(tmp_path / "files"), "--key", "playbook/copy", "--store", store_path).out
+    assert text == "playbook/copy has 2 bullets, version 1.\n"
 
 
-def test_unknown_version_or_key_fails(place, capsys):
-    assert "@9" in told(capsys, "rollback", "9", "--store", place, status=2).err
-    said = told(capsys, "show", "--key", "playbook/x", "--store", place, status=2).err
-    assert said.endswith("atoll.db; there are playbook/survival.\n")
+def test_unknown_version_or_key_fails(store_path, capsys):
+    assert "@9" in run(capsys, "rollback", "9", "--store", store_path, status=2).err
+    text = run(capsys, "show", "--key", "playbook/x", "--store", store_path, status=2).err
+    assert text.endswith("atoll.db. Playbooks: playbook/survival.\n")
 
 
-def test_several_playbooks_need_key(place, capsys):
-    with store.Store(place) as kept:
-        playbook.PlaybookStore(kept.versions(), key="playbook/b").apply([playbook.add("t", "Bears sleep.")], "t", "me")
-    assert "--key" in told(capsys, "show", "--store", place, status=2).err
-    assert "Bears" in told(capsys, "show", "--key", "playbook/b", "--store", place).out
+def test_several_playbooks_need_key(store_path, capsys):
+    with store.Store(store_path) as run_store:
+        playbook.PlaybookStore(run_store.versions(), key="playbook/b").apply(
+            [playbook.add("t", "Bears sleep.")], "t", "me"
+        )
+    assert "--key" in run(capsys, "show", "--store", store_path, status=2).err
+    assert "Bears" in run(capsys, "show", "--key", "playbook/b", "--store", store_path).out
 
 
 def test_store_without_playbook_fails(capsys, tmp_path):
     with store.Store(tmp_path / "empty.db"):
         pass
-    assert "none yet" in told(capsys, "show", "--store", str(tmp_path / "empty.db"), status=2).err
+    assert "has none. Run an agent first." in run(capsys, "show", "--store", str(tmp_path / "empty.db"), status=2).err
 
 
-def test_held_deltas_are_listed_approved_and_rejected(place, capsys):  # B13
-    with store.Store(place) as kept:
-        notes = playbook.PlaybookStore(kept.versions(), key="playbook/survival")
+def test_held_deltas_are_listed_approved_and_rejected(store_path, capsys):  # B13
+    with store.Store(store_path) as run_store:
+        notes = playbook.PlaybookStore(run_store.versions(), key="playbook/survival")
         notes.apply([playbook.add("tactics", "Wolves never fear fire.")], "third", "agent")
-        (found,) = notes.list_held()
-    assert "contradicts tactics-00001" in told(capsys, "held", "--store", place).out
-    assert json.loads(told(capsys, "held", "--json", "--store", place).out)[0]["id"] == found.id
-    assert "waits" in told(capsys, "approve", "nothing", "--reason", "so", "--store", place, status=2).err
-    assert "reason" in told(capsys, "approve", found.id, "--reason", " ", "--store", place, status=2).err
-    done = told(capsys, "approve", found.id, "--reason", "seen twice", "--author", "ann", "--store", place).out
+        (result,) = notes.list_held()
+    assert "contradicts tactics-00001" in run(capsys, "held", "--store", store_path).out
+    assert json.loads(run(capsys, "held", "--json", "--store", store_path).out)[0]["id"] == result.id
+    assert "nothing" in run(capsys, "approve", "nothing", "--reason", "so", "--store", store_path, status=2).err
+    assert "reason" in run(capsys, "approve", result.id, "--reason", " ", "--store", store_path, status=2).err
+    done = run(capsys, "approve", result.id, "--reason", "seen twice", "--author", "ann", "--store", store_path).out
     assert done.startswith("applied (replaces tactics-00001; ann: seen twice)")
-    assert "Nothing waits." in told(capsys, "held", "--store", place).err
+    assert "No deltas are held." in run(capsys, "held", "--store", store_path).err

@@ -17,108 +17,111 @@ SAY = {
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def directory(tmp_path, monkeypatch):
     monkeypatch.setenv("ATOLL_STORE", str(tmp_path / "atoll.db"))
     return tmp_path
 
 
 @pytest.fixture
-def told(place, capsys):
-    def tell(*arguments, status=0):
+def run(directory, capsys):
+    def run(*arguments, status=0):
         capsys.readouterr()
         assert cli.main(list(arguments)) == status
         return capsys.readouterr()
 
-    return tell
+    return run
 
 
-def written(place, content, name="content.json"):
-    path = place / name
+def written(directory, content, name="content.json"):
+    path = directory / name
     path.write_text(json.dumps(content))
     return str(path)
 
 
-def submitted(told, place, kind="optimize", content=None, author="agent"):
-    path = written(place, content or {"key": "speed", "value": 3})
-    return json.loads(told("proposals", "submit", kind, path, "--title", "A title", "--author", author, "--json").out)
+def submitted(run, directory, kind="optimize", content=None, author="agent"):
+    path = written(directory, content or {"key": "speed", "value": 3})
+    return json.loads(run("proposals", "submit", kind, path, "--title", "A title", "--author", author, "--json").out)
 
 
-def test_approved_proposal_creates_version(told, place):
-    made = submitted(told, place)
-    assert (made["status"], made["author"]) == ("pending", "agent")
-    assert made["id"] in told("proposals", "list", "--status", "pending").out
-    assert '"value": 3' in told("proposals", "show", made["id"]).out
-    assert "is applied: speed@1" in told("proposals", "approve", made["id"], "--reason", "fine", "--author", "ann").out
-    assert told("proposals", "list", "--status", "pending", "--json").out.strip() == "[]"
-    assert "No approved proposals" in told("proposals", "apply").err
+def test_approved_proposal_creates_version(run, directory):
+    submitted_proposal = submitted(run, directory)
+    assert (submitted_proposal["status"], submitted_proposal["author"]) == ("pending", "agent")
+    assert submitted_proposal["id"] in run("proposals", "list", "--status", "pending").out
+    assert '"value": 3' in run("proposals", "show", submitted_proposal["id"]).out
+    assert (
+        "is applied: speed@1"
+        in run("proposals", "approve", submitted_proposal["id"], "--reason", "fine", "--author", "ann").out
+    )
+    assert run("proposals", "list", "--status", "pending", "--json").out.strip() == "[]"
+    assert "No approved proposals" in run("proposals", "apply").err
 
 
-def test_proposals_cannot_be_changed_as_parameters(told, place):
-    made = submitted(told, place)
-    told("proposals", "reject", made["id"], "--reason", "no", "--author", "ann")
-    key, why = f"proposals/{made['id']}", ("--reason", "oops", "--author", "bob")
-    values = written(place, {key: {"status": "approved"}})
+def test_proposals_cannot_be_changed_as_parameters(run, directory):
+    submitted_proposal = submitted(run, directory)
+    run("proposals", "reject", submitted_proposal["id"], "--reason", "no", "--author", "ann")
+    key, why = f"proposals/{submitted_proposal['id']}", ("--reason", "oops", "--author", "bob")
+    values = written(directory, {key: {"status": "approved"}})
     for change in (["set", key, "{}"], ["rollback", key, "1"], ["alias", key, "now", "1"], ["import", values]):
-        assert "has a way of its own" in told("params", *change, *why, status=2).err
-    assert json.loads(told("proposals", "show", made["id"], "--json").out)["status"] == "rejected"
+        assert "has a way of its own" in run("params", *change, *why, status=2).err
+    assert json.loads(run("proposals", "show", submitted_proposal["id"], "--json").out)["status"] == "rejected"
 
 
 @pytest.mark.parametrize("key", ["shadow/ema/alpha", "control/mine", "playbook/x", "rollout/speed"])
-def test_reserved_key_cannot_be_proposed(told, place, key):
-    path = written(place, {"key": key, "value": 1})
-    said = told("proposals", "submit", "optimize", path, "--title", "A title", "--author", "mallory", status=2)
-    assert "has a way of its own" in said.err
+def test_reserved_key_cannot_be_proposed(run, directory, key):
+    path = written(directory, {"key": key, "value": 1})
+    text = run("proposals", "submit", "optimize", path, "--title", "A title", "--author", "mallory", status=2)
+    assert "has a way of its own" in text.err
 
 
-def test_author_cannot_approve_and_nobody_approves_twice(told, place):
-    made = submitted(told, place)
-    said = told("proposals", "approve", made["id"], "--reason", "mine", "--author", "AGENT", status=2)
-    assert "a change of their own" in said.err
-    told("proposals", "reject", made["id"], "--reason", "no", "--author", "ann")
-    again = told("proposals", "approve", made["id"], "--reason", "yes", "--author", "bob", status=2)
+def test_author_cannot_approve_and_nobody_approves_twice(run, directory):
+    submitted_proposal = submitted(run, directory)
+    text = run("proposals", "approve", submitted_proposal["id"], "--reason", "mine", "--author", "AGENT", status=2)
+    assert "a change of their own" in text.err
+    run("proposals", "reject", submitted_proposal["id"], "--reason", "no", "--author", "ann")
+    again = run("proposals", "approve", submitted_proposal["id"], "--reason", "yes", "--author", "bob", status=2)
     assert "is rejected, not pending" in again.err
 
 
-def test_edit_voids_approvals(told, place):
-    made = submitted(told, place)
-    edited = written(place, {"key": "speed", "value": 4})
-    told("proposals", "edit", made["id"], edited, "--reason", "better", "--author", "agent")
-    said = told(
+def test_edit_voids_approvals(run, directory):
+    submitted_proposal = submitted(run, directory)
+    edited = written(directory, {"key": "speed", "value": 4})
+    run("proposals", "edit", submitted_proposal["id"], edited, "--reason", "better", "--author", "agent")
+    text = run(
         "proposals",
         "approve",
-        made["id"],
+        submitted_proposal["id"],
         "--reason",
         "ok",
         "--author",
         "ann",
         "--hash",
-        made["content_hash"],
+        submitted_proposal["content_hash"],
         status=2,
     )
-    assert "look again" in said.err
-    told("proposals", "withdraw", made["id"], "--reason", "on second thought", "--author", "agent")
+    assert "look again" in text.err
+    run("proposals", "withdraw", submitted_proposal["id"], "--reason", "on second thought", "--author", "agent")
 
 
-def test_tool_is_proposed_approved_called_and_rolled_back(told, place):
+def test_tool_is_proposed_approved_called_and_rolled_back(run, directory):
     for number, command in enumerate(("echo {{.text}}", "printf %s {{.text}}"), start=1):
-        path = written(place, {**SAY, "command": command})
-        made = json.loads(told("tools", "propose", path, "--author", "agent", "--json").out)
-        told("proposals", "approve", made["id"], "--reason", "read it", "--author", "ann")
-        assert json.loads(told("tools", "list", "--json").out)[0]["version"] == number
-    asked = json.dumps({"text": "hi; id"})
-    assert told("tools", "call", "say", "--input", asked).out == "hi; id\n"
-    assert json.loads(told("tools", "call", "say", "--input", "{}", "--json", status=1).out)["is_error"]
-    told("tools", "rollback", "say", "1", "--reason", "it was better", "--author", "ann")
-    assert json.loads(told("tools", "show", "say", "--json").out)["command"] == "echo {{.text}}"
+        path = written(directory, {**SAY, "command": command})
+        submitted_proposal = json.loads(run("tools", "propose", path, "--author", "agent", "--json").out)
+        run("proposals", "approve", submitted_proposal["id"], "--reason", "read it", "--author", "ann")
+        assert json.loads(run("tools", "list", "--json").out)[0]["version"] == number
+    options = json.dumps({"text": "hi; id"})
+    assert run("tools", "call", "say", "--input", options).out == "hi; id\n"
+    assert json.loads(run("tools", "call", "say", "--input", "{}", "--json", status=1).out)["is_error"]
+    run("tools", "rollback", "say", "1", "--reason", "it was better", "--author", "ann")
+    assert json.loads(run("tools", "show", "say", "--json").out)["command"] == "echo {{.text}}"
 
 
-def test_serve_with_agent_serves_proposal_tools(told, place, monkeypatch):
+def test_serve_with_agent_serves_proposal_tools(run, directory, monkeypatch):
     mcp = pytest.importorskip("mcp")
     from atoll.governed.agent.tools import mcp_server
 
-    path = written(place, SAY)
-    proposal = json.loads(told("tools", "propose", path, "--author", "agent", "--json").out)
-    told("proposals", "approve", proposal["id"], "--reason", "read it", "--author", "ann")
+    path = written(directory, SAY)
+    proposal = json.loads(run("tools", "propose", path, "--author", "agent", "--json").out)
+    run("proposals", "approve", proposal["id"], "--reason", "read it", "--author", "ann")
     served = []
 
     def serve(builder, runner, port, extra_tools=()):
@@ -138,47 +141,47 @@ def test_serve_with_agent_serves_proposal_tools(told, place, monkeypatch):
         asyncio.run(call_tools())
 
     monkeypatch.setattr(mcp_server, "serve", serve)
-    told("tools", "serve")
-    told("tools", "serve", "--agent", "helper")
+    run("tools", "serve")
+    run("tools", "serve", "--agent", "helper")
     assert served == [["say"], ["say", "CreateTool", "LearnSkill", "Reflect"]]
-    pending = json.loads(told("proposals", "list", "--status", "pending", "--json").out)
-    assert [(row["author"], row["type"], row["title"]) for row in pending][0] == ("helper", "new_tool", "Shout")
-    assert [row["name"] for row in json.loads(told("tools", "list", "--json").out)] == ["say"]  # not approved yet
+    pending = json.loads(run("proposals", "list", "--status", "pending", "--json").out)
+    assert (pending[0]["author"], pending[0]["type"], pending[0]["title"]) == ("helper", "new_tool", "Shout")
+    assert [row["name"] for row in json.loads(run("tools", "list", "--json").out)] == ["say"]  # not approved yet
 
 
-def test_skill_is_proposed_and_exported(told, place):
-    folder = place / "greet"
+def test_skill_is_proposed_and_exported(run, directory):
+    folder = directory / "greet"
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets people.\n---\nSay hello.\n")
-    made = json.loads(told("skills", "propose", str(folder), "--author", "agent", "--json").out)
-    told("proposals", "approve", made["id"], "--reason", "harmless", "--author", "ann")
-    assert "1 uses, 100%" in told("skills", "record-use", "greet", "--success").out
-    assert "Say hello." in told("skills", "show", "greet").out
-    assert "greet" in told("skills", "list").out
-    told("skills", "export", "greet", str(place / "out"))
-    assert (place / "out" / "greet" / "SKILL.md").is_file()
+    submitted_proposal = json.loads(run("skills", "propose", str(folder), "--author", "agent", "--json").out)
+    run("proposals", "approve", submitted_proposal["id"], "--reason", "harmless", "--author", "ann")
+    assert "1 uses, 100%" in run("skills", "record-use", "greet", "--success").out
+    assert "Say hello." in run("skills", "show", "greet").out
+    assert "greet" in run("skills", "list").out
+    run("skills", "export", "greet", str(directory / "out"))
+    assert (directory / "out" / "greet" / "SKILL.md").is_file()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["proposals", "show", "p-none"], "p-none"),
-        (["proposals", "list", "--status", "odd"], "No proposal is ever 'odd'"),
+        (["proposals", "list", "--status", "odd"], "Status 'odd' is unknown"),
         (["tools", "show", "none"], "none"),
-        (["tools", "call", "none", "--input", "{"], "no JSON"),
+        (["tools", "call", "none", "--input", "{"], "not valid JSON"),
         (["skills", "show", "none"], "none"),
         (["skills", "propose", "nowhere"], "cannot be read"),
     ],
 )
-def test_unknown_names_print_one_sentence(told, place, arguments, sentence):
-    submitted(told, place)
-    assert sentence in told(*arguments, status=2).err
+def test_unknown_names_print_one_sentence(run, directory, arguments, sentence):
+    submitted(run, directory)
+    assert sentence in run(*arguments, status=2).err
 
 
-def test_secret_or_invalid_tool_is_not_stored(told, place):
-    submitted(told, place)
-    secret = written(place, {**SAY, "command": "curl -H k:" + "AKIA" + "IOSFODNN7EXAMPLE"})
-    assert "looks like a secret" in told("tools", "propose", secret, "--author", "agent", status=1).err
-    odd = written(place, {**SAY, "name": "../up"})
-    assert "tool" in told("tools", "propose", odd, "--author", "agent", status=2).err
-    assert len(json.loads(told("proposals", "list", "--json").out)) == 1
+def test_secret_or_invalid_tool_is_not_stored(run, directory):
+    submitted(run, directory)
+    secret = written(directory, {**SAY, "command": "curl -H k:" + "AKIA" + "IOSFODNN7EXAMPLE"})
+    assert "looks like a secret" in run("tools", "propose", secret, "--author", "agent", status=1).err
+    odd = written(directory, {**SAY, "name": "../up"})
+    assert "tool" in run("tools", "propose", odd, "--author", "agent", status=2).err
+    assert len(json.loads(run("proposals", "list", "--json").out)) == 1

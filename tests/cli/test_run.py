@@ -1,4 +1,4 @@
-"""`atoll run` and `atoll resume`: what they print, what they keep, and what they refuse."""
+"""Commands `run` and `resume`."""
 
 import json
 import re
@@ -33,13 +33,13 @@ def server():
 def run(capsys, *arguments: str, status: int = 0) -> tuple[dict[str, Any], str]:
     """Runs a verb with `--json` and returns its last line on stdout and all of its stderr."""
     assert cli.main([*arguments, "--json"]) == status, capsys.readouterr().err
-    told = capsys.readouterr()
-    return json.loads(told.out.splitlines()[-1]), told.err
+    output = capsys.readouterr()
+    return json.loads(output.out.splitlines()[-1]), output.err
 
 
 class TestRun:
     def test_json_is_one_line_on_stdout(self, capsys):
-        result, said = run(capsys, "run", "task", "--iterations", "60", "--seed", "3")
+        result, message = run(capsys, "run", "task", "--iterations", "60", "--seed", "3")
         keys = ("run", "status", "initial_score", "best_score", "evaluations", "failures", "calls", "cost_usd")
         assert {*keys, "seconds", "sandbox"} <= result.keys()
         assert result["status"] == "done"
@@ -47,18 +47,18 @@ class TestRun:
         assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, sandbox.get_level(sandbox.probe()), 0.0)
         assert result["steps"] == 60
         assert result["evaluations"] > 1  # an iteration that tunes evaluates several
-        assert re.search(r"\d s  iteration +\d+  best", said)
+        assert re.search(r"\d s  iteration +\d+  best", message)
 
     def test_header_fits_terminal(self, capsys, folder, monkeypatch):
         monkeypatch.setenv("COLUMNS", "80")
         tasks.make(folder / "task", tasks.TASK.replace("Find the line", f"Find {'very ' * 30}carefully the line"))
-        _, said = run(capsys, "run", "task", "--iterations", "0", "--baselines")
-        header = said.split("\n\n")[0].splitlines()[1:]
+        _, message = run(capsys, "run", "task", "--iterations", "0", "--baselines")
+        header = message.split("\n\n")[0].splitlines()[1:]
         assert max(map(len, header)) <= 80
         assert [line for line in header if line.startswith("  comment ") and line.endswith("…")]
-        assert "as many evaluations as this run will have used" in " ".join(said.split())  # facts are not cut
+        assert "as many evaluations as this run will have used" in " ".join(message.split())  # facts are not cut
         column = [re.match(r"  (\S[\w ]*?)  +(?=\S)", line) for line in header]
-        assert len({found.end() for found in column if found}) == 1
+        assert len({data.end() for data in column if data}) == 1
 
     def test_zero_iterations_evaluate_initial_program(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "0")
@@ -72,15 +72,15 @@ class TestRun:
         assert "Returns the height at x, whatever y is." in server.prompts[-1]
 
     def test_settings_are_printed_at_start(self, capsys):
-        _, said = run(capsys, "run", "task", "--iterations", "1", "--workers", "1")
+        _, message = run(capsys, "run", "task", "--iterations", "1", "--workers", "1")
         for part in ("def line(x: float, y: float)", "Find the line", "Returns the height", "islands    3"):
-            assert part in said
-        assert re.search(r"clusters   2\n.*workers    1\n.*reset      the worse half every 150 evaluations", said)
+            assert part in message
+        assert re.search(r"clusters   2\n.*workers    1\n.*reset      the worse half every 150 evaluations", message)
 
     def test_resolved_configuration_is_stored(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "1", "--set", "llmsr.preset=funsearch")
-        with store.Store("atoll.db") as kept:
-            config = kept.get_run(result["run"]).config
+        with store.Store("atoll.db") as run_store:
+            config = run_store.get_run(result["run"]).config
         assert config["llmsr"]["preset"] == "funsearch"
         assert config["llmsr"]["num_islands"] == 3
         assert config["run"]["iterations"] == 1
@@ -99,14 +99,14 @@ class TestRun:
         assert result["best_score"] >= -4
 
     def test_quiet_prints_only_json(self, capsys):
-        _, said = run(capsys, "run", "task", "--iterations", "5", "-q")
-        assert said == ""
+        _, message = run(capsys, "run", "task", "--iterations", "5", "-q")
+        assert message == ""
 
     @pytest.mark.parametrize(
-        ("start", "told"), [("K = 1\n# EVOLVE-BLOCK-END\n", "K = 1"), ("# only this", "# only this"), ("", "")]
+        ("start", "output"), [("K = 1\n# EVOLVE-BLOCK-END\n", "K = 1"), ("# only this", "# only this"), ("", "")]
     )
-    def test_initial_program_is_shown_by_last_code_line(self, start, told):
-        assert progress.format_one_line(start, start) == told
+    def test_initial_program_is_shown_by_last_code_line(self, start, output):
+        assert progress.format_one_line(start, start) == output
 
     def test_openevolve_folder_uses_its_evaluator(self, capsys, folder):
         (folder / "open").mkdir()
@@ -123,8 +123,8 @@ class TestRun:
         assert result["initial_score"] == pytest.approx(0.77)
         assert result["best_score"] > 0.8
         assert result["steps"] == 40
-        with store.Store("atoll.db") as kept:
-            best = kept.candidates(result["run"]).list_best()[0]
+        with store.Store("atoll.db") as run_store:
+            best = run_store.candidates(result["run"]).list_best()[0]
         assert "def run():\n    return 1 - abs(KNOB - 0.73)\n" in best.content
         assert "all well" in best.feedback
 
@@ -146,22 +146,22 @@ class TestRepetition:
         return str(capsys.readouterr().out)
 
     def test_same_seed_and_responses_give_same_bytes(self, capsys, server):
-        given = ("run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "50", "--seed", "5")
-        one, other = (self.export(capsys, run(capsys, *given)[0]["run"]) for _ in range(2))
+        options = ("run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "50", "--seed", "5")
+        one, other = (self.export(capsys, run(capsys, *options)[0]["run"]) for _ in range(2))
         assert one == other
         assert len(one.splitlines()) > 40
-        another = run(capsys, *given[:-1], "6")[0]["run"]
+        another = run(capsys, *options[:-1], "6")[0]["run"]
         assert self.export(capsys, another) != one
 
     def test_deterministic_run_is_independent_of_workers(self, capsys, server):
-        given = ("run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "50", "--deterministic")
-        results = [run(capsys, *given, "--workers", workers)[0]["run"] for workers in ("4", "1", "4")]
-        assert len({self.export(capsys, each) for each in results}) == 1
+        options = ("run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "50", "--deterministic")
+        results = [run(capsys, *options, "--workers", workers)[0]["run"] for workers in ("4", "1", "4")]
+        assert len({self.export(capsys, item) for item in results}) == 1
 
     def test_deterministic_run_without_llm(self, capsys):
-        given = ("run", "task", "--iterations", "80", "--deterministic")
-        results = [run(capsys, *given, "--workers", workers)[0]["run"] for workers in ("4", "1")]
-        assert len({self.export(capsys, each) for each in results}) == 1
+        options = ("run", "task", "--iterations", "80", "--deterministic")
+        results = [run(capsys, *options, "--workers", workers)[0]["run"] for workers in ("4", "1")]
+        assert len({self.export(capsys, item) for item in results}) == 1
 
     def test_output_and_errors_are_the_same_in_every_worker(self, capsys, folder):
         """No folder of a worker, no address in memory and no warning that is shown only once gets into the bytes."""
@@ -186,8 +186,8 @@ class TestRepetition:
     def test_exported_line_has_fields(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "10")
         lines = [json.loads(line) for line in self.export(capsys, result["run"]).splitlines()]
-        wanted = {"id", "parents", "island", "step", "content", "score", "metrics", "failure"}
-        assert all(wanted <= line.keys() for line in lines)
+        expected = {"id", "parents", "island", "step", "content", "score", "metrics", "failure"}
+        assert all(expected <= line.keys() for line in lines)
         assert lines[0]["id"] == "0.0"
 
 
@@ -202,8 +202,8 @@ class TestResume:
     def test_resume_prints_only_new_best(self, capsys):
         first, _ = run(capsys, "run", "task", "--iterations", "60")
         cli.main(["resume", "latest", "--iterations", "60"])
-        told = [float(line.split()[5]) for line in capsys.readouterr().err.splitlines() if " s  iteration " in line]
-        assert all(score > first["best_score"] for score in told)
+        output = [float(line.split()[5]) for line in capsys.readouterr().err.splitlines() if " s  iteration " in line]
+        assert all(score > first["best_score"] for score in output)
 
     def test_new_limits_replace_target(self, capsys):
         run(capsys, "run", "task", "--iterations", "5", "--target", "-4")
@@ -251,12 +251,12 @@ class TestResume:
 class TestModelFaults:
     def test_refusing_llm_ends_run_after_few_requests(self, capsys):
         with testing.ModelServer(faults=testing.Fault(status=401)) as server:
-            given = ("run", "task", "--llm", f"openai:m@{server.url}", "--budget", "100calls")
-            result, said = run(capsys, *given, status=1)
+            options = ("run", "task", "--llm", f"openai:m@{server.url}", "--budget", "100calls")
+            result, message = run(capsys, *options, status=1)
         assert result["status"] == "failed"
         assert "OPENAI_API_KEY" in result["reason"]
         assert server.num_requests < 10
-        assert "resume" in said
+        assert "resume" in message
 
     def test_llm_budget_without_llm_fails(self, capsys):
         assert cli.main(["run", "task", "--budget", "5calls"]) == 2
@@ -268,7 +268,7 @@ class TestModelFaults:
 
 
 BAD_INPUT = {
-    "a target that is no number": (["run", "task", "--target", "nan"], 2, "it should be a finite number"),
+    "a target that is not a number": (["run", "task", "--target", "nan"], 2, "it should be a finite number"),
     "an unknown key": (["run", "task", "--set", "llmsr.num_island=3"], 2, "the nearest is llmsr.num_islands"),
     "a wrong type": (["run", "task", "--set", "llmsr.num_islands=many"], 2, "it should be a valid integer"),
     "a missing folder": (["run", "tsk"], 2, "is not a folder. Name a task folder"),
@@ -289,19 +289,19 @@ BAD_INPUT = {
 class TestBadInput:
     def refuse(self, capsys, arguments: list[str], status: int, sentence: str) -> None:
         assert cli.main(arguments) == status
-        told = capsys.readouterr()
-        assert sentence in told.err
-        assert told.err.strip().splitlines()[-1].startswith("atoll: ")
-        assert len([line for line in told.err.splitlines() if line.startswith("atoll: ")]) == 1
-        assert "Traceback" not in told.err
+        output = capsys.readouterr()
+        assert sentence in output.err
+        assert output.err.strip().splitlines()[-1].startswith("atoll: ")
+        assert len([line for line in output.err.splitlines() if line.startswith("atoll: ")]) == 1
+        assert "Traceback" not in output.err
 
     @pytest.mark.parametrize("name", BAD_INPUT)
     def test_wrong_input_prints_one_sentence(self, capsys, name, folder):
         with store.Store("atoll.db"):
             pass
         self.refuse(capsys, *BAD_INPUT[name])
-        with store.Store("atoll.db") as kept:
-            assert kept.list_runs() == []
+        with store.Store("atoll.db") as run_store:
+            assert run_store.list_runs() == []
 
     def test_lambda_task_needs_def(self, capsys, folder):
         _, _, rest = tasks.TASK.partition("    return x\n")
@@ -328,8 +328,8 @@ class TestBadInput:
         tasks.make(folder / "task", tasks.TASK.replace("return -abs", "raise ValueError('broken')\n    return -abs"))
         self.refuse(capsys, ["run", "task", "--iterations", "5"], 1, "ValueError: broken")
         assert cli.main(["run", "task", "--iterations", "5", "--json"]) == 1
-        told = capsys.readouterr()
-        result = json.loads(told.out.splitlines()[-1])
+        output = capsys.readouterr()
+        result = json.loads(output.out.splitlines()[-1])
         assert (result["status"], result["best_score"]) == ("failed", None)
 
     def test_task_file_that_cannot_be_imported(self, capsys, folder):
@@ -344,10 +344,10 @@ class TestBadInput:
         self.refuse(capsys, ["run", "task", "--store", str(folder)], 2, "cannot be opened")
 
     def test_unreachable_llm_prints_reason(self, capsys):
-        result, said = run(capsys, "run", "task", "--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "2")
+        result, message = run(capsys, "run", "task", "--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "2")
         assert result["failures"] == 2
-        assert "More than half of the iterations failed" in said
-        assert "127.0.0.1:9" in said
+        assert "More than half of the iterations failed" in message
+        assert "127.0.0.1:9" in message
 
 
 class TestSandbox:
@@ -355,16 +355,16 @@ class TestSandbox:
         weak = replace(sandbox.probe(), namespaces="unshare: not permitted", landlock="no such system call")
         monkeypatch.setattr(levels, "probe", lambda: weak)
         assert cli.main(["run", "task", "--require-sandbox", "L2"]) == 2
-        said = capsys.readouterr().err
-        assert "This machine has a sandbox of level L1, not L2. No namespaces" in said
+        message = capsys.readouterr().err
+        assert "This machine has a sandbox of level L1, not L2. No namespaces" in message
 
     def test_unknown_sandbox_level_fails(self, capsys):
         assert cli.main(["run", "task", "--require-sandbox", "L9"]) == 2
         assert "sandbox.require" in capsys.readouterr().err
 
     def test_llm_code_without_sandbox_needs_unsafe(self, capsys, monkeypatch):
-        said = "was not tried: this is no Linux"
-        none = sandbox.Probe(namespaces=said, landlock=said, seccomp=said, forks=said)
+        message = "was not tried: this is no Linux"
+        none = sandbox.Probe(namespaces=message, landlock=message, seccomp=message, forks=message)
         monkeypatch.setattr(levels, "probe", lambda: none)
         model = ["--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "0"]
         assert cli.main(["run", "task", *model]) == 2
@@ -380,17 +380,17 @@ class TestSandbox:
         bare = run(capsys, "run", "task", "--iterations", "0")[0]["best_score"]
         assert cli.main(["run", "task", "--iterations", "0", "--set", 'sandbox.env=["SOME_API_KEY"]']) == 2
         assert "--unsafe-env SOME_API_KEY" in capsys.readouterr().err
-        shown = run(capsys, "run", "task", "--iterations", "0", "--unsafe-env", "SOME_API_KEY")[0]["best_score"]
-        assert shown == pytest.approx(bare + 7)
+        printed = run(capsys, "run", "task", "--iterations", "0", "--unsafe-env", "SOME_API_KEY")[0]["best_score"]
+        assert printed == pytest.approx(bare + 7)
 
 
 class TestStoreFaults:
     def test_deleted_store_is_an_error(self, capsys, folder):
-        place = str(folder / "kept.db")
-        deed = f"    import os\n    os.path.exists({place!r}) and os.unlink({place!r})\n"
+        path = str(folder / "kept.db")
+        deed = f"    import os\n    os.path.exists({path!r}) and os.unlink({path!r})\n"
         text = tasks.TASK.replace("    x, height = point", f"{deed}    x, height = point")
         tasks.make(folder / "task", text)
-        unguarded = ["--set", "sandbox.trusted=true"]  # a jail would not let it
+        unguarded = ["--set", "sandbox.trusted=true"]  # a sandbox would not allow it
         assert cli.main(["run", "task", "--iterations", "5", "--store", "kept.db", *unguarded]) == 1
         assert "was deleted, moved or replaced" in capsys.readouterr().err
 
@@ -420,8 +420,8 @@ class TestTerminal:
         assert "Finishing the running iterations" in written
         result = json.loads(terminals.without_codes(written).splitlines()[-1])
         assert result["status"] == "interrupted"
-        with store.Store("atoll.db") as kept:
-            last = kept.journal(result["run"]).read_last()
+        with store.Store("atoll.db") as run_store:
+            last = run_store.journal(result["run"]).read_last()
             assert last is not None
             assert last.kind == "ended"
 
@@ -434,12 +434,12 @@ class TestTerminal:
         assert time.monotonic() - since < 100  # the running iterations would take 150
         assert "Traceback" not in written
         again, _ = run(capsys, "resume", "latest", "--iterations", "0")
-        with store.Store("atoll.db") as kept:
-            failures = [row.failure for row in kept.candidates(again["run"])]
-        assert not [each for each in failures if each and "closed" in each]
+        with store.Store("atoll.db") as run_store:
+            failures = [row.failure for row in run_store.candidates(again["run"])]
+        assert not [item for item in failures if item and "closed" in item]
 
     def test_pipe_has_no_color_and_no_cursor(self):
-        told = terminals.in_a_pipe("run", "task", "--iterations", "20")
-        assert told.returncode == 0
-        assert "\x1b" not in told.stdout + told.stderr
-        assert "Next:" in told.stdout
+        output = terminals.in_a_pipe("run", "task", "--iterations", "20")
+        assert output.returncode == 0
+        assert "\x1b" not in output.stdout + output.stderr
+        assert "Next:" in output.stdout

@@ -1,4 +1,4 @@
-"""`atoll store`: copies, checks and upgrades."""
+"""Commands of `store`, and stores on servers and read-only files."""
 
 import json
 import shutil
@@ -17,41 +17,41 @@ from tests.store import mounts, samples
 @pytest.fixture
 def file(tmp_path):
     path = str(tmp_path / "atoll.db")
-    with store.open(path) as kept:
-        kept.journal(kept.create_run("run")).write(*samples.small_run())
-        kept.versions().set("key", "value", "why", "me")
+    with store.open(path) as run_store:
+        run_store.journal(run_store.create_run("run")).write(*samples.small_run())
+        run_store.versions().set("key", "value", "why", "me")
     return path
 
 
 def test_store_copy_to_server_and_back(file, tmp_path, postgres_url, capsys):
     secret = postgres_url.replace("postgres@", "postgres:hush@")
     assert cli.main(["store", "copy", file, secret]) == 0
-    said = capsys.readouterr()
-    assert "Copied 1 runs with 16 candidates, 1 changes, 0 moments and 0 bodies" in said.out
-    assert "hush" not in said.out + said.err
+    message = capsys.readouterr()
+    assert "Copied 1 runs with 16 candidates, 1 changes, 0 events and 0 blobs" in message.out
+    assert "hush" not in message.out + message.err
     back = str(tmp_path / "back.db")
     assert cli.main(["store", "copy", secret, back, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert "hush" not in str(told)
+    output = json.loads(capsys.readouterr().out)
+    assert "hush" not in str(output)
     with store.open(file) as one, store.open(back) as other:
         assert list(one.export("run")) == list(other.export("run"))
     for url in (file, postgres_url, back):
         assert cli.main(["store", "check", url, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert (found["runs"], found["hash"], found["wrong"]) == (told["runs"], told["hash"], [])
+        result = json.loads(capsys.readouterr().out)
+        assert (result["runs"], result["hash"], result["wrong"]) == (output["runs"], output["hash"], [])
 
 
 def test_copy_conflict_prints_one_sentence(file, postgres_url, capsys):
     assert cli.main(["store", "copy", file, postgres_url]) == 0
     capsys.readouterr()
     assert cli.main(["store", "copy", file, postgres_url]) == 2
-    said = capsys.readouterr().err.strip()
-    assert "has 1 of these runs already, run first: copy into a store that has none of them." in said
-    assert len(said.splitlines()) == 1
+    message = capsys.readouterr().err.strip()
+    assert "has 1 of these runs already, run first: copy into a store that has none of them." in message
+    assert len(message.splitlines()) == 1
 
 
 def test_check_reports_damage(file, capsys):
-    with store.open(file) as kept, kept.database.begin_write() as connection:
+    with store.open(file) as run_store, run_store.database.begin_write() as connection:
         connection.exec_driver_sql("DELETE FROM records WHERE seq = 3")
     assert cli.main(["store", "check", file]) == 1
     assert "Run run has 17 records, and its last is number 18." in capsys.readouterr().err
@@ -66,7 +66,7 @@ def test_missing_store_is_neither_copied_nor_checked(tmp_path, capsys):
 
 def test_upgrade_of_current_store_changes_nothing(file, postgres_server, capsys):
     assert cli.main(["store", "upgrade", file]) == 0
-    assert "has schema 2, as it was." in capsys.readouterr().out
+    assert "has schema 2, unchanged." in capsys.readouterr().out
     with postgres_server.database(is_empty=True) as url:
         assert cli.main(["store", "upgrade", url]) == 0
     assert "has schema 2, made." in capsys.readouterr().out
@@ -88,39 +88,39 @@ def test_run_on_server_never_shows_password(tmp_path, postgres_url, monkeypatch,
         ["audit", "verify"],
     ):
         assert cli.main(verb) == 0, verb
-    said = capsys.readouterr()
-    assert "hush-hush" not in said.out + said.err
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["task"]
+    message = capsys.readouterr()
+    assert "hush-hush" not in message.out + message.err
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["task"]
     with psycopg.connect(postgres_url) as raw:
         for table in ("runs", "records", "changes", "commands"):
-            found = raw.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE '%hush-hush%'".encode())
-            assert found.fetchone() == (0,)
-    with store.open(postgres_url) as kept:
-        (run,) = kept.list_runs()
-        assert len(list(kept.journal(run.id).read_kinds("applied"))) >= 9
+            result = raw.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE '%hush-hush%'".encode())
+            assert result.fetchone() == (0,)
+    with store.open(postgres_url) as run_store:
+        (run,) = run_store.list_runs()
+        assert len(list(run_store.journal(run.id).read_kinds("applied"))) >= 9
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:hush-hush@127.0.0.1:1/runs", "postgresql://me:hush-hush@/r?x=y"])
 def test_unreachable_server_prints_one_sentence(address, capsys):
     assert cli.main(["list", "--store", address]) == 2
-    said = capsys.readouterr().err.strip()
-    assert said.startswith("atoll: ")
-    assert len(said.splitlines()) == 1
-    assert "hush-hush" not in said
+    message = capsys.readouterr().err.strip()
+    assert message.startswith("atoll: ")
+    assert len(message.splitlines()) == 1
+    assert "hush-hush" not in message
 
 
 class TestReadonlyStore:
     @staticmethod
-    def run(place, *verb):
+    def run(folder, *verb):
         """Runs a verb to which a folder or a file is read-only."""
         inner = [sys.executable, "-P", "-m", "atoll", *verb]
-        done = subprocess.run(mounts.read_only(place, *inner), capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(mounts.read_only(folder, *inner), capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
     @pytest.fixture(params=["its folder", "the file"])
     def atoll(self, request, file):
-        place = Path(file).parent if request.param == "its folder" else Path(file)
-        return lambda *verb: self.run(place, *verb, "--store", file)
+        folder = Path(file).parent if request.param == "its folder" else Path(file)
+        return lambda *verb: self.run(folder, *verb, "--store", file)
 
     @pytest.mark.parametrize("verb", [["list"], ["best", "run"], ["lineage", "run"], ["params", "get", "key"]])
     def test_inspect_commands_work(self, atoll, file, verb, capsys):
@@ -128,16 +128,16 @@ class TestReadonlyStore:
         assert atoll(*verb)[:2] == (status, capsys.readouterr().out)
 
     def test_read_during_writes(self, atoll, file):
-        with store.open(file) as kept:
-            kept.create_run("another")
+        with store.open(file) as run_store:
+            run_store.create_run("another")
             status, out, err = atoll("list")
         assert (status, "another" in out) == (0, True), err
 
     def test_unreadable_write_ahead_log_fails(self, file, tmp_path):
         left = tmp_path / "left"
         left.mkdir()
-        with store.open(file) as kept:
-            kept.create_run("another")
+        with store.open(file) as run_store:
+            run_store.create_run("another")
             shutil.copy(file, left)
             shutil.copy(f"{file}-wal", left)
         status, out, err = self.run(left, "list", "--store", str(left / "atoll.db"))

@@ -6,12 +6,15 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from atoll import errors
 from atoll.cli.terminal import options
+
+if TYPE_CHECKING:
+    from atoll import store as stores
 
 FORMATS = ("jsonl", "csv", "html", "dataset", "responses", "openevolve")
 LLM_FORMATS = ("dataset", "responses")  # empty without LLM calls
@@ -58,7 +61,7 @@ def export(
         print(f"atoll: Run {run_id} made no LLM calls, so its {export_format} export is empty.", file=sys.stderr)
 
 
-def iter_chunks(run_store: Any, run: str, export_format: str) -> Iterator[str]:
+def iter_chunks(run_store: "stores.Store", run: str, export_format: str) -> Iterator[str]:
     """Yields a run in a text format, in chunks that end with a line break."""
     import json
 

@@ -72,7 +72,7 @@ def check(url: UrlArgument = options.DEFAULT_STORE, as_json: options.JsonOption 
     from atoll.store.versions import audit
 
     runs = list[transfer.RunContents]()
-    with options.open_existing_store(url) as run_store, run_store.database.snapshot() as connection:
+    with options.open_existing_store(url) as run_store, run_store.database.begin_snapshot() as connection:
         last_change = audit.verify(transfer.iter_entries(connection))
         problems = transfer.find_damage(connection, runs.append)
         name = run_store.database.name

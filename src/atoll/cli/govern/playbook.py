@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atoll import errors
 from atoll.cli.terminal import options, parsing
+
+if TYPE_CHECKING:
+    from atoll import playbook as playbooks
+    from atoll import store as stores
 
 app = options.make_group("Show and edit playbooks.")
 
@@ -17,7 +21,7 @@ PREFIX = "playbook/"
 KeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Playbook key, or a run.")]
 
 
-def open_playbook(run_store: Any, key: str | None) -> Any:
+def open_playbook(run_store: "stores.Store", key: str | None) -> "playbooks.PlaybookStore":
     """Opens a playbook by its key or run. A store with one playbook needs no key.
 
     Raises:
@@ -33,7 +37,7 @@ def open_playbook(run_store: Any, key: str | None) -> Any:
     return playbook.PlaybookStore(run_store.versions(), key=playbook_key)
 
 
-def _find_key(run_store: Any, name: str, keys: Sequence[str]) -> str:
+def _find_key(run_store: "stores.Store", name: str, keys: Sequence[str]) -> str:
     """Returns the key of a playbook by its key or run.
 
     Raises:
@@ -75,7 +79,7 @@ def show(
 
     with options.open_existing_store(store) as run_store:
         playbook_store = open_playbook(run_store, key)
-        content = playbook_store.at(version) if version else playbook_store.current()
+        content = playbook_store.get_version(version) if version else playbook_store.current()
         excerpts = playbook_store.retrieve(query) if query else None
     if as_json:
         bullets = content.bullets.values() if excerpts is None else [excerpt.bullet for excerpt in excerpts]
@@ -88,7 +92,7 @@ def show(
         if not excerpts:
             console.print_note("No bullet matches the query.")
     else:
-        console.print_result(content.text() or "The playbook is empty.")
+        console.print_result(content.to_text() or "The playbook is empty.")
 
 
 @app.command("history")
@@ -174,7 +178,7 @@ def approve(
       atoll playbook held
       atoll playbook approve 3f2a --reason "tried it twice, it holds"
     """  # noqa: D301 - \b keeps line breaks
-    _decide(held_id, reason, author, key, store, as_json, is_applied=True)
+    _decide(held_id, reason, author, key, store, as_json, is_approved=True)
 
 
 @app.command("reject")
@@ -192,17 +196,17 @@ def reject(
     Examples:
       atoll playbook reject 3f2a --reason "it belongs to another world"
     """  # noqa: D301 - \b keeps line breaks
-    _decide(held_id, reason, author, key, store, as_json, is_applied=False)
+    _decide(held_id, reason, author, key, store, as_json, is_approved=False)
 
 
 def _decide(
-    held_id: str, reason: str, author: str | None, key: str | None, store: str, as_json: bool, *, is_applied: bool
+    held_id: str, reason: str, author: str | None, key: str | None, store: str, as_json: bool, *, is_approved: bool
 ) -> None:
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
         playbook_store = open_playbook(run_store, key)
-        change = playbook_store.settle(held_id, reason, parsing.resolve_author(author), is_applied=is_applied)
+        change = playbook_store.decide_held(held_id, reason, parsing.resolve_author(author), is_approved=is_approved)
     (verdict,) = change.verdicts
     if as_json:
         console.print_json({"key": playbook_store.key, "version": change.n, **verdict.to_data()})
@@ -316,7 +320,7 @@ def import_playbook(
         playbook_store = playbook.PlaybookStore(run_store.versions(), key=key or files.read_key(folder) or playbook.KEY)
         imported = playbook.import_folder(playbook_store, folder)
         new_version = playbook_store.version
-    console.print_result(f"Imported {len(imported)} bullets into {playbook_store.key} as version {new_version}.")
+    console.print_result(f"{playbook_store.key} has {len(imported)} bullets, version {new_version}.")
 
 
 def _change_to_json(change: Any) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atoll import errors
 from atoll.cli.terminal import options, parsing
+
+if TYPE_CHECKING:
+    from atoll import governed
+    from atoll import store as stores
 
 app = options.make_group("Review proposed changes: tools, skills, parameters.")
 
@@ -15,7 +19,7 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Proposal id.")]
 ContentArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JSON file with the content to apply.")]
 
 
-def open_evolver(run_store: Any) -> Any:
+def open_evolver(run_store: "stores.Store") -> "governed.Evolver":
     """Returns an evolver that leaves every decision to the approvers."""
     from atoll import governed  # slow import: jsonschema
 
@@ -190,7 +194,7 @@ def withdraw(
 ) -> None:
     """Withdraw your own proposal."""
     with options.open_existing_store(store) as run_store:
-        proposal = open_evolver(run_store).proposals.end(
+        proposal = open_evolver(run_store).proposals.close(
             proposal_id, "withdrawn", parsing.resolve_author(author), reason
         )
     print_proposal(proposal, as_json)

@@ -1,10 +1,14 @@
 """Commands `worldlines list`, `show`, `diff`, `approve`, `reject` and `merge`."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from atoll.cli.terminal import options, parsing
+
+if TYPE_CHECKING:
+    from atoll import store as stores
+    from atoll.runs import worldline_review
 
 app = options.make_group("Review and merge changes to a repository.")
 
@@ -177,7 +181,7 @@ def _decide(
     console.print_result(f"{data['id']} is {data['state']} at {data['commit'][:12]}.")
 
 
-def _find_target(run_store: Any, run: str) -> Any:
+def _find_target(run_store: "stores.Store", run: str) -> "worldline_review.ReviewTarget":
     from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.runs import worldline_review
 

@@ -1,12 +1,15 @@
 """Commands `diff`, `compare` and `report`."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from atoll import errors
 from atoll.cli.data import export
 from atoll.cli.terminal import options
+
+if TYPE_CHECKING:
+    from atoll import store as stores
 
 SIDE_HELP = "RUN for its best candidate, or RUN:CANDIDATE."
 
@@ -51,7 +54,7 @@ def diff(
         console.print_note(f"{names[0]} and {names[1]} have the same content.")
 
 
-def _find_candidate(run_store: Any, name: str) -> tuple[str, Any]:
+def _find_candidate(run_store: "stores.Store", name: str) -> tuple[str, "stores.Row"]:
     """Finds the run and candidate named by one side of a diff."""
     from atoll import runs
 
@@ -60,7 +63,9 @@ def _find_candidate(run_store: Any, name: str) -> tuple[str, Any]:
     return run_id, options.find_candidate(run_store, run_id, candidate if colon else "best")
 
 
-def _find_comparison(run_store: Any, run: str, row: Any, *, is_run: bool) -> tuple[str, Any]:
+def _find_comparison(
+    run_store: "stores.Store", run: str, row: "stores.Row", *, is_run: bool
+) -> tuple[str, "stores.Row"]:
     """Finds the candidate to compare with a single side."""
     from atoll.runs import progress
 

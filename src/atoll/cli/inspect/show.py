@@ -1,12 +1,15 @@
 """Commands `show`, `best`, `lineage` and `tree`."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from atoll import errors
 from atoll.cli.data import export
 from atoll.cli.terminal import options
+
+if TYPE_CHECKING:
+    from atoll import store as stores
 
 TREE_LEVELS = {"islands": 1, "generations": 2, "worldlines": 3, "turns": 4}
 
@@ -108,7 +111,7 @@ def best(
             return
         _check_island(run_store, run_id, island)
         rows, initial = (
-            run_store.candidates(run_id).best(limit, island=island),
+            run_store.candidates(run_id).list_best(limit, island=island),
             run_store.candidates(run_id).find("0.0"),
         )
         if as_json:
@@ -172,17 +175,20 @@ def lineage(
             tables.print_patch(console, text_format.iter_diff_lines(before, after, link.parent.id, link.row.id))
 
 
-def _find_best(run_store: Any, run: str, island: int | None) -> Any:
+def _find_best(run_store: "stores.Store", run: str, island: int | None) -> "stores.Row":
     """Returns the best candidate of a run or of one island."""
     from atoll.runs import progress
 
     if island is None:
         return progress.find_candidate(run_store, run, progress.BEST)
     _check_island(run_store, run, island)
-    return progress.get_best_of_island(run_store, run, island)
+    row = progress.get_best_of_island(run_store, run, island)
+    if row is None:
+        raise errors.SetupError(f"Island {island} of run {run} has no candidate with a score yet.")
+    return row
 
 
-def _check_island(run_store: Any, run: str, island: int | None) -> None:
+def _check_island(run_store: "stores.Store", run: str, island: int | None) -> None:
     from atoll.runs import progress
 
     if island is not None and island >= (num_islands := progress.count_islands(run_store, run)):

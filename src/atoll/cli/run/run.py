@@ -5,13 +5,16 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atoll.cli.run import survival_files
 from atoll.cli.services import dashboard as services_dashboard
 from atoll.cli.terminal import options
+
+if TYPE_CHECKING:
+    from atoll import store as stores
 
 LeaseOption = Annotated[
     float,
@@ -25,7 +28,7 @@ LeaseOption = Annotated[
 ]
 
 
-def run_coordinator(run_store: Any, make_coordinator: Callable[..., Any], as_json: bool, quiet: bool) -> int:
+def run_coordinator(run_store: "stores.Store", make_coordinator: Callable[..., Any], as_json: bool, quiet: bool) -> int:
     """Runs a coordinator until the run ends and prints a summary. Returns the exit status."""
     from atoll import runs
     from atoll.cli.run import session_output

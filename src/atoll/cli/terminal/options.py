@@ -1,11 +1,14 @@
 """Options and arguments that several verbs share. An option of one name has one meaning in every verb."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from atoll import errors
+
+if TYPE_CHECKING:
+    from atoll import store
 
 DEFAULT_STORE = "atoll.db"
 INITIAL_NAMES = ("initial", "start")  # names of the initial candidate on the command line; `start` is the old one
@@ -56,21 +59,21 @@ def make_group(help_text: str) -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=help_text)
 
 
-def open_existing_store(url: str) -> Any:
+def open_existing_store(url: str) -> "store.Store":
     """Opens a store that exists.
 
     Raises:
         SetupError: The store does not exist, or it is not a store of Atoll.
     """
-    from atoll import store  # SQLAlchemy takes 0.2 s to import, which `atoll --help` must not spend
+    from atoll import store as stores  # SQLAlchemy takes 0.2 s to import, which `atoll --help` must not spend
     from atoll.store.database import urls
 
     if urls.is_file_path(url) and not Path(urls.get_path(url)).exists():
         raise errors.SetupError(f"Store {url} not found. Name another with --store, or create one with 'atoll run'.")
-    return store.Store(url)
+    return stores.Store(url)
 
 
-def find_candidate(run_store: Any, run_id: str, name: str) -> Any:
+def find_candidate(run_store: "store.Store", run_id: str, name: str) -> "store.Row":
     """Finds a candidate by its id, or by the names `best` and `initial`."""
     from atoll.runs import progress
 
