@@ -1,4 +1,4 @@
-"""Evaluators: functions, make_weighted sums, rules, cascades."""
+"""Evaluators: functions, weighted sums, rules, cascades."""
 
 import threading
 

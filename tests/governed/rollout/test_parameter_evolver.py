@@ -1,4 +1,4 @@
-"""ParameterEvolver and proposers: only approve values are applied."""
+"""ParameterEvolver and proposers: only approved values are applied."""
 
 import json
 from datetime import UTC, datetime, timedelta

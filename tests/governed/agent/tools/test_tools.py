@@ -84,7 +84,7 @@ def test_tool_errors_become_output(runner: ToolRunner, builder: ToolBuilder) -> 
     assert "5 is not of type 'string'" in output
     output, is_error = run(make_tool(command="no-such-program-at-all"), {"text": ""}, runner, builder)
     assert is_error
-    assert "no program 'no-such-program-at-all'" in output
+    assert "'no-such-program-at-all' not found" in output
 
 
 def test_long_output_is_cut_in_the_middle(runner: ToolRunner, builder: ToolBuilder) -> None:
