@@ -35,12 +35,12 @@ class TestFileLog(LogSuite):
 
 class TestSQLLog(LogSuite):
     @pytest.fixture(autouse=True)
-    def store(self):
-        with store.Store("sqlite://") as self.store:
+    def _open_store(self):
+        with store.Store("sqlite://") as self.open_store:
             yield
 
     def holding(self, entries):
-        log = log_stores.SQLLog(self.store)
+        log = log_stores.SQLLog(self.open_store)
         log.append(*entries)
         return log
 
@@ -84,12 +84,12 @@ class TestFileFeedback(testing.FeedbackChannelSuite):
 
 class TestSQLFeedback(testing.FeedbackChannelSuite):
     @pytest.fixture(autouse=True)
-    def store(self):
-        with store.Store("sqlite://") as self.store:
+    def _open_store(self):
+        with store.Store("sqlite://") as self.open_store:
             yield
 
     def make(self):
-        return feedback_stores.SQLFeedback(self.store)
+        return feedback_stores.SQLFeedback(self.open_store)
 
 
 class TestRunLogFeedback(testing.FeedbackChannelSuite):
