@@ -7,7 +7,7 @@ import pytest
 
 from atoll import errors
 from atoll.governed.evidence import feedback, logs, off_policy
-from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.evidence.replayer import LogReplayer
 from bench import governed_statistics as bench
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
@@ -119,7 +119,7 @@ def test_collector_gathers_data_from_replay():
     collector = off_policy.LoggedDataCollector(
         "won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]]
     )
-    replayer = evidence_replayer.LogReplayer(log, channel)
+    replayer = LogReplayer(log, channel)
     replayer.register(collector)
     replayer.replay(START, START + timedelta(days=1))
     assert collector.num_skipped == 1

@@ -245,7 +245,7 @@ def test_max_errors_ends_replay():  # G53
         log_message=lambda messages: None,
     )
     replayer.register(RecordingReflector("bad", [], raises=True))
-    with pytest.raises(errors.RunFailed, match="4 times"):
+    with pytest.raises(errors.RunFailed, match="4 errors of reflectors"):
         replayer.replay(*SPAN)
 
 

@@ -7,7 +7,7 @@ import pytest
 from atoll import errors, evaluation
 from atoll.candidate import Candidate
 from atoll.governed import MemoryParameters
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import Cancelled
 from atoll.governed.rollout import evaluators
 
 FOUR = Candidate("0.0", "4")
@@ -35,7 +35,7 @@ def test_func_evaluator_needs_function_and_checks_stop_first():  # G60
         evaluators.FuncEvaluator(None)  # type: ignore[arg-type]
     stop = threading.Event()
     stop.set()
-    with pytest.raises(governed_errors.Cancelled):
+    with pytest.raises(Cancelled):
         evaluators.FuncEvaluator(lambda candidate: pytest.fail("it was called"), stop=stop).score(FOUR)
 
 
