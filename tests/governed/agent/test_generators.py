@@ -21,7 +21,7 @@ class Model:
         return llm.Response(self.replies.pop(0), "a-model")
 
 
-def payloads(*replies: str, k: int = 3, options: GenerateOptions | None = None) -> list[Any]:
+def generate_payloads(*replies: str, k: int = 3, options: GenerateOptions | None = None) -> list[Any]:
     return [
         candidate.payload for candidate in LLMGenerator(Model(*replies)).generate("go", k, options or GenerateOptions())
     ]
@@ -38,12 +38,12 @@ def payloads(*replies: str, k: int = 3, options: GenerateOptions | None = None) 
     ],
 )
 def test_array_is_extracted_from_any_position(reply: str) -> None:  # G74
-    assert payloads(reply) == [{"a": 1}, {"a": 2}]
+    assert generate_payloads(reply) == [{"a": 1}, {"a": 2}]
 
 
 def test_generate_returns_at_most_k_unique_candidates() -> None:  # G81
-    assert payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a response, without the duplicate
-    assert payloads('["x"]', k=3) == ["x"]
+    assert generate_payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a response, without the duplicate
+    assert generate_payloads('["x"]', k=3) == ["x"]
 
 
 def test_calls_share_the_number_of_candidates() -> None:  # G76
@@ -72,7 +72,7 @@ def test_unreadable_response_is_requested_again_with_error() -> None:
     assert LLMGenerator(model).generate("go", 1)[0].payload == 1
     assert "could not be used" in model.prompts[1]
     with pytest.raises(CandidateParseFailed, match="no JSON array") as caught:
-        payloads("no", "idea")
+        generate_payloads("no", "idea")
     assert caught.value.text == "idea"
 
 
@@ -88,7 +88,7 @@ def test_llm_failure_differs_from_parse_failure() -> None:  # G9
 @pytest.mark.parametrize("k", [0, -1])
 def test_k_below_one_is_rejected(k: int) -> None:  # G8
     with pytest.raises(InvalidK):
-        payloads("[]", k=k)
+        generate_payloads("[]", k=k)
 
 
 @pytest.mark.parametrize(("template", "message"), [("$Other", r"names \$Other"), ("5 $ each", "without a name")])
@@ -100,4 +100,4 @@ def test_template_with_unknown_placeholder_is_rejected(template: str, message: s
 @given(st.text())
 def test_any_response_gives_candidates_or_known_error(reply: str) -> None:
     with contextlib.suppress(CandidateParseFailed):
-        assert len(payloads(reply, k=2, options=GenerateOptions(repairs=0))) <= 2
+        assert len(generate_payloads(reply, k=2, options=GenerateOptions(repairs=0))) <= 2

@@ -153,7 +153,7 @@ def test_close_cannot_approve(store: MemoryParameters) -> None:
             proposals.close(proposal.id, status, "agent", "me")
     with pytest.raises(AlreadyDecided):
         proposals.auto_approve(proposal.id, "please")
-    with pytest.raises(errors.SetupError, match="no risk"):
+    with pytest.raises(errors.SetupError, match="is unknown"):
         proposals.submit("optimize", "x", CONTENT, "agent", risk="nonsense")  # type: ignore[arg-type]
 
 

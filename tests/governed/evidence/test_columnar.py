@@ -8,14 +8,14 @@ pytest.importorskip("polars")
 
 from atoll import errors
 from atoll.governed.evidence import columnar, feedback_stores, log_stores, logs, off_policy, reflectors
-from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.evidence.replayer import LogReplayer
 from bench import governed_logs as bench
 
 
 def test_columnar_replay_matches_log_replayer(tmp_path):
     bench.generate(tmp_path, 3000)
     window = timedelta(minutes=1)
-    replayer = evidence_replayer.LogReplayer(
+    replayer = LogReplayer(
         log_stores.FileLog(tmp_path / "log"), feedback_stores.FileFeedback(tmp_path / "feedback"), window=window
     )
     aggregator = reflectors.AggregatorReflector()

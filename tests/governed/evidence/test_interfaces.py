@@ -11,17 +11,17 @@ from atoll.testing.logs import START
 MOMENTS = [logs.LogEntry(START.replace(second=second), f"d{second}", "e") for second in (10, 20, 20, 50)]
 
 
-class Logs(testing.LogSourceSuite):
+class LogSuite(testing.LogSourceSuite):
     def make(self):
         return self.holding(MOMENTS)
 
 
-class TestMemoryLog(Logs):
+class TestMemoryLog(LogSuite):
     def holding(self, entries):
         return logs.MemoryLog(*entries)
 
 
-class TestFileLog(Logs):
+class TestFileLog(LogSuite):
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path):
         self.path = tmp_path / "log"
@@ -33,14 +33,14 @@ class TestFileLog(Logs):
         return log
 
 
-class TestStoredLog(Logs):
+class TestSQLLog(LogSuite):
     @pytest.fixture(autouse=True)
-    def store(self):
-        with store.Store("sqlite://") as self.store:
+    def _open_store(self):
+        with store.Store("sqlite://") as self.open_store:
             yield
 
     def holding(self, entries):
-        log = log_stores.SQLLog(self.store)
+        log = log_stores.SQLLog(self.open_store)
         log.append(*entries)
         return log
 
@@ -56,16 +56,16 @@ def records():
         yield journal.Record("applied", step, 0, {"children": children})
 
 
-def journal_log():
+def make_run_log():
     journal = store.MemoryJournal()
     for record in records():
         journal.write(record)
     return run_log.RunLog(journal, "run", datetime(2026, 4, 18, tzinfo=UTC))
 
 
-class TestJournalLog(testing.LogSourceSuite):
+class TestRunLog(testing.LogSourceSuite):
     def make(self):
-        return journal_log()
+        return make_run_log()
 
 
 class TestMemoryFeedback(testing.FeedbackChannelSuite):
@@ -82,19 +82,19 @@ class TestFileFeedback(testing.FeedbackChannelSuite):
         return feedback_stores.FileFeedback(self.path)
 
 
-class TestStoredFeedback(testing.FeedbackChannelSuite):
+class TestSQLFeedback(testing.FeedbackChannelSuite):
     @pytest.fixture(autouse=True)
-    def store(self):
-        with store.Store("sqlite://") as self.store:
+    def _open_store(self):
+        with store.Store("sqlite://") as self.open_store:
             yield
 
     def make(self):
-        return feedback_stores.SQLFeedback(self.store)
+        return feedback_stores.SQLFeedback(self.open_store)
 
 
-class TestJournalFeedback(testing.FeedbackChannelSuite):
+class TestRunLogFeedback(testing.FeedbackChannelSuite):
     is_read_only = True
     entity = "syntax"
 
     def make(self):
-        return journal_log()
+        return make_run_log()

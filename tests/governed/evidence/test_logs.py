@@ -122,7 +122,7 @@ def test_times_are_converted_to_utc(tmp_path):
 BROKEN = [b"{not json}", b'{"timestamp": 7}', b'{"entity": "no time"}', b"\xff\xfe", b'{"timestamp":"2026-04-18T12:00']
 
 
-def broken(folder: Path, bad: bytes) -> Path:
+def write_broken_log(folder: Path, bad: bytes) -> Path:
     log = log_stores.FileLog(folder)
     log.append(entry(1))
     path = folder / "2026-04-18.jsonl"
@@ -134,7 +134,7 @@ def broken(folder: Path, bad: bytes) -> Path:
 
 @pytest.mark.parametrize("bad", BROKEN)
 def test_invalid_line_is_reported_with_position(bad, tmp_path):  # G43
-    path = broken(tmp_path, bad)
+    path = write_broken_log(tmp_path, bad)
     offset = path.read_bytes().index(b"\n") + 1
     with pytest.raises(logs.InvalidLogLine, match="Line 2") as caught:
         list(log_stores.FileLog(tmp_path).read(*FOREVER))
@@ -146,7 +146,7 @@ def test_invalid_line_is_reported_with_position(bad, tmp_path):  # G43
 
 
 def test_quarantined_line_is_copied_once(tmp_path):
-    broken(tmp_path, b"{not json}")
+    write_broken_log(tmp_path, b"{not json}")
     for _ in range(2):
         assert ids(log_stores.FileLog(tmp_path, on_issue="quarantine").read(*FOREVER)) == ["d1", "d2"]
     (copy,) = (tmp_path / "quarantine").iterdir()

@@ -7,7 +7,7 @@ import pytest
 
 from atoll import errors
 from atoll.governed.evidence import feedback, logs, off_policy
-from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.evidence.replayer import LogReplayer
 from bench import governed_statistics as bench
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
@@ -38,7 +38,7 @@ def test_naive_mean_is_wrong(quality):
     assert result["naive"].coverage == 0
 
 
-def uniform(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
+def make_uniform_log(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
     rng = np.random.default_rng(0)
     actions = rng.integers(0, 2, size)
     target = np.tile([0.2, 0.8], (size, 1))
@@ -47,7 +47,7 @@ def uniform(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
 
 @pytest.mark.parametrize("method", ["ips", "clipped_ips", "snips", "dm", "dr"])
 def test_estimators_work_without_features(method):
-    assert off_policy.estimate(uniform(4000), method).value == pytest.approx(0.8, abs=0.05)
+    assert off_policy.estimate(make_uniform_log(4000), method).value == pytest.approx(0.8, abs=0.05)
 
 
 def test_reward_model_matches_reward_type():
@@ -70,7 +70,7 @@ def test_ridge_strength_must_be_positive(model):
 
 
 def test_diagnostics_measure_distance_of_policies():
-    result = off_policy.estimate(uniform(1000)).diagnostics
+    result = off_policy.estimate(make_uniform_log(1000)).diagnostics
     assert result.num_decisions == 1000
     assert result.max_weight == pytest.approx(1.6)
     assert result.overlap == pytest.approx(1, abs=0.05)
@@ -79,8 +79,8 @@ def test_diagnostics_measure_distance_of_policies():
 
 def test_estimate_rejects_insufficient_overlap():
     with pytest.raises(off_policy.InsufficientOverlap, match="at least 50"):
-        off_policy.estimate(uniform(40))
-    assert off_policy.estimate(uniform(40), "naive").value == pytest.approx(0.5, abs=0.2)
+        off_policy.estimate(make_uniform_log(40))
+    assert off_policy.estimate(make_uniform_log(40), "naive").value == pytest.approx(0.5, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_invalid_logged_data_is_rejected(change, message):
 
 def test_unknown_estimator_is_rejected():
     with pytest.raises(errors.SetupError, match="clipped_ips"):
-        off_policy.estimate(uniform(100), "magic")
+        off_policy.estimate(make_uniform_log(100), "magic")
 
 
 def test_collector_gathers_data_from_replay():
@@ -119,7 +119,7 @@ def test_collector_gathers_data_from_replay():
     collector = off_policy.LoggedDataCollector(
         "won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]]
     )
-    replayer = evidence_replayer.LogReplayer(log, channel)
+    replayer = LogReplayer(log, channel)
     replayer.register(collector)
     replayer.replay(START, START + timedelta(days=1))
     assert collector.num_skipped == 1

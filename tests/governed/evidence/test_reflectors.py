@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from atoll import errors
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import Cancelled
 from atoll.governed.evidence import feedback, logs, reflectors, replay_report
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
@@ -36,7 +36,7 @@ def test_func_reflector_needs_function_and_checks_stop():  # G55
     reflector = reflectors.FuncReflector(observed.append, stop=stop)
     reflector.on_event(event())
     stop.set()
-    with pytest.raises(governed_errors.Cancelled):
+    with pytest.raises(Cancelled):
         reflector.on_event(event())
     assert len(observed) == 1
 

@@ -27,7 +27,7 @@ def make_feedback(after: timedelta, value: float, metric: str = "m", entity: str
     return feedback.Feedback(START + after, entity, metric, value, **rest)
 
 
-def replayed(log, channel, **options):
+def replay_all(log, channel, **options):
     observed: list[replay_report.ReplayEvent] = []
     replayer = LogReplayer(log, channel, **options)
     replayer.register(reflectors.FuncReflector(observed.append))
@@ -47,14 +47,14 @@ def test_first_feedback_of_each_metric_is_paired():  # G49
         make_feedback(3 * HOUR, 3, "n"),
         make_feedback(2 * HOUR, 4, "n"),
     )
-    observed, report = replayed(logs.MemoryLog(entry(1)), channel)
+    observed, report = replay_all(logs.MemoryLog(entry(1)), channel)
     assert [(item.feedback.metric, item.feedback.value) for item in observed] == [("m", 1), ("n", 4)]
     assert (report.entries, report.events, report.paired, report.pending) == (1, 2, 2, 0)
     assert observed[0].meta is None  # G54
 
 
 def test_decision_without_feedback_is_one_event():  # G49
-    observed, report = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    observed, report = replay_all(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
     assert values(observed) == [None]
     assert (report.events, report.pending) == (1, 1)
 
@@ -69,7 +69,7 @@ def test_decision_without_feedback_is_one_event():  # G49
     ],
 )
 def test_window_includes_decision_and_excludes_end(after, is_paired):  # G49
-    observed, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(make_feedback(after, 1)))
+    observed, _ = replay_all(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(make_feedback(after, 1)))
     assert (values(observed) == [1]) == is_paired
 
 
@@ -85,7 +85,7 @@ def test_replayer_needs_source_and_feedback():  # G48
             LogReplayer(*parts)
 
 
-class Counting(feedback.MemoryFeedback):
+class CountingFeedback(feedback.MemoryFeedback):
     num_queries = 0
 
     def query(self, entity, since, metric=""):
@@ -94,38 +94,38 @@ class Counting(feedback.MemoryFeedback):
 
 
 def test_channel_is_queried_once_per_entity_and_replay():  # G50
-    channel = Counting(*(make_feedback(HOUR, n, entity=f"e{n}") for n in range(20)))
+    channel = CountingFeedback(*(make_feedback(HOUR, n, entity=f"e{n}") for n in range(20)))
     log = logs.MemoryLog(*(entry(n, entity=f"e{n % 20}") for n in range(100)))
-    _, report = replayed(log, channel)
+    _, report = replay_all(log, channel)
     assert (channel.num_queries, report.paired) == (20, 100)
-    replayed(log, channel)
+    replay_all(log, channel)
     assert channel.num_queries == 40
 
 
 def test_small_cache_queries_again_with_same_result():  # G50
-    channel = Counting(*(make_feedback(HOUR * n, n, entity=f"e{n % 9}") for n in range(90)))
+    channel = CountingFeedback(*(make_feedback(HOUR * n, n, entity=f"e{n % 9}") for n in range(90)))
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 9}") for n in range(90)))
-    small, _ = replayed(log, channel, cache_bytes=1500)
+    small, _ = replay_all(log, channel, cache_bytes=1500)
     assert channel.num_queries > 20
-    assert small == replayed(log, channel)[0]
+    assert small == replay_all(log, channel)[0]
 
 
 @pytest.mark.parametrize("confidence", [1.0, 0.5])
 @pytest.mark.parametrize("name", ["first", "last", "mean", "all"])
 def test_large_feedback_is_spilled_to_disk(name, confidence):  # G50
-    noted = [make_feedback(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
-    channel = Counting(*noted)
+    recorded = [make_feedback(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
+    channel = CountingFeedback(*recorded)
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 3}") for n in range(0, 3 * 900, 7)))
     terms = {"attribution": attribution.ATTRIBUTIONS[name]}
-    small, _ = replayed(log, channel, cache_bytes=30_000, **terms)  # one page of each column fits, not all
+    small, _ = replay_all(log, channel, cache_bytes=30_000, **terms)  # one page of each column fits, not all
     assert channel.num_queries == 3
-    assert small == replayed(log, channel, **terms)[0]
+    assert small == replay_all(log, channel, **terms)[0]
 
 
 def test_unordered_log_is_paired():
     hours = [5, 1, 9, 3, 3, 0, 8]
     channel = feedback.MemoryFeedback(*(make_feedback(HOUR * n, n) for n in range(0, 10, 2)))
-    observed, _ = replayed(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
+    observed, _ = replay_all(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
     assert values(observed) == [6, 2, None, 4, 4, 0, 8]
 
 
@@ -160,7 +160,7 @@ def test_other_attributions(name):  # G51
         make_feedback(2 * DAY, 4.0),
         make_feedback(8 * DAY, 9.0),
     )
-    observed, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.ATTRIBUTIONS[name])
+    observed, _ = replay_all(logs.MemoryLog(entry(1)), channel, attribution=attribution.ATTRIBUTIONS[name])
     assert values(observed) == pytest.approx(ATTRIBUTED[name])
 
 
@@ -168,7 +168,7 @@ def test_means_are_weighted_by_confidence():
     channel = feedback.MemoryFeedback(
         make_feedback(HOUR, 0.0, confidence=0.25), make_feedback(HOUR, 4.0, confidence=0.75)
     )
-    observed, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.mean_touch)
+    observed, _ = replay_all(logs.MemoryLog(entry(1)), channel, attribution=attribution.mean_touch)
     assert values(observed) == [3.0]
     assert observed[0].feedback.meta == {"count": 2}
 
@@ -178,13 +178,13 @@ def test_by_observed_uses_observation_time():  # G47
         make_feedback(30 * DAY, 1.0, observed_at=START + HOUR), make_feedback(20 * DAY, 2.0)
     )
     log = logs.MemoryLog(entry(1))
-    assert values(replayed(log, channel)[0]) == [None]
-    assert values(replayed(log, channel, by_observed=True)[0]) == [1.0]
+    assert values(replay_all(log, channel)[0]) == [None]
+    assert values(replay_all(log, channel, by_observed=True)[0]) == [1.0]
 
 
 def test_paired_feedback_keeps_all_fields():
     full = make_feedback(HOUR, 1.0, confidence=0.5, meta={"a": 1}, decision_id="x", observed_at=START)
-    observed, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(full))
+    observed, _ = replay_all(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(full))
     assert observed[0].feedback == full
 
 
@@ -194,7 +194,7 @@ def test_filter_selects_entries():  # G48
     assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
 
 
-class Noting:
+class RecordingReflector:
     def __init__(self, name, events, raises=False):
         self.name, self.events, self.raises = name, events, raises
 
@@ -207,8 +207,8 @@ class Noting:
 def test_reflectors_get_events_in_order_of_registration():  # G52
     events: list[tuple[str, str]] = []
     replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
-    first = Noting("a", events)
-    for item in (first, Noting("b", events), first):
+    first = RecordingReflector("a", events)
+    for item in (first, RecordingReflector("b", events), first):
         replayer.register(item)
     replayer.replay(*SPAN)
     assert events == [(name, f"d{n}") for n in (1, 2) for name in "aba"]
@@ -217,7 +217,7 @@ def test_reflectors_get_events_in_order_of_registration():  # G52
 def test_reflector_registered_during_replay_gets_next_replay():  # G52
     events: list[tuple[str, str]] = []
     replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
-    replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", events))))
+    replayer.register(reflectors.FuncReflector(lambda event: replayer.register(RecordingReflector("late", events))))
     replayer.replay(*SPAN)
     assert events == []
 
@@ -227,13 +227,13 @@ def test_exception_of_reflector_is_reported_and_others_continue(others):  # G53
     events: list[tuple[str, str]] = []
     messages: list[str] = []
     replayer = LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=messages.append)
-    replayer.register(Noting("bad", events, raises=True))
+    replayer.register(RecordingReflector("bad", events, raises=True))
     for _ in range(others):
-        replayer.register(Noting("good", events))
+        replayer.register(RecordingReflector("good", events))
     report = replayer.replay(*SPAN)
     assert len(events) == 2 * (1 + others)
-    assert report.errors == {"0: Noting": 2}
-    assert report.first_errors == {"0: Noting": "ValueError: bad cannot"}
+    assert report.errors == {"0: RecordingReflector": 2}
+    assert report.first_errors == {"0: RecordingReflector": "ValueError: bad cannot"}
     assert len(messages) == 2
 
 
@@ -244,14 +244,14 @@ def test_max_errors_ends_replay():  # G53
         max_errors=3,
         log_message=lambda messages: None,
     )
-    replayer.register(Noting("bad", [], raises=True))
-    with pytest.raises(errors.RunFailed, match="4 times"):
+    replayer.register(RecordingReflector("bad", [], raises=True))
+    with pytest.raises(errors.RunFailed, match="4 errors of reflectors"):
         replayer.replay(*SPAN)
 
 
 def test_errors_are_logged_by_default(caplog):  # G53
     replayer = LogReplayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
-    replayer.register(Noting("bad", [], raises=True))
+    replayer.register(RecordingReflector("bad", [], raises=True))
     replayer.replay(*SPAN)
     assert "bad cannot" in caplog.text
 
@@ -261,7 +261,7 @@ def test_exception_of_source_is_raised(tmp_path):
     log.append(entry(1))
     (tmp_path / "2026-04-18.jsonl").write_text("nonsense\n")
     replayer = LogReplayer(log, feedback.MemoryFeedback())
-    replayer.register(Noting("any", []))
+    replayer.register(RecordingReflector("any", []))
     with pytest.raises(logs.InvalidLogLine):
         replayer.replay(*SPAN)
 
@@ -297,7 +297,7 @@ def story(tmp_path):
 
 
 def test_equal_logs_give_equal_reports(story):  # spec 4.4, 12
-    one, other = (replayed(*story)[1].to_json() for _ in range(2))
+    one, other = (replay_all(*story)[1].to_json() for _ in range(2))
     assert one == other
     assert json.loads(one)["entries"] == 300
 

@@ -7,7 +7,7 @@ import pytest
 from atoll import cluster, control, errors, function, store
 from atoll.candidate import Candidate
 from atoll.governed.evidence import attribution, reflectors
-from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.evidence.replayer import LogReplayer
 from atoll.governed.evidence.run_log import RunLog
 from atoll.governed.rollout import proposers
 
@@ -65,7 +65,7 @@ def test_run_log_has_a_decision_for_every_child(run):
 def test_run_log_is_replayed_and_provides_evidence(run):
     log = RunLog(run, "r1", START, group_by="island")
     aggregator = reflectors.AggregatorReflector()
-    replayer = evidence_replayer.LogReplayer(log, log, attribution=attribution.by_decision)
+    replayer = LogReplayer(log, log, attribution=attribution.by_decision)
     replayer.register(aggregator)
     report = replayer.replay(*FOREVER)
     assert report.pending == 0

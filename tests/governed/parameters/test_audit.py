@@ -50,13 +50,13 @@ def test_verify_detects_any_flipped_byte_in_100_lines(log):
         for offset in range(len(body)):  # one bit per byte, in turn; lines before it are unchanged and need not be read
             flipped = bytearray(body)
             flipped[offset] ^= 1 << (offset % 8)
-            if not _is_found(bytes(flipped), index + 1, last):
+            if not _is_detected(bytes(flipped), index + 1, last):
                 missed.append((index, offset))
         last = audit.parse_line(line).hash
     assert not missed
 
 
-def _is_found(line: bytes, seq: int, last: str) -> bool:
+def _is_detected(line: bytes, seq: int, last: str) -> bool:
     try:
         result = audit.parse_line(line.decode())
     except (ValueError, TypeError):

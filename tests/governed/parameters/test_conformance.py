@@ -29,7 +29,7 @@ class TestMemoryParameters(testing.ParameterStoreContract):
         return governed.MemoryParameters()
 
 
-class TestFilesParameters(testing.ParameterStoreContract):
+class TestFileParameters(testing.ParameterStoreContract):
     home: Path
     opened: list[Any]
 
@@ -60,14 +60,14 @@ class TestStoredParameters(testing.ParameterStoreContract):
         return self.open(store.store.database.name)
 
 
-class TestStoredInPostgres(testing.ParameterStoreContract):
+class TestPostgresParameters(testing.ParameterStoreContract):
     max_examples, steps = 3, 12  # one database per example
     opened: list[Any]
     databases: ExitStack
     server: postgres.Server
 
     @pytest.fixture(autouse=True)
-    def _lend(self, postgres_server: postgres.Server) -> Any:
+    def _start_server(self, postgres_server: postgres.Server) -> Any:
         with ExitStack() as self.databases:
             self.server = postgres_server
             yield
@@ -85,7 +85,7 @@ class TestStoredInPostgres(testing.ParameterStoreContract):
         return self.open(store.store.database.name)
 
 
-class TestStoredInMemory(testing.ParameterStoreContract):
+class TestSQLiteInMemory(testing.ParameterStoreContract):
     opened: list[Any]
 
     def make(self) -> governed.ParameterStore:

@@ -6,7 +6,7 @@ import pydantic
 import pytest
 
 from atoll import errors, governed
-from atoll.governed import errors as refusals
+from atoll.governed.errors import InvalidValue
 
 SCHEMA = {
     "type": "object",
@@ -44,7 +44,7 @@ def test_rules_check_values_against_schema(value, message):
     if message is None:
         assert store.set("x/key", value, "because", author="ann") == 1
         return
-    with pytest.raises(refusals.InvalidValue, match=message):
+    with pytest.raises(InvalidValue, match=message):
         store.set("x/key", value, "because", author="ann")
     assert list(store.list()) == []
 
@@ -52,9 +52,9 @@ def test_rules_check_values_against_schema(value, message):
 def test_rules_check_only_their_prefix():
     store = governed.MemoryParameters(check=governed.Rules({"x/": {"type": "number"}, "x/y/": {"minimum": 3}}))
     store.set("y", "text", "because", author="ann")
-    with pytest.raises(refusals.InvalidValue):
+    with pytest.raises(InvalidValue):
         store.set("x/y/z", 2, "because", author="ann")
-    with pytest.raises(refusals.InvalidValue):
+    with pytest.raises(InvalidValue):
         store.set("x/y/z", "text", "because", author="ann")
     store.set("x/y/z", 3, "because", author="ann")
 
@@ -75,7 +75,7 @@ def test_rule_can_be_type_or_model():
     store.set("share", 0.5, "because", author="ann")
     store.set("weights", {"novelty": 0.1}, "because", author="ann")
     for key, value in (("share", "0.5"), ("weights", {}), ("weights", {"novelty": "much"})):
-        with pytest.raises(refusals.InvalidValue, match=f"{key} was not set: value"):
+        with pytest.raises(InvalidValue, match=f"{key} was not set: value"):
             store.set(key, value, "because", author="ann")
 
 
@@ -87,7 +87,7 @@ def test_transaction_with_invalid_value_changes_nothing():
             draft.set("other", 1)
             draft.set("n", 1.5)
 
-    with pytest.raises(refusals.InvalidValue):
+    with pytest.raises(InvalidValue):
         change()
     assert list(store.list()) == []
 

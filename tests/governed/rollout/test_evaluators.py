@@ -7,7 +7,7 @@ import pytest
 from atoll import errors, evaluation
 from atoll.candidate import Candidate
 from atoll.governed import MemoryParameters
-from atoll.governed import errors as governed_errors
+from atoll.governed.errors import Cancelled
 from atoll.governed.rollout import evaluators
 
 FOUR = Candidate("0.0", "4")
@@ -35,23 +35,23 @@ def test_func_evaluator_needs_function_and_checks_stop_first():  # G60
         evaluators.FuncEvaluator(None)  # type: ignore[arg-type]
     stop = threading.Event()
     stop.set()
-    with pytest.raises(governed_errors.Cancelled):
+    with pytest.raises(Cancelled):
         evaluators.FuncEvaluator(lambda candidate: pytest.fail("it was called"), stop=stop).score(FOUR)
 
 
-def weighted(**options):
+def make_weighted(**options):
     features = {"size": number, "half": lambda candidate: number(candidate) / 2}
     return evaluators.WeightedEvaluator(features, {"size": 2.0, "half": -1.0}, **options)
 
 
 def test_weighted_score_is_sum_and_breakdown_is_unweighted():  # G61, G63
-    result = weighted().score(FOUR)
+    result = make_weighted().score(FOUR)
     assert result.score == 6.0
     assert dict(result.metrics) == {"size": 4.0, "half": 2.0}
 
 
 def test_clipping_keeps_raw_values_in_breakdown():  # G64
-    result = weighted(clip=True).score(FOUR)
+    result = make_weighted(clip=True).score(FOUR)
     assert result.score == 1.0
     assert dict(result.metrics) == {"size": 4.0, "half": 2.0, "clipped:size": 1.0, "clipped:half": 1.0}
 
@@ -67,7 +67,7 @@ def test_weighted_evaluator_reports_all_problems():  # G62
 
 
 def test_features_and_weights_are_copies():  # G65
-    evaluator = weighted()
+    evaluator = make_weighted()
     assert evaluator.features() == ["half", "size"]
     dict(evaluator.weights())["size"] = 9.0
     assert evaluator.weights() == {"size": 2.0, "half": -1.0}
@@ -75,7 +75,7 @@ def test_features_and_weights_are_copies():  # G65
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_non_finite_feature_is_named(value):  # G65
-    result = weighted().score(Candidate("0.0", value))
+    result = make_weighted().score(Candidate("0.0", value))
     assert result.score is None
     assert "feature size" in str(result.failure)
 
@@ -112,11 +112,11 @@ def test_rules_run_first_and_all_violations_are_named():  # G66
 def test_cascade_skips_expensive_stages_for_bad_candidates():
     prompts: list[Candidate] = []
 
-    def score_dearly(candidate):
+    def score_expensively(candidate):
         prompts.append(candidate)
         return 9.0, {"dear": 1.0}
 
-    expensive = evaluators.FuncEvaluator(score_dearly)
+    expensive = evaluators.FuncEvaluator(score_expensively)
     cheap = evaluators.FuncEvaluator(lambda candidate: (number(candidate), {"cheap": 1.0}))
     cascade = evaluators.CascadeEvaluator([evaluators.CascadeStage(cheap, 3.0), evaluators.CascadeStage(expensive)])
     assert dict(cascade.score(FOUR).metrics) == {"cheap": 1.0, "dear": 1.0, "level": 2.0}

@@ -37,38 +37,38 @@ def clock():
 
 @pytest.fixture
 def store():
-    steps = MemoryParameters()
-    steps.set(KEY, 1.0, "start")
-    return steps
+    parameters = MemoryParameters()
+    parameters.set(KEY, 1.0, "start")
+    return parameters
 
 
-def begin(store, clock, plan=PLAN, *, value=2.0, id="p1", is_approved=True):
-    steps = rollout.Rollout(store, KEY, clock=clock)
+def start_rollout(store, clock, plan=PLAN, *, value=2.0, id="p1", is_approved=True):
+    canary = rollout.Rollout(store, KEY, clock=clock)
     proposal = parameter_evolver.ParameterProposal(id, KEY, value, "evolver", store.get(KEY).version)
     approval = parameter_evolver.Approval.for_proposal(
         proposal, is_approved=is_approved, approver="ann", reason="worth a try"
     )
-    steps.start(proposal, approval, plan)
-    return steps
+    canary.start(proposal, approval, plan)
+    return canary
 
 
-def measured(steps, harm=0.0, count=4000, seed=0):
+def report_errors(canary, harm=0.0, count=4000, seed=0):
     """Reports errors of many entities, more for those with the candidate."""
-    rng, state = random.Random(seed), steps.state()
+    rng, state = random.Random(seed), canary.state()
     records = []
     for number in range(count):
         entity = f"e{number}"
         treated = rollout.is_treated(state.salt, KEY, entity, state.share)
-        records.append(feedback.Feedback(steps._clock(), entity, "errors", rng.gauss(1 + harm * treated, 0.2)))
-    steps.add_feedback(records)
+        records.append(feedback.Feedback(canary._clock(), entity, "errors", rng.gauss(1 + harm * treated, 0.2)))
+    canary.add_feedback(records)
 
 
-def walk(steps, clock, harm=0.0, limit=8):
+def run_to_end(canary, clock, harm=0.0, limit=8):
     stages = []
     for number in range(limit):
-        measured(steps, harm, seed=number)
+        report_errors(canary, harm, seed=number)
         clock.pass_hours(2)
-        state = steps.update()
+        state = canary.update()
         stages.append((state.stage, state.share))
         if state.stage in ("full", "rolled_back"):
             break
@@ -76,37 +76,37 @@ def walk(steps, clock, harm=0.0, limit=8):
 
 
 def test_harmless_value_passes_all_stages(store, clock):  # spec 4.3, 10
-    steps = begin(store, clock)
-    assert steps.state().stage == "proposed"
-    steps.add_shadow_result(shadow_result.ShadowResult(reason="unclear"))
-    assert steps.state().stage == "shadow"
-    assert steps.add_shadow_result(PROMOTE).share == 0.01
-    assert walk(steps, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
+    canary = start_rollout(store, clock)
+    assert canary.state().stage == "proposed"
+    canary.add_shadow_result(shadow_result.ShadowResult(reason="unclear"))
+    assert canary.state().stage == "shadow"
+    assert canary.add_shadow_result(PROMOTE).share == 0.01
+    assert run_to_end(canary, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
     assert store.get(KEY) == (2.0, 2)
     clock.pass_hours(30)
-    assert steps.update().is_settled
-    assert steps.update() == steps.state()
+    assert canary.update().is_settled
+    assert canary.update() == canary.state()
 
 
 def test_harm_is_rolled_back_by_one_update(store, clock):  # spec 4.3, 10
-    steps = begin(store, clock)
-    steps.add_shadow_result(PROMOTE)
-    measured(steps, harm=1.0)
-    state = steps.update()
+    canary = start_rollout(store, clock)
+    canary.add_shadow_result(PROMOTE)
+    report_errors(canary, harm=1.0)
+    state = canary.update()
     assert (state.stage, state.is_settled) == ("rolled_back", True)
     assert "errors changed by" in state.why
     assert store.get(KEY) == (1.0, 1)
-    assert steps.value_for("e1") == (1.0, "baseline")
+    assert canary.value_for("e1") == (1.0, "baseline")
 
 
 def test_harm_after_full_rollout_is_rolled_back_on_locked_key(store, clock):  # G20, spec 4.3, 10
-    steps = begin(store, clock)
-    steps.add_shadow_result(PROMOTE)
-    walk(steps, clock)
+    canary = start_rollout(store, clock)
+    canary.add_shadow_result(PROMOTE)
+    run_to_end(canary, clock)
     store.lock(KEY, "frozen for the holidays")
     for number in range(200):
-        steps.observe(f"e{number}", "errors", 9.0, arm="candidate")
-    assert steps.update().stage == "rolled_back"
+        canary.observe(f"e{number}", "errors", 9.0, arm="candidate")
+    assert canary.update().stage == "rolled_back"
     change = store.history(KEY)[-1]
     assert (change.value, change.kind, change.author) == (1.0, "rollback", "rollout")
     assert "guardrail breached" in change.reason
@@ -114,39 +114,39 @@ def test_harm_after_full_rollout_is_rolled_back_on_locked_key(store, clock):  # 
 
 
 def test_locked_key_stays_in_canary(store, clock):
-    steps = begin(store, clock)
-    steps.add_shadow_result(PROMOTE)
+    canary = start_rollout(store, clock)
+    canary.add_shadow_result(PROMOTE)
     store.lock(KEY, "frozen")
-    assert walk(steps, clock, limit=5)[-1] == ("canary", 0.25)
-    assert "frozen" in steps.state().why
+    assert run_to_end(canary, clock, limit=5)[-1] == ("canary", 0.25)
+    assert "frozen" in canary.state().why
     store.unlock(KEY, "continue")
-    assert steps.update().stage == "full"
+    assert canary.update().stage == "full"
 
 
 def test_external_change_ends_rollout(store, clock):
-    steps = begin(store, clock)
-    steps.add_shadow_result(PROMOTE)
+    canary = start_rollout(store, clock)
+    canary.add_shadow_result(PROMOTE)
     store.set(KEY, 7.0, "by hand")
-    assert walk(steps, clock)[-1] == ("rolled_back", 0.0)
+    assert run_to_end(canary, clock)[-1] == ("rolled_back", 0.0)
     assert store.get(KEY) == (7.0, 2)
 
 
 def test_rejecting_shadow_run_ends_rollout(store, clock):
-    steps = begin(store, clock)
-    assert steps.add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
+    canary = start_rollout(store, clock)
+    assert canary.add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
     with pytest.raises(errors.Conflict, match="past its shadow"):
-        steps.add_shadow_result(PROMOTE)
+        canary.add_shadow_result(PROMOTE)
 
 
 def test_stage_needs_min_samples_and_min_time(store, clock):
-    steps = begin(store, clock)
-    steps.add_shadow_result(PROMOTE)
+    canary = start_rollout(store, clock)
+    canary.add_shadow_result(PROMOTE)
     clock.pass_hours(9)
-    assert steps.update().share == 0.01
-    measured(steps)
-    assert steps.update().share == 0.05
-    measured(steps, seed=1)
-    assert steps.update().share == 0.05
+    assert canary.update().share == 0.01
+    report_errors(canary)
+    assert canary.update().share == 0.05
+    report_errors(canary, seed=1)
+    assert canary.update().share == 0.05
 
 
 @hypothesis.given(st.text(max_size=20), st.text(max_size=20), st.floats(0, 1), st.floats(0, 1))
@@ -165,18 +165,18 @@ def test_treated_share_is_close_to_plan(share):
 
 
 def test_entity_gets_same_value_in_other_process(store, clock):
-    steps = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.5], needs_shadow=False))
+    canary = start_rollout(store, clock, rollout.RolloutPlan([GUARD], shares=[0.5], needs_shadow=False))
     again = rollout.Rollout(store, KEY, clock=clock)
-    served = {f"e{n}": steps.value_for(f"e{n}") for n in range(100)}
+    served = {f"e{n}": canary.value_for(f"e{n}") for n in range(100)}
     assert served == {entity: again.value_for(entity) for entity in served}
     assert {value.value for value in served.values()} == {1.0, 2.0}
 
 
 def test_rollout_survives_restart(store, clock):  # spec 4.3, 10
-    begin(store, clock).add_shadow_result(PROMOTE)
+    start_rollout(store, clock).add_shadow_result(PROMOTE)
     for number in range(4):
         fresh = rollout.Rollout(store, KEY, clock=clock)
-        measured(fresh, seed=number)
+        report_errors(fresh, seed=number)
         clock.pass_hours(2)
         fresh.update()
     state = rollout.Rollout(store, KEY).state()
@@ -185,32 +185,32 @@ def test_rollout_survives_restart(store, clock):  # spec 4.3, 10
 
 
 def test_concurrent_updates_both_count(store, clock):
-    one = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
+    one = start_rollout(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     other = rollout.Rollout(store, KEY, clock=clock)
-    for steps in (one, other):
+    for canary in (one, other):
         for number in range(5):
-            steps.observe(f"e{number}", "errors", 1.0, arm="candidate")
+            canary.observe(f"e{number}", "errors", 1.0, arm="candidate")
     one.update()
     assert other.update().moments("errors", "candidate").count == 10
 
 
 def test_channel_feedback_is_counted_once(store, clock):
-    steps = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
+    canary = start_rollout(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     channel = feedback.MemoryFeedback(clock=clock)
     clock.pass_hours(1)
     for number in range(8):
         channel.report(f"e{number}", "errors", 1.0, meta={"arm": "candidate"})
         channel.report(f"e{number}", "unguarded", 1.0)
-    assert steps.update(channel).moments("errors", "candidate").count == 0  # too recent: counted by the next update
+    assert canary.update(channel).moments("errors", "candidate").count == 0  # too recent: counted by the next update
     for _ in range(3):
         clock.pass_hours(1)
-        assert steps.update(channel).moments("errors", "candidate").count == 8
+        assert canary.update(channel).moments("errors", "candidate").count == 8
 
 
 def test_every_stage_is_in_audit_log_with_reason(store, clock):  # spec 4.3, 10
-    steps = begin(store, clock)
-    steps.add_shadow_result(PROMOTE)
-    walk(steps, clock)
+    canary = start_rollout(store, clock)
+    canary.add_shadow_result(PROMOTE)
+    run_to_end(canary, clock)
     reasons = [change.reason for change in store.history(rollout.state_key(KEY))]
     assert reasons[:2] == ["worth a try", "shadow run of 99 pairs: it gains"]
     assert "on to 5%" in reasons[2]
@@ -218,31 +218,31 @@ def test_every_stage_is_in_audit_log_with_reason(store, clock):  # spec 4.3, 10
 
 
 def test_rollback_starts_cooldown(store, clock):  # spec 4.3, 10
-    begin(store, clock).add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse"))
+    start_rollout(store, clock).add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse"))
     with pytest.raises(errors.Conflict, match="Wait until"):
-        begin(store, clock, id="p2")
+        start_rollout(store, clock, id="p2")
     clock.pass_hours(25)
-    assert begin(store, clock, id="p2").state().proposal == "p2"
+    assert start_rollout(store, clock, id="p2").state().proposal == "p2"
 
 
 def test_start_rejects_active_rollout_and_missing_approval(store, clock):
     with pytest.raises(errors.Conflict, match="rejected"):
-        begin(store, clock, is_approved=False)
-    begin(store, clock)
+        start_rollout(store, clock, is_approved=False)
+    start_rollout(store, clock)
     with pytest.raises(errors.Conflict, match="is active"):
-        begin(store, clock, id="p2")
+        start_rollout(store, clock, id="p2")
 
 
 def test_start_rejects_other_version_or_key(store, clock):
-    steps = rollout.Rollout(store, KEY, clock=clock)
+    canary = rollout.Rollout(store, KEY, clock=clock)
     stale = parameter_evolver.ParameterProposal("p1", KEY, 2.0, "evolver", 0)
     with pytest.raises(VersionConflict):
-        steps.start(
+        canary.start(
             stale, parameter_evolver.Approval.for_proposal(stale, is_approved=True, approver="ann", reason="ok"), PLAN
         )
     other = parameter_evolver.ParameterProposal("p1", "other", 2.0, "evolver")
     with pytest.raises(errors.SetupError, match="other"):
-        steps.start(
+        canary.start(
             other, parameter_evolver.Approval.for_proposal(other, is_approved=True, approver="ann", reason="ok"), PLAN
         )
     missing = parameter_evolver.ParameterProposal("p1", "new", 2.0, "evolver")
@@ -255,13 +255,13 @@ def test_start_rejects_other_version_or_key(store, clock):
 
 
 def test_abort_needs_reason(store, clock):
-    steps = begin(store, clock)
+    canary = start_rollout(store, clock)
     with pytest.raises(ReasonRequired):
-        steps.abort(" ", author="bob")
-    assert steps.abort("I do not like it", author="bob").stage == "rolled_back"
+        canary.abort(" ", author="bob")
+    assert canary.abort("I do not like it", author="bob").stage == "rolled_back"
     assert store.history(rollout.state_key(KEY))[-1].author == "bob"
     with pytest.raises(errors.Conflict, match="has ended"):
-        steps.abort("again", author="bob")
+        canary.abort("again", author="bob")
 
 
 def test_update_without_rollout_is_rejected(store, clock):
@@ -284,13 +284,15 @@ def test_harmless_value_is_rarely_rolled_back(clock):
     for seed in range(40):
         store = MemoryParameters()
         store.set(KEY, 1.0, "start")
-        steps = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.1], needs_shadow=False, min_seconds=10**9))
+        canary = start_rollout(
+            store, clock, rollout.RolloutPlan([GUARD], shares=[0.1], needs_shadow=False, min_seconds=10**9)
+        )
         rng = random.Random(seed)
         for _ in range(15):
             arms = ["candidate"] * 8 + ["baseline"] * 32
             drawn = [(rng.lognormvariate(0, 1), {"arm": arm}) for arm in arms]
-            steps.add_feedback(feedback.Feedback(clock(), "e", "errors", value, meta=meta) for value, meta in drawn)
-            if steps.update().stage == "rolled_back":
+            canary.add_feedback(feedback.Feedback(clock(), "e", "errors", value, meta=meta) for value, meta in drawn)
+            if canary.update().stage == "rolled_back":
                 back += 1
                 break
     assert back <= 4

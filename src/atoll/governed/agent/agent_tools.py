@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from atoll import errors
 from atoll.governed.agent.evolver import Evolver
 from atoll.governed.agent.tools import ToolResult
+from atoll.governed.approval.proposal import Type
 
 _TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
 _OBJECT_SCHEMA: Mapping[str, Any] = {"type": "object"}
@@ -32,18 +34,10 @@ class ProposalTool:
 def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
     """Returns CreateTool, LearnSkill and Reflect. The agent is the author of every proposal."""
 
-    def create_tool(inputs: Mapping[str, Any]) -> str:
-        return propose("new_tool", inputs)
-
-    def learn_skill(inputs: Mapping[str, Any]) -> str:
-        return propose("new_skill", inputs)
-
-    def propose(proposal_type: Any, inputs: Mapping[str, Any]) -> str:
+    def propose(proposal_type: Type, inputs: Mapping[str, Any]) -> str:
         content = inputs.get("definition")
         if not isinstance(content, Mapping):
-            raise errors.SetupError(
-                "definition is missing. Pass an object with name, description and the other fields."
-            )
+            raise errors.SetupError("definition is missing. Pass an object with name, description and other fields.")
         title = str(inputs.get("title") or content.get("name") or proposal_type)
         proposal = evolver.propose(proposal_type, title, content, agent, rationale=str(inputs.get("rationale", "")))
         return f"Proposal {proposal.id} is {proposal.status}{f': {proposal.outcome}' if proposal.outcome else ''}."
@@ -60,8 +54,9 @@ def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
     definition_schema = {
         "type": "object",
         "properties": {"title": _TEXT_SCHEMA, "rationale": _TEXT_SCHEMA, "definition": _OBJECT_SCHEMA},
+        "required": ["definition"],
     }
-    definition_schema = {**definition_schema, "required": ["definition"]}
+    create_tool, learn_skill = partial(propose, "new_tool"), partial(propose, "new_skill")
     reflection_schema = {"type": "object", "properties": {"summary": _TEXT_SCHEMA}, "required": ["summary"]}
     return [
         ProposalTool("CreateTool", "Propose a new tool. An approver decides.", definition_schema, create_tool),

@@ -114,9 +114,7 @@ class Evolver:
 
     def system_prompt_fragment(self) -> str:
         """Returns the system prompt section with approved skills and lessons."""
-        decision_note = (
-            "an approver decides later" if self._decider == DEFER else "each one is decided before anything changes"
-        )
+        decision_note = "an approver decides" if self._decider == DEFER else "each is decided before anything changes"
         sections = [
             f"You may propose new tools, skills and adjustments of yourself; {decision_note}. You cannot approve them.",
             self.skill_learner.format_for_system_prompt(),
@@ -128,9 +126,7 @@ class Evolver:
         limits = {"new_tool": self._quota.tools, "new_skill": self._quota.skills}
         limit = limits.get(proposal_type)
         if limit is not None and self._proposal_counts[proposal_type] >= limit:
-            raise QuotaExceeded(
-                f"This session has proposed {limit} {proposal_type}, which is its quota. Start a new session."
-            )
+            raise QuotaExceeded(f"This session has proposed {limit} {proposal_type}, its quota. Start a new session.")
         if proposal_type == "new_tool":
             self.tool_builder.prepare(content)
         elif proposal_type == "new_skill":

@@ -111,7 +111,7 @@ class LLMGenerator:
         if not self._template.is_valid() or (unknown_names := set(self._template.get_identifiers()) - known_names):
             problem = f"names ${sorted(unknown_names)[0]}" if self._template.is_valid() else "has a $ without a name"
             raise errors.SetupError(
-                f"The template {problem}. Use only {', '.join(f'${name}' for name in sorted(known_names))}."
+                f"The template {problem}. Use {', '.join(f'${name}' for name in sorted(known_names))}."
             )
 
     def generate(

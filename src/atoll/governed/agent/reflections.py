@@ -111,14 +111,10 @@ def from_json(data: Mapping[str, Any]) -> Reflection:
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InvalidReflection(f"The reflection is invalid: {error}.") from None
     if reflection.type not in REFLECTION_TYPES:
-        raise InvalidReflection(
-            f"Reflection type {reflection.type!r:.40} is unknown. Use {', '.join(REFLECTION_TYPES)}."
-        )
+        raise InvalidReflection(f"Type {reflection.type!r:.40} is unknown. Use {', '.join(REFLECTION_TYPES)}.")
     for adjustment in reflection.adjustments:
         if adjustment.type not in ADJUSTMENT_TYPES or adjustment.priority not in range(1, 6):
-            raise InvalidReflection(
-                f"An adjustment needs a type of {', '.join(ADJUSTMENT_TYPES)} and a priority of 1 to 5."
-            )
+            raise InvalidReflection(f"An adjustment has a type of {', '.join(ADJUSTMENT_TYPES)} and a priority 1 to 5.")
     return reflection
 
 

@@ -43,9 +43,7 @@ class Policy:
             if self.quorum.get(risk, 1) < 1:
                 raise errors.SetupError(f"The quorum for {risk} risk is {self.quorum[risk]}. Use 1 or more.")
             if self.approvers and self.quorum.get(risk, 1) > len(set(map(normalize_name, self.approvers))):
-                raise errors.SetupError(
-                    f"The quorum for {risk} risk is larger than the number of approvers. Add approvers."
-                )
+                raise errors.SetupError(f"The quorum for {risk} risk is above the number of approvers. Add some.")
         if self.expires_after <= timedelta(0):
             raise errors.SetupError(f"expires_after={self.expires_after}: use a positive time.")
 

@@ -190,9 +190,7 @@ class Proposals:
             AlreadyDecided: The proposal is already closed.
         """
         if status not in _CLOSED_STATUSES:
-            raise errors.SetupError(
-                f"A proposal cannot be closed as {status}. Use one of {', '.join(_CLOSED_STATUSES)}."
-            )
+            raise errors.SetupError(f"A proposal cannot be closed as {status}. Use {', '.join(_CLOSED_STATUSES)}.")
         self._check_texts(reason)
         proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
         return self._write(replace(proposal, status=status), version, f"{status}: {reason}", author)
@@ -246,9 +244,7 @@ class Proposals:
     def _read_with_status(self, proposal_id: str, statuses: tuple[Status, ...]) -> tuple[Proposal, int]:
         proposal, version = self._read(proposal_id)
         if proposal.status == "expired":
-            raise ProposalExpired(
-                f"Proposal {proposal_id} expired at {proposal.expires_at:%Y-%m-%d %H:%M} UTC. Submit it again."
-            )
+            raise ProposalExpired(f"Proposal {proposal_id} expired at {proposal.expires_at:%Y-%m-%d %H:%M} UTC.")
         if proposal.status not in statuses:
             raise AlreadyDecided(f"Proposal {proposal_id} is {proposal.status}, not {' or '.join(statuses)}.")
         return proposal, version
@@ -295,9 +291,7 @@ def _collect_texts(value: Any, name: str = "") -> list[str]:
         case str():
             return [value, *([f'{name}: "{value}"'] if name else [])]
         case Mapping():
-            label = next(
-                (candidate_label for key in ("key", "name") if isinstance(candidate_label := value.get(key), str)), ""
-            )
+            label = next((text for key in ("key", "name") if isinstance(text := value.get(key), str)), "")
             texts = [text for key, item in value.items() for text in (str(key), *_collect_texts(item, str(key)))]
             return texts + (_collect_texts(value["value"], label) if label and "value" in value else [])
         case list() | tuple():

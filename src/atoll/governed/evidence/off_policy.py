@@ -51,9 +51,7 @@ class LoggedData:
     def __post_init__(self) -> None:
         size = len(self.actions)
         if not size or {len(self.rewards), len(self.propensities), len(self.target)} != {size}:
-            raise errors.SetupError(
-                "Logged data needs at least one row, and equally many rewards, propensities and target rows."
-            )
+            raise errors.SetupError("Logged data needs equally many actions, rewards, propensities and target rows.")
         if not np.isfinite(self.rewards).all():
             raise errors.SetupError("A logged reward is not a finite number. Leave its decision out.")
         if not ((self.propensities > 0) & (self.propensities <= 1)).all():

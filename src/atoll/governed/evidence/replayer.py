@@ -238,7 +238,7 @@ class ReplayRun:
         self._log_message(f"Reflector {name} raised {caught}")
         if self._max_errors is not None and self.report.num_errors > self._max_errors:
             raise errors.RunFailed(
-                f"Reflectors raised {self.report.num_errors} times, last {name}: {caught}"
+                f"{self.report.num_errors} errors of reflectors, last {name}: {caught}"
             ) from caught.error
 
     def finish(self) -> ReplayReport:

@@ -100,14 +100,10 @@ def load_versions(folder: Path) -> list[StoredFile]:
     history = folder / "history"
     if not history.is_dir():
         raise errors.SetupError(f"{folder} has no history folder. Restore it from a backup.")
-    version_numbers = sorted(
-        int(match[1]) for path in history.iterdir() if (match := _VERSION_FILE.fullmatch(path.name))
-    )
-    if version_numbers != list(range(1, len(version_numbers) + 1)):
-        raise errors.SetupError(
-            f"{history} lacks versions between v1 and v{version_numbers[-1]}. Restore them from a backup."
-        )
-    return [_parse_stored(read_json(history / f"v{version}.json"), version) for version in version_numbers]
+    numbers = sorted(int(match[1]) for path in history.iterdir() if (match := _VERSION_FILE.fullmatch(path.name)))
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise errors.SetupError(f"{history} lacks versions from v1 to v{numbers[-1]}. Restore them from a backup.")
+    return [_parse_stored(read_json(history / f"v{version}.json"), version) for version in numbers]
 
 
 def load_lock(folder: Path) -> StoredFile | None:

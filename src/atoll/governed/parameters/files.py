@@ -77,9 +77,7 @@ class FileChangeLog:
         names = {file_layout.folder_name(key).lower(): key for key in reversed(self._index.list_keys(""))}
         for entry in entries:
             if entry.n == 1 and names[file_layout.folder_name(entry.key).lower()] != entry.key:
-                raise InvalidKey(
-                    f"{self._root} already has a folder for {entry.key} on this file system. Choose another key."
-                )
+                raise InvalidKey(f"{self._root} already has a folder for {entry.key}. Choose another key.")
 
     def _append(self, entries: Sequence[change.ChangeEntry]) -> None:
         lines = [audit.format_line(entry) for entry in entries]
@@ -129,9 +127,7 @@ class FileChangeLog:
         try:
             return file_layout.parse_line(line)
         except ValueError as error:
-            raise errors.StoreFailed(
-                f"{self._log} is damaged ({error}). Run 'atoll audit verify' for details."
-            ) from error
+            raise errors.StoreFailed(f"{self._log} is damaged ({error}). Run 'atoll audit verify'.") from error
 
     def get_head(self, key: str, end: int | None = None) -> change.ChangeEntry | None:
         return self._refresh().get_head(key, end)

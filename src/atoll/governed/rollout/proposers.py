@@ -101,9 +101,7 @@ class PIDProposer:
 
     def __post_init__(self) -> None:
         if self.low > self.high or self.unit <= timedelta(0):
-            raise errors.SetupError(
-                f"PID needs low <= high and a positive unit, not {self.low}, {self.high}, {self.unit}."
-            )
+            raise errors.SetupError(f"PID needs low <= high and unit > 0, not {self.low}, {self.high}, {self.unit}.")
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
         records, value = select_evidence(evidence, self.metric), self.read_value(key)

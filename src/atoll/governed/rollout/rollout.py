@@ -103,9 +103,7 @@ class Rollout:
         """
         state, version = self._require()
         if state.stage not in ("proposed", "shadow"):
-            raise errors.Conflict(
-                f"The rollout of {self._key} has the status {state.stage} and is past its shadow stage."
-            )
+            raise errors.Conflict(f"The rollout of {self._key} is {state.stage}, past its shadow stage.")
         reason = f"shadow run of {result.sample_size} pairs: {result.reason}"
         stages: dict[str, Stage] = {"promote": "canary", "reject": "rolled_back", "extend": "shadow"}
         stage = stages[result.verdict]
@@ -201,10 +199,8 @@ class Rollout:
         for guardrail in plan.guardrails:
             evidence = state.evidence(guardrail.metric)
             if guardrail.is_breached(evidence.interval):
-                change = (
-                    f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)})"
-                )
-                reason = f"guardrail breached: {change}, margin {guardrail.margin:g}"
+                change = f"{evidence.estimate:.4g} ({_format_interval(evidence.interval)}), margin {guardrail.margin:g}"
+                reason = f"guardrail breached: {guardrail.metric} changed by {change}"
                 return state.move_to("rolled_back", timestamp, reason, is_settled=True)
         if state.stage == "full":
             if timestamp - state.entered_at < timedelta(seconds=plan.bake_seconds):

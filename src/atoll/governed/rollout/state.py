@@ -44,9 +44,7 @@ class RolloutPlan:
     def __post_init__(self) -> None:
         intervals.check_alpha(self.alpha)
         if not self.guardrails:
-            raise errors.SetupError(
-                "A rollout needs at least one guardrail. Without one it cannot roll back automatically."
-            )
+            raise errors.SetupError("A rollout needs at least one guardrail, since only they trigger a rollback.")
         is_growing = all(smaller < larger for smaller, larger in pairwise((0.0, *self.shares, 1.0)))
         if not self.shares or not is_growing:
             raise errors.SetupError(f"shares={tuple(self.shares)}: use growing fractions above 0 and below 1.")
@@ -144,9 +142,8 @@ class RolloutState:
     def move_to(
         self, stage: Stage, now: datetime, reason: str, *, step: int = 0, is_settled: bool = False
     ) -> "RolloutState":
-        counts = {
-            guardrail.metric: self.moments(guardrail.metric, CANDIDATE).count for guardrail in self.plan.guardrails
-        }
+        metrics = [guardrail.metric for guardrail in self.plan.guardrails]
+        counts = {metric: self.moments(metric, CANDIDATE).count for metric in metrics}
         return replace(
             self, stage=stage, step=step, entered_at=now, entered_count=counts, why=reason, is_settled=is_settled
         )

@@ -84,9 +84,7 @@ def check_alpha(alpha: float) -> None:
         SetupError: alpha is not between 0 and 1.
     """
     if not 0 < alpha < 1:
-        raise errors.SetupError(
-            f"alpha={alpha} is not a probability of error. Use a number between 0 and 1, e.g. 0.05."
-        )
+        raise errors.SetupError(f"alpha={alpha} is not a probability. Use a number between 0 and 1, e.g. 0.05.")
 
 
 def t_interval(moments: Moments, alpha: float = 0.05) -> Interval:

@@ -59,7 +59,7 @@ def test_folder_must_have_name_of_skill(tmp_path: Path) -> None:
     assert path == tmp_path / "greet" / "SKILL.md"
     assert skills.read_skill(path.parent) == skill
     path.parent.rename(tmp_path / "other")
-    with pytest.raises(InvalidSkill, match="Give both the same name"):
+    with pytest.raises(InvalidSkill, match="must have the same name"):
         skills.read_skill(tmp_path / "other")
 
 

@@ -24,20 +24,20 @@ SAY: dict[str, Any] = {
 
 
 @pytest.fixture
-def workshop() -> Iterator[ToolRunner]:
+def runner() -> Iterator[ToolRunner]:
     opened = ToolRunner(executor.ExecutorConfig(sandbox.Limits(seconds=10.0)))
     yield opened
     opened.close()
 
 
-def test_mcp_client_lists_and_calls_approved_tools(workshop: ToolRunner) -> None:
+def test_mcp_client_lists_and_calls_approved_tools(runner: ToolRunner) -> None:
     from atoll.governed.agent.tools import mcp_server
 
-    box = ToolBuilder(MemoryParameters())
-    box.save(SAY, "useful", "ann", "t1")
+    builder = ToolBuilder(MemoryParameters())
+    builder.save(SAY, "useful", "ann", "t1")
 
     async def talk() -> None:
-        async with mcp.Client(mcp_server.make_server(box, workshop)) as client:
+        async with mcp.Client(mcp_server.make_server(builder, runner)) as client:
             (tool,) = (await client.list_tools()).tools
             assert (tool.name, tool.input_schema) == ("say", SCHEMA)
             assert tool.annotations.read_only_hint
@@ -48,7 +48,7 @@ def test_mcp_client_lists_and_calls_approved_tools(workshop: ToolRunner) -> None
             assert wrong.is_error
             missing = await client.call_tool("nothing", {})
             assert missing.is_error
-            await asyncio.to_thread(box.save, {**SAY, "name": "more"}, "useful", "ann", "t2")
+            await asyncio.to_thread(builder.save, {**SAY, "name": "more"}, "useful", "ann", "t2")
             assert [tool.name for tool in (await client.list_tools()).tools] == ["more", "say"]  # without a restart
 
     asyncio.run(talk())

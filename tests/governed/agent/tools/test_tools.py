@@ -13,13 +13,13 @@ from atoll.governed.parameters import MemoryParameters
 TEXT: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
-def defined(**changes: Any) -> dict[str, Any]:
+def make_tool(**changes: Any) -> dict[str, Any]:
     usual = {"name": "say", "description": "Says it.", "input_schema": TEXT, "execution_type": "command"}
     return {**usual, "command": "echo {{.text}}", **changes}
 
 
-def scripted(script: str, **changes: Any) -> dict[str, Any]:
-    return defined(execution_type="script", command="", script=script, **changes)
+def make_script(script: str, **changes: Any) -> dict[str, Any]:
+    return make_tool(execution_type="script", command="", script=script, **changes)
 
 
 @pytest.fixture
@@ -28,71 +28,77 @@ def store() -> MemoryParameters:
 
 
 @pytest.fixture
-def box(store: MemoryParameters) -> ToolBuilder:
+def builder(store: MemoryParameters) -> ToolBuilder:
     return ToolBuilder(store, builtin_names=["read"])
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[ToolRunner]:
+def runner() -> Iterator[ToolRunner]:
     opened = ToolRunner(executor.ExecutorConfig(sandbox.Limits(seconds=10.0)))
     yield opened
     opened.close()
 
 
-def run(content: Mapping[str, Any], inputs: Any, workshop: ToolRunner, box: ToolBuilder) -> tuple[str, bool]:
-    return RuntimeTool(from_json(content), workshop, box).execute(inputs)
+def run(content: Mapping[str, Any], inputs: Any, runner: ToolRunner, builder: ToolBuilder) -> tuple[str, bool]:
+    return RuntimeTool(from_json(content), runner, builder).execute(inputs)
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /tmp/x; echo "', "$(id)", "`id`", "a b\nc", "* ~ && true", "-n", "日本 🏝"])
-def test_command_input_stays_one_argument(text: str, workshop: ToolRunner, box: ToolBuilder) -> None:
-    content = defined(command="printf '%s|' -- said:{{ .text }} end")
-    output, is_error = run(content, {"text": text}, workshop, box)
+def test_command_input_stays_one_argument(text: str, runner: ToolRunner, builder: ToolBuilder) -> None:
+    content = make_tool(command="printf '%s|' -- said:{{ .text }} end")
+    output, is_error = run(content, {"text": text}, runner, builder)
     assert (output, is_error) == (f"--|said:{text}|end|", False)
 
 
-def test_script_gets_inputs_as_variables(workshop: ToolRunner, box: ToolBuilder) -> None:  # G91
+def test_script_gets_inputs_as_variables(runner: ToolRunner, builder: ToolBuilder) -> None:  # G91
     schema = {"type": "object", "properties": {"user-name": {"type": "string"}, "n": {"type": "array"}}}
-    content = scripted('echo "$TOOL_INPUT_USER_NAME has $TOOL_INPUT_N"', input_schema=schema)
-    assert run(content, {"user-name": "'ann' $HOME", "n": [1, 2]}, workshop, box) == ("'ann' $HOME has [1, 2]\n", False)
+    content = make_script('echo "$TOOL_INPUT_USER_NAME has $TOOL_INPUT_N"', input_schema=schema)
+    assert run(content, {"user-name": "'ann' $HOME", "n": [1, 2]}, runner, builder) == (
+        "'ann' $HOME has [1, 2]\n",
+        False,
+    )
 
 
 def test_script_does_not_see_callers_environment(
-    workshop: ToolRunner, box: ToolBuilder, monkeypatch: pytest.MonkeyPatch
+    runner: ToolRunner, builder: ToolBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
-    output, _ = run(scripted("export -p; cat /etc/passwd; ls ~"), {"text": ""}, workshop, box)
+    output, _ = run(make_script("export -p; cat /etc/passwd; ls ~"), {"text": ""}, runner, builder)
     assert "planted" not in output
     assert "root:x" not in output
 
 
-def test_unnamed_program_cannot_be_started(workshop: ToolRunner, box: ToolBuilder) -> None:
-    _output, is_error = run(scripted("cat /dev/null"), {"text": ""}, workshop, box)
+def test_unnamed_program_cannot_be_started(runner: ToolRunner, builder: ToolBuilder) -> None:
+    _output, is_error = run(make_script("cat /dev/null"), {"text": ""}, runner, builder)
     assert is_error
-    assert run(scripted("cat /dev/null && echo ok", programs=["cat"]), {"text": ""}, workshop, box) == ("ok\n", False)
+    assert run(make_script("cat /dev/null && echo ok", programs=["cat"]), {"text": ""}, runner, builder) == (
+        "ok\n",
+        False,
+    )
 
 
-def test_tool_errors_become_output(workshop: ToolRunner, box: ToolBuilder) -> None:
-    assert run(scripted("echo so; exit 3"), {"text": ""}, workshop, box) == ("so\n", True)
-    output, is_error = run(defined(), {"text": 5}, workshop, box)
+def test_tool_errors_become_output(runner: ToolRunner, builder: ToolBuilder) -> None:
+    assert run(make_script("echo so; exit 3"), {"text": ""}, runner, builder) == ("so\n", True)
+    output, is_error = run(make_tool(), {"text": 5}, runner, builder)
     assert is_error
     assert "5 is not of type 'string'" in output
-    output, is_error = run(defined(command="no-such-program-at-all"), {"text": ""}, workshop, box)
+    output, is_error = run(make_tool(command="no-such-program-at-all"), {"text": ""}, runner, builder)
     assert is_error
-    assert "no program 'no-such-program-at-all'" in output
+    assert "'no-such-program-at-all' not found" in output
 
 
-def test_long_output_is_cut_in_the_middle(workshop: ToolRunner, box: ToolBuilder) -> None:
-    output, _ = run(scripted("for i in {1..20000}; do echo line $i; done"), {"text": ""}, workshop, box)
+def test_long_output_is_cut_in_the_middle(runner: ToolRunner, builder: ToolBuilder) -> None:
+    output, _ = run(make_script("for i in {1..20000}; do echo line $i; done"), {"text": ""}, runner, builder)
     assert output.startswith("line 1\n")
     assert output.endswith("line 20000\n")
     assert len(output) < 25_000
 
 
-def test_composite_passes_on_previous_output(workshop: ToolRunner, box: ToolBuilder) -> None:  # G93
-    box.save(scripted('echo -n "<$TOOL_INPUT_TEXT>"', name="wrap"), "useful", "ann", "t1")
+def test_composite_passes_on_previous_output(runner: ToolRunner, builder: ToolBuilder) -> None:  # G93
+    builder.save(make_script('echo -n "<$TOOL_INPUT_TEXT>"', name="wrap"), "useful", "ann", "t1")
     steps = [{"tool": "wrap", "input": {"text": "{{.text}}!"}}, {"tool": "wrap", "input": {"text": "{{.previous}}"}}]
-    content = defined(name="twice", execution_type="composite", command="", steps=steps)
-    assert run(box.prepare(content).to_json(), {"text": "a"}, workshop, box) == ("<<a!>>", False)
+    content = make_tool(name="twice", execution_type="composite", command="", steps=steps)
+    assert run(builder.prepare(content).to_json(), {"text": "a"}, runner, builder) == ("<<a!>>", False)
 
 
 @pytest.mark.parametrize(
@@ -132,45 +138,45 @@ def test_composite_passes_on_previous_output(workshop: ToolRunner, box: ToolBuil
     ],
 )
 def test_invalid_definition_is_rejected(
-    box: ToolBuilder, store: MemoryParameters, changes: dict[str, Any], sentence: str
+    builder: ToolBuilder, store: MemoryParameters, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InvalidTool, match=sentence):
-        box.save(defined(**changes), "why", "ann", "t1")
+        builder.save(make_tool(**changes), "why", "ann", "t1")
     assert list(store.changes()) == []
 
 
-def test_cycle_of_composites_is_rejected(box: ToolBuilder, workshop: ToolRunner) -> None:
-    def calling(name: str, other: str) -> dict[str, Any]:
+def test_cycle_of_composites_is_rejected(builder: ToolBuilder, runner: ToolRunner) -> None:
+    def make_composite(name: str, other: str) -> dict[str, Any]:
         steps = [{"tool": other, "input": {"text": "{{.text}}"}}]
-        return defined(name=name, execution_type="composite", command="", steps=steps)
+        return make_tool(name=name, execution_type="composite", command="", steps=steps)
 
     with pytest.raises(InvalidTool, match="does not exist"):
-        box.save(calling("one", "two"), "why", "ann", "t1")
-    box.save(defined(name="one"), "why", "ann", "t2")
-    box.save(calling("two", "one"), "why", "ann", "t3")
-    with pytest.raises(InvalidTool, match="in a circle: one > two > one"):
-        box.save(calling("one", "two"), "why", "ann", "t4")
-    _output, is_error = run(calling("two", "two"), {"text": "a"}, workshop, box)  # written without validation
+        builder.save(make_composite("one", "two"), "why", "ann", "t1")
+    builder.save(make_tool(name="one"), "why", "ann", "t2")
+    builder.save(make_composite("two", "one"), "why", "ann", "t3")
+    with pytest.raises(InvalidTool, match="in a cycle: one > two > one"):
+        builder.save(make_composite("one", "two"), "why", "ann", "t4")
+    _output, is_error = run(make_composite("two", "two"), {"text": "a"}, runner, builder)  # written without validation
     assert is_error
 
 
-def test_changed_tool_is_new_version_and_old_one_remains(box: ToolBuilder, store: MemoryParameters) -> None:  # G90
-    assert box.save(defined(), "first", "ann", "t1") == "tools/say@1"
-    assert box.save(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
-    assert box.save(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
-    assert (box.find("say").version, box.find("say").command) == (2, "printf {{.text}}")
+def test_changed_tool_is_new_version_and_old_one_remains(builder: ToolBuilder, store: MemoryParameters) -> None:  # G90
+    assert builder.save(make_tool(), "first", "ann", "t1") == "tools/say@1"
+    assert builder.save(make_tool(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
+    assert builder.save(make_tool(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
+    assert (builder.find("say").version, builder.find("say").command) == (2, "printf {{.text}}")
     store.rollback("tools/say", 1, "it was worse", author="ann")
-    assert box.find("say").command == "echo {{.text}}"
+    assert builder.find("say").command == "echo {{.text}}"
 
 
-def test_unreadable_tool_does_not_hide_others(box: ToolBuilder, store: MemoryParameters) -> None:  # G96, G97
-    box.save(defined(), "why", "ann", "t1")
+def test_unreadable_tool_does_not_hide_others(builder: ToolBuilder, store: MemoryParameters) -> None:  # G96, G97
+    builder.save(make_tool(), "why", "ann", "t1")
     store.set("tools/odd", {"name": "odd"}, "by hand", author="ann")
-    result = box.load_all()
+    result = builder.load_all()
     assert [item.name for item in result.items] == ["say"]
     assert len(result.errors) == 1
     with pytest.raises(errors.NotFound):
-        box.find("nothing")
+        builder.find("nothing")
 
 
 def test_nul_in_input_is_rejected() -> None:

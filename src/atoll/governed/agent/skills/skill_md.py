@@ -84,9 +84,7 @@ def read_skill(path: Path) -> SkillDefinition:
     path = path / SKILL_FILE if path.is_dir() else path
     skill = parse_skill(_read_text(path))
     if path.parent.name != skill.name:
-        raise InvalidSkill(
-            f"The folder is named {path.parent.name!r}, the skill {skill.name!r}. Give both the same name."
-        )
+        raise InvalidSkill(f"Folder {path.parent.name!r} and skill {skill.name!r} must have the same name.")
     scripts = sorted((path.parent / "scripts").glob("*"))
     full_skill = replace(skill, scripts={script.name: _read_text(script) for script in scripts})
     check_skill(full_skill)

@@ -132,9 +132,7 @@ def check_skill(skill: SkillDefinition) -> None:
     if not str(skill.description).strip():
         raise InvalidSkill(f"Skill {skill.name} has no description. Say what it does and when to use it.")
     if len(skill.headline) > _MAX_DESCRIPTION:
-        raise InvalidSkill(
-            f"The description of skill {skill.name} has over {_MAX_DESCRIPTION:,} characters. Shorten it."
-        )
+        raise InvalidSkill(f"The description of {skill.name} has over {_MAX_DESCRIPTION:,} characters. Shorten it.")
     if not 0.0 <= skill.success_rate <= 1.0 or skill.usage_count < 0 or skill.version < 1:
         raise InvalidSkill(f"Skill {skill.name} has an invalid success_rate, usage_count or version.")
     for name in skill.scripts:
@@ -155,9 +153,7 @@ def check_name(name: Any) -> None:
         or not _NAME.fullmatch(normalized)
         or normalized != normalized.lower()
     ):
-        raise InvalidSkill(
-            f"{name!r:.80} is not a valid skill name. Use a-z, 0-9 and single hyphens, up to 64 characters."
-        )
+        raise InvalidSkill(f"{name!r:.80} is not a valid skill name. Use a-z, 0-9 and single hyphens, up to 64.")
 
 
 def make_slug(text: str) -> str:

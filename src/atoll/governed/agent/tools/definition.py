@@ -208,17 +208,13 @@ def _check_schema(tool: ToolDefinition) -> None:
         raise InvalidTool(f"The input schema of tool {tool.name} must have the type object.")
     try:
         if forbidden := next((name for name in _iter_keywords(tool.input_schema) if name in _FORBIDDEN_KEYWORDS), None):
-            raise InvalidTool(
-                f"The input schema of tool {tool.name} has {forbidden}: {_FORBIDDEN_KEYWORDS[forbidden]}."
-            )
+            raise InvalidTool(f"The input schema of {tool.name} has {forbidden}: {_FORBIDDEN_KEYWORDS[forbidden]}.")
         jsonschema.Draft202012Validator.check_schema(dict(tool.input_schema))
     except InvalidTool:
         raise
     except (jsonschema.SchemaError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidTool(f"The input schema of tool {tool.name} is invalid: {str(error).splitlines()[0]}.") from None
-    if not all(
-        isinstance(property_schema, Mapping) for property_schema in tool.input_schema.get("properties", {}).values()
-    ):
+    if not all(isinstance(schema, Mapping) for schema in tool.input_schema.get("properties", {}).values()):
         raise InvalidTool(f"Every property in the input schema of tool {tool.name} must be an object.")
 
 

@@ -165,9 +165,7 @@ class _ToolCall:
     def execute(self, tool: ToolDefinition, inputs: Mapping[str, Any], callers: tuple[str, ...]) -> ToolResult:
         self._count += 1
         if tool.name in callers or len(callers) > MAX_DEPTH or self._count > MAX_CALLS:
-            raise InvalidTool(
-                f"The tools call each other in a cycle or too often: {' > '.join((*callers, tool.name))}."
-            )
+            raise InvalidTool(f"Tools call each other in a cycle or too often: {' > '.join((*callers, tool.name))}.")
         check_input(tool, inputs)
         self._progress(f"{tool.name} begins")
         if tool.execution_type == "command":
