@@ -82,7 +82,7 @@ class Server:
         self.run(f"CREATE DATABASE {name}" + ("" if is_empty else f" TEMPLATE {TEMPLATE}"))
         return name
 
-    def _cleaned(self, name: str) -> bool:
+    def _clean_database(self, name: str) -> bool:
         """Empties a database, which is faster than a new one; returns False if its tables have changed."""
         self.cut(self.url_of(name))
         with psycopg.connect(self.url_of(name), autocommit=True) as raw:

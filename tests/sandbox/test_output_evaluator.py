@@ -117,9 +117,7 @@ BREACHES = {
 
 
 @pytest.mark.skipif(BOX is ProcessSandbox, reason="needs a sandbox")
-@pytest.mark.parametrize(
-    "job", [CallJob, functools.partial(ScoreJob, lambda skeleton, args: skeleton(*args))]
-)
+@pytest.mark.parametrize("job", [CallJob, functools.partial(ScoreJob, lambda skeleton, args: skeleton(*args))])
 def test_violated_limit_of_one_input_is_named(job):
     with BOX(functools.partial(job, [(1,)]), LIMITS) as box:
         result: list[Any] = [box.run(source).value for source in BREACHES]

@@ -46,7 +46,7 @@ def test_permissions_from_source_detects_forks(source, may_fork):
     ["import os\nos.system('x')", "from os import popen", "import subprocess\nsubprocess.run('x', shell=True)"],
 )
 def test_permissions_from_source_detects_shell_commands(source):
-    assert permissions_from_source(source) == Permissions(may_fork=True, make_program_job=("/bin/sh",))
+    assert permissions_from_source(source) == Permissions(may_fork=True, programs=("/bin/sh",))
 
 
 @pytest.mark.parametrize("source", ["importlib.import_module('other')", "__import__('other')", "import other.part"])
@@ -94,7 +94,7 @@ def test_forking_candidate_starts_python_by_name(forking, name):
 
 def test_shell_starts_only_permitted_programs(level):
     with IsolatedSandbox(
-        make_program_job, LIMITS, level=level, permissions=Permissions(may_fork=True, make_program_job=("/bin/sh",))
+        make_program_job, LIMITS, level=level, permissions=Permissions(may_fork=True, programs=("/bin/sh",))
     ) as box:
         assert run_program(box, "import os; answer = [os.system('exit 3') >> 8, os.system('/bin/true') >> 8 > 0]") == [
             3,
@@ -183,7 +183,7 @@ def test_no_process_outlives_the_sandbox(starts):
 @needs_l3
 def test_permitted_program_can_be_started():
     program = "import subprocess; answer = subprocess.run(['/bin/echo', 'x'], capture_output=True, text=True).stdout"
-    with IsolatedSandbox(make_program_job, LIMITS, permissions=Permissions(make_program_job=("/bin/echo",))) as box:
+    with IsolatedSandbox(make_program_job, LIMITS, permissions=Permissions(programs=("/bin/echo",))) as box:
         assert run_program(box, program) == "x\n"
         assert box.run("import subprocess, sys; subprocess.run([sys.executable])").failure
 
@@ -195,9 +195,9 @@ import shutil, subprocess
 shutil.copy("/bin/echo", "mine")
 answer = subprocess.run(["./mine", "x"], capture_output=True, text=True).stdout
 """
-    with IsolatedSandbox(make_program_job, LIMITS, permissions=Permissions(make_program_job=("/bin/echo", "."))) as box:
+    with IsolatedSandbox(make_program_job, LIMITS, permissions=Permissions(programs=("/bin/echo", "."))) as box:
         assert run_program(box, program) == "x\n"
-    with IsolatedSandbox(make_program_job, LIMITS, permissions=Permissions(make_program_job=("/bin/echo",))) as box:
+    with IsolatedSandbox(make_program_job, LIMITS, permissions=Permissions(programs=("/bin/echo",))) as box:
         assert "the sandbox does not allow it" in str(box.run(program).failure)
 
 
