@@ -42,7 +42,7 @@ def test_a_living_run_is_told(action, shell, path, alive):
 def test_a_dead_run_is_not_told_what_it_would_obey_at_its_next_start(action, shell, path):
     said = shell.refused("control", "run", action)
     assert said.startswith("Run run is not running")
-    assert said.endswith("'atoll resume run' goes on with it.")
+    assert said.endswith("Continue it with 'atoll resume run'.")
     assert not posted(path)
 
 

@@ -143,7 +143,9 @@ class Session:
             stored_config = self._store.get_run(run_id).config
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
         settings, schedule = self.run_config.run, built_system.config.schedule
-        timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
+        counts_in_order = self._run_llm is not None and self._run_llm.budget is None  # tokens are counted afterwards
+        tokens = None if counts_in_order else self.budget.tokens
+        timed_limits = (self.budget.seconds, self.budget.usd, tokens, settings.island_budget)
         uses_clock = schedule is not None and schedule.uses_clock
         is_timed = uses_clock or any(limit is not None for limit in timed_limits)
         if settings.deterministic and is_timed:
