@@ -1,4 +1,4 @@
-"""One run under way. A session builds all parts of a run, owns it in the store and drives it to its end."""
+"""The driver of a run: a session builds its parts, locks it in the store, and runs it until it has ended."""
 
 import json
 import time
@@ -27,14 +27,14 @@ type BuildSystem = Callable[[system.BuildContext], system.BuiltSystem]
 
 
 class IterationOrder(NamedTuple):
-    """Whether iterations are applied in order, and how many are in flight."""
+    """Order of the iterations: by number or by completion time; and how many are in flight."""
 
     is_ordered: bool
     window: int
 
 
 class Session:
-    """A run that this process writes, from its lock to its end. Use it in a `with` block.
+    """A run that this process writes. Use it in a `with` block.
 
     The constructor makes one part after the other. It creates a new run only after the system was built, and closes
     everything if a later part fails. Shared runs replace `_choose_order`, `_lock_run`, `_open_journal` and
