@@ -1,4 +1,4 @@
-"""A coordinator that somebody may kill.
+"""A coordinator for tests that kill it.
 
 python -m tests.chaos.coordinator STORE FOLDER ITERATIONS [RUN]
 """
@@ -12,13 +12,13 @@ LEASE_SECONDS = 2.0
 
 
 def main(url: str, folder: str, iterations: str, run: str | None = None) -> None:
-    with store.Store(url) as kept:
+    with store.Store(url) as run_store:
         if run is None:
             plan = config.load(Path(folder), [{"run": {"iterations": int(iterations)}}])
-            coordinator = runs.Coordinator(kept, plan, lease_seconds=LEASE_SECONDS)
+            coordinator = runs.Coordinator(run_store, plan, lease_seconds=LEASE_SECONDS)
             print(coordinator.run_id, flush=True)
         else:
-            coordinator = runs.join(kept, run, lease_seconds=LEASE_SECONDS)
+            coordinator = runs.join(run_store, run, lease_seconds=LEASE_SECONDS)
         coordinator.run()
 
 

@@ -36,7 +36,7 @@ with workers.opened(sys.argv[1]) as store:
 
 
 @pytest.mark.chaos
-def test_whoever_is_killed_only_what_was_approved_happens_and_happens_once(tmp_path):
+def test_approved_changes_apply_once_after_kill(tmp_path):
     path, rng = tmp_path / "kept.db", Random(os.environ.get("ATOLL_SEED"))
     for _ in range(NUM_KILLS):
         with subprocess.Popen([sys.executable, "-c", LIFE, str(path)], cwd=ROOT, stdout=subprocess.PIPE) as victim:
@@ -48,8 +48,8 @@ def test_whoever_is_killed_only_what_was_approved_happens_and_happens_once(tmp_p
         agent = evolver.Evolver(store, deciders.DEFER)
         agent.apply_approved()
         proposals = agent.history()
-        approved = sorted(each.content["value"] for each in proposals if each.approvals)
-        assert {each.status for each in proposals} <= {"pending", "rejected", "applied"}
+        approved = sorted(item.content["value"] for item in proposals if item.approvals)
+        assert {item.status for item in proposals} <= {"pending", "rejected", "applied"}
         assert sorted(version.value for version in store.history("speed")) == approved
         assert len(proposals) > len(approved) > 0
         assert store.verify().seq > len(proposals)

@@ -61,8 +61,8 @@ def start(url, folder, iterations, *rest):
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def num_applied(kept, run):
-    return sum(1 for _ in kept.journal(run).read_kinds("applied"))
+def num_applied(run_store, run):
+    return sum(1 for _ in run_store.journal(run).read_kinds("applied"))
 
 
 def survive(url, folder, iterations, seed):
@@ -73,55 +73,55 @@ def survive(url, folder, iterations, seed):
     run = first.stdout.readline().strip()
     team = [first, *(start(url, folder, iterations, run) for _ in range(2))]
     try:
-        with store.Store(url) as kept:
-            wanted = rng.uniform(0.1, 0.6) * iterations
-            while num_applied(kept, run) < wanted or len(owners(kept, run)) < 3:
-                assert all(each.poll() is None for each in team), "it was over before anybody was killed"
-                if len(owners(kept, run)) == 3:
+        with store.Store(url) as run_store:
+            expected = rng.uniform(0.1, 0.6) * iterations
+            while num_applied(run_store, run) < expected or len(owners(run_store, run)) < 3:
+                assert all(item.poll() is None for item in team), "the run ended before a kill"
+                if len(owners(run_store, run)) == 3:
                     (folder / "go").touch()
                 time.sleep(0.05)
             (folder / "go").touch()
             victim = rng.choice(team)
             victim.send_signal(signal.SIGKILL)
-            assert all(each.wait(600) == 0 for each in team if each is not victim)
-            check(kept, run, iterations)
+            assert all(item.wait(600) == 0 for item in team if item is not victim)
+            check(run_store, run, iterations)
     finally:
-        for each in team:
-            each.kill()
-            each.wait()
-            assert each.stdout
-            each.stdout.close()
+        for item in team:
+            item.kill()
+            item.wait()
+            assert item.stdout
+            item.stdout.close()
 
 
-def owners(kept, run):
-    return {each.owner for each in kept.list_lease_intervals(run)}
+def owners(run_store, run):
+    return {item.owner for item in run_store.list_lease_intervals(run)}
 
 
-def check(kept, run, iterations):
-    records = list(kept.journal(run).read())
+def check(run_store, run, iterations):
+    records = list(run_store.journal(run).read())
     applied = [record.step for record in records if record.kind == "applied"]
-    judged = [record.data["id"] for record in records if record.kind == "judged"]
+    evaluated = [record.data["id"] for record in records if record.kind == "judged"]
     assert sorted(applied) == list(range(1, iterations + 1))  # no island lost, no step twice
-    assert len(judged) == len(set(judged))
-    summary = runs.summarize(kept, run)
+    assert len(evaluated) == len(set(evaluated))
+    summary = runs.summarize(run_store, run)
     assert (summary.status, summary.totals.steps) == ("done", iterations)
     paid = 1 + sum(record.data["paid"] for record in records if record.kind == "judged")
     assert summary.totals.evaluations == paid
-    for _, found in itertools.groupby(kept.list_lease_intervals(run), key=lambda each: each.island):
-        intervals = list(found)
-        assert [each.token for each in intervals] == list(range(1, len(intervals) + 1))
+    for _, result in itertools.groupby(run_store.list_lease_intervals(run), key=lambda item: item.island):
+        intervals = list(result)
+        assert [item.token for item in intervals] == list(range(1, len(intervals) + 1))
         for earlier, later in itertools.pairwise(intervals):  # no island had two owners at once
             assert earlier.until is not None
             assert earlier.until <= later.since
 
 
-def test_the_islands_of_a_coordinator_that_was_killed_are_taken_over(postgres_url, task):
+def test_islands_of_killed_coordinator_are_taken_over(postgres_url, task):
     survive(postgres_url, task, 100, seed=os.environ.get("ATOLL_SEED", "1"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(KILLS))
 @pytest.mark.parametrize("kind", ["postgres_url", "file"])
-def test_a_run_survives_the_death_of_a_coordinator_at_any_moment(request, tmp_path, task, kind, seed):
+def test_run_survives_death_of_coordinator(request, tmp_path, task, kind, seed):
     url = str(tmp_path / "atoll.db") if kind == "file" else request.getfixturevalue(kind)
     survive(url, task, 600, seed)

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments, each followed by a resume: nothing is lost, no stored reply is bought again."""
+"""`kill -9` at random moments, each followed by a resume: nothing is lost, no stored response is requested again."""
 
 import os
 import signal
@@ -24,10 +24,10 @@ def steps(num_kills: int) -> int:
 @pytest.fixture(params=["file", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store with an empty run, of each kind."""
-    found = str(tmp_path / "atoll.db" if request.param == "file" else request.getfixturevalue("postgres_url"))
-    with store.Store(found) as kept:
-        kept.create_run("run", {})
-    return found
+    result = str(tmp_path / "atoll.db" if request.param == "file" else request.getfixturevalue("postgres_url"))
+    with store.Store(result) as run_store:
+        run_store.create_run("run", {})
+    return result
 
 
 def start(folder: Path, url: str, num_steps: int) -> subprocess.Popen[bytes]:
@@ -40,32 +40,32 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def stored(url: str) -> tuple[set[str], set[tuple[int, str]]]:
-    """Returns the candidates that were judged and the replies that were bought, as the journal has them."""
-    with store.Store(url) as kept:
-        records = list(kept.journal("run").read())
-    judged = {record.data["id"] for record in records if record.kind == "judged"}
-    return judged, {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
+def load_stored(url: str) -> tuple[set[str], set[tuple[int, str]]]:
+    """Returns the evaluated candidates and the responses in the journal."""
+    with store.Store(url) as run_store:
+        records = list(run_store.journal("run").read())
+    evaluated = {record.data["id"] for record in records if record.kind == "judged"}
+    return evaluated, {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(60 + NUM_KILLS * 10)
-def test_a_run_that_is_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path: Path, url: str) -> None:
+def test_killed_run_loses_nothing_and_repeats_no_call(tmp_path: Path, url: str) -> None:
     kill_often(tmp_path, url, NUM_KILLS if "://" not in url else 2)
 
 
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(300 + NUM_KILLS * 60)
-def test_a_run_in_postgres_that_is_killed_more_often_loses_nothing(tmp_path: Path, postgres_url: str) -> None:
-    with store.Store(postgres_url) as kept:
-        kept.create_run("run", {})
+def test_killed_postgres_run_loses_nothing(tmp_path: Path, postgres_url: str) -> None:
+    with store.Store(postgres_url) as run_store:
+        run_store.create_run("run", {})
     kill_often(tmp_path, postgres_url, NUM_KILLS)
 
 
 def kill_often(tmp_path: Path, url: str, num_kills: int) -> None:
     num_steps = steps(num_kills)
-    rng, kills, judged, replied = Random(os.environ.get("ATOLL_SEED")), 0, set[str](), set[tuple[int, str]]()
+    rng, kills, evaluated, replied = Random(os.environ.get("ATOLL_SEED")), 0, set[str](), set[tuple[int, str]]()
     while kills < num_kills:
         asked_before = len(lines(tmp_path / "requests"))
         victim = start(tmp_path, url, num_steps)
@@ -76,31 +76,31 @@ def kill_often(tmp_path: Path, url: str, num_kills: int) -> None:
         victim.send_signal(signal.SIGKILL)
         victim.wait()
         kills += 1
-        now_judged, now_replied = stored(url)
-        assert judged <= now_judged
+        now_evaluated, now_replied = load_stored(url)
+        assert evaluated <= now_evaluated
         assert replied <= now_replied
-        judged, replied = now_judged, now_replied
+        evaluated, replied = now_evaluated, now_replied
     last = start(tmp_path, url, num_steps)
     assert last.wait(timeout=240) == 0, (tmp_path / "errors").read_text()
 
-    final_judged, final_replied = stored(url)
+    final_evaluated, final_replied = load_stored(url)
     requests = lines(tmp_path / "requests")
-    assert judged <= final_judged
-    assert len(final_judged) == num_steps
+    assert evaluated <= final_evaluated
+    assert len(final_evaluated) == num_steps
     assert len(final_replied) == 2 * num_steps
     assert len(requests) <= len(final_replied) + NUM_WORKERS * (kills + 1)
     assert len(lines(tmp_path / "judged")) <= 1 + num_steps + NUM_WORKERS * (kills + 1)
-    with store.Store(url) as kept:
-        rows = list(kept.candidates("run"))
-        best = kept.candidates("run").list_best()[0]
-        applied = [record.step for record in kept.journal("run").read() if record.kind == "applied"]
+    with store.Store(url) as run_store:
+        rows = list(run_store.candidates("run"))
+        best = run_store.candidates("run").list_best()[0]
+        applied = [record.step for record in run_store.journal("run").read() if record.kind == "applied"]
     assert sorted(applied) == list(range(1, num_steps + 1))
     assert best.score == max(row.score for row in rows if row.score is not None and row.verdict == "accept")
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("url", ["file", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
-def test_a_reply_that_reached_the_journal_is_never_asked_for_again(tmp_path: Path, url: str) -> None:
+def test_stored_response_is_never_requested_again(tmp_path: Path, url: str) -> None:
     rng, num_steps = Random(7), steps(NUM_KILLS)
     for _ in range(3):
         victim = start(tmp_path, url, num_steps)
@@ -110,12 +110,12 @@ def test_a_reply_that_reached_the_journal_is_never_asked_for_again(tmp_path: Pat
         time.sleep(rng.random() * 0.05)
         victim.send_signal(signal.SIGKILL)
         victim.wait()
-        _, replied = stored(url)
+        _, replied = load_stored(url)
         asked_before = len(lines(tmp_path / "requests"))
         again = start(tmp_path, url, num_steps)
         while len(lines(tmp_path / "requests")) < asked_before + 20 and again.poll() is None:
             time.sleep(0.005)
         again.send_signal(signal.SIGKILL)
         again.wait()
-        asked = {(int(step), call) for step, call in map(str.split, lines(tmp_path / "requests")[asked_before:])}
-        assert not asked & replied
+        requested = {(int(step), call) for step, call in map(str.split, lines(tmp_path / "requests")[asked_before:])}
+        assert not requested & replied

@@ -1,4 +1,4 @@
-"""`kill -9` of `atoll run` and `atoll resume`, against a model server that counts."""
+"""`kill -9` of `atoll run` and `atoll resume`, against an LLM server that counts requests."""
 
 import json
 import os
@@ -31,31 +31,31 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path / "kept.db")
 
 
-def stored(url: str) -> tuple[set[str], set[tuple[int, str]], str | None]:
-    """Returns the candidates that were judged, the replies that were bought and the run, as the store has them."""
+def load_stored(url: str) -> tuple[set[str], set[tuple[int, str]], str | None]:
+    """Returns the evaluated candidates, the responses and the run in the store."""
     if "://" not in url and not Path(url).exists():
         return set(), set(), None
-    with store.Store(url) as kept:
-        ids = [run.id for run in kept.list_runs()]
-        records = list(kept.journal(ids[0]).read_kinds("judged", "replied")) if ids else []
-    judged = {record.data["id"] for record in records if record.kind == "judged"}
-    bought = {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
-    return judged, bought, ids[0] if ids else None
+    with store.Store(url) as run_store:
+        ids = [run.id for run in run_store.list_runs()]
+        records = list(run_store.journal(ids[0]).read_kinds("judged", "replied")) if ids else []
+    evaluated = {record.data["id"] for record in records if record.kind == "judged"}
+    responses = {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
+    return evaluated, responses, ids[0] if ids else None
 
 
 def kill_at_work(victim: subprocess.Popen[bytes], server: testing.ModelServer, rng: Random) -> None:
-    """Waits until the victim asks the model, and kills it soon after."""
+    """Waits until the run calls the LLM, and kills it soon after."""
     before, deadline = server.num_requests, time.monotonic() + 60
     while server.num_requests == before and victim.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
     time.sleep(rng.random() * 0.3)
-    assert victim.poll() is None, "the run was over before it was killed"
+    assert victim.poll() is None, "the run ended before it was killed"
     victim.send_signal(signal.SIGKILL)
     victim.wait()
 
 
 def arguments(url: str, model_url: str) -> Sequence[str]:
-    _, _, run = stored(url)
+    _, _, run = load_stored(url)
     if run is None:
         return ["run", "task", "--llm", f"openai:m@{model_url}", "--iterations", str(NUM_STEPS)]
     return ["resume", run]
@@ -63,21 +63,21 @@ def arguments(url: str, model_url: str) -> Sequence[str]:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(120 + 30 * NUM_KILLS)
-def test_a_run_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path, file):
+def test_killed_command_loses_nothing_and_repeats_no_call(tmp_path, file):
     kill_often(tmp_path, file)
 
 
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(300 + 60 * NUM_KILLS)
-def test_a_run_in_postgres_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path, postgres_url):
+def test_killed_postgres_command_loses_nothing_and_repeats_no_call(tmp_path, postgres_url):
     kill_often(tmp_path, postgres_url)
 
 
 def kill_often(tmp_path: Path, url: str) -> None:
     tasks.make(tmp_path / "task")
     rng = Random(os.environ.get("ATOLL_SEED"))
-    judged, bought = set[str](), set[tuple[int, str]]()
+    evaluated, responses = set[str](), set[tuple[int, str]]()
 
     def reply(prompt: str, number: int) -> str:
         time.sleep(0.02)
@@ -86,26 +86,26 @@ def kill_often(tmp_path: Path, url: str) -> None:
     with testing.ModelServer(reply) as server:
         for _ in range(NUM_KILLS):
             kill_at_work(start(tmp_path, url, *arguments(url, server.url)), server, rng)
-            now_judged, now_bought, _ = stored(url)
-            assert judged <= now_judged
-            assert bought <= now_bought
-            judged, bought = now_judged, now_bought
+            now_evaluated, now_bought, _ = load_stored(url)
+            assert evaluated <= now_evaluated
+            assert responses <= now_bought
+            evaluated, responses = now_evaluated, now_bought
         last = start(tmp_path, url, *arguments(url, server.url))
         assert last.wait(timeout=120) == 0, (tmp_path / "err").read_text()
         requests = server.num_requests
-    final_judged, final_bought, run = stored(url)
+    final_evaluated, final_bought, run = load_stored(url)
     result = json.loads((tmp_path / "out").read_text().splitlines()[-1])
-    assert judged <= final_judged
+    assert evaluated <= final_evaluated
     assert len(final_bought) == result["calls"] == result["steps"] == NUM_STEPS
     assert requests <= len(final_bought) + NUM_WORKERS * (NUM_KILLS + 1)
     assert (result["run"], result["status"]) == (run, "done")
-    with store.Store(url) as kept:
-        rows = list(kept.candidates(result["run"]))
+    with store.Store(url) as run_store:
+        rows = list(run_store.candidates(result["run"]))
         assert result["best_score"] == max(row.score for row in rows if row.score is not None)
-        assert len(kept.list_runs()) == 1
+        assert len(run_store.list_runs()) == 1
 
 
-def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path, file):
+def test_killed_run_exports_same_bytes_as_undisturbed_run(tmp_path, file):
     steps = 80
     tasks.make(tmp_path / "task")
 
@@ -114,13 +114,13 @@ def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path
         return tasks.answer(prompt)
 
     with testing.ModelServer(reply) as server:
-        given = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", str(steps), "--deterministic"]
-        kill_at_work(start(tmp_path, file, *given), server, Random(3))
-        _, _, killed = stored(file)
+        options = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", str(steps), "--deterministic"]
+        kill_at_work(start(tmp_path, file, *options), server, Random(3))
+        _, _, killed = load_stored(file)
         assert killed is not None
-        for again in (["resume", killed], given):
+        for again in (["resume", killed], options):
             assert start(tmp_path, file, *again).wait(timeout=60) == 0, (tmp_path / "err").read_text()
-    with store.Store(file) as kept:
-        one, other = (list(kept.export(run.id)) for run in kept.list_runs())
+    with store.Store(file) as run_store:
+        one, other = (list(run_store.export(run.id)) for run in run_store.list_runs())
     assert one == other
     assert len(one) > steps // 2

@@ -1,4 +1,4 @@
-"""A run that somebody will kill: 4 workers, a model that logs what it is asked, a judge that logs what it judged.
+"""A run for tests that kill it. Its LLM logs requests, its evaluator logs candidates.
 
 python victim.py STORE RUN LOG_DIR STEPS WORKERS
 """
@@ -25,7 +25,7 @@ class Logged:
 
 
 class Model:
-    """Answers by place, after a nap, and logs each request before it answers."""
+    """Responds by position after a short delay, and logs each request first."""
 
     def __init__(self, log: Logged) -> None:
         self._log = log
@@ -40,21 +40,21 @@ class Model:
 
 
 def main(url: str, run: str, log_dir: str, steps: str, workers: str) -> None:
-    requests, judged = Logged(Path(log_dir) / "requests"), Logged(Path(log_dir) / "judged")
+    requests, evaluated = Logged(Path(log_dir) / "requests"), Logged(Path(log_dir) / "judged")
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
-        judged.write(str(skeleton))
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        evaluated.write(str(skeleton))
         time.sleep(Random().random() * 0.002)
         return toys.judge(skeleton)
 
-    with store.Store(url) as kept, kept.lock_run(run):
-        config = cluster.IslandConfig(4, 2, toys.initial(by=judge), toys.Asking(Model(requests)))
+    with store.Store(url) as run_store, run_store.lock_run(run):
+        config = cluster.IslandConfig(4, 2, toys.initial(by=evaluate), toys.Asking(Model(requests)))
         cluster.Evolver(
             cluster.EvolverConfig(
                 config,
                 num_parallel=int(workers),
                 schedule=cluster.RoundRobin(4, migrate_every=10, reset_every=37),
-                journal=kept.journal(run),
+                journal=run_store.journal(run),
                 learner=None,
                 budget=control.Budget(iterations=int(steps)),
             )

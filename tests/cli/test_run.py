@@ -56,7 +56,7 @@ class TestRun:
         header = message.split("\n\n")[0].splitlines()[1:]
         assert max(map(len, header)) <= 80
         assert [line for line in header if line.startswith("  comment ") and line.endswith("…")]
-        assert "as many evaluations as this run will have used" in " ".join(message.split())  # facts are not cut
+        assert "as many evaluations as this run" in " ".join(message.split())  # facts are not cut
         column = [re.match(r"  (\S[\w ]*?)  +(?=\S)", line) for line in header]
         assert len({data.end() for data in column if data}) == 1
 
@@ -275,8 +275,8 @@ BAD_INPUT = {
     "a missing file": (["run", "task", "--set", "task.file=other.py"], 2, "cannot be read"),
     "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "defines no function lin"),
     "a missing evaluator": (["run", "task", "--set", "task.evaluator=judge"], 2, "has no judge"),
-    "a run that does not exist": (["resume", "nope"], 2, "nope"),
-    "a run that does not exist, shown": (["show", "nope"], 2, "nope"),
+    "a run that does not exist": (["resume", "nope"], 2, "has no runs"),
+    "a run that does not exist, shown": (["show", "nope"], 2, "has no runs"),
     "a model without a scheme": (["run", "task", "--llm", "gpt"], 2, "openai:gpt"),
     "a model without a key": (["run", "task", "--llm", "openai:gpt-5"], 2, "OPENAI_API_KEY"),
     "a budget that is none": (["run", "task", "--budget", "soon"], 2, "write e.g. 60s"),

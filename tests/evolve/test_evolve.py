@@ -25,99 +25,99 @@ def near(fn, case):
 CASES = [(1.0, 3.0), (2.0, 6.0), (3.0, 9.0)]
 
 
-def letters(text: str, wanted: str) -> tuple[float, str]:
+def letters(text: str, expected: str) -> tuple[float, str]:
     """Scores how many times a letter is in a text, up to three."""
-    return min(text.count(wanted), 3) / 3, f"MORE {wanted}" if text.count(wanted) < 3 else "well"
+    return min(text.count(expected), 3) / 3, f"MORE {expected}" if text.count(expected) < 3 else "well"
 
 
-def obliging(prompt: str) -> str:
+def helpful_llm(prompt: str) -> str:
     """A model that does what feedback says."""
     text = prompt.split("```text\n", 1)[1].split("\n```", 1)[0]
-    wishes = [line.rpartition("MORE ")[2] for line in prompt.splitlines() if "MORE " in line]
-    return f"It needs more letters.\n```text\n{text} {' '.join(wishes)}\n```"
+    hints = [line.rpartition("MORE ")[2] for line in prompt.splitlines() if "MORE " in line]
+    return f"It needs more letters.\n```text\n{text} {' '.join(hints)}\n```"
 
 
-class TestThings:
-    def test_a_function_evolves_in_a_jail_and_can_be_called(self):
-        found = atoll.evolve(start, near, data=CASES, budget="60evals")
-        assert found.score > found.initial_score
-        assert found.best(2.0) == pytest.approx(6.0, abs=abs(found.score) * 3 + 1e-9)
-        assert "def start" in str(found.best)
+class TestRepresentations:
+    def test_function_evolves_in_sandbox_and_can_be_called(self):
+        result = atoll.evolve(start, near, data=CASES, budget="60evals")
+        assert result.score > result.initial_score
+        assert result.best(2.0) == pytest.approx(6.0, abs=abs(result.score) * 3 + 1e-9)
+        assert "def start" in str(result.best)
 
-    def test_a_source_text_evolves_as_a_text(self):
-        def judge(source: str) -> float:
+    def test_source_text_evolves(self):
+        def evaluate(source: str) -> float:
             names: dict[str, Any] = {}
             exec(source, names)
             return -abs(float(names["f"](2.0)) - 6.0)
 
-        found = atoll.evolve("def f(x):\n    return x + 1.0\n", judge, budget="25evals")
-        assert found.score > -3
-        assert found.best.startswith("def f")
+        result = atoll.evolve("def f(x):\n    return x + 1.0\n", evaluate, budget="25evals")
+        assert result.score > -3
+        assert result.best.startswith("def f")
 
-    def test_the_evaluator_of_a_file_gets_its_path(self, tmp_path):
+    def test_evaluator_of_file_gets_path(self, tmp_path):
         program = tmp_path / "program.py"
         program.write_text("def f(x):\n    return x + 1.0\n")
 
-        def judge(path: Path) -> dict[str, float]:
+        def evaluate(path: Path) -> dict[str, float]:
             names: dict[str, Any] = {}
             exec(path.read_text(), names)
             return {"score": -abs(names["f"](2.0) - 6.0), "length": len(path.read_text())}
 
-        found = atoll.evolve(program, judge, budget="30evals")
-        assert found.score > -3
-        assert found.initial_score == -3
+        result = atoll.evolve(program, evaluate, budget="30evals")
+        assert result.score > -3
+        assert result.initial_score == -3
 
-    def test_a_folder_of_files_evolves_with_a_model(self, tmp_path):
+    def test_folder_evolves_with_llm(self, tmp_path):
         (tmp_path / "a.py").write_text("A = 1\n")
         (tmp_path / "b.txt").write_text("one\n")
 
-        def judge(folder: Path) -> float:
+        def evaluate(folder: Path) -> float:
             return float(sum(len(path.read_text()) for path in folder.iterdir()))
 
         def longer(prompt: str) -> str:
             return f"Longer.\n```text\n{'x' * prompt.count('x')}xyz\n```"
 
-        found = atoll.evolve(tmp_path, judge, llm=longer, budget="6evals", unsafe=True)
-        assert set(found.best) == {"a.py", "b.txt"}
-        assert found.score > found.initial_score
+        result = atoll.evolve(tmp_path, evaluate, llm=longer, budget="6evals", unsafe=True)
+        assert set(result.best) == {"a.py", "b.txt"}
+        assert result.score > result.initial_score
 
-    def test_a_task_folder_runs_as_on_the_command_line(self, tmp_path):
+    def test_task_folder_runs_like_command_line(self, tmp_path):
         (tmp_path / "initial_program.py").write_text("def f(x):\n    return x + 1.0\n")
         (tmp_path / "evaluator.py").write_text(
             "def evaluate(path):\n    names = {}\n    exec(open(path).read(), names)\n"
             "    return -abs(names['f'](2) - 6)\n"
         )
-        found = atoll.evolve(tmp_path, budget="20evals")
+        result = atoll.evolve(tmp_path, budget="20evals")
         both = atoll.evolve(tmp_path / "initial_program.py", tmp_path / "evaluator.py", budget="20evals")
-        assert found.initial_score == both.initial_score == -3
-        assert found.score > -3
+        assert result.initial_score == both.initial_score == -3
+        assert result.score > -3
 
-    def test_a_prompt_evolves_without_a_model(self):
-        found = atoll.evolve("Be kind. Be brief. Be honest.", lambda text: -len(text), budget="60evals")
-        assert found.score > found.initial_score
-        assert len(found.best) == -found.score
+    def test_prompt_evolves_without_llm(self):
+        result = atoll.evolve("Be kind. Be brief. Be honest.", lambda text: -len(text), budget="60evals")
+        assert result.score > result.initial_score
+        assert len(result.best) == -result.score
 
-    def test_a_dict_of_texts_evolves_part_by_part(self):
-        def judge(texts: dict[str, str], wanted: str) -> tuple[float, str]:
-            return letters(texts["system"], wanted)
+    def test_dict_of_texts_evolves_part_by_part(self):
+        def evaluate(texts: dict[str, str], expected: str) -> tuple[float, str]:
+            return letters(texts["system"], expected)
 
-        given = {"system": "a", "user": "b"}
-        found = atoll.evolve(given, judge, data=["x", "y", "z"], llm=obliging, budget="120evals", target=1.0)
-        assert found.best.keys() == given.keys()
-        assert found.score > 0.3
+        initial = {"system": "a", "user": "b"}
+        result = atoll.evolve(initial, evaluate, data=["x", "y", "z"], llm=helpful_llm, budget="120evals", target=1.0)
+        assert result.best.keys() == initial.keys()
+        assert result.score > 0.3
 
-    def test_a_dict_of_parameters_is_tuned(self):
-        def judge(values: dict[str, Any]) -> float:
+    def test_dict_of_parameters_is_tuned(self):
+        def evaluate(values: dict[str, Any]) -> float:
             return -float((values["rate"] - 0.3) ** 2 + (values["size"] - 7) ** 2 + (values["mode"] == "slow"))
 
-        given = {"rate": (0.9, 0.0, 1.0), "size": (2, 1, 10), "mode": ("slow", ["slow", "fast"])}
-        found = atoll.evolve(given, judge, budget="40evals")
-        assert found.best["size"] == 7
-        assert found.best["mode"] == "fast"
-        assert found.score > -0.01
-        assert found.cost.evaluator_calls <= 40
+        initial = {"rate": (0.9, 0.0, 1.0), "size": (2, 1, 10), "mode": ("slow", ["slow", "fast"])}
+        result = atoll.evolve(initial, evaluate, budget="40evals")
+        assert result.best["size"] == 7
+        assert result.best["mode"] == "fast"
+        assert result.score > -0.01
+        assert result.cost.evaluator_calls <= 40
 
-    def test_a_prompt_that_is_a_python_expression_is_no_program(self):
+    def test_prompt_that_is_python_expression_is_text(self):
         assert atoll.evolve("answer", lambda text: len(text), budget="5evals").suffix == ".txt"
         assert atoll.evolve("answer", lambda text: 1.0, budget="5evals", kind="text").score == 1.0
 
@@ -128,138 +128,138 @@ class TestEvaluators:
         [1, 1.0, (1.0, "well"), {"score": 1.0, "other": 7}, {"combined_score": 1}, evaluation.Evaluation(1.0)],
         ids=["int", "float", "pair", "dict", "combined", "evaluation"],
     )
-    def test_an_evaluator_may_return_any_of_these(self, returned):
+    def test_evaluator_return_types(self, returned):
         assert atoll.evolve("some words", lambda text: returned, budget="3evals").score == 1.0
 
-    def test_an_evaluator_may_be_a_coroutine(self):
-        async def judge(text: str) -> float:
+    def test_evaluator_may_be_coroutine(self):
+        async def evaluate(text: str) -> float:
             return 2.0
 
-        assert atoll.evolve("some words", judge, budget="3evals").score == 2.0
+        assert atoll.evolve("some words", evaluate, budget="3evals").score == 2.0
 
-    def test_a_start_that_fails_is_a_set_up_that_is_wrong(self):
+    def test_failing_initial_candidate_is_setup_error(self):
         with pytest.raises(errors.SetupError, match="initial candidate has no score: ZeroDivisionError"):
             atoll.evolve("some words", lambda text: 1 / 0, budget="3evals")
 
-    def test_a_child_that_fails_is_data(self):
-        def judge(text: str) -> float:
+    def test_failing_child_does_not_end_run(self):
+        def evaluate(text: str) -> float:
             if text != "some words":
                 raise ValueError("no")
             return 1.0
 
-        assert atoll.evolve("some words", judge, budget="10evals").score == 1.0
+        assert atoll.evolve("some words", evaluate, budget="10evals").score == 1.0
 
 
 class TestData:
-    def test_the_validation_part_chooses_and_the_test_part_is_called_once_at_the_end(self):
-        seen: list[str] = []
+    def test_validation_set_selects_and_test_set_is_scored_once(self):
+        calls: list[str] = []
 
-        def judge(text: str, wanted: str) -> tuple[float, str]:
-            seen.append(wanted)
-            return letters(text, wanted)
+        def evaluate(text: str, expected: str) -> tuple[float, str]:
+            calls.append(expected)
+            return letters(text, expected)
 
         parts: dict[str, Any] = {"data": list("abcdef"), "validation": list("ghi"), "test": list("xyz")}
-        found = atoll.evolve("go", judge, **parts, llm=obliging, budget="80evals", workers=1)
-        sealed = [place for place, each in enumerate(seen) if each in "xyz"]
-        assert sealed == list(range(len(seen) - 6, len(seen)))  # the best and the start, on each
-        assert len(found.scores) == 3
-        assert found.test is not None
-        assert found.cost.evaluator_calls == len(seen) - 6 <= 80
+        result = atoll.evolve("go", evaluate, **parts, llm=helpful_llm, budget="80evals", workers=1)
+        sealed = [index for index, item in enumerate(calls) if item in "xyz"]
+        assert sealed == list(range(len(calls) - 6, len(calls)))  # the best and the start, on each
+        assert len(result.scores) == 3
+        assert result.test is not None
+        assert result.cost.evaluator_calls == len(calls) - 6 <= 80
 
-    def test_what_the_validation_part_said_reaches_no_prompt(self):
+    def test_validation_feedback_reaches_no_prompt(self):
         prompts: list[str] = []
 
         def model(prompt: str) -> str:
             prompts.append(prompt)
-            return obliging(prompt)
+            return helpful_llm(prompt)
 
         atoll.evolve("go", letters, data=list("abc"), validation=list("QRS"), llm=model, budget="60evals")
         assert prompts
-        assert not any("MORE Q" in each or "MORE R" in each for each in prompts)
+        assert not any("MORE Q" in item or "MORE R" in item for item in prompts)
 
-    def test_the_evaluator_is_never_called_more_often_than_the_budget_says(self):
+    def test_evaluator_calls_stay_within_budget(self):
         for budget in (20, 50, 90):
-            found = atoll.evolve(
-                "go", letters, data=list("abcdef"), validation=list("ghi"), llm=obliging, budget=f"{budget}evals"
+            result = atoll.evolve(
+                "go", letters, data=list("abcdef"), validation=list("ghi"), llm=helpful_llm, budget=f"{budget}evals"
             )
-            assert found.cost.evaluator_calls <= budget
+            assert result.cost.evaluator_calls <= budget
 
-    def test_a_child_is_judged_on_all_only_if_it_is_better_on_the_minibatch(self):
+    def test_child_is_fully_evaluated_only_if_better_on_minibatch(self):
         def useless(prompt: str) -> str:
             return f"Nothing.\n```text\n{len(prompt)} words\n```"
 
-        seen: list[str] = []
+        calls: list[str] = []
 
-        def judge(text: str, wanted: str) -> float:
-            seen.append(wanted)
-            return letters(text, wanted)[0]
+        def evaluate(text: str, expected: str) -> float:
+            calls.append(expected)
+            return letters(text, expected)[0]
 
-        atoll.evolve("go", judge, data=list("abc"), validation=list("GHI"), llm=useless, budget="60evals", workers=1)
-        assert sum(each in "GHI" for each in seen) == 3  # the start alone
+        atoll.evolve("go", evaluate, data=list("abc"), validation=list("GHI"), llm=useless, budget="60evals", workers=1)
+        assert sum(item in "GHI" for item in calls) == 3  # the start alone
 
-    def test_the_gain_says_how_sure_it_is(self):
-        found = atoll.evolve("go", letters, data=list("abcdef"), llm=obliging, budget="200evals", target=1.0)
-        assert found.gain is not None
-        assert found.gain.low <= found.gain.mean <= found.gain.high
+    def test_gain_has_interval(self):
+        result = atoll.evolve("go", letters, data=list("abcdef"), llm=helpful_llm, budget="200evals", target=1.0)
+        assert result.gain is not None
+        assert result.gain.low <= result.gain.mean <= result.gain.high
 
-    def test_parts_without_data_are_a_mistake(self):
+    def test_validation_without_data_is_an_error(self):
         with pytest.raises(errors.SetupError, match="Pass data too"):
             atoll.evolve("go", letters, validation=["a"], budget="5evals")
 
-    def test_a_test_that_fails_is_told_and_loses_nothing(self):
-        def judge(text: str, wanted: str) -> float:
-            return letters(text, wanted)[0] if wanted != "z" else 1 / 0
+    def test_failing_test_set_is_reported(self):
+        def evaluate(text: str, expected: str) -> float:
+            return letters(text, expected)[0] if expected != "z" else 1 / 0
 
-        found = atoll.evolve("go", judge, data=list("ab"), test=["z"], budget="20evals")
-        assert found.test is None
-        assert "ZeroDivisionError" in found.reason
+        result = atoll.evolve("go", evaluate, data=list("ab"), test=["z"], budget="20evals")
+        assert result.test is None
+        assert "ZeroDivisionError" in result.reason
 
 
 class TestResults:
-    def test_a_result_shows_and_saves_itself(self, tmp_path):
-        found = atoll.evolve("Be <b>kind</b>. Be brief.", lambda text: -len(text), budget="10evals")
-        assert "score" in str(found)
-        assert "best-of-N" in str(found)
+    def test_result_is_shown_and_saved(self, tmp_path):
+        result = atoll.evolve("Be <b>kind</b>. Be brief.", lambda text: -len(text), budget="10evals")
+        assert "score" in str(result)
+        assert "best-of-N" in str(result)
         assert "&lt;b&gt;" in atoll.evolve("<b>", lambda text: 1.0, budget="2evals")._repr_html_()
-        folder = Path(found.save(tmp_path / "out"))
-        assert (folder / "best.txt").read_text() == found.best
-        assert json.loads((folder / "result.json").read_text())["score"] == found.score
+        folder = Path(result.save(tmp_path / "out"))
+        assert (folder / "best.txt").read_text() == result.best
+        assert json.loads((folder / "result.json").read_text())["score"] == result.score
 
-    def test_the_lineage_goes_back_to_the_start(self):
-        found = atoll.evolve("a b c d e", lambda text: -len(text), budget="30evals")
-        assert found.lineage[0].content == found.content
-        assert found.lineage[-1].id == "0.0"
+    def test_lineage_ends_at_initial_candidate(self):
+        result = atoll.evolve("a b c d e", lambda text: -len(text), budget="30evals")
+        assert result.lineage[0].content == result.content
+        assert result.lineage[-1].id == "0.0"
 
-    def test_baselines_are_run_when_asked_for(self):
-        found = atoll.evolve("go", letters, data=list("abc"), llm=obliging, budget="60evals", baselines=True)
-        assert isinstance(found.baselines["best-of-N"], float)
-        assert isinstance(found.baselines["sequential conditioning"], float)
-        assert isinstance(found.baselines["no LLM"], float)
-        assert found.baselines["initial"] == found.initial_score
+    def test_baselines_run_on_request(self):
+        result = atoll.evolve("go", letters, data=list("abc"), llm=helpful_llm, budget="60evals", baselines=True)
+        assert isinstance(result.baselines["best-of-N"], float)
+        assert isinstance(result.baselines["sequential conditioning"], float)
+        assert isinstance(result.baselines["no LLM"], float)
+        assert result.baselines["initial"] == result.initial_score
 
-    def test_a_store_keeps_the_run_and_without_one_no_file_is_left(self, tmp_path, monkeypatch):
+    def test_store_saves_run_and_no_store_leaves_no_file(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         atoll.evolve("a b c", lambda text: -len(text), budget="5evals")
         assert not list(tmp_path.iterdir())
-        found = atoll.evolve("a b c", lambda text: -len(text), budget="5evals", store="kept.db")
-        with store.Store("kept.db") as kept:
-            assert kept.candidates(found.run).list_best()[0].content == found.content
+        result = atoll.evolve("a b c", lambda text: -len(text), budget="5evals", store="kept.db")
+        with store.Store("kept.db") as run_store:
+            assert run_store.candidates(result.run).list_best()[0].content == result.content
 
-    def test_the_same_seed_gives_the_same_run(self):
+    def test_same_seed_gives_same_run(self):
         options: dict[str, Any] = {"data": list("abcdef"), "budget": "120evals", "seed": 3}
         runs = [atoll.evolve("a. b. c. d.", letters, workers=workers, **options) for workers in (2, 2)]
         assert runs[0].lineage == runs[1].lineage
 
-    def test_a_target_ends_the_run(self):
-        found = atoll.evolve("go", letters, data=list("ab"), llm=obliging, budget="500evals", target=1.0)
-        assert found.score == 1.0
-        assert "reached" in found.reason
+    def test_target_ends_run(self):
+        result = atoll.evolve("go", letters, data=list("ab"), llm=helpful_llm, budget="500evals", target=1.0)
+        assert result.score == 1.0
+        assert "reached" in result.reason
 
-    def test_a_budget_may_be_an_object_or_seconds(self):
+    def test_budget_may_be_object_or_seconds(self):
         assert atoll.evolve("a b", lambda text: 1.0, budget=control.Budget(iterations=3)).cost.steps == 3
         assert atoll.evolve("a b c d", lambda text: 1.0, budget="0.2s").score == 1.0
 
-    def test_a_baseline_that_cannot_be_run_says_so(self, tmp_path):
+    def test_impossible_baseline_reports_reason(self, tmp_path):
         program = tmp_path / "program.js"
         program.write_text("let x = 1;\n")
 
@@ -267,14 +267,14 @@ class TestResults:
             return f"```javascript\nlet x = {len(prompt)};\n```"
 
         options: dict[str, Any] = {"llm": model, "budget": "3evals", "baselines": True, "unsafe": True}
-        found = atoll.evolve(program, lambda path: float(len(path.read_text())), **options)
-        assert "Pass an LLM" in str(found.baselines["no LLM"])
-        assert found.score > found.initial_score
+        result = atoll.evolve(program, lambda path: float(len(path.read_text())), **options)
+        assert "Pass an LLM" in str(result.baselines["no LLM"])
+        assert result.score > result.initial_score
 
 
-class TestMistakes:
+class TestErrors:
     @pytest.mark.parametrize(
-        ("thing", "options", "said"),
+        ("initial", "options", "message"),
         [
             (7, {}, "cannot evolve"),
             ("", {}, "is empty"),
@@ -291,32 +291,34 @@ class TestMistakes:
             ("x = = 1", {"kind": "program"}, "no Python that the syntax mutator can change"),
         ],
     )
-    def test_a_mistake_is_one_sentence(self, thing, options, said):
-        with pytest.raises(errors.SetupError, match=said) as caught:
-            atoll.evolve(thing, lambda *given: 1.0, **options)
+    def test_invalid_argument_is_one_line_error(self, initial, options, message):
+        with pytest.raises(errors.SetupError, match=message) as caught:
+            atoll.evolve(initial, lambda *arguments: 1.0, **options)
         assert "\n" not in str(caught.value)
 
-    def test_an_evaluator_must_be_a_function(self):
+    def test_evaluator_must_be_callable(self):
         with pytest.raises(errors.SetupError, match="Give a function that scores"):
             atoll.evolve("words", 7)  # type: ignore[arg-type]
 
-    def test_a_model_that_never_answers_ends_the_run(self):
+    def test_failing_llm_ends_run(self):
         def dead(prompt: str) -> str:
             raise ConnectionError("no route")
 
-        found = atoll.evolve("words to keep", lambda text: 1.0, llm=dead, budget="50evals")
-        assert "the LLM failed" in found.reason
-        assert found.best == "words to keep"
+        result = atoll.evolve("words to keep", lambda text: 1.0, llm=dead, budget="50evals")
+        assert "the LLM failed" in result.reason
+        assert result.best == "words to keep"
 
 
-def test_evolve_is_a_function_also_after_its_package_was_imported(tmp_path):
+def test_evolve_stays_function_after_package_import(tmp_path):
     program = (
         "import atoll.evolve, atoll; from atoll.evolve import Result; print(callable(atoll.evolve), Result.__name__)"
     )
-    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["True", "Result"]
+    completed = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.split() == ["True", "Result"]
 
 
-def test_the_best_of_a_function_runs_nothing_until_it_is_called():
-    found = atoll.evolve(start, lambda fn: fn(1.0), budget="5evals")
-    assert isinstance(found.best, function.PyAstSkeleton)
+def test_best_function_runs_only_when_called():
+    result = atoll.evolve(start, lambda fn: fn(1.0), budget="5evals")
+    assert isinstance(result.best, function.PyAstSkeleton)

@@ -18,38 +18,38 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "atoll.db" if request.param == "file" else request.getfixturevalue("postgres_url"))
 
 
-def run(kept: store.Store, name: str, **options: Any) -> str:
+def run(run_store: store.Store, name: str, **options: Any) -> str:
     """Runs or resumes the toy problem under a name and returns its export."""
-    if name not in {each.id for each in kept.list_runs()}:
-        kept.create_run(name, {})
+    if name not in {item.id for item in run_store.list_runs()}:
+        run_store.create_run(name, {})
     engine = options.pop("engine", None) or toys.Walker(naps=0.002, children=2)
     settings: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 50, "learner": toys.Bandit()} | options
-    toys.evolver(engine, records=kept.journal(name), **settings).run()
-    return "\n".join(kept.export(name))
+    toys.evolver(engine, records=run_store.journal(name), **settings).run()
+    return "\n".join(run_store.export(name))
 
 
 def test_exports_are_byte_identical_for_any_number_of_workers(url: str) -> None:
-    with store.Store(url) as kept:
+    with store.Store(url) as run_store:
         exports = [
-            run(kept, f"workers-{workers}", num_parallel=workers)
+            run(run_store, f"workers-{workers}", num_parallel=workers)
             for workers in ((1, 2, 4, 8) if "://" not in url else (1, 4))
         ]
     assert all(export == exports[0] for export in exports)
     assert exports[0].count("\n") == 100
 
 
-def test_a_run_goes_on_in_another_store_object_when_its_budget_is_raised(url: str) -> None:
+def test_run_continues_in_new_store_object_with_larger_budget(url: str) -> None:
     for iterations in (10, 20, 50):
-        with store.Store(url) as kept:
-            assert run(kept, "run", iterations=iterations).count("\n") == 2 * iterations
+        with store.Store(url) as run_store:
+            assert run(run_store, "run", iterations=iterations).count("\n") == 2 * iterations
 
 
-def test_a_stop_and_a_resume_on_disk_change_nothing(url: str) -> None:
-    with store.Store(url) as kept:
-        whole = run(kept, "whole")
-        kept.create_run("parts", {})
+def test_stop_and_resume_on_disk_change_nothing(url: str) -> None:
+    with store.Store(url) as run_store:
+        complete = run(run_store, "whole")
+        run_store.create_run("parts", {})
         for _ in range(4):
-            records = kept.journal("parts")
+            records = run_store.journal("parts")
             evolver = toys.evolver(
                 toys.Walker(naps=0.002, children=2),
                 records=records,
@@ -59,37 +59,37 @@ def test_a_stop_and_a_resume_on_disk_change_nothing(url: str) -> None:
                 learner=toys.Bandit(),
                 num_parallel=3,
             )
-            enough = min(len(list(records.read())) + 20, whole.count("\n"))
+            enough = min(len(list(records.read())) + 20, complete.count("\n"))
             evolver.start()
-            toys.until(lambda: len(list(kept.journal("parts").read())) >= enough)  # noqa: B023
+            toys.until(lambda: len(list(run_store.journal("parts").read())) >= enough)  # noqa: B023
             evolver.stop()
-        assert run(kept, "parts") == whole
+        assert run(run_store, "parts") == complete
 
 
 def test_several_runs_write_into_one_store_at_once(url: str) -> None:
-    with store.Store(url) as kept:
-        alone = run(kept, "alone")
-        threads = [threading.Thread(target=run, args=(kept, f"run-{number}")) for number in range(4)]
+    with store.Store(url) as run_store:
+        alone = run(run_store, "alone")
+        threads = [threading.Thread(target=run, args=(run_store, f"run-{number}")) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert all("\n".join(kept.export(f"run-{number}")) == alone for number in range(4))
+        assert all("\n".join(run_store.export(f"run-{number}")) == alone for number in range(4))
 
 
-def test_a_full_disk_ends_the_run_and_a_resume_goes_on(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
-        whole = run(kept, "whole")
+def test_run_resumes_after_full_disk(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as run_store:
+        complete = run(run_store, "whole")
     path = tmp_path / "full.db"
-    with store.Store(str(path)) as kept:
-        kept.create_run("run", {})
-        records = FillingUp(kept.journal("run"), room=60)
+    with store.Store(str(path)) as run_store:
+        run_store.create_run("run", {})
+        records = FillingUp(run_store.journal("run"), room=60)
         with pytest.raises(errors.JournalFailed, match="disk is full"):
             toys.evolver(
                 toys.Walker(children=2), records=records, ordered=True, window=6, iterations=50, learner=toys.Bandit()
             ).run()
-    with store.Store(str(path)) as kept:
-        assert run(kept, "run") == whole
+    with store.Store(str(path)) as run_store:
+        assert run(run_store, "run") == complete
 
 
 class FillingUp:
@@ -120,13 +120,13 @@ def length(skeleton: function.Skeleton[..., Any]) -> Any:
     return len(str(skeleton))
 
 
-def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> None:
+def head_run(run_store: store.Store, records: journal.Journal, iterations: int) -> None:
     initial = function.DefaultFunction(
         function.DefaultFunctionProps(function.Text("title"), candidate_evaluator=length)
     )
 
     def make_population(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
-        return cluster.VersionedPopulation(kept.versions(), "playbook", initial, function.Text, run_id="run")
+        return cluster.VersionedPopulation(run_store.versions(), "playbook", initial, function.Text, run_id="run")
 
     toys.evolver(
         Revising(),
@@ -139,17 +139,17 @@ def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> No
     ).run()
 
 
-def test_a_cut_between_a_version_and_its_record_makes_no_second_version(url: str) -> None:
-    with store.Store(url) as kept:
+def test_crash_between_version_and_record_makes_no_second_version(url: str) -> None:
+    with store.Store(url) as run_store:
         records = memory.MemoryJournal()
         for _ in range(40):
             cut = FillingUp(records, room=3)
             try:
-                head_run(kept, cut, iterations=8)
+                head_run(run_store, cut, iterations=8)
             except errors.JournalFailed:
                 continue
             break
-        history = kept.versions().history("playbook")
+        history = run_store.versions().history("playbook")
         applied = [record for record in records.read() if record.kind == "applied"]
     assert [version.value.count("\n") for version in history] == list(range(9))
     assert [record.data["children"][0]["decision"][3] for record in applied] == [f"playbook@{n}" for n in range(2, 10)]

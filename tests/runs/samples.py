@@ -1,4 +1,4 @@
-"""Runs of all kinds in one store, made once: for the verbs and readers that only look."""
+"""Runs of all kinds in one store, made once, for tests that only read."""
 
 import functools
 import tempfile
@@ -43,11 +43,11 @@ def started(model: str = "none") -> Record:
 
 
 def walk(
-    kept: store.Store, name: str, *, seed: int = 0, config: Mapping[str, Any] | None = None, **options: Any
+    run_store: store.Store, name: str, *, seed: int = 0, config: Mapping[str, Any] | None = None, **options: Any
 ) -> str:
     """Runs the toy problem: three islands, with migration and resets."""
-    kept.create_run(name, plan(seed) if config is None else config)
-    records = kept.journal(name)
+    run_store.create_run(name, plan(seed) if config is None else config)
+    records = run_store.journal(name)
     records.write(started())
     settings: dict[str, Any] = {"ordered": True, "window": 4, "seed": seed, "learner": toys.Bandit()} | options
     toys.evolver(records=records, **settings).run()
@@ -55,24 +55,24 @@ def walk(
 
 
 class Moody:
-    """Judges like the toy's judge, but breaks on numbers below the start, and says something about the others."""
+    """Evaluates like the toy evaluator, but raises below zero and gives feedback on the others."""
 
     def __call__(self, skeleton: function.AnySkeleton) -> evaluation.Evaluation:
         value = float(str(skeleton))
         if value < 0:
             raise ValueError(f"{value:.3f} is below zero")
-        found = toys.judge(skeleton)
-        return evaluation.Evaluation(found.score, found.scores, found.metrics, feedback=f"{value} is near\nbut not it")
+        base = toys.judge(skeleton)
+        return evaluation.Evaluation(base.score, base.scores, base.metrics, feedback=f"{value} is near\nbut not it")
 
 
 def only_near(proposal: gate.Proposal) -> gate.Decision:
-    """Keeps far ones out."""
+    """Rejects distant candidates."""
     is_near = proposal.evaluation is not None and (proposal.evaluation.score or 0.0) > -20.0
     return gate.Decision("accept" if is_near else "reject", "near enough" if is_near else "too far", "only_near")
 
 
 class Asker:
-    """Asks a model for the next number; an empty reply gives no child."""
+    """Asks an LLM for the next number; an empty response gives no child."""
 
     def __init__(self, model: llm.LLM) -> None:
         self._model = llm.JournaledLLM(model)
@@ -97,10 +97,10 @@ REPLIES: dict[tuple[int, str | int], str] = {
 }
 
 
-def ask(kept: store.Store, name: str) -> str:
-    """Runs with a model: replies that improve, that are no number, that are empty, that fail when judged, or worse."""
-    kept.create_run(name, plan(run={"llm": "openai:some-model", "iterations": 7, "seed": 0}))
-    records = kept.journal(name)
+def ask(run_store: store.Store, name: str) -> str:
+    """Runs with an LLM whose responses improve, are not numbers, are empty, fail, or are worse."""
+    run_store.create_run(name, plan(run={"llm": "openai:some-model", "iterations": 7, "seed": 0}))
+    records = run_store.journal(name)
     records.write(started("openai:some-model"))
     model = ScriptedLLM(REPLIES, failing=[(7, 0)])
     start = toys.initial(by=Moody())
@@ -108,35 +108,35 @@ def ask(kept: store.Store, name: str) -> str:
     return name
 
 
-def fail(kept: store.Store, name: str) -> str:
-    """Runs with children that break and a gate that keeps some out."""
+def fail(run_store: store.Store, name: str) -> str:
+    """Runs with failing children and a gate that rejects some."""
     islands = {"gate": only_near}
-    return walk(kept, name, start=toys.initial(by=Moody()), islands=islands, engine=toys.Walker(children=2))
+    return walk(run_store, name, start=toys.initial(by=Moody()), islands=islands, engine=toys.Walker(children=2))
 
 
-def cut(kept: store.Store, name: str) -> str:
-    """Runs until the power goes out, in the middle of steps."""
-    kept.create_run(name, plan())
-    records = kept.journal(name)
+def cut(run_store: store.Store, name: str) -> str:
+    """Runs until the journal fails, in the middle of iterations."""
+    run_store.create_run(name, plan())
+    records = run_store.journal(name)
     records.write(started())
     try:
         toys.evolver(records=FailingJournal(records, 31), ordered=True, window=4).run()
     except errors.JournalFailed:
         return name
-    raise AssertionError("the power should have gone out")
+    raise AssertionError("the journal should have failed")
 
 
-def attack(kept: store.Store, name: str) -> str:
-    """Stores candidates that want to be markup, code, formulas or commands of a terminal, in all their texts."""
-    kept.create_run(
+def attack(run_store: store.Store, name: str) -> str:
+    """Stores candidates whose texts are markup, code, formulas or terminal commands."""
+    run_store.create_run(
         name, plan(folder=f"/tasks/{SCRIPT.replace('/', '')}{MARKUP.replace('/', '')}", note=f"{SCRIPT}{ESCAPE}")
     )
     written = [started(), founded(1.0, "start\n")]
     for step, text in enumerate(HOSTILE, 1):
         parent = f"{step - 1}.0"
         data = dict(judged(f"{step}.0", 1.0 + step, content=f"{text}\nline two of {step}\n", parents=[parent]).data)
-        found = {"score": 1.0 + step, "feedback": text, "metrics": {text: 1.0}, "scores": [1.0] * 40}
-        data |= {"evaluation": found, "meta": {"engine": text, text: text}}
+        result_data = {"score": 1.0 + step, "feedback": text, "metrics": {text: 1.0}, "scores": [1.0] * 40}
+        data |= {"evaluation": result_data, "meta": {"engine": text, text: text}}
         decision = {"id": f"{step}.0", "decision": ["accept", text, text, None]}
         written += [Record("judged", step, 0, data), applied(step, decision)]
     steps = range(len(HOSTILE) + 1, 2 * len(HOSTILE) + 1)
@@ -151,7 +151,7 @@ def attack(kept: store.Store, name: str) -> str:
     written.append(Record("applied", step, 0, lost))
     unjudged = candidate(f"{step + 1}.0", parents=["0.0"])
     written.append(applied(step + 1, child(f"{step + 1}.0", "reject", unjudged=unjudged)))
-    kept.journal(name).write(*written)
+    run_store.journal(name).write(*written)
     return name
 
 
@@ -162,16 +162,16 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def library() -> str:
-    """Returns the path of a store with all of them, made once; nobody may write it."""
+    """Returns the path of a store with all of them, made once. Tests must not write to it."""
     path = str(Path(_folder().name) / "samples.db")
-    with store.Store(path, clock=lambda: datetime(2026, 11, 15, 14, 22, 33, tzinfo=UTC)) as kept:
-        walk(kept, LONG_ID)
-        walk(kept, "again", seed=1)
-        walk(kept, "elsewhere", config=plan(folder="/tasks/other", files={"task.py": "f"}), iterations=20)
-        walk(kept, "bare", config={}, iterations=5)
-        ask(kept, "asked")
-        fail(kept, "failing")
-        cut(kept, "cut")
-        attack(kept, "hostile")
-        kept.create_run("empty", plan())
+    with store.Store(path, clock=lambda: datetime(2026, 11, 15, 14, 22, 33, tzinfo=UTC)) as run_store:
+        walk(run_store, LONG_ID)
+        walk(run_store, "again", seed=1)
+        walk(run_store, "elsewhere", config=plan(folder="/tasks/other", files={"task.py": "f"}), iterations=20)
+        walk(run_store, "bare", config={}, iterations=5)
+        ask(run_store, "asked")
+        fail(run_store, "failing")
+        cut(run_store, "cut")
+        attack(run_store, "hostile")
+        run_store.create_run("empty", plan())
     return path

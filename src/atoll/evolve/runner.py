@@ -116,7 +116,7 @@ def _make_llm_factory(value: Any) -> runs.LLMFactory | None:
 
 
 def _run_problem(problem: EvolveProblem) -> Result:
-    """Runs a problem to its end, without its test set and baselines."""
+    """Runs a problem, without its test set and baselines."""
     options, representation, started_at = problem.options, problem.representation, time.monotonic()
     llm_factory, counter = _make_llm_factory(options.llm), dataset_evaluator.CallCounter()
     budget = parse_budget(options.budget, has_llm=options.llm is not None)
@@ -139,7 +139,7 @@ def _run_problem(problem: EvolveProblem) -> Result:
 
 
 def _run_session(session: runs.Session) -> None:
-    """Runs a session to its end; Ctrl-C ends it early and keeps the result."""
+    """Runs a session; Ctrl-C ends it early and keeps the result."""
     try:
         session.run()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""One run under way. A session builds all parts of a run, owns it in the store and drives it to its end."""
+"""The driver of a run: a session builds its parts, locks it in the store, and runs it until it has ended."""
 
 import json
 import time
@@ -27,14 +27,14 @@ type BuildSystem = Callable[[system.BuildContext], system.BuiltSystem]
 
 
 class IterationOrder(NamedTuple):
-    """Whether iterations are applied in order, and how many are in flight."""
+    """Order of the iterations: by number or by completion time; and how many are in flight."""
 
     is_ordered: bool
     window: int
 
 
 class Session:
-    """A run that this process writes, from its lock to its end. Use it in a `with` block.
+    """A run that this process writes. Use it in a `with` block.
 
     The constructor makes one part after the other. It creates a new run only after the system was built, and closes
     everything if a later part fails. Shared runs replace `_choose_order`, `_lock_run`, `_open_journal` and
@@ -143,7 +143,9 @@ class Session:
             stored_config = self._store.get_run(run_id).config
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
         settings, schedule = self.run_config.run, built_system.config.schedule
-        timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
+        counts_in_order = self._run_llm is not None and self._run_llm.budget is None  # tokens are counted afterwards
+        tokens = None if counts_in_order else self.budget.tokens
+        timed_limits = (self.budget.seconds, self.budget.usd, tokens, settings.island_budget)
         uses_clock = schedule is not None and schedule.uses_clock
         is_timed = uses_clock or any(limit is not None for limit in timed_limits)
         if settings.deterministic and is_timed:

@@ -11,17 +11,17 @@ from tests.store.samples import applied, child, founded, judged
 
 
 @pytest.fixture(scope="module")
-def kept():
+def run_store():
     with store.open(samples.library()) as opened:
         yield opened
 
 
-def page(kept: store.Store, run: str) -> str:
-    return "\n".join(markdown_report.iter_report_lines(kept, run))
+def page(run_store: store.Store, run: str) -> str:
+    return "\n".join(markdown_report.iter_report_lines(run_store, run))
 
 
-def test_it_says_what_was_run_what_came_out_and_that_there_were_no_baselines(kept):
-    text = page(kept, "failing")
+def test_report_describes_run_outcome_and_missing_baselines(run_store):
+    text = page(run_store, "failing")
     assert "Evolved `kinetic_energy` with the system `llmsr` and no LLM; candidates ran in sandbox `L0`." in text
     assert "done (`budget of 60 iterations used`)." in text
     assert "\nThe gain is 6.60903, reached after 121 of 121 evaluations.\n" in text
@@ -29,59 +29,59 @@ def test_it_says_what_was_run_what_came_out_and_that_there_were_no_baselines(kep
     assert "\nBaselines: not run: 'atoll resume failing --baselines' runs them.\n" in text
 
 
-def test_the_way_to_the_best_is_a_table_and_a_line(kept):
-    text = page(kept, "asked")
+def test_report_has_improvements_and_lineage(run_store):
+    text = page(run_store, "asked")
     assert "\n| 1 | -9 |  | 0.0 |\n| 2 | -4 | +5 | 1.0 |\n| 4 | -0.25 | +3.75 | 5.0 |\n" in text
     assert "Lineage of the best: 5.0 ← 1.0 ← 0.0." in text
 
 
-def test_failures_are_counted_by_reason(kept):
-    text = page(kept, "asked")
+def test_report_counts_failures_by_reason(run_store):
+    text = page(run_store, "asked")
     assert "| 1 | `judge` | `the judge raised ValueError: -1.000 is below zero` |" in text
     assert "| 1 | `engine` | `the engine raised ValueError: could not convert string to float: 'no number'` |" in text
     assert "5 evaluations, 3 failures, 6 LLM calls, 60 tokens in, 30 tokens out, $0.0060" in text
 
 
-def test_reasons_that_differ_in_numbers_only_are_one(kept):
-    (reason,) = summary.count_failures(kept, "failing").failures
+def test_failure_reasons_that_differ_in_numbers_are_grouped(run_store):
+    (reason,) = summary.count_failures(run_store, "failing").failures
     assert (reason.count, reason.text) == (6, "the judge raised ValueError: -N is below zero")
-    assert reason.count == markdown_report.load_report_data(kept, "failing").summary.totals.failures
+    assert reason.count == markdown_report.load_report_data(run_store, "failing").summary.totals.failures
 
 
-def test_what_gates_kept_out_is_no_failure(kept):
-    found = summary.count_failures(kept, "hostile")
-    assert [(each.count, each.source, each.text) for each in found.rejections] == [
+def test_gate_rejections_are_not_failures(run_store):
+    result = summary.count_failures(run_store, "hostile")
+    assert [(item.count, item.source, item.text) for item in result.rejections] == [
         (1, "a gate", "rejected for a reason")
     ]
 
 
-def test_a_run_that_has_not_begun_has_a_report_too(kept):
-    text = page(kept, "empty")
+def test_report_of_empty_run(run_store):
+    text = page(run_store, "empty")
     assert "No candidate has a score yet." in text
     assert "## Best candidate" not in text
     assert "\n## Failures\n\nNone.\n" in text
 
 
-def test_a_run_that_found_nothing_better_says_so(tmp_path):
-    with store.open(tmp_path / "atoll.db") as kept:
-        kept.create_run("run")
-        kept.journal("run").write(founded(1.0), judged("1.0", 0.5), applied(1, child("1.0")))
-        assert "No candidate is better than the initial one after 2 evaluations." in page(kept, "run")
+def test_report_of_run_without_gain(tmp_path):
+    with store.open(tmp_path / "atoll.db") as run_store:
+        run_store.create_run("run")
+        run_store.journal("run").write(founded(1.0), judged("1.0", 0.5), applied(1, child("1.0")))
+        assert "No candidate is better than the initial one after 2 evaluations." in page(run_store, "run")
 
 
-def test_of_very_many_improvements_the_first_and_the_last_are_shown(tmp_path):
-    with store.open(tmp_path / "atoll.db") as kept:
-        kept.create_run("run")
+def test_report_shortens_long_improvement_list(tmp_path):
+    with store.open(tmp_path / "atoll.db") as run_store:
+        run_store.create_run("run")
         steps = [(judged(f"{n}.0", 1.0 + n, parents=[f"{n - 1}.0"]), applied(n, child(f"{n}.0"))) for n in range(1, 90)]
-        kept.journal("run").write(founded(1.0), *(record for step in steps for record in step))
-        text = page(kept, "run")
+        run_store.journal("run").write(founded(1.0), *(record for step in steps for record in step))
+        text = page(run_store, "run")
         assert "| … |  |  |  |" in text
         assert "| 10 | 10 | +1 | 9.0 |\n| … |" in text
         assert text.count(" | +1 | ") == 29
 
 
-def test_hostile_text_stays_inside_code(kept):
-    text = page(kept, "hostile")
+def test_report_keeps_hostile_text_inside_code(run_store):
+    text = page(run_store, "hostile")
     outside = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", text)
     outside = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)
     assert "<" not in outside
@@ -90,8 +90,8 @@ def test_hostile_text_stays_inside_code(kept):
     assert "\x1b" not in text
 
 
-def test_a_source_with_fences_is_fenced_longer(tmp_path):
-    with store.open(tmp_path / "atoll.db") as kept:
-        kept.create_run("run")
-        kept.journal("run").write(founded(1.0, samples.FENCE))
-        assert f"\n`````\n{samples.FENCE}\n`````\n" in page(kept, "run")
+def test_report_uses_longer_fence_for_source_with_fences(tmp_path):
+    with store.open(tmp_path / "atoll.db") as run_store:
+        run_store.create_run("run")
+        run_store.journal("run").write(founded(1.0, samples.FENCE))
+        assert f"\n`````\n{samples.FENCE}\n`````\n" in page(run_store, "run")

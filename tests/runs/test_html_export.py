@@ -17,7 +17,7 @@ VOID = {"meta"}
 
 
 @pytest.fixture(scope="module")
-def kept():
+def run_store():
     with store.open(samples.library()) as opened:
         yield opened
 
@@ -52,34 +52,34 @@ class Reader(HTMLParser):
         self.texts.append(data)
 
 
-def made(kept: store.Store, run: str) -> str:
-    return "".join(html_export.render_html(kept, run))
+def render(run_store: store.Store, run: str) -> str:
+    return "".join(html_export.render_html(run_store, run))
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_nothing_of_a_candidate_becomes_markup(run, kept):
-    read = Reader(made(kept, run))
+def test_html_escapes_candidates(run, run_store):
+    read = Reader(render(run_store, run))
     assert not {"script", "img", "link", "iframe", "a", "object"} & set(read.tags)
     assert not {name for name in read.attributes if name.startswith("on") or name in ("href", "src", "style")}
 
 
-def test_hostile_text_is_there_to_be_read(kept):
-    text = "".join(Reader(made(kept, "hostile")).texts)
-    for given in (samples.SCRIPT, samples.MARKUP, samples.FORMULA, "größer ≥ 日本語 🙂 \\u202e\\x00\\ud800"):
-        assert given in text
+def test_html_shows_hostile_text(run_store):
+    text = "".join(Reader(render(run_store, "hostile")).texts)
+    for options in (samples.SCRIPT, samples.MARKUP, samples.FORMULA, "größer ≥ 日本語 🙂 \\u202e\\x00\\ud800"):
+        assert options in text
     assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_it_is_one_file_that_loads_nothing(run, kept):
-    text = made(kept, run)
+def test_html_is_one_file_that_loads_nothing(run, run_store):
+    text = render(run_store, run)
     assert "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"" in text
     assert not re.search(r"(url\(|@import|<link|<script)", text)
     text.encode()
 
 
-def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
-    text = made(kept, "failing")
+def test_html_has_curve_best_lineage_and_islands(run_store):
+    text = render(run_store, "failing")
     titles = re.findall("<h2>(.*?)</h2>", text)
     assert titles == [
         "Best score over evaluations",
@@ -97,7 +97,7 @@ def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
     assert '<span class="added">+1.4537245840844952</span>' in text
 
 
-def drawn(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, list[tuple[float, float]]]:
+def render_points(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, list[tuple[float, float]]]:
     steps = [Improvement(1 + n, score, f"{n}.0", 0) for n, score in enumerate(scores)]
     root = ElementTree.fromstring(html_export.render_curve(steps, evaluations))
     return root, [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
@@ -115,16 +115,16 @@ def drawn(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, l
         (1.0, 1.0 + 1e-15),
     ],
 )
-def test_a_curve_rises_inside_its_frame_whatever_the_scores(scores):
-    _, dots = drawn(*scores)
+def test_curve_rises_inside_its_frame(scores):
+    _, dots = render_points(*scores)
     assert len(dots) == len(scores)
     assert all(html_export.LEFT <= x <= html_export.WIDTH and 0 <= y <= html_export.HEIGHT for x, y in dots)
     assert [y for _, y in dots] == sorted((y for _, y in dots), reverse=True)
 
 
-def test_scores_far_apart_are_drawn_by_their_size():
-    root, dots = drawn(-1e6, -1e3, -1.0, -1e-3)
+def test_curve_uses_logarithmic_scale_for_distant_scores():
+    root, dots = render_points(-1e6, -1e3, -1.0, -1e-3)
     heights = [before[1] - after[1] for before, after in itertools.pairwise(dots)]
     assert max(heights) < 3 * min(heights)
     assert "logarithmic" in "".join(root.itertext())
-    assert "logarithmic" not in "".join(drawn(-4.0, -2.0, -1.0)[0].itertext())
+    assert "logarithmic" not in "".join(render_points(-4.0, -2.0, -1.0)[0].itertext())

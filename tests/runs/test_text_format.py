@@ -11,7 +11,7 @@ from tests.runs import samples
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("text", "shown"),
     [
         ("plain\ttext\nover lines\r\n", "plain\ttext\nover lines\r\n"),
         ("größer ≥ 日本語 🙂", "größer ≥ 日本語 🙂"),
@@ -20,31 +20,31 @@ from tests.runs import samples
         ("\u202eturned\ud800", "\\u202eturned\\ud800"),
     ],
 )
-def test_what_cannot_be_seen_is_spelled_out(given, shown):
-    assert text_format.escape_control(given) == shown
+def test_escape_control_replaces_invisible_characters(text, shown):
+    assert text_format.escape_control(text) == shown
 
 
 @hypothesis.given(strategies.text(strategies.characters(codec=None)))
-def test_any_text_can_be_written_afterwards(given):
-    assert "\x1b" not in text_format.escape_control(given)
-    text_format.escape_control(given).encode()
+def test_escape_control_makes_any_text_encodable(text):
+    assert "\x1b" not in text_format.escape_control(text)
+    text_format.escape_control(text).encode()
 
 
-def test_a_gist_is_one_line_of_limited_length():
+def test_format_one_line_limits_length():
     assert text_format.format_one_line("def f(x):\n    return x\n") == "def f(x): return x"
-    for given in samples.HOSTILE:
-        assert len(text_format.format_one_line(given, 40)) <= 40
-        assert "\n" not in text_format.format_one_line(given, 40)
+    for text in samples.HOSTILE:
+        assert len(text_format.format_one_line(text, 40)) <= 40
+        assert "\n" not in text_format.format_one_line(text, 40)
     assert text_format.format_one_line("a" * 1000, 10) == "aaaaaaaaa…"
 
 
-def test_what_is_new_is_told_without_what_was_there():
+def test_find_new_lines_omits_old_lines():
     old, new = "def f(x):\n    return x\n", "def f(x):\n    y = x\n    return x * y\n"
     assert text_format.find_new_lines(new, old) == "y = x; return x * y"
     assert text_format.find_new_lines(old, old) == "def f(x): return x"
 
 
-def test_settings_read_back_as_toml_without_what_is_not_set():
+def test_format_settings_is_toml_without_unset_keys():
     config = samples.plan(note="two\nlines")
     read = tomllib.loads("\n".join(text_format.format_settings(config)))
     assert read["note"] == "two\nlines"
@@ -52,7 +52,7 @@ def test_settings_read_back_as_toml_without_what_is_not_set():
     assert read["task"] == {"file": "task.py"}
 
 
-def test_a_patch_has_names_and_a_place():
+def test_diff_has_names_and_position():
     lines = list(text_format.iter_diff_lines("a\nb\n", "a\nc", "old", "new"))
     assert lines == ["--- old", "+++ new", "@@ -1,2 +1,2 @@", " a", "-b", "+c"]
     assert not list(text_format.iter_diff_lines("same", "same\n", "old", "new"))

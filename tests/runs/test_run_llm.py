@@ -19,36 +19,36 @@ class Moody:
         raise llm.LLMError("no reply", status=status)
 
 
-def asked(model: run_llm.LLMFailureLimit, times: int) -> None:
+def call_repeatedly(model: run_llm.LLMFailureLimit, times: int) -> None:
     for _ in range(times):
         with pytest.raises(llm.LLMError):
             model("?")
 
 
-def test_refusals_in_a_row_end_it_soon():
+def test_failure_limit_stops_after_few_refusals():
     model = run_llm.LLMFailureLimit(Moody(401, 401, 401))
-    asked(model, 2)
+    call_repeatedly(model, 2)
     assert not model.stop_reason
-    asked(model, 1)
+    call_repeatedly(model, 1)
     assert "3 times in a row: no reply" in model.stop_reason
 
 
-def test_a_reply_or_another_fault_between_them_begins_the_count_anew():
+def test_failure_limit_restarts_count_after_response_or_other_error():
     model = run_llm.LLMFailureLimit(Moody(401, 401, 500, 401, 401, 200, 401, 401))
-    asked(model, 5)
+    call_repeatedly(model, 5)
     assert model("?").text == "yes"
-    asked(model, 2)
+    call_repeatedly(model, 2)
     assert not model.stop_reason
 
 
-def test_faults_of_any_kind_end_it_after_a_while():
+def test_failure_limit_stops_after_many_failures():
     model = run_llm.LLMFailureLimit(Moody(*[500] * run_llm.MAX_FAILURES))
-    asked(model, run_llm.MAX_FAILURES - 1)
+    call_repeatedly(model, run_llm.MAX_FAILURES - 1)
     assert not model.stop_reason
-    asked(model, 1)
+    call_repeatedly(model, 1)
     assert model.stop_reason
 
 
-def test_once_it_is_lost_nobody_is_asked_any_more():
+def test_failure_limit_makes_no_call_after_stop():
     model = run_llm.LLMFailureLimit(Moody(404, 404, 404))
-    asked(model, 6)
+    call_repeatedly(model, 6)

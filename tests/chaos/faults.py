@@ -1,4 +1,4 @@
-"""Storms: what may happen to a run from outside, each as one call that starts it, harms it and waits for its end."""
+"""Faults from outside: each function starts a run, disturbs it and waits for its end."""
 
 import contextlib
 import os
@@ -31,11 +31,11 @@ time.time, datetime.datetime = jumping, Jumping
 
 
 class Model:
-    """A model whose server may go away and come back."""
+    """An LLM whose server can go away and come back."""
 
-    def __init__(self, answer: Callable[[str, int], str]) -> None:
-        self._answer, self._earlier = answer, 0
-        self._server = testing.ModelServer(answer)
+    def __init__(self, make_response: Callable[[str, int], str]) -> None:
+        self._answer, self._earlier = make_response, 0
+        self._server = testing.ModelServer(make_response)
 
     @property
     def name(self) -> str:
@@ -53,18 +53,18 @@ class Model:
 
     def close(self) -> None:
         self._server.close()
-        self._earlier = self.num_requests  # those that came while it closed too
+        self._earlier = self.num_requests  # including requests during the close
 
 
-class Voyage(NamedTuple):
-    """A run that goes through storms.
+class DisturbedRun(NamedTuple):
+    """A run that faults disturb.
 
     Attributes:
-        folder: Where its store and its output are.
-        command: What starts it or goes on with it.
-        model: Whom it asks; None: nobody.
-        rng: The dice of the weather.
-        sessions: The process sessions it was in.
+        folder: Folder of its store and output.
+        command: Arguments that start or resume it.
+        model: Its LLM; None for a run without one.
+        rng: Random generator of the faults.
+        sessions: Its process sessions.
     """
 
     folder: Path
@@ -78,7 +78,7 @@ class Voyage(NamedTuple):
         return self.folder / "kept.db"
 
     def start(self, **options: object) -> subprocess.Popen[bytes]:
-        """Starts it in a session of its own."""
+        """Starts it in a new process session."""
         command = [sys.executable, "-P", "-m", "atoll", *self.command, "--store", str(self.store), "--json"]
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             started: subprocess.Popen[bytes] = subprocess.Popen(
@@ -94,97 +94,97 @@ class Voyage(NamedTuple):
         return started
 
     def wait_for_work(self, victim: subprocess.Popen[bytes]) -> None:
-        """Waits until something of this start is stored, or it is over."""
+        """Waits until this start has stored something, or has ended."""
         size, deadline = _size(self.store), time.monotonic() + LIMIT_SECONDS
         while _size(self.store) == size and victim.poll() is None:
-            assert time.monotonic() < deadline, self.said()
+            assert time.monotonic() < deadline, self.read_errors()
             time.sleep(0.005)
         time.sleep(self.rng.random() * 0.4)
 
-    def left_over(self) -> list[int]:
+    def list_remaining_processes(self) -> list[int]:
         """Returns the processes that outlived their session."""
         return [pid for session in self.sessions for pid in _alive(session)]
 
-    def said(self) -> str:
+    def read_errors(self) -> str:
         return (self.folder / "err").read_text()
 
 
-def coordinator_killed(voyage: Voyage) -> None:
-    victim = voyage.start()
-    voyage.wait_for_work(victim)
+def coordinator_killed(disturbed_run: DisturbedRun) -> None:
+    victim = disturbed_run.start()
+    disturbed_run.wait_for_work(victim)
     victim.kill()
     victim.wait()
 
 
-def worker_killed(voyage: Voyage) -> None:
-    victim = voyage.start()
-    voyage.wait_for_work(victim)
+def worker_killed(disturbed_run: DisturbedRun) -> None:
+    victim = disturbed_run.start()
+    disturbed_run.wait_for_work(victim)
     for pid in descendants(victim.pid)[:2]:
         _kill(pid)
     stop(victim)
 
 
-def model_down(voyage: Voyage) -> None:
+def model_down(disturbed_run: DisturbedRun) -> None:
     """The model's server goes away and comes back on the same port while the run is at work."""
-    victim = voyage.start()
-    voyage.wait_for_work(victim)
-    if voyage.model is not None:
-        voyage.model.go_away(voyage.rng.random())
+    victim = disturbed_run.start()
+    disturbed_run.wait_for_work(victim)
+    if disturbed_run.model is not None:
+        disturbed_run.model.go_away(disturbed_run.rng.random())
     stop(victim)
 
 
-def disk_full(voyage: Voyage) -> None:
-    room = _size(voyage.store) + voyage.rng.choice((0, 8_192, 65_536))
+def disk_full(disturbed_run: DisturbedRun) -> None:
+    room = _size(disturbed_run.store) + disturbed_run.rng.choice((0, 8_192, 65_536))
     limit = max(room, 65_536)
-    _starve(voyage, resource.RLIMIT_FSIZE, limit)
+    _starve(disturbed_run, resource.RLIMIT_FSIZE, limit)
 
 
-def store_locked(voyage: Voyage) -> None:
+def store_locked(disturbed_run: DisturbedRun) -> None:
     """Another program holds the store for a while."""
-    other = sqlite3.connect(voyage.store, isolation_level=None, timeout=60)
+    other = sqlite3.connect(disturbed_run.store, isolation_level=None, timeout=60)
     other.execute("BEGIN IMMEDIATE")
-    victim = voyage.start()
-    time.sleep(1.0 + voyage.rng.random())
+    victim = disturbed_run.start()
+    time.sleep(1.0 + disturbed_run.rng.random())
     other.execute("ROLLBACK")
     other.close()
-    voyage.wait_for_work(victim)
+    disturbed_run.wait_for_work(victim)
     stop(victim)
 
 
-def few_descriptors(voyage: Voyage) -> None:
-    _starve(voyage, resource.RLIMIT_NOFILE, voyage.rng.choice((24, 48)))
+def few_descriptors(disturbed_run: DisturbedRun) -> None:
+    _starve(disturbed_run, resource.RLIMIT_NOFILE, disturbed_run.rng.choice((24, 48)))
 
 
-def torn_page(voyage: Voyage) -> None:
+def torn_page(disturbed_run: DisturbedRun) -> None:
     """The power fails in the middle of a write: the end of the log of writes is rubbish."""
-    coordinator_killed(voyage)
-    log = Path(f"{voyage.store}-wal")
+    coordinator_killed(disturbed_run)
+    log = Path(f"{disturbed_run.store}-wal")
     if _size(log):
         with log.open("r+b") as file:
-            file.seek(-voyage.rng.randrange(1, min(4096, _size(log))), os.SEEK_END)
-            file.write(voyage.rng.randbytes(64))
+            file.seek(-disturbed_run.rng.randrange(1, min(4096, _size(log))), os.SEEK_END)
+            file.write(disturbed_run.rng.randbytes(64))
 
 
-def clock_jumps(voyage: Voyage) -> None:
-    (voyage.folder / "clock").mkdir(exist_ok=True)
-    (voyage.folder / "clock" / "sitecustomize.py").write_text(JUMPING_CLOCK)
-    victim = voyage.start(env={**os.environ, "PYTHONPATH": str(voyage.folder / "clock")})
-    voyage.wait_for_work(victim)
+def clock_jumps(disturbed_run: DisturbedRun) -> None:
+    (disturbed_run.folder / "clock").mkdir(exist_ok=True)
+    (disturbed_run.folder / "clock" / "sitecustomize.py").write_text(JUMPING_CLOCK)
+    victim = disturbed_run.start(env={**os.environ, "PYTHONPATH": str(disturbed_run.folder / "clock")})
+    disturbed_run.wait_for_work(victim)
     stop(victim)
 
 
-def read_only(voyage: Voyage) -> None:
+def read_only(disturbed_run: DisturbedRun) -> None:
     """The store lies where nothing may be written."""
-    inner = [sys.executable, "-P", "-m", "atoll", *voyage.command, "--store", str(voyage.store)]
-    command = mounts.read_only(voyage.folder, *inner)
+    inner = [sys.executable, "-P", "-m", "atoll", *disturbed_run.command, "--store", str(disturbed_run.store)]
+    command = mounts.read_only(disturbed_run.folder, *inner)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
     assert done.returncode in {1, 2}, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
 
 
-STORMS: dict[str, Callable[[Voyage], None]] = {
-    each.__name__: each
-    for each in (
+FAULTS: dict[str, Callable[[DisturbedRun], None]] = {
+    item.__name__: item
+    for item in (
         coordinator_killed,
         worker_killed,
         model_down,
@@ -200,27 +200,27 @@ STORMS: dict[str, Callable[[Voyage], None]] = {
 
 def descendants(pid: int) -> list[int]:
     """Returns the processes below one, the nearest first."""
-    found = list[int]()
+    result = list[int]()
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
-            below = [int(each) for each in task.read_text().split()]
+            below = [int(item) for item in task.read_text().split()]
         except OSError:
             continue
-        found += below + [each for child in below for each in descendants(child)]
-    return found
+        result += below + [item for child in below for item in descendants(child)]
+    return result
 
 
 def _alive(session: int) -> list[int]:
     """Returns the processes of a session that are still alive."""
-    found = list[int]()
+    result = list[int]()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
+            result.append(int(stat.parent.name))
+    return result
 
 
 def stop(victim: subprocess.Popen[bytes]) -> None:
@@ -230,19 +230,19 @@ def stop(victim: subprocess.Popen[bytes]) -> None:
     victim.wait(LIMIT_SECONDS)
 
 
-def _starve(voyage: Voyage, kind: int, limit: int) -> None:
+def _starve(disturbed_run: DisturbedRun, kind: int, limit: int) -> None:
     """Has a run go as far as it can with little; what measures coverage would fail for want of it too, and say so."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    _over(voyage.start(preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), env=alone), voyage)
+    _over(disturbed_run.start(preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), env=alone), disturbed_run)
 
 
-def _over(victim: subprocess.Popen[bytes], voyage: Voyage) -> None:
+def _over(victim: subprocess.Popen[bytes], disturbed_run: DisturbedRun) -> None:
     """Waits for the end of a run that can hardly work: one sentence, no traceback."""
     try:
-        victim.wait(4 + 4 * voyage.rng.random())
+        victim.wait(4 + 4 * disturbed_run.rng.random())
     except subprocess.TimeoutExpired:
         stop(victim)
-    assert "Traceback" not in voyage.said(), voyage.said()
+    assert "Traceback" not in disturbed_run.read_errors(), disturbed_run.read_errors()
 
 
 def _kill(pid: int) -> None:
@@ -251,4 +251,4 @@ def _kill(pid: int) -> None:
 
 
 def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in (path, Path(f"{path}-wal")) if each.exists())
+    return sum(item.stat().st_size for item in (path, Path(f"{path}-wal")) if item.exists())

@@ -30,7 +30,7 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
 
 
 @pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 400)])
-def test_syntax_finds_more_than_changes_of_constants_alone(example, evaluations):
+def test_syntax_mutator_beats_constant_changes(example, evaluations):
     syntax = [best(EXAMPLES / example, mutation.SyntaxMutator(), evaluations, seed) for seed in range(3)]
     constants = [best(EXAMPLES / example, ConstantMutator(), evaluations, seed) for seed in range(3)]
     assert all(one > other for one, other in zip(syntax, constants, strict=True))
