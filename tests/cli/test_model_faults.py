@@ -68,4 +68,4 @@ def test_garbage_counts_and_shows(capsys):
         assert server.num_requests == 40
     assert (result["calls"], result["failures"], result["evaluations"]) == (40, 40, 1)
     assert "More than half of the steps failed" in said
-    assert "the reply holds no function" in said
+    assert "the response has no function" in said
