@@ -33,10 +33,10 @@ NAMES = {
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        Ask Bandit Choices Constants Edit Engine MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner
-        Unfit Vocabulary
-        blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
-        tunable without_llm
+        MODES ChoiceMutator EditMutator EditRequest LLMCallable MixedMutator Mode MutatorBandit MutatorName
+        NotApplicable Prompt PromptBuilder RewriteMutator SyntaxMutator TunedMutator Tuner Vocabulary
+        add_tuner apply_blocks build_program_prompt extract_code fence find_choices is_mutable
+        make_default_mutator make_diff_parser parse_blocks tunable with_text
     """,
     "atoll.playbook": """
         Answer Answering Asking Bullet Change Config Curated Curator Delta Event Excerpt Experience Generator Held

@@ -1,4 +1,4 @@
-"""A run whose LLM fails exits with status 1 and the reason, and saves its results."""
+"""A run whose model fails ends with exit status 1 and the reason, and everything until then is saved."""
 
 import json
 import time
@@ -24,8 +24,8 @@ def folder(tmp_path, monkeypatch):
 def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any], str]:
     arguments = ["run", "task", "--llm", f"openai:m@{url}", "--iterations", "40", *HASTE, *options, "--json"]
     assert cli.main(arguments) == status
-    output = capsys.readouterr()
-    return json.loads(output.out), output.err
+    told = capsys.readouterr()
+    return json.loads(told.out), told.err
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,19 @@ def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any
         (Fault(body="no JSON"), "gave no reply 10 times in a row", 14),
     ],
 )
-def test_failing_llm_ends_run_with_reason(capsys, fault, reason, most_requests):
+def test_a_model_that_is_down_refused_or_none_ends_the_run_with_a_reason(capsys, fault, reason, most_requests):
     since = time.monotonic()
     with testing.ModelServer(faults=fault) as server:
-        result, text = run(capsys, server.url)
+        result, said = run(capsys, server.url)
         assert server.num_requests <= most_requests
     assert time.monotonic() - since < 100
     assert (result["status"], result["evaluations"]) == ("failed", 1)
     assert reason in result["reason"]
     assert result["steps"] < 20
-    assert "complete" not in text
+    assert "complete" not in said
 
 
-def test_failed_run_resumes_when_llm_recovers(capsys):
+def test_a_run_that_ended_so_goes_on_when_the_model_is_back(capsys):
     with testing.ModelServer(tasks.answer, faults={n: Fault(500) for n in range(6, 60)}) as server:
         result, _ = run(capsys, server.url)
         assert result["status"] == "failed"
@@ -62,10 +62,10 @@ def test_failed_run_resumes_when_llm_recovers(capsys):
     assert json.loads(capsys.readouterr().out)["steps"] == 40
 
 
-def test_invalid_responses_are_counted(capsys):
+def test_garbage_counts_and_shows(capsys):
     with testing.ModelServer(lambda prompt, number: "I would rather not.") as server:
-        result, text = run(capsys, server.url, status=0)
+        result, said = run(capsys, server.url, status=0)
         assert server.num_requests == 40
     assert (result["calls"], result["failures"], result["evaluations"]) == (40, 40, 1)
-    assert "More than half of the iterations failed" in text
-    assert "the reply holds no function" in text
+    assert "More than half of the steps failed" in said
+    assert "the response has no function" in said

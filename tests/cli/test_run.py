@@ -273,7 +273,7 @@ BAD_INPUT = {
     "a wrong type": (["run", "task", "--set", "llmsr.num_islands=many"], 2, "it should be a valid integer"),
     "a missing folder": (["run", "tsk"], 2, "is not a folder. Name a task folder"),
     "a missing file": (["run", "task", "--set", "task.file=other.py"], 2, "cannot be read"),
-    "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "defines no function lin"),
+    "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "does not define the function lin"),
     "a missing evaluator": (["run", "task", "--set", "task.evaluator=judge"], 2, "has no judge"),
     "a run that does not exist": (["resume", "nope"], 2, "has no runs"),
     "a run that does not exist, shown": (["show", "nope"], 2, "has no runs"),

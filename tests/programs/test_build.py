@@ -92,7 +92,7 @@ def test_a_prompt_tells_of_a_failure_with_its_reason_and_of_a_repeat():
 
     prompts: list[str] = []
     _, _, journal = run(FOLDERS["swing"], answer, repair=False, crossover=0.0, num_islands=1)
-    assert "replied without a program: 'I would rather not.'" in prompts[-1]
+    assert "has no program: 'I would rather not.'" in prompts[-1]
     refused = [child["decision"] for data in of_kind(journal, "applied") for child in data["children"]]
     assert {(decision[0], decision[2]) for decision in refused} == {("reject", "novelty")}
     assert "refused" in prompts[-1]

@@ -256,7 +256,7 @@ class _RunBuilder:
         if language_model is None:
             if not mutation.is_mutable(self.initial_source.text):
                 raise errors.SetupError(
-                    f"{self.initial_source.name} has nothing that the syntax mutator can change. Pass --llm MODEL."
+                    f"{self.initial_source.name} has nothing that the syntax mutator can change. Use an LLM."
                 )
             return mutation.make_default_mutator(self.initial_source.text, weights=weights)
         engine = PyMutationEngine(self.comment, self.initial_source.docstring, language_model)

@@ -53,7 +53,7 @@ class RewriteMutator:
         text = self.extract_program(response.text)
         if text is None:
             raise ValueError(
-                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one block."
+                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
             )
         text = splice(str(parent.skeleton()), text)
         if text.split() == str(parent.skeleton()).split():
@@ -207,7 +207,7 @@ class EditMutator:
         text = extract_code(response.text, self.language)
         if text is None:
             raise ValueError(
-                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one block."
+                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
             )
         return _ParsedEdit(splice(base, text), "cross" if request.mode == "cross" else "rewrite")
 
