@@ -49,7 +49,7 @@ def test_a_prompt_that_was_asked_several_times_gets_its_replies_in_order(path: P
 
 def test_a_prompt_that_was_never_asked_is_not_found(path: Path) -> None:
     llm.RecordingLLM(counting(), path)("a")
-    with pytest.raises(errors.NotFound, match="has no reply to the prompt 'another'"):
+    with pytest.raises(errors.NotFound, match="has no response to the prompt 'another'"):
         llm.RecordedLLM(path)("another")
 
 
@@ -57,7 +57,7 @@ def test_a_prompt_that_is_asked_too_often_is_not_found(path: Path) -> None:
     llm.RecordingLLM(counting(), path)("a")
     replay = llm.RecordedLLM(path)
     replay("a")
-    with pytest.raises(errors.NotFound, match="has no further reply to the prompt 'a'"):
+    with pytest.raises(errors.NotFound, match="has no further response to the prompt 'a'"):
         replay("a")
 
 
@@ -148,12 +148,12 @@ def test_a_file_that_cannot_be_written_is_a_set_up_error(tmp_path: Path) -> None
 
 
 def test_a_file_that_is_not_there_is_a_set_up_error(path: Path) -> None:
-    with pytest.raises(errors.SetupError, match=r"cannot be read from .*: No such file or directory"):
+    with pytest.raises(errors.SetupError, match=r"Recording .* cannot be read: No such file or directory"):
         llm.RecordedLLM(path)
 
 
 @pytest.mark.parametrize("text", ["no JSON\n", "[1, 2]\n", '{"place": null}\n', '{"place": 1}\n', "\udcff\n", "\n\n"])
 def test_a_file_that_is_no_recording_is_a_set_up_error(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(errors.SetupError, match="is no recording of replies"):
+    with pytest.raises(errors.SetupError, match="is not a recording"):
         llm.RecordedLLM(path)

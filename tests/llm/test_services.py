@@ -50,7 +50,7 @@ def test_every_service_obeys_the_one_policy(service, status, requests, monkeypat
             made(service, server)("hello there")
         assert (caught.value.status, server.num_requests) == (status, requests)
         if status == 401:
-            assert f"Set a valid key in {SERVICES[service].key_variables[0]}." in str(caught.value)
+            assert f"Set a valid API key in {SERVICES[service].key_variables[0]}." in str(caught.value)
 
 
 @pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if not about.is_local])

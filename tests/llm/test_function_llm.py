@@ -49,7 +49,7 @@ def test_what_the_function_raises_is_raised() -> None:
 
 @pytest.mark.parametrize(("found", "kind"), [(None, "NoneType"), (42, "int"), (b"text", "bytes"), (["text"], "list")])
 def test_a_function_that_returns_no_text_is_told_so(found: Any, kind: str) -> None:
-    with pytest.raises(errors.SetupError, match=f"returned {kind}: let it return a str or an llm.Reply"):
+    with pytest.raises(errors.SetupError, match=f"returned {kind}. Return a str or an llm.Response"):
         llm.FunctionLLM(lambda prompt: found)("")
 
 
@@ -62,5 +62,5 @@ def test_an_async_function_is_told_so() -> None:
 
 
 def test_what_is_no_function_is_told_so() -> None:
-    with pytest.raises(errors.SetupError, match="'text' is no function"):
+    with pytest.raises(errors.SetupError, match="'text' is not a function"):
         llm.FunctionLLM("text")  # type: ignore[arg-type]

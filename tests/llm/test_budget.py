@@ -119,7 +119,7 @@ def test_an_island_that_used_its_share_leaves_the_others_theirs():
 
     for _ in range(2):
         ask(3)
-    with pytest.raises(llm.LLMError, match=r"Island 3 may call no model any more: budget of 0\.2 usd used"):
+    with pytest.raises(llm.LLMError, match=r"Island 3 has used its LLM budget: budget of 0\.2 usd used"):
         ask(3)
     ask(4)
     assert money.reason == ""
