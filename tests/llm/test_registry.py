@@ -36,9 +36,9 @@ def test_openai_names_a_model_and_maybe_where_it_is(
     name: str, model: str, base_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
-    made = llm.make_llm(name)
-    assert isinstance(made, llm.OpenAICompatibleLLM)
-    assert (made.model, made.base_url) == (model, base_url)
+    model_by_name = llm.make_llm(name)
+    assert isinstance(model_by_name, llm.OpenAICompatibleLLM)
+    assert (model_by_name.model, model_by_name.base_url) == (model, base_url)
 
 
 def test_a_model_made_by_name_answers_with_the_options_it_was_given() -> None:
@@ -102,5 +102,5 @@ def test_a_name_that_is_not_understood_is_one_sentence_that_says_what_to_write(n
 def test_an_option_that_is_not_there_is_one_sentence_with_the_nearest() -> None:
     with pytest.raises(errors.SetupError, match="no option 'temprature'; did you mean temperature"):
         llm.make_llm("openai:m@http://127.0.0.1:1/v1", temprature=1)
-    with pytest.raises(errors.SetupError, match="no option 'colour'. Options are api_key, temperature"):
+    with pytest.raises(errors.SetupError, match=r"no option 'colour'\. Options are api_key, temperature"):
         llm.make_llm("openai:m@http://127.0.0.1:1/v1", colour=1)
