@@ -55,7 +55,7 @@ def test_every_service_obeys_the_one_policy(service, status, requests, monkeypat
 
 @pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if not about.is_local])
 def test_a_service_without_its_key_says_which_one(service):
-    with pytest.raises(errors.SetupError, match=f"set {SERVICES[service].key_variables[0]}"):
+    with pytest.raises(errors.SetupError, match=f"Set {SERVICES[service].key_variables[0]}"):
         llm.make_llm(f"{service}:some-model")
 
 
