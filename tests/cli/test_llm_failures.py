@@ -33,7 +33,7 @@ def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any
     [
         (Fault(500), "status 500", 20),
         (Fault(429), "status 429", 20),
-        (Fault(429, headers={"Retry-After": "3600"}), "left alone for 3600 seconds", 4),
+        (Fault(429, headers={"Retry-After": "3600"}), "asks to wait 3600 seconds", 4),
         (Fault(401), "Set a valid key in OPENAI_API_KEY", 6),
         (Fault(404), "Check the name of the model", 6),
         (Fault(body="no JSON"), "gave no reply 10 times in a row", 14),

@@ -17,7 +17,7 @@ SLACK_SECONDS = 10.0  # a busy machine; a hang would last 30 and more
 
 
 class Case(NamedTuple):
-    """What goes wrong in every request, and what must come of it.
+    """Failure of every request, and the expected outcome.
 
     Attributes:
         requests: Exactly so many for one prompt.
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     fault: Fault
     requests: int
     seconds: float
-    said: str
+    expected_text: str
     options: dict[str, Any] = {}  # noqa: RUF012 - read only
 
 
@@ -35,9 +35,9 @@ CASES = {
     "500": Case(Fault(500), TRIES, 1.0, "status 500"),
     "429 without Retry-After": Case(Fault(429), TRIES, 1.0, "status 429"),
     "429 with Retry-After": Case(Fault(429, headers={"Retry-After-Ms": "100"}), TRIES, 1.5, "status 429"),
-    "429 for an hour": Case(Fault(429, headers={"Retry-After": "3600"}), 1, 0.5, "left alone for 3600 seconds"),
-    "hang": Case(Fault(delay_seconds=30), TRIES, 2.0, "nothing came within 0.3 seconds", POLICY),
-    "slow drip": Case(Fault(drip_seconds=0.2), TRIES, 2.0, "nothing came within 0.3 seconds", POLICY),
+    "429 for an hour": Case(Fault(429, headers={"Retry-After": "3600"}), 1, 0.5, "asks to wait 3600 seconds"),
+    "hang": Case(Fault(delay_seconds=30), TRIES, 2.0, "no response within 0.3 seconds", POLICY),
+    "slow drip": Case(Fault(drip_seconds=0.2), TRIES, 2.0, "no response within 0.3 seconds", POLICY),
     "cut answer": Case(Fault(sent_fraction=0.6), TRIES, 1.0, "without sending complete message body"),
     "cut stream": Case(Fault(sent_fraction=0.6), TRIES, 1.0, "without sending complete message body", {"stream": True}),
     "no answer": Case(Fault(hangs_up=True), TRIES, 1.0, "disconnected without sending a response"),
@@ -47,7 +47,7 @@ CASES = {
         Fault(body='{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}'),
         1,
         0.5,
-        "its list of choices is empty",
+        "the list of choices is empty",
     ),
     "10 MB reply": Case(Fault(body="x" * 10_000_000), 1, 1.0, "more than 4,194,304 bytes. Set max_tokens"),
     "wrong key": Case(Fault(), 1, 0.5, "status 401", {"api_key": "sk-wrong-9876543210"}),
@@ -72,7 +72,7 @@ def test_a_fault_costs_no_more_requests_and_time_than_the_policy_allows(case: Ca
             model("a prompt")
         assert server.num_requests == case.requests
         assert time.perf_counter() - start < case.seconds + SLACK_SECONDS
-        assert case.said in str(caught.value)
+        assert case.expected_text in str(caught.value)
         assert KEY not in str(caught.value)
         assert "sk-wrong" not in str(caught.value)
 
@@ -106,23 +106,23 @@ def test_a_rest_that_a_server_asks_one_for_is_kept_by_all() -> None:
 def test_a_server_that_is_down_is_asked_by_one_at_a_time_and_then_given_up() -> None:
     with ModelServer(faults=Fault(500), key=KEY) as server:
         model, start = model_of(server), time.perf_counter()
-        found = list[llm.LLMError]()
+        failures = list[llm.LLMError]()
 
         def ask(number: int) -> None:
             for _ in range(40):
                 try:
                     model(f"thread {number}")
                 except llm.LLMError as error:
-                    found.append(error)
+                    failures.append(error)
                     if error.is_down:
                         return
 
         assertions.run_concurrently(ask, 16)
-        assert sum(error.is_down for error in found) == 16
+        assert sum(error.is_down for error in failures) == 16
         assert time.perf_counter() - start < 30
         # 16 that fly when it goes down, and then probes whose pauses double from 40 ms until 0.6 s are over.
         assert server.num_requests <= 16 + 2 * 6
-        assert "It has been so for" in str(found[-1])
+        assert "It has been down for" in str(failures[-1])
 
 
 def test_a_server_that_comes_back_is_asked_by_all_again() -> None:
@@ -146,6 +146,6 @@ def test_a_stream_that_ends_too_soon_is_no_reply() -> None:
     body = 'data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": '
     body += '[{"index": 0, "delta": {"content": "half"}, "finish_reason": null}]}\n\n'
     with ModelServer(faults=Fault(body=body, content_type="text/event-stream"), key=KEY) as server:
-        with pytest.raises(llm.LLMError, match="the stream ended before the reply did"):
+        with pytest.raises(llm.LLMError, match="the stream ended before the response did"):
             model_of(server, stream=True)("a prompt")
         assert server.num_requests == TRIES

@@ -31,15 +31,15 @@ class Asking:
     """A proposer that asks once and makes nothing of it."""
 
     def __init__(self, model: llm.LLM) -> None:
-        self.model, self.heard = model, list[str]()
+        self.model, self.texts = model, list[str]()
 
     def propose(self, context: function.ProposalContext) -> list[function.Function]:
-        self.heard.append(self.model("hi").text)
+        self.texts.append(self.model("hi").text)
         return []
 
 
 def task_of(advice: dict[str, Any]) -> function.ProposalContext:
-    return function.ProposalContext(0, 1, 0, [], {}, advice, Random(0), None, lambda fns: [], lambda fn, found: None)
+    return function.ProposalContext(0, 1, 0, [], {}, advice, Random(0), None, lambda fns: [], lambda fn, result: None)
 
 
 def outcome(name: str, parent: float, child: float | None, usd: float = 0.0) -> function.IterationResult:
@@ -56,7 +56,7 @@ def test_a_step_asks_the_model_that_it_was_advised_of_and_the_rest_ask_the_first
     engine = Asking(ensemble)
     llm.RoutedProposer(engine).propose(task_of({ADVICE_KEY: "b"}))
     llm.RoutedProposer(engine).propose(task_of({}))
-    assert engine.heard == ["b says hi", "a says hi"]
+    assert engine.texts == ["b says hi", "a says hi"]
     assert ensemble("hi").text == "a says hi"
 
 
@@ -82,9 +82,9 @@ def test_it_is_down_only_if_all_are():
 
 
 def test_names_with_commas_and_weights_make_one():
-    made = llm.make_llm("ollama:a*0.8, vllm:b:c@http://127.0.0.1:1/v1*0.2,lmstudio:d")
-    assert isinstance(made, EnsembleLLM)
-    assert [(each.name, each.weight) for each in made.members] == [
+    ensemble = llm.make_llm("ollama:a*0.8, vllm:b:c@http://127.0.0.1:1/v1*0.2,lmstudio:d")
+    assert isinstance(ensemble, EnsembleLLM)
+    assert [(member.name, member.weight) for member in ensemble.members] == [
         ("ollama:a", 0.8),
         ("vllm:b:c@http://127.0.0.1:1/v1", 0.2),
         ("lmstudio:d", 1.0),
@@ -92,15 +92,15 @@ def test_names_with_commas_and_weights_make_one():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("ollama:a,ollama:a", "is named twice"),
         ("ollama:a*0,ollama:b*0", "one above 0"),
-        ("ollama:a,none", "names 'none' among others"),
+        ("ollama:a,none", "combines 'none' with others"),
     ],
 )
-def test_an_ensemble_that_is_none_is_refused(name, said):
-    with pytest.raises(errors.SetupError, match=said):
+def test_an_ensemble_that_is_none_is_refused(name, message):
+    with pytest.raises(errors.SetupError, match=message):
         llm.make_llm(name)
 
 
@@ -109,9 +109,9 @@ def advised(learner: function.Learner, times: int = 1000) -> Counter[Any]:
 
 
 def test_weights_are_drawn():
-    found = advised(routing.make_router("weights", EnsembleLLM(members(a=3, b=1, c=0))))
-    assert 700 < found["a"] < 800
-    assert found.keys() == {"a", "b"}
+    result = advised(routing.make_router("weights", EnsembleLLM(members(a=3, b=1, c=0))))
+    assert 700 < result["a"] < 800
+    assert result.keys() == {"a", "b"}
 
 
 def test_the_strong_model_is_asked_on_a_plateau_only():
@@ -128,13 +128,13 @@ def test_the_strong_model_is_asked_on_a_plateau_only():
 
 def played(gains: dict[str, tuple[float, float, float]], steps: int = 400) -> Counter[str]:
     """Plays a bandit whose arms have (chance to improve, improvement, dollars); returns how often each was asked."""
-    learner, asked, dice = routing.BanditRouter(members(**dict.fromkeys(gains, 1.0))), Counter[str](), Random(1)
+    learner, selections, rng = routing.BanditRouter(members(**dict.fromkeys(gains, 1.0))), Counter[str](), Random(1)
     for step in range(steps):
         name = str(learner.advise(Random(step))[ADVICE_KEY])
-        asked[name] += 1
+        selections[name] += 1
         chance, gain, usd = gains[name]
-        learner.learn(outcome(name, 1.0, 1.0 + gain if dice.random() < chance else 0.5, usd))
-    return asked
+        learner.learn(outcome(name, 1.0, 1.0 + gain if rng.random() < chance else 0.5, usd))
+    return selections
 
 
 def test_the_bandit_prefers_what_improves_more_per_dollar():
@@ -153,9 +153,9 @@ def test_the_bandit_tries_everybody_and_knows_only_what_it_was_taught():
     assert advised(learner, 50).keys() == {"b"}
     again = routing.BanditRouter(members(a=1, b=1, c=0))
     again.learn(outcome("a", 1.0, 2.0))
-    for each in (learner, again):
-        each.learn(outcome("b", 1.0, None))
-        each.learn(outcome("gone", 1.0, 9.0))
+    for member in (learner, again):
+        member.learn(outcome("b", 1.0, None))
+        member.learn(outcome("gone", 1.0, 9.0))
     assert advised(learner, 50) == advised(again, 50)
 
 

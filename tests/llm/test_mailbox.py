@@ -1,4 +1,4 @@
-"""A folder as a model: whoever answers its files is the model."""
+"""MailboxLLM: prompts and responses as files of a folder."""
 
 import time
 from collections.abc import Callable
@@ -24,17 +24,17 @@ class Postman:
 
     def _work(self) -> None:
         while not self._is_over.wait(0.02):
-            for asked in self._folder.glob("*.prompt.md"):
-                reply = asked.with_name(asked.name.replace(".prompt.", ".reply."))
+            for prompt_path in self._folder.glob("*.prompt.md"):
+                reply = prompt_path.with_name(prompt_path.name.replace(".prompt.", ".reply."))
                 if not reply.exists():
-                    reply.write_text(self._answer(asked.read_text(encoding="utf-8")), encoding="utf-8")
+                    reply.write_text(self._answer(prompt_path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 @pytest.fixture
 def postman(tmp_path):
-    made = Postman(tmp_path, lambda prompt: f"{len(prompt)} characters")
-    yield made
-    made.stop()
+    writer = Postman(tmp_path, lambda prompt: f"{len(prompt)} characters")
+    yield writer
+    writer.stop()
 
 
 class TestMailbox(testing.LLMSuite):
@@ -48,7 +48,7 @@ class TestMailbox(testing.LLMSuite):
 
 def test_the_files_of_a_prompt_have_the_name_of_its_place_and_stay(tmp_path, postman):
     model = llm.MailboxLLM(tmp_path / "new" / "box", timeout_seconds=0.1)
-    with pytest.raises(llm.LLMError, match=r"Nobody put [0-9a-f]{12}\.reply\.md into .* within 0\.1 seconds"):
+    with pytest.raises(llm.LLMError, match=r"[0-9a-f]{12}\.reply\.md did not appear in .* within 0\.1 seconds"):
         model("hi")
     assert [path.read_text() for path in (tmp_path / "new" / "box").iterdir()] == ["hi"]
 
@@ -57,23 +57,23 @@ def test_an_answer_that_came_while_nobody_waited_is_found(tmp_path):
     model = llm.MailboxLLM(tmp_path, timeout_seconds=0.05)
     with pytest.raises(llm.LLMError):
         model("hi")
-    (asked,) = tmp_path.glob("*.prompt.md")
-    asked.with_name(asked.name.replace("prompt", "reply")).write_text("late")
+    (prompt_path,) = tmp_path.glob("*.prompt.md")
+    prompt_path.with_name(prompt_path.name.replace("prompt", "reply")).write_text("late")
     time.sleep(0.6)
     assert model("hi").text == "late"
 
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.SetupError, match="There can be no mailbox"):
+    with pytest.raises(errors.SetupError, match="cannot be created"):
         llm.make_llm(f"mailbox:{tmp_path}/file/box")
-    with pytest.raises(errors.SetupError, match="names no folder"):
+    with pytest.raises(errors.SetupError, match="does not name a folder"):
         llm.make_llm("mailbox:")
 
 
 def test_nobody_waits_once_the_run_is_stopped(tmp_path):
     model = llm.MailboxLLM(tmp_path)
     model.is_stopped = lambda: True
-    with pytest.raises(llm.LLMError, match=r"stopped before [0-9a-f]{12}\.reply\.md came. Put it in and resume"):
+    with pytest.raises(llm.LLMError, match=r"stopped before [0-9a-f]{12}\.reply\.md appeared. Add the file and resume"):
         model("hi")
     assert len(list(tmp_path.glob("*.prompt.md"))) == 1

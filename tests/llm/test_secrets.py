@@ -37,36 +37,36 @@ def atoll(folder: Path, *commands: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory) -> tuple[Path, str]:
+def run_output(tmp_path_factory) -> tuple[Path, str]:
     """Runs a task with a model that repeats the key it was sent, at first with faults; returns folder and output."""
     folder = tmp_path_factory.mktemp("secrets")
     tasks.make(folder / "task", TASK)
     body = f'{{"error": {{"message": "{key_of("OPENAI_API_KEY")} is tired"}}}}'
     faults = {1: Fault(500, body=body), 2: Fault(400, body=body), 3: Fault(body=key_of("OPENAI_API_KEY"))}
     echo = f"I was asked by {key_of('OPENAI_API_KEY')}."
-    with ModelServer(lambda *asked: f"{tasks.answer(*asked)}\n{echo}\n", faults=faults) as server:
-        said = atoll(folder, ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "8", "--json"])
+    with ModelServer(lambda *arguments: f"{tasks.answer(*arguments)}\n{echo}\n", faults=faults) as server:
+        output = atoll(folder, ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "8", "--json"])
         assert all(key_of("OPENAI_API_KEY") in request.headers["authorization"] for request in server.requests)
         assert server.num_requests >= 8
     formats = ("--jsonl", "--csv", "--dataset", "--html", "--replay")
-    exports = [["export", "latest", each, "-o", f"export{each}"] for each in formats]
-    said += atoll(folder, *exports, ["show", "latest"], ["report", "latest"], ["doctor"], ["best", "latest"])
-    return folder, said
+    exports = [["export", "latest", export_format, "-o", f"export{export_format}"] for export_format in formats]
+    output += atoll(folder, *exports, ["show", "latest"], ["report", "latest"], ["doctor"], ["best", "latest"])
+    return folder, output
 
 
-def test_no_key_is_in_any_byte_that_was_written_or_told(told):
-    folder, said = told
+def test_no_key_is_in_any_byte_that_was_written_or_told(run_output):
+    folder, output = run_output
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {"atoll.db", "export--html", "export--replay"} <= {path.name for path in files}
     shutil.copy(folder / "atoll.db", folder / "copy.db")
     for name in NAMES:
-        assert key_of(name) not in said
+        assert key_of(name) not in output
         for path in files:
             assert key_of(name).encode() not in path.read_bytes(), path.name
 
 
-def test_the_candidates_saw_no_key(told):
-    folder, said = told
-    assert '"status": "done"' in said
-    assert "AssertionError" not in said
+def test_the_candidates_saw_no_key(run_output):
+    folder, output = run_output
+    assert '"status": "done"' in output
+    assert "AssertionError" not in output
     assert b"planted" not in (folder / "atoll.db").read_bytes()

@@ -22,7 +22,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.delenv(name, raising=False)
 
 
-def made(service: str, server: ModelServer, **options: Any) -> Any:
+def make(service: str, server: ModelServer, **options: Any) -> Any:
     if service in PACKAGES:
         pytest.importorskip(PACKAGES[service])
     url = server.url.removesuffix("/v1") if service in PACKAGES else server.url
@@ -33,7 +33,7 @@ def made(service: str, server: ModelServer, **options: Any) -> Any:
 def test_a_service_is_asked_with_its_own_key_and_counts_tokens(service, monkeypatch):
     monkeypatch.setenv(SERVICES[service].key_variables[0], KEY)
     with ModelServer(lambda prompt, number: f"You said: {prompt}") as server:
-        reply = made(service, server, temperature=0.0, max_tokens=9)("hello there")
+        reply = make(service, server, temperature=0.0, max_tokens=9)("hello there")
         assert reply.text == "You said: hello there"
         assert (reply.cost.tokens_in, reply.cost.tokens_out) == (2, 4)
         sent = server.requests[0].headers.get(KEY_HEADERS.get(service, "authorization"), "")
@@ -47,15 +47,15 @@ def test_every_service_obeys_the_one_policy(service, status, requests, monkeypat
     monkeypatch.setenv(SERVICES[service].key_variables[0], KEY)
     with ModelServer(faults=Fault(status)) as server:
         with pytest.raises(llm.LLMError) as caught:
-            made(service, server)("hello there")
+            make(service, server)("hello there")
         assert (caught.value.status, server.num_requests) == (status, requests)
         if status == 401:
-            assert f"Set a valid key in {SERVICES[service].key_variables[0]}." in str(caught.value)
+            assert f"Set a valid API key in {SERVICES[service].key_variables[0]}." in str(caught.value)
 
 
 @pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if not about.is_local])
 def test_a_service_without_its_key_says_which_one(service):
-    with pytest.raises(errors.SetupError, match=f"set {SERVICES[service].key_variables[0]}"):
+    with pytest.raises(errors.SetupError, match=f"Set {SERVICES[service].key_variables[0]}"):
         llm.make_llm(f"{service}:some-model")
 
 
@@ -114,7 +114,7 @@ def test_a_model_knows_its_price_and_the_length_of_its_replies(monkeypatch):
 )
 def test_a_sampling_option_is_sent_and_one_that_is_none_is_not(option, value, sent):
     with ModelServer() as server:
-        made("vllm", server, **{option: value})("hello")
-        made("vllm", server, **{option: None if option != "stream" else False})("hello")
+        make("vllm", server, **{option: value})("hello")
+        make("vllm", server, **{option: None if option != "stream" else False})("hello")
         assert server.requests[0].parse_data()[sent[0]] == sent[1]
         assert sent[0] not in server.requests[1].parse_data() or server.requests[1].parse_data()[sent[0]] is False

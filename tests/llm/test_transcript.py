@@ -27,11 +27,13 @@ CHANGES = {
 
 def test_what_the_model_said_improves_the_start():
     plan = config.load(ROOT / "examples" / "llmsr_oscillator", [CHANGES])
-    with store.Store(":memory:") as kept:
-        session = runs.Session(kept, plan, llm_factory=lambda plan: llm.RecordedLLM(TRANSCRIPT, match_by_position=True))
+    with store.Store(":memory:") as run_store:
+        session = runs.Session(
+            run_store, plan, llm_factory=lambda plan: llm.RecordedLLM(TRANSCRIPT, match_by_position=True)
+        )
         with session:
             session.evolver.run()
-        summary = runs.summarize(kept, session.run_id)
+        summary = runs.summarize(run_store, session.run_id)
     assert summary.totals.cost.calls >= 30
     assert summary.initial_score == pytest.approx(0.96577, abs=1e-4)
     assert summary.best_score is not None

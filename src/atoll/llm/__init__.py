@@ -1,4 +1,4 @@
-"""Language models behind one protocol."""
+"""LLMs behind one interface."""
 
 from atoll.llm.base import LLM, JournaledLLM, JSONPrompt, LLMError, Response
 from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
@@ -14,29 +14,9 @@ from atoll.llm.registry import make_llm
 
 # fmt: off
 __all__ = [
-    "LLM",
-    "CommandLineLLM",
-    "EnsembleLLM",
-    "EnsembleMember",
-    "FunctionLLM",
-    "HostedLLM",
-    "InvalidResponse",
-    "JSONPrompt",
-    "JournaledLLM",
-    "LLMBudget",
-    "LLMError",
-    "LocalLLM",
-    "MailboxLLM",
-    "MeteredLLM",
-    "OpenAICompatibleLLM",
-    "Price",
-    "PricedLLM",
-    "RecordedLLM",
-    "RecordingLLM",
-    "Response",
-    "RoutedProposer",
-    "TokenCountingLLM",
-    "ask_json",
-    "make_llm",
+    "LLM", "CommandLineLLM", "EnsembleLLM", "EnsembleMember", "FunctionLLM", "HostedLLM", "InvalidResponse",
+    "JSONPrompt", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM", "MeteredLLM",
+    "OpenAICompatibleLLM", "Price", "PricedLLM", "RecordedLLM", "RecordingLLM", "Response", "RoutedProposer",
+    "TokenCountingLLM", "ask_json", "make_llm",
 ]
 # fmt: on

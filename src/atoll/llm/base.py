@@ -1,4 +1,4 @@
-"""A language model: one prompt in, one reply out."""
+"""The LLM interface: one prompt in, one response out."""
 
 import math
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from atoll.journal import CallCache
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a model answered, whatever it is worth.
+    """Response of an LLM.
 
     Attributes:
-        text: The whole answer, as it came.
-        model: Who answered.
+        text: Full text, unchanged.
+        model: Name of the model that responded.
         cost: Seconds, tokens and US dollars.
     """
 
@@ -27,16 +27,16 @@ class Response:
 
 
 class LLM(Protocol):
-    """Answers prompts; called from several worker threads at once."""
+    """Answers prompts. Several worker threads call it at once."""
 
     def __call__(self, prompt: str, /) -> Response:
-        """Returns one reply; raises, best a `NoReply`, when there is none after all retries."""
+        """Returns one response; raises, preferably `LLMError`, after all retries have failed."""
 
 
 class JSONPrompt(str):
-    """A prompt that asks for JSON, in its words and also by a schema, for providers that can hold a reply to one.
+    """Prompt that asks for JSON in words and carries its schema, for providers that enforce one.
 
-    It is a text like any other to whoever records, counts or forwards prompts.
+    Code that records, counts or forwards prompts can treat it as a plain string.
     """
 
     __slots__ = ("schema",)
@@ -50,13 +50,13 @@ class JSONPrompt(str):
 
 
 class LLMError(errors.AtollError):
-    """A model gave no reply; the message names the model and says why, and never holds a key.
+    """The LLM did not respond. The message names the model and the reason and never contains an API key.
 
     Attributes:
-        status: The HTTP status of the server's answer, if it gave one.
+        status: HTTP status, if the server sent one.
         is_transient: Whether the same request may succeed later.
-        retry_seconds: How long the server wants to be left alone, if it said so.
-        is_down: Whether asking anybody else's prompt is in vain too, for long: a run may as well end.
+        retry_seconds: Seconds that the server asked its clients to wait, if any.
+        is_down: Whether other prompts would fail too, for long; the run should stop.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class LLMError(errors.AtollError):
 
 
 class JournaledLLM:
-    """A model whose every reply is stored before anybody reads it, and never bought twice.
+    """LLM whose responses are stored before they are used and never paid for twice.
 
-    Inside a step the journal answers what it already holds; outside of one the model is simply asked.
+    Inside an iteration the journal supplies responses that it already has. Outside of one it only forwards prompts.
     """
 
     def __init__(self, llm: LLM) -> None:
@@ -93,5 +93,5 @@ class JournaledLLM:
 def _to_data(response: Response) -> Mapping[str, JSON]:
     cost = response.cost
     amounts = (cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd)
-    usage = [amount if math.isfinite(amount) and amount > 0 else 0 for amount in amounts]  # a model may say anything
+    usage = [amount if math.isfinite(amount) and amount > 0 else 0 for amount in amounts]  # an LLM may report anything
     return {"text": response.text, "model": response.model, "usage": usage}

@@ -1,4 +1,4 @@
-"""What a run may still spend on models: a call reserves the most that it can cost before it is made."""
+"""LLM budget of a run. Each call first reserves the most that it can cost."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from atoll.evaluation import ZERO_COST, Cost
 from atoll.journal import CallCache
 from atoll.llm.base import LLM, LLMError, Response
 
-_SAMPLE_TOKENS = 1000  # tokens: some prices rise with the length of a prompt, and ours are short
+_SAMPLE_TOKENS = 1000  # some prices rise with the length of the prompt, and ours are short
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Price:
     output_mtok: float
 
     def compute_usd(self, tokens_in: int, tokens_out: int) -> float:
-        """Returns what a call with so many tokens costs."""
+        """Returns the cost of a call in US dollars."""
         return (tokens_in * self.input_mtok + tokens_out * self.output_mtok) / 1e6
 
 
 def find_price(service: str, model: str, base_url: str) -> Price | None:
-    """Returns the list price of a model; a gateway is known by its address, else the service counts."""
-    import genai_prices  # with the prices of a thousand models
+    """Returns the list price of a model: by the address of a gateway, else by the service."""
+    import genai_prices  # slow: loads the prices of a thousand models
 
     def compute_price(tokens_in: int, tokens_out: int, **provider: Any) -> float | None:
         usage = genai_prices.Usage(input_tokens=tokens_in, output_tokens=tokens_out)
@@ -37,8 +37,8 @@ def find_price(service: str, model: str, base_url: str) -> Price | None:
         except LookupError:
             return None
 
-    for where in ({"provider_api_url": base_url}, {"provider_id": service}, {"provider_id": "openai"}):
-        prices = compute_price(_SAMPLE_TOKENS, 0, **where), compute_price(0, _SAMPLE_TOKENS, **where)
+    for provider in ({"provider_api_url": base_url}, {"provider_id": service}, {"provider_id": "openai"}):
+        prices = compute_price(_SAMPLE_TOKENS, 0, **provider), compute_price(0, _SAMPLE_TOKENS, **provider)
         if prices[0] is not None and prices[1] is not None:
             return Price(prices[0], prices[1])
     return None
@@ -48,26 +48,26 @@ _LIMIT_NAMES = ("usd", "tokens", "calls")
 
 
 class CostBound(Protocol):
-    """Says what one call can cost at most, before it is made: a model whose longest reply is known keeps to that."""
+    """Returns the most that a call can cost, before it is made."""
 
     def __call__(self, prompt: str, /) -> Cost: ...
 
 
 @dataclass(eq=False)
 class LLMBudget:
-    """Keeps what calls cost within limits, however many are in flight.
+    """Keeps the cost of calls within limits, for any number of concurrent calls.
 
-    A call waits while others hold what it needs, since most give back a part of it; once nobody does and it still
-    does not fit, the purse is empty for good, and says so to whoever can end the run.
+    A call waits while others reserve what it needs, because most return a part of it. If no reservation is left and
+    the call still does not fit, the budget is exhausted and `on_exhausted` is called.
 
     Attributes:
-        budget: What all calls together may cost; only dollars, tokens and calls count here.
-        per_island: What the calls of one island may cost.
-        spent: What calls have cost so far, also before this purse was there.
-        by_island: The same for each island.
-        num_islands: How many there are, where `per_island` counts: once each has used its share, the purse is empty.
-        now: Says what the budget is now, where it may be raised meanwhile.
-        on_empty: Told why, from the threads of the calls that do not fit.
+        budget: Limits of all calls together, in dollars, tokens and calls.
+        island_budget: Limits of the calls of one island.
+        used: Cost so far, including that of earlier sessions of the run.
+        used_by_island: The same for each island.
+        on_exhausted: Called with the reason, from the threads of the calls that do not fit.
+        num_islands: Number of islands, if `island_budget` is set. The budget is exhausted once all islands are.
+        get_budget: Returns the current budget, if it can be raised during the run.
     """
 
     budget: control.Budget = control.UNLIMITED
@@ -86,10 +86,10 @@ class LLMBudget:
 
     @contextmanager
     def reserve(self, island: int, max_cost: Cost) -> Iterator[list[Cost]]:
-        """Holds what a call may cost while it is made; what it did cost is to be put into the list.
+        """Reserves the most that a call may cost. The caller appends the actual cost to the list.
 
         Raises:
-            NoReply: There is not enough left.
+            LLMError: The budget is exhausted.
         """
         reservation = (island, max_cost)
         self._wait_for_budget(reservation)
@@ -118,16 +118,16 @@ class LLMBudget:
                 else:
                     self._exhausted_islands.add(island)
                     if self.num_islands is None or len(self._exhausted_islands) < self.num_islands:
-                        raise LLMError(f"Island {island} may call no model any more: {exceeded.reason}")
-                    self.reason = f"every island has used its share: {exceeded.reason}"
+                        raise LLMError(f"Island {island} has used its LLM budget: {exceeded.reason}")
+                    self.reason = f"every island has used its LLM budget: {exceeded.reason}"
             if not self.reason:
                 self._reservations.append(reservation)
                 return
-        self.on_exhausted(self.reason)  # outside of the lock: it may stop the run, which waits for others
-        raise LLMError(f"No model is called any more: {self.reason}")
+        self.on_exhausted(self.reason)  # outside the lock: it may stop the run, which waits for other threads
+        raise LLMError(f"The LLM budget is used up: {self.reason}")
 
     def _find_exceeded_limit(self, island: int, max_cost: Cost) -> "_ExceededLimit | None":
-        """Says which limit a call would break, if it cost the most."""
+        """Returns the limit that a call could exceed, if any."""
         total_used = sum((cost for _, cost in self._reservations), self.used)
         island_used = sum(
             (cost for reserved_island, cost in self._reservations if reserved_island == island),
@@ -149,7 +149,7 @@ class _ExceededLimit:
 
 @dataclass(frozen=True, slots=True)
 class MeteredLLM:
-    """A model that is asked only if the purse can pay for it."""
+    """LLM that is called only if the budget allows it."""
 
     llm: LLM
     budget: LLMBudget
@@ -168,7 +168,7 @@ class MeteredLLM:
 
 @dataclass(frozen=True, slots=True)
 class TokenCountingLLM:
-    """A model whose replies name their tokens, also where it tells of none: four characters make one, about."""
+    """LLM whose responses always have token counts. Missing counts are estimated: four characters per token."""
 
     llm: LLM
 
@@ -182,7 +182,7 @@ class TokenCountingLLM:
 
 @dataclass(frozen=True, slots=True)
 class PricedLLM:
-    """A model whose replies cost what a price says, whatever its provider says."""
+    """LLM whose responses cost what a given price says, not what its provider reports."""
 
     llm: LLM
     price: Price
@@ -202,7 +202,7 @@ def _get_amounts(cost: Cost) -> Mapping[str, float]:
 
 
 def _describe_limit(name: str, limit: float, requested: float) -> str:
-    """Says it as the kernel says that a budget is used, with what a call would need."""
+    """Describes a limit in the words of the kernel, with the need of the call."""
     if name == "usd":
         return f"budget of {limit:g} usd used: a call may cost ${requested:.4f}"
     return f"budget of {limit:g} {name} used" + ("" if name == "calls" else f": a call may take {requested:g}")

@@ -1,8 +1,7 @@
-"""Agents on the command line as models: Claude Code, Codex, Gemini, or any program that reads a prompt and replies.
+"""Command-line agents as LLMs: Claude Code, Codex, Gemini, or any program that reads a prompt and writes a response.
 
-An agent is asked for words and nothing else. It runs in an empty folder that is deleted afterwards, in its read-only
-mode or with its tools switched off, with few variables of the environment, and gets no flag that skips its permission
-checks unless the user adds one.
+An agent only returns text. It runs in an empty temporary folder, read-only or with its tools switched off, and sees few
+environment variables. Only the user can add a flag that skips its permission checks.
 """
 
 import contextlib
@@ -24,9 +23,9 @@ from atoll.llm.base import LLMError, Response
 from atoll.llm.retry_policy import check_range
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
-PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading odd output raises
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # raised by unexpected output
 _MAX_MESSAGE_CHARS = 300
-# What a program needs to find itself, its settings and the network; no key of anybody else's.
+# Variables for paths, settings and the network; never the keys of other services.
 _ENVIRONMENT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
@@ -38,14 +37,14 @@ type ParseOutput = Callable[[str, str], Response]
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """How one program is asked, as its documents say.
+    """Command line of one agent, as documented by its maker.
 
     Attributes:
-        arguments: Of its mode without a terminal; the prompt comes over standard input.
-        read: Makes the reply of (its output, the model's name); raises ValueError or LookupError if it is none.
-        keys: Variables of the environment that are its own.
-        last: Arguments that must stand at the end.
-        model_flag: Before the name of a model.
+        arguments: Arguments for non-interactive use; the prompt comes on standard input.
+        parse_output: Makes a response of (output, model name); raises one of `PARSE_ERRORS` if it cannot.
+        key_variables: Environment variables of this agent.
+        final_arguments: Arguments that must come last.
+        model_flag: Option that takes the name of a model.
     """
 
     arguments: Sequence[str]
@@ -94,19 +93,19 @@ def _parse_plain(output: str, model: str) -> Response:
 
 _CLAUDE_TOOLS = "Bash,Edit,MultiEdit,Write,NotebookEdit,Read,Glob,Grep,WebFetch,WebSearch,Task,Agent,Skill"
 
-# Becomes the program, but first has the kernel kill it and all that it starts as soon as our end of a pipe is closed:
-# it is when we are killed with no time to end it, and it could go on for ten minutes and spend.
+# Executes the program. Before that, it asks the kernel to kill the process group as soon as our end of a pipe closes.
+# That happens when Atoll is killed; the agent could otherwise keep running, and spending, for ten minutes.
 _KILL_WITH_PARENT = """
 import fcntl, os, signal, sys
-life = int(sys.argv[1])
+pipe = int(sys.argv[1])
 if hasattr(fcntl, "F_SETSIG"):
-    fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
 try:
     os.execv(sys.argv[2], sys.argv[2:])
 except OSError as error:
-    sys.exit(f"{sys.argv[2]} cannot be started: {error.strerror}")
+    sys.exit(f"{sys.argv[2]} does not start: {error.strerror}")
 """
 
 AGENTS: Mapping[str, AgentCommand] = {
@@ -132,7 +131,7 @@ AGENTS: Mapping[str, AgentCommand] = {
 def make_command_line_llm(
     command_text: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS, cli_arguments: Sequence[str] = ()
 ) -> "CommandLineLLM":
-    """Returns the model behind `claude`, `claude/MODEL`, or any command that reads a prompt and writes a reply.
+    """Returns the LLM for `claude`, `claude/MODEL`, or any command that reads a prompt and writes a response.
 
     Raises:
         SetupError: The command is not installed.
@@ -140,7 +139,9 @@ def make_command_line_llm(
     try:
         arguments = shlex.split(command_text)
     except ValueError as error:
-        raise errors.SetupError(f"The command of 'cli:{command_text}' cannot be read: {error}.") from None
+        raise errors.SetupError(
+            f"'cli:{command_text}' is not a valid command line: {error}. Check its quotes."
+        ) from None
     name, slash, model = (arguments or [""])[0].partition("/")
     if name not in AGENTS:
         return CommandLineLLM(arguments, AgentCommand((), _parse_plain), command_text, timeout_seconds=timeout_seconds)
@@ -151,7 +152,7 @@ def make_command_line_llm(
 
 
 class CommandLineLLM:
-    """Asks a program, once per prompt; called from several threads at once."""
+    """Runs a program once per prompt. Several threads call it at once."""
 
     def __init__(
         self,
@@ -170,27 +171,27 @@ class CommandLineLLM:
         if executable is None:
             known_names = ", ".join(f"cli:{agent_name}" for agent_name in AGENTS)
             raise errors.SetupError(
-                f"There is no command {(command or [''])[0]!r} here: install it, or write {known_names} or cli:COMMAND."
+                f"Command {(command or [''])[0]!r} not found. Install it, or write {known_names} or cli:COMMAND."
             )
         self.command = [os.path.abspath(executable), *command[1:]]
         self._agent, self._name = agent, name
         self._timeout_seconds = check_range("timeout_seconds", timeout_seconds, above=0)
 
     def __repr__(self) -> str:
-        return f"CommandLine({shlex.join(self.command)})"
+        return f"CommandLineLLM({shlex.join(self.command)})"
 
     def __call__(self, prompt: str) -> Response:
-        """Returns what it said.
+        """Returns the response of the program.
 
         Raises:
-            NoReply: It failed, took too long, or said nothing that is a reply.
+            LLMError: It failed, took too long, or wrote no response.
         """
         started_at = time.perf_counter()
         output = self._run(prompt)
         try:
             response = self._agent.parse_output(output, self._name)
         except PARSE_ERRORS as error:
-            raise self._make_error(f"what it wrote is no reply ({error})") from None
+            raise self._make_error(f"its output is not a response ({error})") from None
         if not response.text.strip():
             raise self._make_error("it wrote nothing")
         return replace(response, cost=replace(response.cost, seconds=time.perf_counter() - started_at))
@@ -220,7 +221,7 @@ class CommandLineLLM:
                 stdout, stderr = process.communicate(prompt.encode(errors="replace"), self._timeout_seconds)
             except subprocess.TimeoutExpired:
                 raise self._make_error(
-                    f"nothing came within {self._timeout_seconds:g} seconds", is_transient=True
+                    f"no response within {self._timeout_seconds:g} seconds", is_transient=True
                 ) from None
         if process.returncode:
             message = " ".join((stderr or stdout).decode(errors="replace").split())
@@ -228,7 +229,7 @@ class CommandLineLLM:
         return stdout.decode(errors="replace")
 
     def _redact_keys(self, text: str) -> str:
-        """Returns what it said without the keys that it was given."""
+        """Returns the end of a message, without the keys of the agent."""
         for name in self._agent.key_variables:
             if key := os.environ.get(name, "").strip():
                 text = text.replace(key, "***")
@@ -236,11 +237,11 @@ class CommandLineLLM:
 
     def _make_error(self, reason: str, *, is_transient: bool = False) -> LLMError:
         command = os.path.basename(self.command[0])
-        return LLMError(f"{command} gave no reply: {reason}. Try it by hand.", is_transient=is_transient)
+        return LLMError(f"{command} did not respond: {reason}. Try it by hand.", is_transient=is_transient)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends the program and whatever it started, also when it has ended itself."""
+    """Kills the program and its children, even if the program has already ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

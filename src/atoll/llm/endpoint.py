@@ -1,4 +1,4 @@
-"""Where a model is, and by which key it is asked."""
+"""Address, API key and sampling options of an LLM."""
 
 import os
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from atoll.llm.retry_policy import check_range
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Who offers models.
+    """Provider of LLMs.
 
     Attributes:
-        url: Where, unless one says otherwise.
-        key_variables: Of the environment; the first that is set counts.
-        url_variable: Of the environment: another address.
-        is_own: The server is on this machine and mostly wants no key.
-        extra: What must be installed for it besides, as an extra of this package.
+        url: Default address.
+        key_variables: Environment variables for the API key; the first that is set counts.
+        url_variable: Environment variable for another address.
+        is_local: Whether the server runs on this machine and usually needs no key.
+        extra: Extra of this package that must be installed.
     """
 
     url: str
@@ -33,7 +33,7 @@ class Service:
         return urlsplit(self.url).hostname or ""
 
 
-# All but those with an extra speak OpenAI's chat completions.
+# All services without an extra use OpenAI's chat completions API.
 SERVICES: Mapping[str, Service] = {
     "openai": Service("https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
     "anthropic": Service("https://api.anthropic.com", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", extra="anthropic"),
@@ -48,9 +48,9 @@ SERVICES: Mapping[str, Service] = {
     "llamacpp": Service("http://127.0.0.1:8080/v1", ("LLAMACPP_API_KEY",), "LLAMACPP_BASE_URL", is_local=True),
 }
 
-_NO_KEY = "no-key"  # most own servers want none, but the client wants to send one
-_MIN_KEY_CHARS = 8  # characters
-_URL_HINT = "give one like http://127.0.0.1:8000/v1"
+_NO_KEY = "no-key"  # most local servers need no key, but clients must send one
+_MIN_KEY_CHARS = 8  # shorter keys could be any word
+_URL_HINT = "Use one like http://127.0.0.1:8000/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Endpoint:
 
     Attributes:
         service: A key of `SERVICES`.
-        model: As the server calls it.
-        base_url: Without a slash at its end.
-        api_key: Sent to the server and shown to nobody.
+        model: Name of the model on the server.
+        base_url: Address without a trailing slash.
+        api_key: Sent to the server and never shown.
     """
 
     service: str
@@ -75,12 +75,12 @@ class Endpoint:
 
     @property
     def is_public(self) -> bool:
-        """Whether the server is the service's own, and not only compatible with it."""
+        """True if this is the server of the provider, not only a compatible one."""
         return self.host == SERVICES[self.service].host
 
     @property
     def key_variable(self) -> str:
-        """Where a key is looked for first."""
+        """First environment variable for the API key."""
         return SERVICES[self.service].key_variables[0]
 
     @property
@@ -88,19 +88,19 @@ class Endpoint:
         return self.base_url.startswith("https:")
 
     def remove_key(self, text: str) -> str:
-        """Returns what a server said without the key, which some repeat; a short one may be any word and stays."""
+        """Returns a text of the server without the key, which some servers repeat. Short keys stay."""
         return text.replace(self.api_key, "***") if len(self.api_key) >= _MIN_KEY_CHARS else text
 
 
 def make_endpoint(service: str, model: str, base_url: str | None, api_key: str | None) -> Endpoint:
-    """Returns the endpoint; what is None comes from the environment.
+    """Returns the endpoint. Arguments that are None come from the environment.
 
     Raises:
-        SetupError: There is no name, the address is none, or the key is missing or no key.
+        SetupError: The model has no name, or the address or the key is missing or invalid.
     """
     service_info, name = SERVICES[service], model.strip()
     if not name:
-        raise errors.SetupError("The model has no name: give the name by which the server knows it.")
+        raise errors.SetupError("The LLM has no name. Use the name of a model on the server.")
     variable = service_info.key_variables[0]
     url = _check_url(base_url or os.environ.get(service_info.url_variable) or service_info.url, variable)
     key_text = (
@@ -111,11 +111,11 @@ def make_endpoint(service: str, model: str, base_url: str | None, api_key: str |
     endpoint = Endpoint(service, name, url, key_text.strip() or _NO_KEY)
     if not key_text.strip() and endpoint.is_public and not service_info.is_local:
         raise errors.SetupError(
-            f"There is no key for {url}: set {variable}, or name a server of your own that needs none, "
+            f"No API key for {url}. Set {variable}, or use a server that needs none, "
             f"like openai:{name}@http://127.0.0.1:8000/v1."
         )
     if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()) or " " in endpoint.api_key:
-        raise errors.SetupError(f"The key for {url} has blanks or odd characters in it: set {variable} again.")
+        raise errors.SetupError(f"The API key for {url} contains blanks or special characters. Set {variable} again.")
     return endpoint
 
 
@@ -125,14 +125,14 @@ def _check_url(text: str, variable: str) -> str:
         url = urlsplit(text)
         _ = url.port
     except ValueError as error:
-        raise errors.SetupError(f"The address {text!r} is none ({error}): {_URL_HINT}.") from None
-    if "@" in url.netloc:  # it may be a password, so the address is not shown
+        raise errors.SetupError(f"{text!r} is not a valid address ({error}). {_URL_HINT}.") from None
+    if "@" in url.netloc:  # the part before it may be a password, so the message omits it
         host = url.netloc.rpartition("@")[2]
-        raise errors.SetupError(f"The address of {host} has an '@' in it: put the key into {variable} instead.")
+        raise errors.SetupError(f"The address of {host} contains an '@'. Put the API key into {variable} instead.")
     if url.scheme not in ("http", "https") or not url.hostname or any(char.isspace() for char in text):
-        raise errors.SetupError(f"The address {text!r} is no http:// or https:// address of a server: {_URL_HINT}.")
+        raise errors.SetupError(f"{text!r} is not an http:// or https:// address. {_URL_HINT}.")
     if url.query or url.fragment:
-        raise errors.SetupError(f"The address {text!r} has a '?' or a '#' in it: {_URL_HINT}.")
+        raise errors.SetupError(f"The address {text!r} contains a '?' or a '#'. {_URL_HINT}.")
     return text
 
 
@@ -143,19 +143,19 @@ THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")
 
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
-    """Options of a request.
+    """Sampling options of a request; None leaves an option to the server.
 
     Attributes:
-        temperature: 0 is the likeliest word each time.
-        top_p: Only the likeliest words that make up this share.
-        top_k: Only so many of the likeliest words; only some providers know it.
-        seed: For providers that repeat themselves if asked to.
-        max_tokens: The most that a reply may have.
-        thinking: How hard a model that reasons shall try.
-        stream: Whether the reply is sent as it is made; it is put together before anybody sees it.
+        temperature: Randomness; 0 always takes the likeliest token.
+        top_p: Share of probability from which tokens are drawn.
+        top_k: Number of tokens to draw from; only some providers support it.
+        seed: Random seed; only some providers support it.
+        max_tokens: Maximum length of a response.
+        thinking: Reasoning effort.
+        stream: Whether the server sends the response in pieces. Callers still get it whole.
 
     Raises:
-        SetupError: One is out of its range.
+        SetupError: An option is out of range.
     """
 
     temperature: float | None = None
@@ -173,4 +173,4 @@ class SamplingOptions:
             if (value := getattr(self, name)) is not None:
                 check_range(name, value, above=0)
         if self.thinking is not None and self.thinking not in THINKING_LEVELS:
-            raise errors.SetupError(f"thinking is {self.thinking!r}: give one of {', '.join(THINKING_LEVELS)}.")
+            raise errors.SetupError(f"thinking is {self.thinking!r}. Use one of {', '.join(THINKING_LEVELS)}.")

@@ -1,4 +1,4 @@
-"""Several models as one: a step is advised which of them to ask, and another answers where that one fails."""
+"""Several LLMs as one. Each iteration calls the selected one, and the next one if that fails."""
 
 import math
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from atoll import errors, function
 from atoll.llm.base import LLM, LLMError, Response
 
-ADVICE_KEY = "llm"  # the key under which a step is told the name of its model
+ADVICE_KEY = "llm"  # advice key for the name of the selected LLM
 
 
 @dataclass(frozen=True, slots=True)
 class EnsembleMember:
-    """One model of several.
+    """One LLM of an ensemble.
 
     Attributes:
-        name: As it was written; what advice names it by.
-        weight: How often it is asked, relative to the others; 0: only when another fails.
+        name: Name as written by the user; used in advice.
+        weight: Relative frequency; 0 means only if another LLM fails.
     """
 
     name: str
@@ -26,37 +26,39 @@ class EnsembleMember:
 
 
 class EnsembleLLM:
-    """Asks the model that the step was advised of, and the next one when there is no reply.
+    """Calls the LLM that is selected for the iteration, and the next one if it fails.
 
-    Outside of an advised step it asks the first. Which one to advise is for a `function.Learner`, such as those in
-    `routing`, because a run must be able to go on, and to be repeated, with the same choices.
+    The default is the first LLM. A `function.Learner`, such as those in `routing`, selects it, so that a resumed or
+    repeated run makes the same choices.
     """
 
     selected: ContextVar[str | None] = ContextVar("atoll_chosen_llm", default=None)
 
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
-        """Takes the members, the preferred first.
+        """Takes the members in order of preference.
 
         Raises:
-            SetupError: There is none, two have the same name, or no weight is above 0.
+            SetupError: The list is empty, a name is repeated, or no weight is above 0.
         """
         names = [member.name for member in members]
         if len(set(names)) < len(names):
             duplicate = next(name for name in names if names.count(name) > 1)
-            raise errors.SetupError(f"The model {duplicate!r} is named twice: name it once, with a weight.")
+            raise errors.SetupError(f"LLM {duplicate!r} is named twice. Name it once, with a weight.")
         weights = [member.weight for member in members]
         if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or sum(weights) <= 0:
-            raise errors.SetupError("Models need weights of 0 or more, and one above 0: write e.g. openai:a*0.8.")
+            raise errors.SetupError(
+                "Weights of LLMs must be 0 or more, and one above 0. Write for example openai:a*0.8."
+            )
         self.members = tuple(members)
 
     def __repr__(self) -> str:
-        return f"Ensemble({', '.join(f'{member.name}*{member.weight:g}' for member in self.members)})"
+        return f"EnsembleLLM({', '.join(f'{member.name}*{member.weight:g}' for member in self.members)})"
 
     def __call__(self, prompt: str) -> Response:
-        """Returns the first reply that there is.
+        """Returns the first response.
 
         Raises:
-            NoReply: No model gave one; it is down only if all are.
+            LLMError: All LLMs failed. It is down only if all are.
         """
         failures: list[LLMError] = []
         for member in self._order_members():
@@ -74,11 +76,11 @@ class EnsembleLLM:
 
     def _order_members(self) -> Sequence[EnsembleMember]:
         selected = self.selected.get()
-        return sorted(self.members, key=lambda member: member.name != selected)  # stable: the others as they were named
+        return sorted(self.members, key=lambda member: member.name != selected)  # stable: the others keep their order
 
 
 class RoutedProposer:
-    """A proposer whose steps ask the model that they were advised of."""
+    """Proposer whose iterations call the LLM named in their advice."""
 
     def __init__(self, mutation_engine: function.MutationEngine | function.Proposer) -> None:
         self._proposer = function.as_proposer(mutation_engine)

@@ -1,4 +1,4 @@
-"""Your own function as a language model."""
+"""Your own function as an LLM."""
 
 import importlib
 import inspect
@@ -14,25 +14,27 @@ from atoll.llm.base import Response
 
 
 class FunctionLLM:
-    """Asks a function that returns a text or a whole reply; it is called from several threads at once."""
+    """Calls a function that returns a text or a `Response`. Several threads call it at once."""
 
     def __init__(self, function: Callable[[str], str | Response], *, name: str | None = None) -> None:
         """Takes the function.
 
         Args:
-            function: Gets the prompt. What it raises is raised.
-            name: Of the model, in replies that are only a text; by default that of the function.
+            function: Gets the prompt. Its exceptions pass through.
+            name: Model name for responses that are only a text; default: the name of the function.
         """
         if not callable(function):
-            raise errors.SetupError(f"{function!r:.80} is no function: give one that takes a prompt and returns a str.")
+            raise errors.SetupError(
+                f"{function!r:.80} is not a function. Pass one that takes a prompt and returns a str."
+            )
         self._function = function
         self._name = name or str(getattr(function, "__name__", type(function).__name__))
 
     def __call__(self, prompt: str) -> Response:
-        """Returns its reply, with the seconds that it took unless it says so itself.
+        """Returns the response. Measures the seconds unless the function reports them.
 
         Raises:
-            SetupError: The function returned neither a str nor a `Reply`.
+            SetupError: The function returned neither a str nor a `Response`.
         """
         started_at = time.perf_counter()
         result: object = self._function(prompt)
@@ -43,26 +45,26 @@ class FunctionLLM:
             return replace(result, cost=replace(result.cost, seconds=result.cost.seconds or seconds))
         if inspect.iscoroutine(result):
             result.close()
-            raise errors.SetupError(f"The function {self._name} is async: give one that is not.")
+            raise errors.SetupError(f"Function {self._name} is async. Pass a synchronous one.")
         type_name = type(result).__name__
-        raise errors.SetupError(f"The function {self._name} returned {type_name}: let it return a str or an llm.Reply.")
+        raise errors.SetupError(f"Function {self._name} returned {type_name}. Return a str or an llm.Response.")
 
 
 def load_function_llm(text: str) -> FunctionLLM:
-    """Returns the model of `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
+    """Returns the LLM for `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
 
     Raises:
-        SetupError: There is no such file, module or function.
+        SetupError: The file, module or function does not exist.
     """
     source, _, name = text.rpartition(":")
     if not source or not name.isidentifier():
-        raise errors.SetupError(f"'python:{text}' names no function: write python:FILE.py:FUNCTION.")
+        raise errors.SetupError(f"'python:{text}' does not name a function. Write python:FILE.py:FUNCTION.")
     try:
         function = runpy.run_path(source).get(name) if source.endswith(".py") else _load_from_module(source, name)
     except (OSError, ImportError) as error:
-        raise errors.SetupError(f"The function of 'python:{text}' cannot be loaded: {error}.") from error
+        raise errors.SetupError(f"The function of 'python:{text}' does not load: {error}. Check the path.") from error
     if function is None:
-        raise errors.SetupError(f"{source} has no function {name!r}: name one that takes a prompt and returns a str.")
+        raise errors.SetupError(f"{source} has no function {name!r}. Name one that takes a prompt and returns a str.")
     return FunctionLLM(function, name=name)
 
 

@@ -1,4 +1,4 @@
-"""A model behind an API: OpenAI's, a gateway's, Anthropic's, Google's, or that of a server of one's own."""
+"""LLMs behind an API: OpenAI, Anthropic, Google, gateways, or your own server."""
 
 from threading import Lock
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from atoll.llm.retry_policy import RetryPolicy
 
 
 class LLMClient(Protocol):
-    """What speaks with the server: `client.Client`, which takes more than a second to import."""
+    """Interface of `retrying_client.RetryingClient`, which is slow to import."""
 
     @property
     def supports_json_schema(self) -> bool: ...
@@ -19,7 +19,7 @@ class LLMClient(Protocol):
 
 
 class HostedLLM:
-    """Asks one model of one server; calls of several threads are answered at the same time."""
+    """One model of one server. Several threads can call it at once."""
 
     def __init__(
         self,
@@ -41,29 +41,28 @@ class HostedLLM:
         max_wait_seconds: float = 60.0,
         outage_seconds: float = 120.0,
     ) -> None:
-        """Checks the set-up and connects to nothing yet.
+        """Checks the arguments; opens no connection.
 
         Args:
-            service: Who offers it, one of `endpoint.SERVICES`.
-            model: As the server calls it.
-            base_url: Where the server is, mostly ending in /v1. None takes the service's own, or what its variable
-                in the environment says.
-            api_key: None takes the service's variable. A server of one's own may want none.
-            temperature: This and the next six are those of `Sampling`: None leaves them to the server.
+            service: Provider, a key of `endpoint.SERVICES`.
+            model: Name of the model on the server.
+            base_url: Address, usually ending in /v1. None means the environment variable or the default of the service.
+            api_key: None means the environment variable of the service. Your own server may need none.
+            temperature: This and the next six are options of `SamplingOptions`; None leaves them to the server.
             top_p: See there.
             top_k: See there.
             seed: See there.
             max_tokens: See there.
             thinking: See there.
             stream: See there.
-            timeout_seconds: This and the next four are those of `Policy`.
+            timeout_seconds: This and the next four are options of `RetryPolicy`.
             retries: See there.
             backoff_seconds: See there.
             max_wait_seconds: See there.
             outage_seconds: See there.
 
         Raises:
-            SetupError: The address is none, the key is missing or no key, or an option is out of its range.
+            SetupError: The address, the key or an option is missing or invalid.
         """
         self._endpoint = endpoint.make_endpoint(service, model, base_url, api_key)
         self._policy = RetryPolicy(
@@ -83,27 +82,27 @@ class HostedLLM:
 
     @property
     def max_tokens(self) -> int | None:
-        """The most that a reply may have; None: as many as the provider likes."""
+        """Maximum length of a response; None leaves it to the provider."""
         return self._sampling.max_tokens
 
     @property
     def price(self) -> budget.Price | None:
-        """What its tokens cost, if that is known."""
+        """Price of its tokens, if known."""
         return budget.find_price(self._endpoint.service, self.model, self.base_url)
 
     @property
     def supports_json_schema(self) -> bool:
-        """Whether it holds a reply to a JSON schema; the first look takes a second."""
+        """True if the provider enforces JSON schemas. The first access may take a second."""
         return self._get_client().supports_json_schema
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
 
     def __call__(self, prompt: str) -> Response:
-        """Returns the reply; its seconds are those of all tries.
+        """Returns the response; its seconds include all attempts.
 
         Raises:
-            NoReply: There is none after all retries; the message says why and what to do.
+            LLMError: All attempts failed; the message says why and what to do.
             SetupError: The service needs a package that is not installed.
         """
         return self._get_client()(prompt)
@@ -116,14 +115,14 @@ class HostedLLM:
         return client
 
     def _make_client(self) -> LLMClient:
-        from atoll.llm import retrying_client  # takes more than a second; whoever never asks does not pay for it
+        from atoll.llm import retrying_client  # imports httpx: only when needed
 
         return retrying_client.RetryingClient(self._endpoint, self._sampling, self._policy)
 
 
 class OpenAICompatibleLLM(HostedLLM):
-    """A server that speaks OpenAI's chat completions: OpenAI itself, a gateway, vLLM, llama.cpp, Ollama."""
+    """Server with OpenAI's chat completions API: OpenAI, a gateway, vLLM, llama.cpp, Ollama."""
 
     def __init__(self, model: str, *, service: str = "openai", **options: Any) -> None:
-        """Checks the set-up and connects to nothing yet; the options are those of `Hosted`."""
+        """Checks the arguments; opens no connection. The options are those of `HostedLLM`."""
         super().__init__(service, model, **options)

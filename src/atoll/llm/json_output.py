@@ -1,4 +1,4 @@
-"""Answers with a shape: JSON that a schema describes, from any model, with one chance to mend it."""
+"""JSON responses that match a schema, from any LLM, with one attempt to repair them."""
 
 import json
 import re
@@ -10,10 +10,10 @@ import pydantic
 from atoll import errors
 from atoll.llm.base import LLM, JSONPrompt
 
-_MAX_RESPONSE_CHARS = 2000  # characters of a wrong reply in the prompt that asks for a better one
-_MAX_PARSE_FAILURES = 100  # brackets that begin no JSON: a long program has thousands
+_MAX_RESPONSE_CHARS = 2000  # of an invalid response, in the prompt that asks for a better one
+_MAX_PARSE_FAILURES = 100  # brackets that do not begin JSON: a long program has thousands
 _START = re.compile(r"[\[{]")
-# Possessive: without a last fence, every way to share empty lines with the body would be tried to the end of the text.
+# Possessive quantifiers: backtracking over empty lines would be quadratic if the last fence is missing.
 _FENCE = re.compile(r"```[a-zA-Z0-9]*+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 
 _JSON_PROMPT = """{prompt}
@@ -31,10 +31,10 @@ Answer again with the corrected JSON value and nothing else."""
 
 
 class InvalidResponse(errors.AtollError):
-    """A model replied twice, and neither was what it was asked for.
+    """An LLM responded twice without the requested JSON.
 
     Attributes:
-        text: Its last reply.
+        text: Its last response.
     """
 
     def __init__(self, message: str, text: str) -> None:
@@ -43,18 +43,18 @@ class InvalidResponse(errors.AtollError):
 
 
 def ask_json[T](model: LLM, prompt: str, schema: type[T]) -> T:
-    """Asks for a value of a type, and once more, with the error shown, if the first answer is none.
+    """Asks for a value of a type. An invalid response is sent back once, with the error.
 
-    Where the provider can hold a reply to a schema it is told to; else the JSON is found in prose and fences.
+    Providers that enforce a schema get it. From other responses the JSON is extracted, also from prose and fences.
 
     Args:
-        model: Asked once or twice.
-        prompt: What is wanted, in words; the schema is added to it.
-        schema: Anything that pydantic knows: a model, a dataclass, `list[int]`, `dict[str, str]`.
+        model: Called once or twice.
+        prompt: Request in words; the schema is appended.
+        schema: Any type that pydantic supports: a model, a dataclass, `list[int]`, `dict[str, str]`.
 
     Raises:
-        NoReply: The model gave none.
-        Unreadable: What it replied cannot be used.
+        LLMError: The LLM did not respond.
+        InvalidResponse: Both responses are invalid.
     """
     adapter = pydantic.TypeAdapter(schema)
     json_schema = adapter.json_schema()
@@ -67,16 +67,14 @@ def ask_json[T](model: LLM, prompt: str, schema: type[T]) -> T:
     response = model(_make_prompt(repair_prompt, json_schema))
     repaired = _parse_response(adapter, response.text)
     if isinstance(repaired, str):
-        raise InvalidResponse(
-            f"{response.model} replied twice without the JSON that was asked for: {repaired}", response.text
-        )
+        raise InvalidResponse(f"{response.model} responded twice without the requested JSON: {repaired}", response.text)
     return repaired[0]
 
 
 def extract_json(text: str) -> Iterator[Any]:
-    """Yields the JSON values in a text, the likeliest first: all of it, what is fenced, what stands in prose.
+    """Yields the JSON values in a text, the likeliest first: the whole text, fenced blocks, then prose.
 
-    Objects and lists are looked for in prose, longest first; a number in a sentence is none.
+    From prose it takes objects and lists only, longest first.
     """
     for part in (text, *reversed(_FENCE.findall(text))):
         try:
@@ -95,13 +93,13 @@ def extract_json(text: str) -> Iterator[Any]:
 
 
 def _make_prompt(text: str, schema: Mapping[str, Any]) -> JSONPrompt | str:
-    # Providers hold replies to objects; a bare list or number is only asked for in words.
+    # Providers enforce schemas of objects only.
     return JSONPrompt(text, schema) if schema.get("type") == "object" else text
 
 
 def _parse_response[T](adapter: pydantic.TypeAdapter[T], text: str) -> tuple[T] | str:
-    """Returns the value, or what is wrong."""
-    problem = "there is no JSON in it."
+    """Returns the value in a tuple, or a description of the error."""
+    problem = "it contains no JSON."
     for index, value in enumerate(extract_json(text)):
         try:
             return (adapter.validate_python(value),)

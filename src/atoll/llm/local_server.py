@@ -1,6 +1,6 @@
-"""A real model on this machine, with no key: llama.cpp in a process of its own, on loopback, for us alone.
+"""Local LLM without an API key: llama.cpp in a separate process, on loopback.
 
-`python -m atoll.llm.local` serves until its standard input closes, so it goes when whoever started it goes.
+`python -m atoll.llm.local_server` serves until its standard input closes, so it ends with the process that started it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from atoll.llm import model_download
 from atoll.llm.base import Response
 from atoll.llm.hosted import OpenAICompatibleLLM
 
-DEFAULT_TIMEOUT_SECONDS = 300.0  # for a reply: some tokens a second on one thread, and others may wait before it
+DEFAULT_TIMEOUT_SECONDS = 300.0  # some tokens per second on one thread, and calls wait for each other
 KEY_VARIABLE = "ATOLL_LOCAL_KEY"
 
 _START_TIMEOUT_SECONDS = 120.0
@@ -30,17 +30,17 @@ _log = logging.getLogger(__name__)
 
 
 class LlamaServer:
-    """llama.cpp with one model, on a port of loopback; it lives as long as this object."""
+    """llama.cpp with one model, on a loopback port; ends with this object."""
 
     def __init__(self, file: Path, *, port: int = 0, threads: int = 1, context: int = 4096, key: str = "") -> None:
         """Loads the model.
 
         Args:
-            file: Its weights.
-            port: 0 takes one that is free.
-            threads: llama.cpp's threads spin: more than there are idle cores make it slower, not faster.
-            context: Tokens of prompt and reply together.
-            key: Who sends another one is refused; empty lets everybody on this machine in.
+            file: Model weights.
+            port: 0 picks a free one.
+            threads: CPU threads. They spin, so more threads than idle cores are slower.
+            context: Maximum tokens of prompt and response together.
+            key: Required API key; empty admits every local process.
 
         Raises:
             SetupError: `xllamacpp` is not installed.
@@ -51,7 +51,7 @@ class LlamaServer:
         params.hostnames, params.port = ["127.0.0.1"], port
         params.n_ctx, params.n_parallel, params.ui = context, 1, False
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        params.cors_origins = "http://127.0.0.1"  # no page in a browser may ask it
+        params.cors_origins = "http://127.0.0.1"  # blocks pages in a browser
         params.verbosity = 0
         if key:
             params.api_keys = [key]
@@ -59,19 +59,19 @@ class LlamaServer:
 
     @property
     def url(self) -> str:
-        """The base address that clients are given."""
+        """Base address for clients."""
         return f"{self._server.listening_address}/v1"
 
 
 class LocalLLM:
-    """The local model: fetched when it is first asked and is not there, served by a process that goes with this one."""
+    """Local LLM. The first call downloads the model if necessary and starts a server, which ends with this process."""
 
     def __init__(self, *, threads: int = 1, **options: Any) -> None:
-        """Checks that it can run; starts nothing yet.
+        """Checks the installation; starts nothing.
 
         Args:
-            threads: Of the server.
-            options: Of `Hosted`.
+            threads: CPU threads of the server.
+            options: Options of `HostedLLM`.
 
         Raises:
             SetupError: `xllamacpp` is not installed.
@@ -84,21 +84,21 @@ class LocalLLM:
         self._process: subprocess.Popen[str] | None = None
 
     def __repr__(self) -> str:
-        return f"Local({model_download.MODEL_NAME!r})"
+        return f"LocalLLM({model_download.MODEL_NAME!r})"
 
     def __call__(self, prompt: str) -> Response:
-        """Returns its reply.
+        """Returns the response.
 
         Raises:
-            NoReply: There is none.
-            SetupError: The weights cannot be had, or the server does not start.
+            LLMError: The LLM did not respond.
+            SetupError: The download failed, or the server does not start.
         """
         with self._lock:
             self._model = self._model or self._start_server()
         return self._model(prompt)
 
     def close(self) -> None:
-        """Ends the server; the next prompt starts another."""
+        """Ends the server. The next call starts another."""
         with self._lock:
             self._model, process, self._process = None, self._process, None
         if process is not None:
@@ -124,11 +124,11 @@ class LocalLLM:
         url = process.stdout.readline().strip() if ready else ""
         if not url.startswith("http://127.0.0.1:"):
             _kill(process)
-            raise errors.SetupError("The local model does not start: see what 'atoll llm serve' says.")
+            raise errors.SetupError("The local LLM does not start. Run 'atoll llm serve' to see the error.")
         return OpenAICompatibleLLM(model_download.MODEL_NAME, base_url=url, api_key=key, **self._options)
 
 
-_MISSING_MESSAGE = "A local model needs xllamacpp, which is not installed: pip install 'atoll[local]'."
+_MISSING_MESSAGE = "The local LLM needs xllamacpp, which is not installed. Run pip install 'atoll[local]'."
 
 
 def _import_xllamacpp() -> Any:
@@ -149,7 +149,7 @@ def _kill(process: "subprocess.Popen[str]") -> None:
 
 
 def _main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m atoll.llm.local", description="Serves the local model.")
+    parser = argparse.ArgumentParser(prog="python -m atoll.llm.local_server", description="Serve the local LLM.")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()

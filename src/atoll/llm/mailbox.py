@@ -1,4 +1,4 @@
-"""A folder as a model: prompts are put in as files, and somebody puts in the answers, by hand or by a program."""
+"""Folder as an LLM: prompts are written to files, and you or a program write the responses."""
 
 import contextlib
 import os
@@ -12,28 +12,28 @@ from atoll.llm.base import LLMError, Response
 from atoll.llm.retry_policy import check_range
 
 _POLL_SECONDS = 0.2
-_MIN_AGE_SECONDS = 0.5  # an answer that was changed later than that may still be written
+_MIN_AGE_SECONDS = 0.5  # a file that changed later may be incomplete
 
 
 class MailboxLLM:
-    """Writes `NAME.prompt.md` and waits for `NAME.reply.md`; called from several threads at once.
+    """Writes `NAME.prompt.md` and waits for `NAME.reply.md`. Several threads call it at once.
 
-    The name is that of the step and the call, and the first digits of the prompt's hash: a prompt that was asked
-    before a run was cut is answered by the file that was put in for it meanwhile. Both files stay.
+    The name consists of iteration, call and prompt hash. So a resumed run finds responses that arrived after a crash.
+    Both files stay.
 
     Attributes:
-        is_over: Whether nobody waits for answers any more: whoever runs it may say so, since people answer late.
+        is_stopped: Set by the run; returns whether to stop waiting.
     """
 
     def __init__(self, folder: str | Path, *, timeout_seconds: float | None = None) -> None:
-        """Makes the folder if there is none.
+        """Creates the folder if necessary.
 
         Args:
-            folder: Where the files are.
-            timeout_seconds: How long a prompt may wait; None: for ever, people sleep.
+            folder: Folder of the files.
+            timeout_seconds: Maximum wait for a response; None means no limit.
 
         Raises:
-            SetupError: The folder cannot be made or written.
+            SetupError: The folder cannot be created or written.
         """
         self.is_stopped: Callable[[], bool] = lambda: False
         self._folder = Path(folder).expanduser()
@@ -43,15 +43,17 @@ class MailboxLLM:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise errors.SetupError(f"There can be no mailbox {folder}: {error.strerror}.") from error
+            raise errors.SetupError(
+                f"Mailbox {folder} cannot be created: {error.strerror}. Choose another folder."
+            ) from error
         if not os.access(self._folder, os.W_OK):
-            raise errors.SetupError(f"The mailbox {folder} cannot be written: choose another folder.")
+            raise errors.SetupError(f"Mailbox {folder} is not writable. Choose another folder.")
 
     def __call__(self, prompt: str) -> Response:
-        """Returns the answer, as soon as there is one.
+        """Returns the response as soon as its file is complete.
 
         Raises:
-            NoReply: Nobody answered in time, or before the run was stopped.
+            LLMError: No response came in time, or the run was stopped.
         """
         name = self._make_name(prompt)
         prompt_path, response_path = self._folder / f"{name}.prompt.md", self._folder / f"{name}.reply.md"
@@ -61,13 +63,13 @@ class MailboxLLM:
         while not _is_complete(response_path):
             if self._timeout_seconds is not None and time.monotonic() - started_at >= self._timeout_seconds:
                 raise LLMError(
-                    f"Nobody put {response_path.name} into {self._folder} within {self._timeout_seconds:g} seconds. "
+                    f"{response_path.name} did not appear in {self._folder} within {self._timeout_seconds:g} seconds. "
                     "Raise timeout_seconds, or answer sooner.",
                     is_transient=True,
                 )
             if self.is_stopped():
                 raise LLMError(
-                    f"The run was stopped before {response_path.name} came. Put it in and resume the run.",
+                    f"The run was stopped before {response_path.name} appeared. Add the file and resume the run.",
                     is_transient=True,
                 )
             time.sleep(_POLL_SECONDS)
@@ -82,7 +84,7 @@ class MailboxLLM:
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all."""
+    """Writes a file atomically."""
     temporary = path.with_suffix(".part")
     temporary.write_text(text, encoding="utf-8", errors="replace")
     temporary.replace(path)

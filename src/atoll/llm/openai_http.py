@@ -40,12 +40,12 @@ class OpenAIHTTPChat:
 
     @property
     def supports_json_schema(self) -> bool:
-        """Whether the server holds a reply to a JSON schema, as far as is known."""
+        """True until the server refuses a JSON schema."""
         return self._supports_json_schema
 
     @property
     def belongs_to_process(self) -> bool:
-        """Whether it was made in this process: a forked child needs connections of its own."""
+        """True if it was made in this process. A forked child needs its own connections."""
         return self._process_id == os.getpid()
 
     def ask(self, prompt: str) -> Response:
@@ -101,9 +101,9 @@ class OpenAIHTTPChat:
             message, finish_reason = choice["message"], choice.get("finish_reason")
             content = message.get("content")
         except IndexError:
-            raise self._errors.make_invalid_response_error("its list of choices is empty") from None
+            raise self._errors.make_invalid_response_error("the list of choices is empty") from None
         except (KeyError, TypeError, AttributeError):
-            raise self._errors.make_invalid_response_error("it is not the expected JSON data") from None
+            raise self._errors.make_invalid_response_error("the response is not the expected JSON data") from None
         text = _strip_thinking(content) if isinstance(content, str) else ""
         if not text:
             raise self._errors.make_empty_response_error("content_filter" if message.get("refusal") else finish_reason)
@@ -119,7 +119,7 @@ class OpenAIHTTPChat:
             _parse_count(usage_fields.get("completion_tokens")),
         )
         if isinstance(usd := usage_fields.get("cost"), float):
-            return Cost(tokens_in=tokens_in, tokens_out=tokens_out, usd=float(usd))  # some gateways tell
+            return Cost(tokens_in=tokens_in, tokens_out=tokens_out, usd=float(usd))  # some gateways report it
         if model not in self._prices:
             self._prices[model] = budget.find_price(self._endpoint.service, model, self._endpoint.base_url)
         model_price = self._prices[model]
@@ -161,7 +161,7 @@ def _read_body(response: httpx2.Response, deadline: float) -> bytes:
 
 
 def _strip_thinking(content: str) -> str:
-    """Returns a reply without what a model thought first, which some servers leave in it."""
+    """Returns a response without the reasoning that some servers leave in it."""
     opening, closing = _THINKING_TAGS
     before, _, after = content.partition(opening)
     return before + after.partition(closing)[2] if closing in after else content

@@ -94,14 +94,14 @@ class PydanticAIChat:
         except (exceptions.ModelConnectionError, httpx2.TransportError) as error:  # the latter during a stream
             raise self._make_connection_error(error) from None
         except (exceptions.AgentRunError, exceptions.UserError, IndexError) as error:
-            reason = "its list of choices is empty" if isinstance(error, IndexError) else str(error)
+            reason = "the list of choices is empty" if isinstance(error, IndexError) else str(error)
             raise self._errors.make_invalid_response_error(reason) from None
         except UnicodeEncodeError as error:
             raise self._errors.make_encoding_error(error) from None
         return self._make_response(response)
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
-        # A plain str: what a prompt carries besides its text is not for the SDKs.
+        # A plain str: the SDKs must not see the schema of a JSONPrompt.
         request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(str(prompt))])]
         if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
             try:
@@ -109,9 +109,7 @@ class PydanticAIChat:
             except exceptions.ModelHTTPError as error:
                 if error.status_code not in (400, 422):
                     raise
-                self._supports_json_schema = (
-                    False  # the schema stands in the prompt too, so it is asked for without force
-                )
+                self._supports_json_schema = False  # the prompt contains the schema too, so it is enough alone
         if self._is_streamed:
             return await self._request_stream(request)
         return await self._model.request(request, self._settings, _PLAIN_PARAMETERS)
@@ -124,7 +122,7 @@ class PydanticAIChat:
         except exceptions.ModelAPIError as error:
             if type(error) is not exceptions.ModelAPIError:
                 raise
-            raise httpx2.ReadError("the stream ended before the reply did") from None
+            raise httpx2.ReadError("the stream ended before the response did") from None
         return stream.get()
 
     def _make_response(self, response: messages.ModelResponse) -> Response:
@@ -132,7 +130,7 @@ class PydanticAIChat:
         if not text:
             raise self._errors.make_empty_response_error(response.finish_reason)
         if len(text) > http_client.MAX_RESPONSE_BYTES:
-            raise self._errors.make_too_large_error(f"it has {len(text):,} characters")
+            raise self._errors.make_too_large_error(f"the response has {len(text):,} characters")
         usage, model = response.usage, response.model_name or self._endpoint.model
         tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
         remove_key = self._endpoint.remove_key
@@ -140,15 +138,15 @@ class PydanticAIChat:
 
     def _get_usd(self, response: messages.ModelResponse, model: str) -> float:
         if response.usage.cost is not None:
-            return float(response.usage.cost)  # some gateways tell
+            return float(response.usage.cost)  # some gateways report it
         if model in self._unpriced:
-            return 0.0  # a search in vain takes 0.1 to 0.5 ms, as much as a third of the call
+            return 0.0  # a failed search takes up to 0.5 ms, a third of the call
         try:
             return float(response.cost().total_price)
         except LookupError:
             self._unpriced.add(model)
         except ValueError:
-            pass  # the server did not say how many tokens it took
+            pass  # the server reported no tokens
         return 0.0
 
     def _make_status_error(self, error: exceptions.ModelHTTPError) -> LLMError:
@@ -167,7 +165,7 @@ class PydanticAIChat:
 
 
 def _make_settings(sampling: SamplingOptions) -> settings.ModelSettings:
-    """Returns what is not left to the provider; its SDK repeats nothing, because we do."""
+    """Returns the settings of a request. SDKs do not retry, because `RetryingClient` does."""
     model_settings = settings.ModelSettings(max_retries=0)
     if sampling.temperature is not None:
         model_settings["temperature"] = sampling.temperature
@@ -190,7 +188,7 @@ def _make_schema_parameters(schema: Mapping[str, Any]) -> models.ModelRequestPar
 
 
 def _get_root_cause(error: BaseException) -> BaseException:
-    """Returns what was said first: the errors above it only say that there is one."""
+    """Returns the first error of a chain; the others only wrap it."""
     while error.__cause__ is not None and str(error.__cause__):
         error = error.__cause__
     return error

@@ -1,4 +1,4 @@
-"""The model classes of pydantic-ai, one per kind of service. Importing this takes more than a second."""
+"""pydantic-ai model of an endpoint. Importing this module takes more than a second."""
 
 from typing import Any
 
@@ -14,18 +14,17 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from atoll import errors
 from atoll.llm.endpoint import SERVICES, Endpoint
 
-# Servers that are compatible with OpenAI's know `max_tokens`, and only some its successor. A stream that does not say
-# why it ended was cut.
+# Compatible servers support `max_tokens`, and only some its successor. A stream without a finish reason is incomplete.
 _COMPATIBLE_PROFILE = OpenAIModelProfile(
     openai_chat_supports_max_completion_tokens=False, openai_chat_streaming_requires_finish_reason=True
 )
 
 
 def make_model(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
-    """Returns the model of an endpoint, whose requests go through one HTTP client.
+    """Returns the model of an endpoint.
 
     Raises:
-        SetupError: Its service needs a package that is not installed, or does not like its name.
+        SetupError: The service needs a package that is not installed, or rejects the name of the model.
     """
     extra = SERVICES[endpoint.service].extra
     try:
@@ -39,12 +38,12 @@ def make_model(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Mo
             case _:
                 return _make_openai_chat(endpoint, http_client)
     except exceptions.UserError as error:
-        raise errors.SetupError(f"{endpoint.service}:{endpoint.model} cannot be asked: {error}") from error
+        raise errors.SetupError(f"{endpoint.service}:{endpoint.model} is not supported: {error}") from error
     except ImportError as error:
         if not extra:
             raise
         raise errors.SetupError(
-            f"{endpoint.service} models need a package that is not installed: pip install 'atoll[{extra}]'."
+            f"{endpoint.service} models need a package that is not installed. Run pip install 'atoll[{extra}]'."
         ) from error
 
 
@@ -75,7 +74,7 @@ def _make_openrouter(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> mod
 
 def _make_openai_chat(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
     client = _make_openai_client(endpoint, http_client)
-    # Both are called "openai": genai-prices finds a gateway by its address, and else OpenAI's models by that name.
+    # Both providers are named "openai", so that genai-prices finds the prices of OpenAI's models behind a gateway.
     provider: Provider[openai.AsyncOpenAI] = (
         OpenAIProvider(openai_client=client)
         if endpoint.service == "openai" and endpoint.is_public

@@ -1,7 +1,7 @@
-"""Replies on file: what a model said once can be heard again, without the model.
+"""Recorded responses, used again without the LLM.
 
-One JSON object per line: the place (step, call) in the run or null, the digest of the prompt, the prompt, the reply.
-The prompts are there for people; a replay needs their digests only.
+One JSON object per line: the position (iteration, call) in the run or null, the hash of the prompt, the prompt and the
+response. Reading needs only the hashes; the prompts are for people.
 """
 
 import json
@@ -19,10 +19,10 @@ type CallPosition = tuple[int, str]
 
 
 class RecordingLLM:
-    """A model whose replies are appended to a file before anybody reads them."""
+    """LLM whose responses are appended to a file before they are used."""
 
     def __init__(self, llm: LLM, path: str | Path) -> None:
-        """Makes the file if there is none; a line that a killed process left half written is cut off.
+        """Creates the file if necessary and removes an incomplete last line.
 
         Raises:
             SetupError: The file cannot be written.
@@ -33,38 +33,40 @@ class RecordingLLM:
                 file.seek(0)
                 file.truncate(file.read().rfind(b"\n") + 1)
         except OSError as error:
-            raise errors.SetupError(f"Replies cannot be recorded in {path}: {error.strerror}.") from error
+            raise errors.SetupError(
+                f"Responses cannot be recorded in {path}: {error.strerror}. Choose another file."
+            ) from error
 
     def __call__(self, prompt: str) -> Response:
-        position = _get_position()  # before the model is asked: a durable one moves on to the next
+        position = _get_position()  # before the call: JournaledLLM advances it
         response = self._llm(prompt)
         self._append(f"{format_line(position, prompt, response)}\n".encode())
         return response
 
     def _append(self, line: bytes) -> None:
-        # Opened each time (20 us), so that there is nothing to close and a forked child does the same.
+        # Opened each time (20 us): nothing to close, and it works in a forked child.
         with self._lock, self._path.open("ab", buffering=0) as file:
             while line:
                 line = line[file.write(line) :]
 
 
 class RecordedLLM:
-    """Answers from a file of a `Recorder`, the same however many workers ask.
+    """Returns recorded responses, the same for any number of workers.
 
-    Who asks at a recorded place with the recorded prompt gets that reply, as often as he asks. Who asks elsewhere
-    gets the replies to that prompt in recorded order, each once.
+    A recorded prompt at its recorded position always gets its response. At other positions a prompt gets its responses
+    in recorded order, each once.
     """
 
     def __init__(self, source: str | Path | Iterable[str], *, name: str = "", match_by_position: bool = False) -> None:
         """Reads the recording.
 
         Args:
-            source: A file, or its lines from elsewhere.
-            where: What it is called in messages; by default the file.
-            by_place: A prompt whose words have changed since still gets the reply of its place, if that has one.
+            source: File, or its lines.
+            name: Name in messages; default: the file.
+            match_by_position: Whether a changed prompt gets the response recorded at its position.
 
         Raises:
-            SetupError: There is no such file, or it is no recording.
+            SetupError: The file does not exist or is not a recording.
         """
         self._name, self._lock = name or str(source), Lock()
         self._by_call: dict[tuple[int, str, str], Response] = {}
@@ -75,15 +77,15 @@ class RecordedLLM:
         ):
             self._by_prompt[digest].append(response)
             if position is not None:
-                self._by_call[(*position, digest)] = response  # the last one: what a step that ran again went on with
+                self._by_call[(*position, digest)] = response  # the last one: an iteration that ran again used it
                 if match_by_position:
                     self._by_position[position] = response
 
     def __call__(self, prompt: str) -> Response:
-        """Returns what was recorded.
+        """Returns the recorded response.
 
         Raises:
-            NotFound: There is no reply to this prompt, or none left.
+            NotFound: The recording has no response to this prompt, or none left.
         """
         digest, position = candidate.content_hash(prompt), _get_position()
         if position is not None and (*position, digest) in self._by_call:
@@ -93,11 +95,11 @@ class RecordedLLM:
         with self._lock:
             if digest not in self._by_prompt:
                 raise errors.NotFound(
-                    f"{self._name} has no reply to the prompt {prompt!r:.80} ({digest[:12]}): record one."
+                    f"{self._name} has no response to the prompt {prompt!r:.80} ({digest[:12]}). Record one."
                 )
             if not self._by_prompt[digest]:
                 raise errors.NotFound(
-                    f"{self._name} has no further reply to the prompt {prompt!r:.80} ({digest[:12]}): record more."
+                    f"{self._name} has no further response to the prompt {prompt!r:.80} ({digest[:12]}). Record more."
                 )
             return self._by_prompt[digest].popleft()
 
@@ -109,13 +111,13 @@ class RecordedLLM:
                 yield position, str(data["digest"]), Response(data["text"], data["model"], Cost(*data["usage"]))
             except (ValueError, TypeError, LookupError, RecursionError):
                 raise errors.SetupError(
-                    f"{self._name} is no recording of replies, line {line_number} is none: "
-                    "give a file that a Recorder or 'atoll export --replay' wrote."
+                    f"{self._name} is not a recording: line {line_number} is not a response. "
+                    "Use a file written by RecordingLLM or 'atoll export --format responses'."
                 ) from None
 
 
 def format_line(position: CallPosition | None, prompt: str, response: Response) -> str:
-    """Returns a reply as a line of a recording, without its end."""
+    """Returns a response as a line of a recording, without the line end."""
     amounts = response.cost.to_data()
     data = {"text": response.text, "model": response.model, "usage": amounts}
     return json.dumps({"place": position, "digest": candidate.content_hash(prompt), "prompt": prompt, **data})
@@ -125,10 +127,10 @@ def _read_lines(path: str | Path) -> Iterator[str]:
     try:
         text, _, _ = Path(path).read_text(encoding="utf-8").rpartition("\n")
     except OSError as error:
-        raise errors.SetupError(f"Replies cannot be read from {path}: {error.strerror}.") from error
+        raise errors.SetupError(f"Recording {path} cannot be read: {error.strerror}. Check the path.") from error
     except ValueError:
         raise errors.SetupError(
-            f"{path} is no recording of replies, it is no text: give a file that a Recorder wrote."
+            f"{path} is not a recording: it is not text. Use a file written by RecordingLLM."
         ) from None
     return iter(text.split("\n") if text else ())
 

@@ -1,4 +1,4 @@
-"""Models by name, as they are written in a configuration or on the command line."""
+"""LLMs by name, as written in a configuration or on the command line."""
 
 import difflib
 import inspect
@@ -29,22 +29,22 @@ NAME_FORMS = (
 SCHEMES = (*SERVICES, "none", "local", "cli", "mailbox", "python", "recorded")
 
 _log = logging.getLogger(__name__)
-_SUPPORTED_NAMES = f"understood are {', '.join(NAME_FORMS[:-1])} and {NAME_FORMS[-1]}, and several of them with commas"
+_SUPPORTED_NAMES = f"Use {', '.join(NAME_FORMS[:-1])} or {NAME_FORMS[-1]}, or several with commas"
 _HOSTED_OPTIONS = [
     name for name in inspect.signature(HostedLLM).parameters if name not in ("service", "model", "base_url")
 ]
 
 
 def make_llm(name: str, **options: Any) -> LLM | None:
-    """Returns the model of this name, or None for `none`; of several names with commas, an `Ensemble`.
+    """Returns the LLM of this name, None for `none`, or an `EnsembleLLM` for several names.
 
     Args:
-        name: One of `FORMS`, or several, each with an optional weight: `openai:a*0.8,openai:b*0.2`.
-        options: Of `Hosted`, and `cli_arguments` for an agent; None means the default, and what a model has no use
-            for it ignores.
+        name: One of `NAME_FORMS`, or several with commas and optional weights: `openai:a*0.8,openai:b*0.2`.
+        options: Options of `HostedLLM`, and `cli_arguments` for agents. None means the default. LLMs ignore options
+            that they do not support.
 
     Raises:
-        SetupError: The name is not understood, or the model cannot be made; the message is one sentence.
+        SetupError: The name or an option is invalid.
     """
     _check_options(options)
     set_options = {option: value for option, value in options.items() if value is not None}
@@ -53,7 +53,7 @@ def make_llm(name: str, **options: Any) -> LLM | None:
         return _make_one(members[0][0], set_options)
     llms = {member_name: _make_one(member_name, set_options) for member_name, _ in members}
     if None in llms.values():
-        raise errors.SetupError(f"{name!r} names 'none' among others: leave it out, or write it alone.")
+        raise errors.SetupError(f"{name!r} combines 'none' with others. Remove 'none', or use it alone.")
     return EnsembleLLM(
         [
             EnsembleMember(member_name, model, weight)
@@ -64,7 +64,7 @@ def make_llm(name: str, **options: Any) -> LLM | None:
 
 
 def _split_names(name: str) -> Iterator[tuple[str, float]]:
-    """Yields the names and their weights; a comma parts them only where another name begins."""
+    """Yields names and weights. A comma separates them only before another name."""
     schemes = "|".join((*SCHEMES, "replay"))
     for part in re.split(rf",\s*(?=(?:{schemes})\b)", name):
         text, _, weight = part.strip().rpartition("*")
@@ -78,7 +78,7 @@ def _make_one(text: str, options: Mapping[str, Any]) -> LLM | None:
     scheme, colon, argument = (part.strip() for part in text.partition(":"))
     match scheme.lower(), bool(colon):
         case "", _:
-            raise errors.SetupError(f"The model has no name: {_SUPPORTED_NAMES}.")
+            raise errors.SetupError(f"The LLM has no name. {_SUPPORTED_NAMES}.")
         case "none", False:
             return None
         case "local", False:
@@ -104,13 +104,13 @@ def _make_one(text: str, options: Mapping[str, Any]) -> LLM | None:
             return RecordedLLM(_require_argument(text, argument, "file", "recorded:FILE, with recorded responses"))
         case _:
             raise errors.SetupError(
-                f"There is no model {text!r}{_suggest_name(scheme, argument, text)}: {_SUPPORTED_NAMES}."
+                f"LLM {text!r} not found{_suggest_name(scheme, argument, text) or '.'} {_SUPPORTED_NAMES}."
             )
 
 
 def _require_argument(text: str, argument: str, kind: str, form: str) -> str:
     if not argument:
-        raise errors.SetupError(f"The model {text!r} names no {kind}: write {form}.")
+        raise errors.SetupError(f"LLM {text!r} does not name a {kind}. Write {form}.")
     return argument
 
 
@@ -120,15 +120,17 @@ def _filter_options(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def _check_options(options: Mapping[str, Any]) -> None:
     for option in options.keys() - {*_HOSTED_OPTIONS, "base_url", "cli_arguments"}:
-        hint = "".join(f", perhaps you mean {match}" for match in difflib.get_close_matches(option, _HOSTED_OPTIONS, 1))
-        raise errors.SetupError(f"A model has no option {option!r}{hint}: there are {', '.join(_HOSTED_OPTIONS)}.")
+        hint = "".join(f"; did you mean {match}?" for match in difflib.get_close_matches(option, _HOSTED_OPTIONS, 1))
+        raise errors.SetupError(
+            f"LLMs have no option {option!r}{hint or '.'} Options are {', '.join(_HOSTED_OPTIONS)}."
+        )
 
 
 def _make_hosted(service: str, argument: str, options: Mapping[str, Any]) -> HostedLLM:
     model, base_url = _split_url(argument)
     if not model:
         raise errors.SetupError(
-            f"'{service}:{argument}' names no model: write {service}:NAME or {service}:NAME@http://HOST:PORT/v1."
+            f"'{service}:{argument}' does not name a model. Write {service}:NAME or {service}:NAME@http://HOST:PORT/v1."
         )
     hosted_options = {
         **_filter_options(options, *_HOSTED_OPTIONS, "base_url"),
@@ -140,17 +142,19 @@ def _make_hosted(service: str, argument: str, options: Mapping[str, Any]) -> Hos
 
 
 def _split_url(argument: str) -> tuple[str, str | None]:
-    """Parts the name from the address; an @ may be in the name too, as in `@cf/meta/llama`."""
+    """Splits name and address. A name may contain an @ too, as in `@cf/meta/llama`."""
     if match := re.fullmatch(r"(.*?)@\s*(\w+://.*)", argument):
         return match[1].strip(), match[2]
     model, _, url = argument.rpartition("@")
     if re.match(r"(localhost|[\w.-]+:\d+)(/|:|$)", url) or (model and not url):
-        raise errors.SetupError(f"The address {url!r} of model {model!r} is none: begin it with http:// or https://.")
+        raise errors.SetupError(
+            f"The address {url!r} of LLM {model!r} is not valid. Begin it with http:// or https://."
+        )
     return argument, None
 
 
 def _suggest_name(scheme: str, argument: str, text: str) -> str:
-    """Returns what the name is probably a slip of, to be put behind it."""
+    """Returns a suggestion for a misspelled name, or an empty string."""
     matches = difflib.get_close_matches(scheme.lower(), SCHEMES, 1)
     if scheme.lower() in ("http", "https"):
         suggestion = f"openai:NAME@{text}"
@@ -162,4 +166,4 @@ def _suggest_name(scheme: str, argument: str, text: str) -> str:
         suggestion = f"openai:{scheme}"
     else:
         return ""
-    return f", perhaps you mean {suggestion}"
+    return f"; did you mean {suggestion}?"

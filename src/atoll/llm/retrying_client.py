@@ -1,4 +1,4 @@
-"""The client of one endpoint: asks, and again when a server is busy."""
+"""Client of one endpoint, with retries and a circuit breaker."""
 
 import time
 import weakref
@@ -14,29 +14,29 @@ from atoll.llm.retry_policy import CircuitBreaker, RetryPolicy
 
 
 class SyncChat(Protocol):
-    """Speaks with one server: `completions.Completions` by plain HTTP, `onloop.OnLoop` by an SDK."""
+    """Makes single attempts at one server: `OpenAIHTTPChat` by HTTP, `PydanticAIChat` by an SDK."""
 
     @property
     def supports_json_schema(self) -> bool:
-        """Whether the server holds a reply to a JSON schema, as far as is known."""
+        """True if the server enforces JSON schemas, as far as known."""
 
     @property
     def belongs_to_process(self) -> bool:
-        """Whether it speaks for this process: a forked child has connections of its own."""
+        """True if it was made in this process. A forked child needs its own connections."""
 
     def ask(self, prompt: str, /) -> Response:
-        """Returns the reply of one try; called from several threads at once.
+        """Returns the response of one attempt. Several threads call it at once.
 
         Raises:
-            NoReply: There is none, and why.
+            LLMError: The attempt failed; the message says why.
         """
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
 
 
 class RetryingClient:
-    """Asks a model, with retries; called from several threads at once, also in a forked child."""
+    """Calls an LLM with retries. Several threads call it at once, also in a forked child."""
 
     def __init__(self, endpoint: Endpoint, sampling: SamplingOptions, policy: RetryPolicy) -> None:
         self._endpoint, self._sampling, self._policy = endpoint, sampling, policy
@@ -46,7 +46,7 @@ class RetryingClient:
 
     @property
     def supports_json_schema(self) -> bool:
-        """Whether the provider holds a reply to a JSON schema, as far as is known."""
+        """True if the provider enforces JSON schemas, as far as known."""
         return self._get_chat().supports_json_schema
 
     def __call__(self, prompt: str) -> Response:
@@ -66,7 +66,7 @@ class RetryingClient:
                     raise _make_wait_error(error, policy) from None
                 if not error.is_transient or attempts > policy.retries:
                     raise _add_attempt_count(error, attempts) from None
-            # Those who were refused together shall not come back together.
+            # The jitter spreads calls that were refused together.
             time.sleep(policy.backoff_seconds * 2.0 ** (attempts - 1) * (1.0 + jitter))
 
     def _attempt(self, chat: SyncChat, prompt: str) -> Response:
@@ -85,7 +85,7 @@ class RetryingClient:
         return response
 
     def _get_chat(self) -> SyncChat:
-        """Returns what speaks for this process."""
+        """Returns the chat of this process."""
         chat = self._current_chat
         if chat is None or not chat.belongs_to_process:
             with self._lock:
@@ -107,16 +107,14 @@ def _make_chat(endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: f
 
 def _make_wait_error(error: LLMError, policy: RetryPolicy) -> LLMError:
     seconds = error.retry_seconds or 0.0
-    message = (
-        f"{error} The server wants to be left alone for {seconds:g} seconds, and we wait {policy.max_wait_seconds:g}."
-    )
+    message = f"{error} The server asks to wait {seconds:g} seconds; max_wait_seconds is {policy.max_wait_seconds:g}."
     return LLMError(message, status=error.status, is_transient=True, retry_seconds=seconds, is_down=True)
 
 
 def _add_attempt_count(error: LLMError, attempts: int) -> LLMError:
     if attempts == 1:
         return error
-    message = f"{error} It was tried {attempts} times."
+    message = f"{error} Failed after {attempts} attempts."
     return LLMError(message, status=error.status, is_transient=error.is_transient, retry_seconds=error.retry_seconds)
 
 

@@ -1,6 +1,6 @@
-"""Which of several models a step should ask: learners, so that a run can go on and be repeated with the same choices.
+"""Selection of an LLM for each iteration, by learners.
 
-What they know comes from `learn` alone: a resume teaches them the applied steps again and asks no advice for them.
+Their state comes from `learn` alone, so a resumed or repeated run makes the same choices.
 """
 
 import math
@@ -15,17 +15,17 @@ from atoll.llm.ensemble import ADVICE_KEY, EnsembleLLM, EnsembleMember
 
 type RoutingMethod = Literal["weights", "bandit", "plateau"]
 
-_MIN_COST_SHARE = 0.01  # of the dearest model's price: a model that is free must not be infinitely good
+_MIN_COST_SHARE = 0.01  # of the highest price: a free LLM must not be infinitely good
 
 
 def make_router(route: RoutingMethod, ensemble: EnsembleLLM, *, plateau_iterations: int = 20) -> function.Learner:
-    """Returns the learner that chooses among the members.
+    """Returns the learner that selects among the members.
 
     Args:
-        route: `weights`: by their weights. `bandit`: by what each has improved per dollar. `plateau`: all but the
-            last by their weights, and the last, the strong one, while nothing improves.
-        ensemble: Whose members they are.
-        plateau_steps: Steps without a new best that are a plateau.
+        route: `weights` draws by weight. `bandit` prefers improvement per dollar. `plateau` draws by weight, without
+            the last member, which it selects while nothing improves.
+        ensemble: Members to select from.
+        plateau_iterations: Iterations without a new best that count as a plateau.
     """
     match route:
         case "weights":
@@ -37,7 +37,7 @@ def make_router(route: RoutingMethod, ensemble: EnsembleLLM, *, plateau_iteratio
 
 
 class WeightRouter:
-    """Draws a model by the members' weights and learns nothing."""
+    """Draws an LLM by weight."""
 
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
         self._names = [member.name for member in members]
@@ -51,7 +51,7 @@ class WeightRouter:
 
 
 class PlateauRouter:
-    """Asks the last model while the best has not improved for some steps, and the others otherwise."""
+    """Selects the last LLM while the best has not improved for some iterations, the others otherwise."""
 
     def __init__(self, members: Sequence[EnsembleMember], iterations: int) -> None:
         self._strong, self._weight_router = members[-1].name, WeightRouter(members[:-1] or members)
@@ -80,14 +80,13 @@ class _BanditArm:
 
 
 class BanditRouter:
-    """Chooses by an upper bound on improvement per dollar: (mean + margin) / cost.
+    """Selects by an upper bound on improvement per dollar: (mean + margin) / cost.
 
     The index is that of KUBE (Tran-Thanh et al., AAAI 2012).
 
-    A step's gain is what its best child adds to its best parent, relative to both, so from 0 to 1 whatever the task's
-    scores are like. The margin shrinks with the steps of a model and is scaled by the largest gain so far: gains are
-    mostly far below 1, and a margin for [0, 1] would go on trying everything. Where no model has a price all cost
-    the same.
+    The gain of an iteration is the improvement of its best child over its best parent, scaled to 0 to 1 for any scores.
+    The margin shrinks with the iterations of an LLM and is scaled by the largest gain so far. Gains are mostly far
+    below 1, so a margin for [0, 1] would explore for too long. Without prices all LLMs cost the same.
     """
 
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
@@ -95,7 +94,7 @@ class BanditRouter:
         self._max_gain = 0.0
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        # Outcomes come late, so several steps are issued before the first: among the untried it draws.
+        # Several iterations start before the first result, so it draws among the untried.
         untried = [name for name, arm in self._arms.items() if not arm.num_iterations]
         if untried:
             return {ADVICE_KEY: rng.choice(untried)}
@@ -107,10 +106,8 @@ class BanditRouter:
         arm = self._arms.get(str(result.advice.get(ADVICE_KEY)))
         if arm is None:
             return
-        parent_score, child_score = (
-            max((_get_score(fn) for fn in result.parents), default=-math.inf),
-            _get_best_child_score(result),
-        )
+        parent_score = max((_get_score(fn) for fn in result.parents), default=-math.inf)
+        child_score = _get_best_child_score(result)
         gain = 0.0
         if child_score > parent_score > -math.inf:
             gain = (child_score - parent_score) / (child_score - parent_score + abs(parent_score))
@@ -130,7 +127,7 @@ class BanditRouter:
 
 
 class CombinedLearner:
-    """Several learners as one; of two that advise the same key the later wins."""
+    """Several learners as one. If two advise the same key, the later wins."""
 
     def __init__(self, *learners: function.Learner) -> None:
         self._learners = learners

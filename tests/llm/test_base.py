@@ -1,4 +1,4 @@
-"""A durable model stores every reply before anybody reads it, and buys none twice."""
+"""JournaledLLM stores every response before it is used and pays for none twice."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from atoll.testing import FailingJournal, ScriptedLLM
 @contextmanager
 def step(records: journal.Journal, number: int = 3, prefix: str = "") -> Iterator[CallCache]:
     """Enters a step as a worker does, with what the journal holds of it."""
-    stored = {each.data["call"]: each.data for each in records.read() if each.step == number}
+    stored = {record.data["call"]: record.data for record in records.read() if record.step == number}
     ledger = CallCache(number, 0, journal.CheckedJournal(records), stored, prefix)
     token = CallCache.current.set(ledger)
     try:

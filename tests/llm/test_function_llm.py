@@ -26,8 +26,8 @@ def test_the_seconds_are_measured() -> None:
 
 
 def test_a_whole_reply_is_passed_on_and_only_seconds_that_are_missing_are_measured() -> None:
-    given = llm.Response("text", "me", Cost(2.5, 1, 2, 0.5))
-    assert llm.FunctionLLM(lambda prompt: given)("") == given
+    response = llm.Response("text", "me", Cost(2.5, 1, 2, 0.5))
+    assert llm.FunctionLLM(lambda prompt: response)("") == response
     reply = llm.FunctionLLM(lambda prompt: llm.Response("text", "me", Cost(usd=0.5)))("")
     assert reply.cost.seconds > 0
     assert reply.cost.usd == 0.5
@@ -47,10 +47,10 @@ def test_what_the_function_raises_is_raised() -> None:
         llm.FunctionLLM(lambda prompt: str(1 / 0))("")
 
 
-@pytest.mark.parametrize(("found", "kind"), [(None, "NoneType"), (42, "int"), (b"text", "bytes"), (["text"], "list")])
-def test_a_function_that_returns_no_text_is_told_so(found: Any, kind: str) -> None:
-    with pytest.raises(errors.SetupError, match=f"returned {kind}: let it return a str or an llm.Reply"):
-        llm.FunctionLLM(lambda prompt: found)("")
+@pytest.mark.parametrize(("result", "kind"), [(None, "NoneType"), (42, "int"), (b"text", "bytes"), (["text"], "list")])
+def test_a_function_that_returns_no_text_is_told_so(result: Any, kind: str) -> None:
+    with pytest.raises(errors.SetupError, match=f"returned {kind}. Return a str or an llm.Response"):
+        llm.FunctionLLM(lambda prompt: result)("")
 
 
 def test_an_async_function_is_told_so() -> None:
@@ -62,5 +62,5 @@ def test_an_async_function_is_told_so() -> None:
 
 
 def test_what_is_no_function_is_told_so() -> None:
-    with pytest.raises(errors.SetupError, match="'text' is no function"):
+    with pytest.raises(errors.SetupError, match="'text' is not a function"):
         llm.FunctionLLM("text")  # type: ignore[arg-type]

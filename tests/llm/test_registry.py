@@ -36,9 +36,9 @@ def test_openai_names_a_model_and_maybe_where_it_is(
     name: str, model: str, base_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
-    made = llm.make_llm(name)
-    assert isinstance(made, llm.OpenAICompatibleLLM)
-    assert (made.model, made.base_url) == (model, base_url)
+    model_by_name = llm.make_llm(name)
+    assert isinstance(model_by_name, llm.OpenAICompatibleLLM)
+    assert (model_by_name.model, model_by_name.base_url) == (model, base_url)
 
 
 def test_a_model_made_by_name_answers_with_the_options_it_was_given() -> None:
@@ -61,32 +61,32 @@ def test_a_replay_is_made_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("", "The model has no name: understood are none, openai:NAME"),
-        ("  \n", "The model has no name: understood are"),
-        (":gpt-4o", "The model has no name"),
-        ("opnai:gpt-4o", "There is no model 'opnai:gpt-4o', perhaps you mean openai:gpt-4o: understood are"),
-        ("OpenAI", "There is no model 'OpenAI', perhaps you mean openai:NAME"),
-        ("openai:", "'openai:' names no model: write openai:NAME or"),
-        ("openai: @http://127.0.0.1:1/v1", "names no model"),
-        ("gpt-4o", "There is no model 'gpt-4o', perhaps you mean openai:gpt-4o"),
-        ("http://127.0.0.1:80/v1", "There is no model 'http://127.0.0.1:80/v1', perhaps you mean openai:NAME@http"),
-        ("non", "perhaps you mean none"),
-        ("none:x", "There is no model 'none:x', perhaps you mean none"),
-        ("record:file.jsonl", "perhaps you mean recorded:file.jsonl"),
-        ("recorded", "perhaps you mean recorded:FILE"),
-        ("replay:", "names no file"),
-        ("replay:/no/such/file", "Replies cannot be read from /no/such/file: No such file"),
-        ("nobody:claude", "There is no model 'nobody:claude': understood are none, openai:NAME, "),
-        ("openai:m@127.0.0.1:80/v1", "The address '127.0.0.1:80/v1' of model 'm' is none: begin it with http://"),
-        ("openai:m@localhost", "begin it with http://"),
-        ("openai:m@", "begin it with http://"),
-        ("openai:m@ftp://127.0.0.1/v1", "is no http:// or https:// address"),
-        ("openai:m@http://", "is no http:// or https:// address"),
-        ("openai:m@http://127.0.0.1:port/v1", "The address 'http://127.0.0.1:port/v1' is none"),
-        ("openai:m@http://a b/v1", "is no http:// or https:// address"),
-        ("openai:m@http://127.0.0.1/v1?key=1", "has a '?' or a '#' in it"),
-        ("openai:m@http://me:secret@127.0.0.1/v1", "The address of 127.0.0.1 has an '@' in it"),
-        ("openai:gpt-4o", "There is no key for https://api.openai.com/v1: set OPENAI_API_KEY"),
+        ("", "The LLM has no name. Use none, openai:NAME"),
+        ("  \n", "The LLM has no name. Use none"),
+        (":gpt-4o", "The LLM has no name"),
+        ("opnai:gpt-4o", "LLM 'opnai:gpt-4o' not found; did you mean openai:gpt-4o? Use none"),
+        ("OpenAI", "LLM 'OpenAI' not found; did you mean openai:NAME"),
+        ("openai:", "'openai:' does not name a model. Write openai:NAME or"),
+        ("openai: @http://127.0.0.1:1/v1", "does not name a model"),
+        ("gpt-4o", "LLM 'gpt-4o' not found; did you mean openai:gpt-4o"),
+        ("http://127.0.0.1:80/v1", "LLM 'http://127.0.0.1:80/v1' not found; did you mean openai:NAME@http"),
+        ("non", "did you mean none"),
+        ("none:x", "LLM 'none:x' not found; did you mean none"),
+        ("record:file.jsonl", "did you mean recorded:file.jsonl"),
+        ("recorded", "did you mean recorded:FILE"),
+        ("replay:", "does not name a file"),
+        ("replay:/no/such/file", "Recording /no/such/file cannot be read: No such file"),
+        ("nobody:claude", "LLM 'nobody:claude' not found. Use none, openai:NAME, "),
+        ("openai:m@127.0.0.1:80/v1", "The address '127.0.0.1:80/v1' of LLM 'm' is not valid. Begin it with http://"),
+        ("openai:m@localhost", "Begin it with http://"),
+        ("openai:m@", "Begin it with http://"),
+        ("openai:m@ftp://127.0.0.1/v1", "is not an http:// or https:// address"),
+        ("openai:m@http://", "is not an http:// or https:// address"),
+        ("openai:m@http://127.0.0.1:port/v1", "'http://127.0.0.1:port/v1' is not a valid address"),
+        ("openai:m@http://a b/v1", "is not an http:// or https:// address"),
+        ("openai:m@http://127.0.0.1/v1?key=1", "contains a '?' or a '#'"),
+        ("openai:m@http://me:secret@127.0.0.1/v1", "The address of 127.0.0.1 contains an '@'"),
+        ("openai:gpt-4o", "No API key for https://api.openai.com/v1. Set OPENAI_API_KEY"),
     ],
 )
 def test_a_name_that_is_not_understood_is_one_sentence_that_says_what_to_write(name: str, sentence: str) -> None:
@@ -100,7 +100,7 @@ def test_a_name_that_is_not_understood_is_one_sentence_that_says_what_to_write(n
 
 
 def test_an_option_that_is_not_there_is_one_sentence_with_the_nearest() -> None:
-    with pytest.raises(errors.SetupError, match="no option 'temprature', perhaps you mean temperature"):
+    with pytest.raises(errors.SetupError, match="no option 'temprature'; did you mean temperature"):
         llm.make_llm("openai:m@http://127.0.0.1:1/v1", temprature=1)
-    with pytest.raises(errors.SetupError, match="no option 'colour': there are api_key, temperature"):
+    with pytest.raises(errors.SetupError, match=r"no option 'colour'\. Options are api_key, temperature"):
         llm.make_llm("openai:m@http://127.0.0.1:1/v1", colour=1)

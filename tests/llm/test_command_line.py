@@ -71,12 +71,12 @@ def test_an_agent_gets_the_prompt_an_empty_folder_no_rights_and_no_foreign_keys(
     model = llm.make_llm(f"cli:{name}")
     assert model is not None
     reply = model("Improve this, please.")
-    told = json.loads(reply.text)
-    assert told["prompt"] == "Improve this, please."
-    assert (told["files"], Path(told["folder"]).exists()) == ([], False)
-    assert all(flag in " ".join(told["arguments"]) for flag in flags)
-    assert not [word for word in told["arguments"] if "danger" in word or "yolo" in word or "bypass" in word]
-    keys = [each for each in told["environment"] if "KEY" in each or "SECRET" in each]
+    seen_by_agent = json.loads(reply.text)
+    assert seen_by_agent["prompt"] == "Improve this, please."
+    assert (seen_by_agent["files"], Path(seen_by_agent["folder"]).exists()) == ([], False)
+    assert all(flag in " ".join(seen_by_agent["arguments"]) for flag in flags)
+    assert not [word for word in seen_by_agent["arguments"] if "danger" in word or "yolo" in word or "bypass" in word]
+    keys = [variable for variable in seen_by_agent["environment"] if "KEY" in variable or "SECRET" in variable]
     assert keys == [f"{own_key}_API_KEY"]
     assert (reply.cost.tokens_in, reply.cost.tokens_out, reply.model) == (7, 5, name)
     assert reply.cost.usd == (0.25 if name == "claude" else 0.0)
@@ -99,38 +99,36 @@ def test_any_program_that_reads_and_writes_is_a_model(bin_dir):
 
 
 def test_a_command_that_is_not_here_is_named(bin_dir):
-    with pytest.raises(
-        errors.SetupError, match="There is no command 'nothing-such' here: install it, or write cli:claude"
-    ):
+    with pytest.raises(errors.SetupError, match=r"Command 'nothing-such' not found\. Install it, or write cli:claude"):
         llm.make_llm("cli:nothing-such")
-    with pytest.raises(errors.SetupError, match="cannot be read: No closing quotation"):
+    with pytest.raises(errors.SetupError, match="is not a valid command line: No closing quotation"):
         llm.make_llm("cli:claude 'x")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("#!/bin/sh\necho my key of ANTHROPIC_API_KEY is bad >&2; exit 3\n", "exit status 3, my *** is bad"),
-        ("#!/bin/sh\necho no json\n", "what it wrote is no reply"),
-        ("#!/bin/sh\necho '[]'\n", "what it wrote is no reply"),
-        ('#!/bin/sh\necho \'{{"is_error": true, "result": "no credit"}}\'\n', "no reply (no credit)"),
+        ("#!/bin/sh\necho no json\n", "its output is not a response"),
+        ("#!/bin/sh\necho '[]'\n", "its output is not a response"),
+        ('#!/bin/sh\necho \'{{"is_error": true, "result": "no credit"}}\'\n', "not a response (no credit)"),
         ('#!/bin/sh\necho \'{{"result": " "}}\'\n', "it wrote nothing"),
     ],
 )
-def test_what_goes_wrong_is_said_without_the_key(bin_dir, text, said):
+def test_what_goes_wrong_is_said_without_the_key(bin_dir, text, message):
     install(bin_dir, "claude", text)
     model = llm.make_llm("cli:claude")
     assert model is not None
     with pytest.raises(llm.LLMError) as caught:
         model("hi")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert not caught.value.is_transient
 
 
 def test_one_that_hangs_is_killed_with_all_that_it_started(bin_dir, tmp_path):
     install(bin_dir, "claude", f"#!/bin/sh\n(sleep 1; touch {tmp_path}/alive) &\nsleep 30\n")
     model, since = command_line.make_command_line_llm("claude", timeout_seconds=0.3), time.monotonic()
-    with pytest.raises(llm.LLMError, match=r"nothing came within 0\.3 seconds") as caught:
+    with pytest.raises(llm.LLMError, match=r"no response within 0\.3 seconds") as caught:
         model("hi")
     assert time.monotonic() - since < 25
     assert caught.value.is_transient

@@ -58,10 +58,10 @@ def test_a_wrong_answer_is_shown_once_with_its_error():
     assert "x: Input should be a valid integer" in prompts[1]
 
 
-@pytest.mark.parametrize(("text", "said"), [("I do not know.", "there is no JSON in it"), ('{"y": 1}', "x: ")])
-def test_two_wrong_answers_are_unreadable(text, said):
+@pytest.mark.parametrize(("text", "message"), [("I do not know.", "it contains no JSON"), ('{"y": 1}', "x: ")])
+def test_two_wrong_answers_are_unreadable(text, message):
     model, prompts = saying(text, text, "never asked")
-    with pytest.raises(llm.InvalidResponse, match=said) as caught:
+    with pytest.raises(llm.InvalidResponse, match=message) as caught:
         llm.ask_json(model, "Where is it?", Point)
     assert (caught.value.text, len(prompts)) == (text, 2)
 

@@ -94,13 +94,13 @@ def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPat
 
 def test_openai_itself_needs_a_key() -> None:
     for base_url in (None, "https://api.openai.com/v1/"):
-        with pytest.raises(errors.SetupError, match=r"There is no key for .*: set OPENAI_API_KEY"):
+        with pytest.raises(errors.SetupError, match=r"No API key for .* Set OPENAI_API_KEY"):
             llm.OpenAICompatibleLLM("gpt-4o", base_url=base_url, api_key=" ")
 
 
 @pytest.mark.parametrize("key", ["sk-two words", "sk-schlüssel", "sk-line\nbreak"])
 def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
-    with pytest.raises(errors.SetupError, match="blanks or odd characters") as caught:
+    with pytest.raises(errors.SetupError, match="blanks or special characters") as caught:
         llm.OpenAICompatibleLLM("gpt-4o", api_key=key)
     assert "sk-" not in str(caught.value)
 
@@ -108,12 +108,12 @@ def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"timeout_seconds": 0}, "timeout_seconds is 0: give more than 0."),
-        ({"timeout_seconds": float("inf")}, "timeout_seconds is inf: give more than 0."),
-        ({"retries": -1}, "retries is -1: give 0 or more."),
-        ({"backoff_seconds": -0.5}, "backoff_seconds is -0.5: give 0 or more."),
-        ({"temperature": float("nan")}, "temperature is nan: give 0 or more."),
-        ({"max_tokens": 0}, "max_tokens is 0: give more than 0."),
+        ({"timeout_seconds": 0}, "timeout_seconds is 0. Set it to more than 0."),
+        ({"timeout_seconds": float("inf")}, "timeout_seconds is inf. Set it to more than 0."),
+        ({"retries": -1}, "retries is -1. Set it to 0 or more."),
+        ({"backoff_seconds": -0.5}, "backoff_seconds is -0.5. Set it to 0 or more."),
+        ({"temperature": float("nan")}, "temperature is nan. Set it to 0 or more."),
+        ({"max_tokens": 0}, "max_tokens is 0. Set it to more than 0."),
     ],
 )
 def test_an_option_out_of_its_range_is_refused(options: dict[str, float], sentence: str) -> None:
@@ -132,7 +132,7 @@ def test_a_busy_server_is_asked_again() -> None:
 @pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(503), Fault(hangs_up=True), Fault(delay_seconds=9)])
 def test_a_busy_broken_or_silent_server_is_given_up_after_three_tries(fault: Fault) -> None:
     with ModelServer(faults=fault) as server:
-        with pytest.raises(llm.LLMError, match=r"It was tried 3 times\.$") as caught:
+        with pytest.raises(llm.LLMError, match=r"Failed after 3 attempts\.$") as caught:
             model_of(server, timeout_seconds=0.1 if fault.delay_seconds else 5)("a prompt")
         assert caught.value.is_transient
         assert caught.value.status == (None if fault.status == 200 else fault.status)
@@ -151,18 +151,21 @@ def test_the_pauses_double_and_are_not_shorter_than_the_server_wants() -> None:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        (Fault(400), "status 400, Bad Request. Change what the server objects to."),
-        (Fault(401), "status 401, Unauthorized. Set a valid key in OPENAI_API_KEY."),
-        (Fault(404), "status 404, Not Found. Check the name of the model and the address, which mostly ends in /v1."),
+        (Fault(400), "status 400, Bad Request. Change the option or the prompt that the server rejects."),
+        (Fault(401), "status 401, Unauthorized. Set a valid API key in OPENAI_API_KEY."),
+        (Fault(404), "status 404, Not Found. Check the name of the model and the address, which usually ends in /v1."),
         (Fault(404, body="<p>not\nhere</p>"), "status 404, <p>not here</p>. Check the name"),
         (Fault(429, body='{"error": {"message": "no money", "code": "insufficient_quota"}}'), "Top up the account."),
         (Fault(body="no JSON"), "Failed to decode response as JSON"),
         (Fault(body=""), "Failed to decode response as JSON"),
-        (Fault(body="[]"), "expected JSON data. See that the server speaks OpenAI's chat completions."),
-        (Fault(body=completion()), "its list of choices is empty. See that the server"),
-        (Fault(body='{"choices": []}'), "See that the server speaks OpenAI's chat completions."),
-        (Fault(body=completion(choices=[NO_TEXT])), "its text is empty, and it ended for 'length'. Raise max_tokens."),
-        (Fault(body=completion(choices=[REFUSAL])), "ended for 'content_filter'. Change the prompt, or the model."),
+        (Fault(body="[]"), "expected JSON data. Check that the server supports OpenAI's chat completions API."),
+        (Fault(body=completion()), "the list of choices is empty. Check that the server"),
+        (Fault(body='{"choices": []}'), "Check that the server supports OpenAI's chat completions API."),
+        (
+            Fault(body=completion(choices=[NO_TEXT])),
+            "the response is empty, with finish reason 'length'. Raise max_tokens.",
+        ),
+        (Fault(body=completion(choices=[REFUSAL])), "finish reason 'content_filter'. Change the prompt or the model."),
         (Fault(301), "301"),
     ],
 )
@@ -171,14 +174,14 @@ def test_a_refusal_or_an_answer_that_is_none_is_final(fault: Fault, sentence: st
         with pytest.raises(llm.LLMError) as caught:
             model_of(server)("a prompt")
         assert sentence in str(caught.value)
-        assert str(caught.value).startswith(f"Model some-model at {server.url} gave no reply: ")
+        assert str(caught.value).startswith(f"LLM some-model at {server.url} did not respond: ")
         assert not caught.value.is_transient
         assert server.num_requests == 1
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
     model = llm.OpenAICompatibleLLM("some-model", base_url="http://127.0.0.1:9/v1", backoff_seconds=0)
-    with pytest.raises(llm.LLMError, match=r"at http://127\.0\.0\.1:9/v1 gave no reply: .*Connection refused.* runs"):
+    with pytest.raises(llm.LLMError, match=r"at http://127\.0\.0\.1:9/v1 did not respond: .*Connection refused.* runs"):
         model("a prompt")
 
 
@@ -198,8 +201,8 @@ def test_a_long_page_of_an_error_is_cut() -> None:
 def test_a_key_that_the_server_repeats_is_not_shown(status: int, text: str) -> None:
     with ModelServer(faults=Fault(status, body=text.format(KEY))) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server, retries=1)("a prompt")
-    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(model_of(server))
-    assert KEY[:9] not in shown
+    output = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(model_of(server))
+    assert KEY[:9] not in output
 
 
 def test_a_deadline_holds_for_a_server_that_sends_on_and_on() -> None:
@@ -214,7 +217,7 @@ def test_a_deadline_holds_for_a_server_that_sends_on_and_on() -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), Dripping) as server:
         Thread(target=server.handle_request, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        with pytest.raises(llm.LLMError, match=r"nothing came within 0\.1 seconds\. Raise timeout_seconds"):
+        with pytest.raises(llm.LLMError, match=r"no response within 0\.1 seconds\. Raise timeout_seconds"):
             llm.OpenAICompatibleLLM("m", base_url=url, timeout_seconds=0.1, retries=0)("a prompt")
 
 

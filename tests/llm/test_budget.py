@@ -1,4 +1,4 @@
-"""The purse: what calls may cost holds, however many are in flight."""
+"""LLM budget: limits hold for any number of concurrent calls."""
 
 import random
 import threading
@@ -32,27 +32,27 @@ def ask_until_empty(model, workers: int) -> list[llm.LLMError]:
                 return refused
 
     with ThreadPoolExecutor(workers) as threads:
-        return [each.result(60) for each in [threads.submit(ask) for _ in range(workers)]]
+        return [item.result(60) for item in [threads.submit(ask) for _ in range(workers)]]
 
 
 def test_a_budget_of_dollars_is_never_exceeded_by_64_workers_and_used_up_to_one_call():
-    dice, lock = random.Random(0), threading.Lock()
-    made: list[float] = []
+    rng, lock = random.Random(0), threading.Lock()
+    costs: list[float] = []
 
     def model(prompt: str) -> llm.Response:
         with lock:
-            usd = dice.uniform(0.0001, 0.001)
-            made.append(usd)
+            usd = rng.uniform(0.0001, 0.001)
+            costs.append(usd)
         time.sleep(0.001)
         return llm.Response("yes", "m", Cost(0.0, 10, 10, usd))
 
     money = llm_budget.LLMBudget(control.Budget(usd=0.10))
     refused = ask_until_empty(llm_budget.MeteredLLM(model, money, most(0.001)), 64)
-    assert sum(made) == pytest.approx(money.used.usd)
+    assert sum(costs) == pytest.approx(money.used.usd)
     assert 0.10 - 0.001 < money.used.usd <= 0.10
-    assert money.used.calls == len(made)
-    assert {str(each) for each in refused} == {
-        "No model is called any more: budget of 0.1 usd used: a call may cost $0.0010"
+    assert money.used.calls == len(costs)
+    assert {str(item) for item in refused} == {
+        "The LLM budget is used up: budget of 0.1 usd used: a call may cost $0.0010"
     }
 
 
@@ -65,11 +65,11 @@ def test_a_budget_of_dollars_is_never_exceeded_by_64_workers_and_used_up_to_one_
     ],
 )
 def test_each_limit_ends_the_calls_with_its_own_words(budget, reason):
-    told: list[str] = []
-    money = llm_budget.LLMBudget(budget, on_exhausted=told.append)
+    reasons: list[str] = []
+    money = llm_budget.LLMBudget(budget, on_exhausted=reasons.append)
     ask_until_empty(llm_budget.MeteredLLM(priced(0.01), money, most(0.01)), 3)
     assert money.used.calls == 7
-    assert set(told) == {reason}
+    assert set(reasons) == {reason}
     assert money.reason == reason
 
 
@@ -119,7 +119,7 @@ def test_an_island_that_used_its_share_leaves_the_others_theirs():
 
     for _ in range(2):
         ask(3)
-    with pytest.raises(llm.LLMError, match=r"Island 3 may call no model any more: budget of 0\.2 usd used"):
+    with pytest.raises(llm.LLMError, match=r"Island 3 has used its LLM budget: budget of 0\.2 usd used"):
         ask(3)
     ask(4)
     assert money.reason == ""
