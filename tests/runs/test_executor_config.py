@@ -66,5 +66,5 @@ def test_programs_are_found_by_name_or_path(tmp_path):
 def test_read_paths_are_relative_to_task(tmp_path):
     (tmp_path / "data").mkdir(mode=0o755)
     assert make_config(tmp_path, read_paths=["data"]).permissions.read_paths == (str(tmp_path / "data"),)
-    with pytest.raises(errors.SetupError, match=r"nowhere of sandbox\.reads not found"):
+    with pytest.raises(errors.SetupError, match=r"nowhere of sandbox\.read_paths not found"):
         make_config(tmp_path, read_paths=["nowhere"])
