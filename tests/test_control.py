@@ -84,4 +84,4 @@ def test_a_target_stops_when_the_best_score_reaches_it() -> None:
 def test_a_plateau_stops_after_so_many_steps_without_a_new_best() -> None:
     rule = control.make_plateau_rule(10)
     assert rule(control.RunProgress(19, 1.0, 10)) is None
-    assert rule(control.RunProgress(20, 1.0, 10)) == "no improvement in 10 steps"
+    assert rule(control.RunProgress(20, 1.0, 10)) == "no improvement in 10 iterations"

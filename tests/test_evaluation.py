@@ -95,7 +95,7 @@ def test_what_is_no_finite_number_is_a_failure(name: str) -> None:
     found = evaluation.validate(NO_NUMBERS[name])
     assert found.score is None
     assert found.failure is not None
-    assert "no finite number" in found.failure
+    assert "not a finite number" in found.failure
     check(found)
 
 
@@ -103,7 +103,7 @@ def test_what_is_no_finite_number_is_a_failure(name: str) -> None:
 def test_a_score_that_is_no_finite_number_is_a_failure_inside_an_evaluation(name: str) -> None:
     found = evaluation.validate(Evaluation(NO_NUMBERS[name], (1.0,), {"length": 2.0}, "shorter, please"))
     assert found.failure is not None
-    assert "no finite number" in found.failure
+    assert "not a finite number" in found.failure
     assert (found.scores, found.metrics, found.feedback) == ((1.0,), {"length": 2.0}, "shorter, please")
     check(found)
 
@@ -121,7 +121,7 @@ def test_one_input_without_a_finite_score_is_a_failure_that_names_it(name: str) 
 def test_a_metric_that_is_no_finite_number_is_left_out_and_said_so(name: str) -> None:
     found = evaluation.validate(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
     assert (found.score, found.metrics) == (1.0, {"length": 3.0})
-    assert found.feedback == "good\nLeft out, no finite number or no stored body: odd."
+    assert found.feedback == "good\nDropped (not a finite number, or not stored): odd."
     check(found)
 
 
@@ -149,7 +149,7 @@ def test_a_failure_has_no_score_whatever_it_claims() -> None:
 
 def test_a_failure_without_a_reason_gets_one() -> None:
     found = evaluation.validate(Evaluation(None, failure=""))
-    assert found.failure == "it failed and gave no reason"
+    assert found.failure == "failed without a reason"
     check(found)
 
 
@@ -171,7 +171,7 @@ def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
 )
 def test_what_cannot_even_be_read_is_a_failure(odd: object, said: str) -> None:
     found = evaluation.validate(odd)
-    assert found == Evaluation(None, failure=f"the judge returned what raised {said}")
+    assert found == Evaluation(None, failure=f"the evaluator's result raised {said}")
     check(found)
 
 
@@ -181,9 +181,9 @@ def test_of_what_is_no_number_and_no_body_all_is_said() -> None:
     assert evaluation.validate(Evaluation("good", **odd)) == Evaluation(  # type: ignore[arg-type]
         None,
         metrics={"7": 1.0},
-        feedback="Left out, no finite number or no stored body: odd, log, 3.",
+        feedback="Dropped (not a finite number, or not stored): odd, log, 3.",
         artifacts={"4": BlobRef("0", 1, "a")},
-        failure="the score is 'good', which is no finite number",
+        failure="the score is 'good', not a finite number",
     )
 
 
@@ -207,7 +207,7 @@ def test_what_is_left_empty_is_the_one_shared_nothing() -> None:
 
 def test_a_long_answer_is_shown_by_its_beginning() -> None:
     found = evaluation.validate("x" * 10_000)
-    assert found.failure == f"the score is '{'x' * 79}, which is no finite number"
+    assert found.failure == f"the score is '{'x' * 79}, not a finite number"
 
 
 def test_what_is_clean_stays_as_it_is() -> None:

@@ -11,14 +11,14 @@ import atoll
 NAMES = {
     "atoll": """
         __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate
-        governed journal llm llmsr mind mutation playbook profiler programs runs sandbox store survival system testing
-        versions
+        governed journal llm llmsr mind mutation playbook profiler programs runs sandbox store strategies survival
+        system testing versions
     """,
     "atoll.cluster": """
-        Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
-        IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser Resets RoundRobin
-        SoftmaxChooser WeightChooser by_instance by_score by_signature everyone funsearch_pool generations
-        reset_worst_half
+        Cluster ClusterEvent ClusterProfilers DefaultCluster EliteCluster Evolver EvolverConfig FeatureBins Island
+        IslandConfig ListableCluster MakePopulation NicheKey NichedPopulation OnFnAdded OnFnSelected RankSelector
+        ResetRule RoundRobin Selector SoftmaxSelector TournamentCluster VersionedPopulation WeightSelector by_instance
+        by_score by_signature funsearch_population make_generation_schedule reset_worst_half single_niche
     """,
     "atoll.governed": """
         AggregatorReflector AlreadyDecided CachedParameters CascadeEvaluator Change DEFER Decider Evolver Feedback
@@ -28,39 +28,40 @@ NAMES = {
         ToolDefinition Transaction Value WeightedEvaluator author_context get_current_author
     """,
     "atoll.llm": """
-        LLM CommandLine Counted Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply
-        OpenAICompatible Price Priced Purse Recorder Replay Reply Routed Unreadable ask_json make_llm
+        CommandLineLLM EnsembleLLM EnsembleMember FunctionLLM HostedLLM InvalidResponse JSONPrompt JournaledLLM LLM
+        LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM RecordedLLM RecordingLLM
+        Response RoutedProposer TokenCountingLLM ask_json make_llm
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        MODES ChoiceMutator EditMutator EditRequest LLMCallable MixedMutator Mode MutatorBandit MutatorName
-        NotApplicable Prompt PromptBuilder RewriteMutator SyntaxMutator TunedMutator Tuner Vocabulary
-        add_tuner apply_blocks build_program_prompt extract_code fence find_choices is_mutable
-        make_default_mutator make_diff_parser parse_blocks tunable with_text
+        ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
+        NotApplicable Prompt PromptBuilder RewriteMutator SyntaxMutator TunedMutator Tuner Vocabulary add_tuner
+        apply_blocks build_program_prompt extract_code fence find_choices is_mutable make_default_mutator
+        make_diff_parser parse_blocks tunable with_text
     """,
     "atoll.playbook": """
-        Answer Answering Asking Bullet Change Config Curated Curator Delta Event Excerpt Experience Generator Held
-        Index KEY Mark MetaNotes Online Playbook Reflector Relation Retired Stats Store Tag Tagging Turn Verdict
-        Waiting add adopt estimate_tokens export load make_island make_reflector make_store merge relate remove
-        tag update
+        Answer Bullet BulletIndex Config CurationResult Curator Delta Excerpt Experience Generator Grade HeldDelta
+        HeldEntry HistoryEntry KEY LLMAnswerer LLMReflector MetaNotes OnlineLearner Playbook PlaybookChange
+        PlaybookStore Reflector Relation RetiredBullet Stats Tag TaggingReflector Turn Verdict add estimate_tokens
+        export_folder import_folder load_folder make_island make_reflector make_store merge relate remove tag update
     """,
     "atoll.executor": "Executor ExecutorConfig LocalExecutor RayConfig RayStats SlotPool cpu_count",
     "atoll.sandbox": """
-        CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS IsolatedSandbox Job LEVELS Limits MakeJob OutputEvaluator
-        Permissions Probe ProcessPool ProcessSandbox Sandbox SandboxEvaluator SandboxResult ScoreJob
-        describe_missing get_level load_score_job make_score_reader open permissions_from_source probe run_job
+        CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS IsolatedSandbox Job LEVELS Limits MakeJob OutputEvaluator Permissions
+        Probe ProcessPool ProcessSandbox Sandbox SandboxEvaluator SandboxResult ScoreJob describe_missing get_level
+        load_score_job make_score_reader open permissions_from_source probe run_job
     """,
     "atoll.store": """
         Blobs Candidates ChangeEntry ChangeLog ChangeRequest FeedItem Gap LeaseInterval LeaseStatus Leases
-        LedgerVersions MemoryBlobs MemoryChangeLog MemoryInbox MemoryJournal MemoryVersions Migrant RecordFeed
-        Row Run RunLock SQLChangeLog SharedJournal SharedUsage Store StoredInbox StoredJournal StoredVersions
-        VersionLedger audit open
+        LedgerVersions MemoryBlobs MemoryChangeLog MemoryInbox MemoryJournal MemoryVersions Migrant RecordFeed Row Run
+        RunLock SQLChangeLog SharedJournal SharedUsage Store StoredInbox StoredJournal StoredVersions VersionLedger
+        audit open
     """,
     "atoll.testing": """
-        ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault FeedbackChannelSuite GateSuite
-        InboxSuite JournalSuite JudgeSuite KeptSuite LLMSuite LogSourceSuite ModelServer Naps
-        ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite WorldSuite
-        history settled unscored
+        CallPosition CandidateEvaluatorSuite ClusterSuite ExecutorSuite FailingJournal FakeClock Fault
+        FeedbackChannelSuite GateSuite InboxSuite JournalSuite LLMSuite ListableClusterSuite LogSourceSuite ModelServer
+        ParameterStoreContract PopulationSuite ProposerSuite RandomDelays SandboxSuite ScriptedLLM SelectorSuite
+        VersionsSuite WorldSuite get_comparable_records make_evaluated_function make_failed_function
     """,
 }
 
@@ -78,11 +79,11 @@ def test_every_exported_name_is_there(package):
 
 
 def test_the_package_shows_its_modules_before_they_are_imported():
-    program = "import sys, atoll; print(*dir(atoll)); print(atoll.gate.ran.__name__, 'atoll.cluster' in sys.modules)"
+    program = "import sys, atoll; print(*dir(atoll)); print(atoll.gate.has_score.__name__, 'atoll.cluster' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     names, used = result.stdout.splitlines()
     assert names.split() == sorted(NAMES["atoll"].split())
-    assert used == "ran False"
+    assert used == "has_score False"
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

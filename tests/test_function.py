@@ -71,7 +71,7 @@ def test_evaluating_twice_is_a_mistake() -> None:
     fn.evaluate()
     with pytest.raises(errors.AlreadyEvaluated) as refused:
         fn.evaluate()
-    assert str(refused.value) == "It was evaluated before: clone it with its skeleton to judge it again."
+    assert str(refused.value) == "This function was evaluated before: clone it with its skeleton first."
     assert fn.score() == 3.0
 
 
@@ -97,7 +97,7 @@ def test_mistakes_in_the_set_up_are_set_up_errors() -> None:
 def test_a_function_without_a_way_to_judge_it_is_refused() -> None:
     with pytest.raises(errors.SetupError) as refused:
         function.DefaultFunction(function.DefaultFunctionProps(function.Text("text")))
-    assert str(refused.value) == "A function needs an evaluator with inputs, or a judge: give one of them."
+    assert str(refused.value) == "Pass an evaluator with evaluation_inputs, or a candidate_evaluator."
     with pytest.raises(errors.SetupError) as refused:
         made(inputs=())
     assert str(refused.value) == "There are no evaluation inputs: give at least one."
@@ -173,7 +173,7 @@ def test_a_failure_names_the_input_and_the_reason() -> None:
     fn = made("def f(x): return 1 if x < 2 else float('inf')")
     fn.evaluate()
     assert fn.evaluation is not None
-    assert fn.evaluation.failure == "input 1: the score is inf, which is no finite number"
+    assert fn.evaluation.failure == "input 1: the score is inf, not a finite number"
 
 
 def test_a_candidate_that_exits_ends_nothing() -> None:
@@ -189,7 +189,7 @@ def test_a_judge_that_returns_no_number_makes_a_failure(odd: object) -> None:
     assert fn.evaluate() is None
     assert fn.evaluation is not None
     assert fn.evaluation.failure is not None
-    assert "no finite number" in fn.evaluation.failure
+    assert "not a finite number" in fn.evaluation.failure
 
 
 def test_a_judge_that_raises_makes_a_failure() -> None:
@@ -199,7 +199,7 @@ def test_a_judge_that_raises_makes_a_failure() -> None:
     fn = judged_by(judge)
     fn.evaluate()
     assert fn.evaluation is not None
-    assert fn.evaluation.failure == "the judge raised OSError: no such file"
+    assert fn.evaluation.failure == "the evaluator raised OSError: no such file"
 
 
 def test_a_journal_that_fails_while_a_judge_buys_is_no_bad_candidate() -> None:
@@ -284,7 +284,7 @@ def test_what_neither_proposes_nor_mutates_is_no_engine() -> None:
     with pytest.raises(errors.SetupError) as refused:
         function.as_proposer("x" * 100)  # type: ignore[arg-type]
     shown = "'" + "x" * 79
-    assert str(refused.value) == f"{shown} is no engine: it needs a method propose(task) or mutate(fn_list)."
+    assert str(refused.value) == f"{shown} is not a mutator: add a method propose(context) or mutate(fn_list)."
 
 
 def test_a_draft_of_nobody_in_particular_notes_nothing() -> None:
@@ -374,7 +374,7 @@ def test_code_that_does_not_parse_can_be_held_and_raises_when_called() -> None:
 
 
 def test_a_source_without_a_function_says_so() -> None:
-    with pytest.raises(ValueError, match=r"^the source defines no function$"):
+    with pytest.raises(ValueError, match=r"^the source does not define a function$"):
         function.PyAstSkeleton("x = 1")()
 
 

@@ -185,7 +185,7 @@ def test_equal_scores_are_not_significant() -> None:
 def test_without_a_parent_that_ran_there_is_nothing_to_compare_with() -> None:
     for rivals in ((), (evaluation.failed("it crashed"),)):
         decision = gate.require_significance()(proposal(scored(1.0, 2.0), *rivals))
-        assert decision == Decision("accept", "there is nothing to compare with", "significant")
+        assert decision == Decision("accept", "no scored parent to compare with", "significant")
 
 
 def test_what_cannot_be_compared_on_the_same_inputs_is_not_proven_better() -> None:

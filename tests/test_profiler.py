@@ -37,7 +37,7 @@ def test_one_that_raises_is_reported_once_and_the_others_still_hear(caplog: pyte
             profilers.emit(Happened("happened", number))
     assert len(before) == len(after) == 5
     (report,) = caplog.records
-    assert report.getMessage() == "a profiler raised on happened; it is reported once and the run goes on"
+    assert report.getMessage() == "A profiler failed on event happened. This is logged once; the run continues."
     assert report.exc_info is not None
     assert str(report.exc_info[1]) == "no time for 0"
 

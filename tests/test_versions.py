@@ -15,7 +15,7 @@ def test_a_change_without_key_reason_or_author_is_refused_in_a_sentence(name: st
     said = {"key": "k", "reason": "because", "author": "ada", name: empty}
     with pytest.raises(errors.SetupError) as refused:
         versions.validate_change(**said)
-    assert str(refused.value) == f"A version needs a {name}: say which, why and who."
+    assert str(refused.value) == f"The {name} of this change is empty: give a key, a reason and an author."
 
 
 def test_a_change_that_says_all_three_passes() -> None:

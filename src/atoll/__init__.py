@@ -38,6 +38,7 @@ __all__ = [
     "runs",
     "sandbox",
     "store",
+    "strategies",
     "survival",
     "system",
     "testing",

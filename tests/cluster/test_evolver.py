@@ -126,7 +126,7 @@ def test_a_judge_that_returns_no_number_makes_a_failure(found: Any) -> None:
     toys.evolver(start=toys.initial(by=judge), records=records, iterations=2).run()
     for record in toys.of_kind(records, "judged"):
         assert record.data["evaluation"]["score"] is None
-        assert "no finite number" in record.data["evaluation"]["failure"]
+        assert "not a finite number" in record.data["evaluation"]["failure"]
     assert all(
         child["decision"][0] == "reject"
         for record in toys.of_kind(records, "applied")
@@ -434,7 +434,7 @@ def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
 
     flat = toys.evolver(Standstill(), iterations=None, stop_rules=[control.make_plateau_rule(12)])
     flat.run()
-    assert flat.reason == "no improvement in 12 steps"
+    assert flat.reason == "no improvement in 12 iterations"
 
 
 def test_a_schedule_for_more_islands_than_there_are_is_refused() -> None:
