@@ -72,7 +72,7 @@ def twenty_milliseconds():
 
 def evolve(nodes, num_evaluations, opened_store, seed):
     """Evaluates candidates while a node is killed; returns the records and the statistics."""
-    stats, run = ray.RayStats(), opened_store.create()
+    stats, run = ray.RayStats(), opened_store.create_run()
     target = random.Random(seed).uniform(0.1, 0.7) * num_evaluations
 
     def kill():
@@ -177,8 +177,8 @@ def test_deterministic_run_is_the_same_on_the_cluster(nodes, tmp_path):
     with store.Store(tmp_path / "atoll.db") as opened_store:
         local_records, _ = export()
         ray_records, session = export({"executor": {"kind": "ray", "address": nodes.address}})
-        last = opened_store.journal(session.run).read_last()
-        assert runs.summarize(opened_store, session.run).status == "done"
+        last = opened_store.journal(session.run_id).read_last()
+        assert runs.summarize(opened_store, session.run_id).status == "done"
     assert local_records == ray_records
     assert last is not None
     assert last.data["executor"]["evaluations"] > 8
