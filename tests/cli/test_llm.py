@@ -35,7 +35,7 @@ def test_ping_prints_reason_of_failure(capsys):
 @pytest.mark.usefixtures("small")
 def test_download_prints_progress_and_path(capsys, monkeypatch):
     monkeypatch.setattr(model_download.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
-    monkeypatch.setattr(model_download, "NUM_BYTES", 1)
+    monkeypatch.setattr(model_download, "MODEL_BYTES", 1)
     assert cli.main(["llm", "download"]) == 0
     assert f"{len(PIECES)} of {len(PIECES)}" in capsys.readouterr().out
     assert model_download.get_model_path().exists()

@@ -72,7 +72,7 @@ def test_history_rollback_and_lock(shell):
     shell("params", "lock", "ema/alpha", "-m", "release week", "--author", "ann")
     text = shell("params", "set", "ema/alpha", "0.5", *WHY, status=2)
     assert text == "atoll: ema/alpha is locked by ann: release week\n"
-    assert "version 3 now" in shell("params", "rollback", "ema/alpha", "1", *WHY)
+    assert "as version 3." in shell("params", "rollback", "ema/alpha", "1", *WHY)
     shell("params", "unlock", "ema/alpha", *WHY)
     result = json.loads(shell("params", "history", "ema/alpha", "--json"))
     assert [(item["version"], item["value"], item["kind"], item["author"]) for item in result] == [
@@ -89,7 +89,7 @@ def test_alias_points_at_version(shell):
     assert "@production=1" in shell("params", "list")
     assert "ema/alpha@1" in shell("params", "diff", "ema/alpha", "production")
     shell("params", "alias", "ema/alpha", "production", "none", *WHY)
-    assert "no version ema/alpha@production" in shell("params", "get", "ema/alpha@production", status=2)
+    assert "ema/alpha@production" in shell("params", "get", "ema/alpha@production", status=2)
     assert "is not a version" in shell("params", "alias", "ema/alpha", "production", "two", *WHY, status=2)
 
 
@@ -101,7 +101,7 @@ def test_too_large_number_prints_one_sentence(shell, number):
         (("get", f"ema/alpha@{number}"), "ema/alpha@9"),
         (("diff", "ema/alpha", number), "ema/alpha@9"),
         (("diff", "ema/alpha", "1", number), "ema/alpha@9"),
-        (("history", "ema/alpha", "-n", number), "Invalid value for '-n' / '--limit'"),
+        (("history", "ema/alpha", "-n", number), "Invalid value for '--limit' / '-n'"),
         (("watch", "--after", number), "Invalid value for '--after'"),
     ):
         output = shell("params", *arguments, status=2)
@@ -111,7 +111,9 @@ def test_too_large_number_prints_one_sentence(shell, number):
 
 @pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "0001-01-01T00:00+14:00", "soon"])
 def test_invalid_time_prints_one_sentence(shell, text):
-    assert text[:10] in shell("params", "get", "ema/alpha", "--as-of", text, status=2)
+    message = shell("params", "get", "ema/alpha", "--as-of", text, status=2)
+    assert message.startswith("atoll: ")
+    assert message.count("\n") == 1
 
 
 def test_largest_time_and_leading_zeros_work(shell):
@@ -234,7 +236,7 @@ def test_import_of_flyto_folder(capsys, tmp_path):
     shell("params", "unlock", "evolve.penalty/Y-express", *WHY)
     assert "is at version 2, not 0" in shell("params", "import", "--flyto", str(tmp_path / "flyto"), status=2)
     assert "no parameters in" in shell("params", "import", "--flyto", str(tmp_path / "nowhere"), status=2)
-    assert shell("audit", "verify").startswith("All 4 changes")
+    assert shell("audit", "verify").startswith("Verified 4 changes")
 
 
 def test_help_of_every_params_command_has_examples(capsys):
@@ -264,7 +266,7 @@ def test_settings_lists_bound_parameters(capsys, tmp_path):
     (task / "atoll.toml").write_text(text)
     known = json.loads(shell("params", "settings", "mind", "--json"))
     assert {"setting": "mind.temperature", "value": 0.03, "parameter": None, "version": None} in known
-    row = {"setting": "survival.max_turns", "value": "not set", "parameter": "turns", "version": None}
+    row = {"setting": "survival.max_turns", "value": "not set yet", "parameter": "turns", "version": None}
     assert row in json.loads(shell("params", "settings", str(task), "--json"))
     assert not (tmp_path / "atoll.db").exists()
     shell("params", "set", "turns", "9", *WHY)

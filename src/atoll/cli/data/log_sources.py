@@ -131,7 +131,7 @@ def list_statistics(aggregator: reflectors.AggregatorReflector) -> Sequence[Mapp
 def check_columnar(log: str, feedback_path: str | None, attribution: str, checkpoint: Path | None) -> None:
     """Raises SetupError if a columnar replay cannot do this."""
     for path in (log, feedback_path or ""):
-        if not Path(path).is_dir():
+        if not path or not Path(path).is_dir():
             raise errors.SetupError(f"--columnar reads folders, and {path or 'the feedback'} is not one. Leave it out.")
     if attribution not in ("", "first") or checkpoint is not None:
         raise errors.SetupError("--columnar supports only --attribution first, and no --resume-from. Leave it out.")

@@ -276,7 +276,7 @@ def _iter_task_settings(folder: Path, url: str) -> Iterator[dict[str, Any]]:
         if setting not in bindings:
             yield _make_row(setting, config_data[section][key])
         for bound_setting, name in bindings.items():
-            value, version = parameter_values.get(name, ("not set", None))
+            value, version = parameter_values.get(name, ("not set yet", None))
             yield _make_row(bound_setting, value, name, version)
 
 

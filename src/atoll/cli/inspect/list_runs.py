@@ -49,7 +49,11 @@ def list_runs(
         for summary in summaries
     ]
     console.print_result_table(
-        headings, rows, right_aligned=headings[5:], flexible="task", optional=("system", "created", "initial", "cost", "evaluations")
+        headings,
+        rows,
+        right_aligned=headings[5:],
+        flexible="task",
+        optional=("system", "created", "initial", "cost", "evaluations"),
     )
     if len(all_runs) > limit:
         console.print_note(f"{limit:,} of {len(all_runs):,} runs. Show more with -n.", "dim")
