@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from atoll import cluster, config, control, errors, executor, function, sandbox, store, system
+from atoll import cluster, control, errors, executor, function, sandbox, store, system
+from atoll.llmsr import build as builder
+from atoll.llmsr.config import Options, Task
 
 TASK = '''\
 """Find the line through the points."""
@@ -29,11 +31,9 @@ def score(output, case):
 
 def build(folder, task=TASK, llm=None):
     (folder / "task.py").write_text(task)
-    (folder / "atoll.toml").write_text('system = "llmsr"\n[llmsr]\nnum_islands = 2\n')
-    run_config = config.load(folder)
     executor_config = executor.ExecutorConfig(sandbox.Limits(10.0), 1, is_unsafe=True, is_trusted=True)
     context = system.BuildContext(folder, llm, executor_config, 1, 0, store.MemoryBlobs())
-    return run_config.load_builder().build(run_config.task, run_config.options, context)
+    return builder.build(Task(), Options(num_islands=2), context)
 
 
 def evaluate(built, source):
