@@ -186,7 +186,7 @@ class TestPatterns:
             mutation.make_diff_parser(f"{start}(.*?)B(.*?)C")
 
     def test_invalid_pattern_is_rejected(self):
-        with pytest.raises(errors.SetupError, match="is not a valid expression"):
+        with pytest.raises(errors.SetupError, match="diff pattern is not valid"):
             mutation.make_diff_parser(r"[a(.*?)B(.*?)C")
 
     def test_slowest_accepted_pattern_is_fast(self):

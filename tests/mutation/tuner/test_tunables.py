@@ -62,7 +62,7 @@ def test_source_without_tunables():
         ("decay = 0.5  # tunable: often", "Tunable decay has the bounds 'often'. Write LOW..HIGH"),
         ("decay = tunable(0.5)", "Tunable decay has no bounds"),
         ("decay = tunable(x, 0, 1)", "Tunable decay has the value x"),
-        ("# tunable: 0..1", "Line 1 declares a tunable but assigns nothing"),
+        ("# tunable: 0..1", "Line 1 declares a tunable without assignment"),
     ],
 )
 def test_invalid_declaration_is_rejected(line, message):
