@@ -79,7 +79,9 @@ def test_every_exported_name_is_there(package):
 
 
 def test_the_package_shows_its_modules_before_they_are_imported():
-    program = "import sys, atoll; print(*dir(atoll)); print(atoll.gate.has_score.__name__, 'atoll.cluster' in sys.modules)"
+    program = (
+        "import sys, atoll; print(*dir(atoll)); print(atoll.gate.has_score.__name__, 'atoll.cluster' in sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     names, used = result.stdout.splitlines()
     assert names.split() == sorted(NAMES["atoll"].split())

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atoll import function
-from atoll.mutation.applicability import with_text
 from atoll.mutation.syntax import numbers
 from atoll.mutation.syntax.program import Program, analyze
 from atoll.mutation.syntax.sites import Site
-from atoll.mutation.syntax.source_text import apply_splices
-from atoll.mutation.syntax.trees import replace_node
-from atoll.mutation.syntax.vocabulary import Vocabulary
+from atoll.mutation.syntax.source_text import apply_splices, replace_node
+from atoll.mutation.syntax.value_kinds import Vocabulary
+from atoll.mutation.text_blocks import with_text
 
 
 @dataclass(frozen=True, slots=True)

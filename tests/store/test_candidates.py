@@ -36,12 +36,7 @@ def test_candidates_are_ordered(run_candidates):
 
 def test_row_has_evaluation_and_decision(any_store, journal):
     evaluation = {"score": 2.5, "scores": [2.0, 3.0], "metrics": {"size": 4.0}, "feedback": "shorter"}
-    data = {
-        **samples.candidate("1.0", "x = 1"),
-        "meta": {"engine": "syntax"},
-        "label": "0",
-        "evaluation": evaluation,
-    }
+    data = {**samples.candidate("1.0", "x = 1"), "meta": {"engine": "syntax"}, "label": "0", "evaluation": evaluation}
     journal.write(Record("judged", 1, 0, data), samples.applied(1, samples.child("1.0", "accept", "prompt@3")))
     assert any_store.candidates("run").get("1.0") == store.Row(
         id="1.0",

@@ -29,7 +29,7 @@ from atoll import (
     system,
 )
 from atoll.candidate import JSON
-from atoll.llmsr import laws, output_task, source
+from atoll.llmsr import laws, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
 from atoll.llmsr.mutation_engine import AnnouncingProposer, PyMutationEngine
 from atoll.llmsr.presets import Preset, get_preset
@@ -130,8 +130,8 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         text,
         files=[path],
     )
-    if output_task.is_output_task(text, task):
-        loaded = output_task.load_output_task(path, task)
+    if source.is_output_task(text, task):
+        loaded = source.load_output_task(path, task)
         names = {**loaded.modules, **collect_names(loaded.function)}
         # Without the evaluator's source the sandbox gets no access to the task folder, where the answers are.
         builder = replace(
@@ -175,7 +175,7 @@ def _make_score_evaluator(pool: sandbox.Sandbox, preset: Preset) -> function.Can
 
 
 def _make_output_evaluator(
-    task: output_task.OutputTask, pool: sandbox.Sandbox, preset: Preset
+    task: source.OutputTask, pool: sandbox.Sandbox, preset: Preset
 ) -> function.CandidateEvaluator:
     return sandbox.OutputEvaluator(pool, task.score, task.cases, preset.reduce, preset.allow_partial)
 

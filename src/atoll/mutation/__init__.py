@@ -1,9 +1,14 @@
 """Mutators: by syntax, by numbers, by word lists, and by an LLM."""
 
-from atoll.mutation.applicability import NotApplicable, with_text
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
-from atoll.mutation.combined import MixedMutator, MutatorBandit, MutatorName, TunedMutator
-from atoll.mutation.defaults import add_tuner, make_default_mutator
+from atoll.mutation.combined import (
+    MixedMutator,
+    MutatorBandit,
+    MutatorName,
+    TunedMutator,
+    add_tuner,
+    make_default_mutator,
+)
 from atoll.mutation.diffs import apply_blocks, make_diff_parser, parse_blocks
 from atoll.mutation.llm_mutators import (
     MODES,
@@ -17,7 +22,7 @@ from atoll.mutation.llm_mutators import (
 )
 from atoll.mutation.prompts import build_program_prompt
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
-from atoll.mutation.text_blocks import extract_code, fence
+from atoll.mutation.text_blocks import NotApplicable, extract_code, fence, with_text
 from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off

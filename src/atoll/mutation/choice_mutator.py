@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from atoll import function
-from atoll.mutation.applicability import NotApplicable, with_text
-from atoll.mutation.text_blocks import find_evolving_spans
+from atoll.mutation.text_blocks import NotApplicable, find_evolving_spans, with_text
 
 _WORD_LIST = re.compile(r"[\[({]\s*((?:(['\"])[^'\"\n]*\2\s*,\s*)+(['\"])[^'\"\n]*\3)\s*,?\s*[\])}]")
 _WORD = re.compile(r"(['\"])([^'\"\n]*)\1")

@@ -7,9 +7,8 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from atoll import errors, function
 from atoll.candidate import JSON
-from atoll.mutation.applicability import with_text
 from atoll.mutation.diffs import DiffParser, apply_blocks, parse_blocks
-from atoll.mutation.text_blocks import extract_code, splice, summarize_change
+from atoll.mutation.text_blocks import extract_code, splice, summarize_change, with_text
 
 
 class TextResponse(Protocol):

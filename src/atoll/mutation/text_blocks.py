@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from atoll import function
+
 _OPENING = re.compile(r"(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<label>[^\s`]*+)[^`]*+")
 _ALIASES: Mapping[str, Sequence[str]] = {
     "python": ("python", "py", "python3"),
@@ -133,3 +135,16 @@ def summarize_change(parent: str, child: str) -> str:
 
 def _find_missing(lines: Sequence[str], other_lines: set[str]) -> Sequence[str]:
     return [line.strip()[:_MAX_LINE_LENGTH] for line in lines if line not in other_lines and line.strip()]
+
+
+def with_text(parent: function.Function, text: str) -> function.AnySkeleton:
+    """Returns a copy of the parent's skeleton with a new text."""
+    skeleton = parent.skeleton()
+    if isinstance(skeleton, function.Rewritable):
+        return skeleton.with_text(text)
+    new_skeleton: function.AnySkeleton = type(skeleton)(text)  # type: ignore[call-arg]  # takes only its text
+    return new_skeleton
+
+
+class NotApplicable(ValueError):
+    """The mutator cannot change these parents. Another mutator may take the iteration."""

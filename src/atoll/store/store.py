@@ -16,8 +16,8 @@ from atoll.store.records.blobs import Blobs
 from atoll.store.records.feed import RecordFeed
 from atoll.store.records.journal import StoredInbox, StoredJournal
 from atoll.store.runs import Run
+from atoll.store.versions.ledger import StoredVersions
 from atoll.store.versions.sql_change_log import SQLChangeLog
-from atoll.store.versions.versions import StoredVersions
 
 
 class Store:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.llmsr import fit
-from atoll.llmsr.fit import operators
+from atoll.llmsr.fit import expression
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 3.0, (400, 2))
@@ -123,9 +123,9 @@ def draw_expression(rng, depth):
         return rng.choice(leaves)
     kind, parts = rng.random(), [draw_expression(rng, depth - 1) for _ in range(3)]
     if kind < 0.35:
-        return fit.Unary(rng.choice(list(operators.UNARY)), parts[0])
+        return fit.Unary(rng.choice(list(expression.UNARY)), parts[0])
     if kind < 0.95:
-        return fit.Binary(rng.choice(list(operators.BINARY)), *parts[:2])
+        return fit.Binary(rng.choice(list(expression.BINARY)), *parts[:2])
     return fit.Where(*parts)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from atoll.llmsr import fit
-from atoll.llmsr.fit import algebra, operators
+from atoll.llmsr.fit import algebra, expression
 
 X = np.random.default_rng(0).uniform(0.2, 0.9, (40, 2))
 DATA = fit.Data(("x", "v"), X, np.zeros(40))
@@ -21,14 +21,14 @@ def check_gradient(expression, params):
         np.testing.assert_allclose(exact[row], difference, rtol=2e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("op", operators.UNARY)
+@pytest.mark.parametrize("op", expression.UNARY)
 def test_unary_derivative_matches_differences(op):
     inner = fit.Binary("*", fit.Parameter(0), fit.Variable(0))
     shift = fit.Binary("+", inner, fit.Constant(1.0)) if op == "arccosh" else inner
     check_gradient(fit.Unary(op, fit.Binary("+", shift, fit.Constant(0.013))), [0.71])
 
 
-@pytest.mark.parametrize("op", operators.BINARY)
+@pytest.mark.parametrize("op", expression.BINARY)
 def test_binary_derivative_matches_differences(op):
     left = fit.Binary("*", fit.Parameter(0), fit.Variable(0))
     right = fit.Binary("+", fit.Parameter(1), fit.Variable(1))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atoll import errors
-from atoll.llmsr.fit import algebra, operators
+from atoll.llmsr.fit import algebra, expression
 from atoll.llmsr.fit.expression import Binary, Constant, Expression, Unary, Variable, Where
 
 type Array = npt.NDArray[np.float64]
@@ -94,9 +94,9 @@ class Data:
                 product = algebra.make_power(left, exponent)
                 return self._evaluate_cached(product) if product else np.power(self._evaluate_cached(left), exponent)
             case Unary(op=op, arg=arg):
-                return operators.UNARY[op].apply(self._evaluate_cached(arg))
+                return expression.UNARY[op].apply(self._evaluate_cached(arg))
             case Binary(op=op, left=left, right=right):
-                return operators.BINARY[op].apply(self._evaluate_cached(left), self._evaluate_cached(right))
+                return expression.BINARY[op].apply(self._evaluate_cached(left), self._evaluate_cached(right))
             case Where(arguments=arguments):
                 return np.where(*(self._evaluate_cached(argument) for argument in arguments))
         raise TypeError(f"{node} has parameters, so it has no values without them")

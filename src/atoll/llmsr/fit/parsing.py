@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atoll.llmsr.fit import operators
+from atoll.llmsr.fit import expression
 from atoll.llmsr.fit.expression import ONE, ZERO, Binary, Constant, Expression, Parameter, Unary, Variable, Where
 
 _MAX_NODES = 20_000  # of an expression as a tree
@@ -218,9 +218,9 @@ class _EquationParser:
 
 def _make_call(name: str, arguments: Sequence[Expression]) -> Expression | None:
     match name, arguments:
-        case _, [arg] if name in operators.UNARY:
+        case _, [arg] if name in expression.UNARY:
             return _make_unary(name, arg)
-        case _, [left, right] if name in operators.BINARY:
+        case _, [left, right] if name in expression.BINARY:
             return _make_binary(name, left, right)
         case _, [arg] if name in _IDENTITY_CALLS:
             return arg
@@ -241,13 +241,13 @@ def _make_call(name: str, arguments: Sequence[Expression]) -> Expression | None:
 
 def _make_unary(op: str, arg: Expression) -> Expression:
     if isinstance(arg, Constant):
-        return _compute_constant(operators.UNARY[op].apply, arg.value)
+        return _compute_constant(expression.UNARY[op].apply, arg.value)
     return Unary(op, arg)
 
 
 def _make_binary(op: str, left: Expression, right: Expression) -> Expression:
     if isinstance(left, Constant) and isinstance(right, Constant):
-        return _compute_constant(operators.BINARY[op].apply, left.value, right.value)
+        return _compute_constant(expression.BINARY[op].apply, left.value, right.value)
     return Binary(op, left, right)
 
 

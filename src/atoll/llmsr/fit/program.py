@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from atoll.llmsr.fit import algebra, operators
+from atoll.llmsr.fit import algebra, expression
 from atoll.llmsr.fit.data import Array, Data
 from atoll.llmsr.fit.expression import Binary, Constant, Expression, Parameter, Unary, Where
 
@@ -102,14 +102,14 @@ class Program:
             return slot
         match node:
             case Unary(op=op, arg=arg):
-                unary = operators.UNARY[op]
+                unary = expression.UNARY[op]
                 return self._add_step(op, unary.apply, self._get_slot(arg), -1, unary.backward, None)
             case Binary(op="**", left=base, right=Constant(value=exponent)) if product := algebra.make_power(
                 base, exponent
             ):
                 return self._get_slot(product)
             case Binary(op=op, left=left, right=right):
-                binary = operators.BINARY[op]
+                binary = expression.BINARY[op]
                 first, second = self._get_slot(left), self._get_slot(right)
                 return self._add_step(op, binary.apply, first, second, binary.backward_left, binary.backward_right)
             case Where(condition=condition, left=left, right=right):

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atoll.mutation.syntax import name_usage, value_kinds
-from atoll.mutation.syntax.edit_sites import ExpressionSite, SiteIndex, StatementSite, is_read
 from atoll.mutation.syntax.name_usage import NameUsage, collect_usage
-from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.sites import ExpressionSite, SiteIndex, StatementSite, is_read
+from atoll.mutation.syntax.source_text import list_nodes
 from atoll.mutation.syntax.value_kinds import INTEGER_KINDS, Kind, NameKinds
 
 _SITE_STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.If, ast.For)

@@ -9,16 +9,13 @@ from itertools import accumulate
 from random import Random
 from typing import NamedTuple
 
-from atoll.mutation.syntax.edit_sites import StatementSite
 from atoll.mutation.syntax.edits import EXPRESSION_EDITS, ExpressionEdit
 from atoll.mutation.syntax.expression_sampler import ExpressionSampler
 from atoll.mutation.syntax.name_usage import NameUsage
 from atoll.mutation.syntax.program import Program, analyze, compiles
-from atoll.mutation.syntax.sites import Site, find_sites
-from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices
-from atoll.mutation.syntax.trees import find_free_names, is_same, replace_node
-from atoll.mutation.syntax.value_kinds import BUILTINS, NUMERIC_KINDS, Kind, NameKinds, fits, infer_kind
-from atoll.mutation.syntax.vocabulary import Vocabulary
+from atoll.mutation.syntax.sites import Site, StatementSite, find_sites
+from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices, find_free_names, is_same, replace_node
+from atoll.mutation.syntax.value_kinds import BUILTINS, NUMERIC_KINDS, Kind, NameKinds, Vocabulary, fits, infer_kind
 
 type Splices = Sequence[Splice] | None
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from atoll.mutation.syntax import numbers, value_kinds
 from atoll.mutation.syntax.expression_sampler import COMPARISONS, ExpressionSampler, make_call
 from atoll.mutation.syntax.sites import Site
-from atoll.mutation.syntax.trees import is_same
-from atoll.mutation.syntax.value_kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, fits
-from atoll.mutation.syntax.vocabulary import filter_unshadowed
+from atoll.mutation.syntax.source_text import is_same
+from atoll.mutation.syntax.value_kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, filter_unshadowed, fits
 
 _LOAD = ast.Load()
 

@@ -7,9 +7,15 @@ from random import Random
 
 from atoll.mutation.syntax import numbers, value_kinds
 from atoll.mutation.syntax.name_usage import NameUsage
-from atoll.mutation.syntax.trees import is_same
-from atoll.mutation.syntax.value_kinds import NUMERIC_KINDS, Kind, NameKinds
-from atoll.mutation.syntax.vocabulary import AvailableFunctions, Vocabulary, filter_unshadowed
+from atoll.mutation.syntax.source_text import is_same
+from atoll.mutation.syntax.value_kinds import (
+    NUMERIC_KINDS,
+    AvailableFunctions,
+    Kind,
+    NameKinds,
+    Vocabulary,
+    filter_unshadowed,
+)
 
 OPERATORS: dict[str, type[ast.operator]] = {
     "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "**": ast.Pow, "//": ast.FloorDiv, "%": ast.Mod,

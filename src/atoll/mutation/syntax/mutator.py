@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from atoll import errors, function
-from atoll.mutation.applicability import with_text
 from atoll.mutation.syntax.draft import CROSSOVER, EditSampler
 from atoll.mutation.syntax.program import analyze, compiles
-from atoll.mutation.syntax.vocabulary import Vocabulary
+from atoll.mutation.syntax.value_kinds import Vocabulary
+from atoll.mutation.text_blocks import with_text
 
 
 @dataclass(frozen=True, slots=True)

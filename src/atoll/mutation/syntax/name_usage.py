@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.source_text import list_nodes
 from atoll.mutation.syntax.value_kinds import (
     ARRAY_ATTRIBUTES,
     LIST_METHODS,
@@ -13,8 +13,8 @@ from atoll.mutation.syntax.value_kinds import (
     SEQUENCE_FUNCTIONS,
     TEXT_METHODS,
     Kind,
+    Vocabulary,
 )
-from atoll.mutation.syntax.vocabulary import Vocabulary
 
 
 @dataclass(slots=True)

@@ -8,12 +8,10 @@ from functools import lru_cache
 from itertools import accumulate
 
 from atoll.mutation.syntax.blocks import BlockReader, Definition, get_imported_names, strip_docstring
-from atoll.mutation.syntax.edit_sites import ExpressionSite, SiteIndex, StatementSite
 from atoll.mutation.syntax.name_usage import NameUsage, collect_usage
-from atoll.mutation.syntax.sites import Site, find_sites
+from atoll.mutation.syntax.sites import ExpressionSite, Site, SiteIndex, StatementSite, find_sites
 from atoll.mutation.syntax.source_text import SourceText
-from atoll.mutation.syntax.value_kinds import Kind
-from atoll.mutation.syntax.vocabulary import AvailableFunctions, Vocabulary
+from atoll.mutation.syntax.value_kinds import AvailableFunctions, Kind, Vocabulary
 
 _ALIASES: dict[str, Kind] = {"np": "numpy", "numpy": "numpy", "math": "math"}
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)

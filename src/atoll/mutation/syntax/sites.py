@@ -2,10 +2,12 @@
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from atoll.mutation.syntax import numbers, value_kinds
-from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.name_usage import NameUsage
+from atoll.mutation.syntax.source_text import SourceText, list_nodes
 from atoll.mutation.syntax.value_kinds import (
     ARITHMETIC_OPERATORS,
     INTEGER_KINDS,
@@ -13,6 +15,7 @@ from atoll.mutation.syntax.value_kinds import (
     SCALAR_KINDS,
     Kind,
     NameKinds,
+    Vocabulary,
 )
 
 _FROZEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.JoinedStr)
@@ -220,3 +223,73 @@ _VISITORS: Mapping[type[ast.expr], Callable[..., None]] = {
     ast.List: _visit_sequence, ast.Lambda: _visit_lambda, ast.ListComp: _visit_comprehension,
     ast.GeneratorExp: _visit_comprehension, ast.SetComp: _visit_comprehension, ast.Attribute: _visit_attribute,
 }  # fmt: skip
+
+
+class ExpressionSite(NamedTuple):
+    """Complete expression that may change: the value, test or iterable of a statement.
+
+    Attributes:
+        root: The expression.
+        required_kind: Kind of value that the statement needs.
+        names: Names in scope.
+        usage: Usage of names in the function around it.
+    """
+
+    root: ast.expr
+    required_kind: Kind
+    names: NameKinds
+    usage: NameUsage
+
+
+class StatementSite(NamedTuple):
+    """Statement that may get new statements around it.
+
+    Attributes:
+        names: Names in scope before it.
+        expression_site: Its expression, if that may change.
+        is_movable: Whether it may be removed: it is local, not the only statement, and does not end a loop.
+    """
+
+    statement: ast.stmt
+    names: NameKinds
+    usage: NameUsage
+    expression_site: ExpressionSite | None
+    is_movable: bool
+
+    def is_removable(self) -> bool:
+        """Returns whether the remaining code has all its names without this statement."""
+        if not self.is_movable or isinstance(self.statement, ast.Return):
+            return False
+        if isinstance(self.statement, ast.Expr):
+            return isinstance(self.statement.value, ast.Call)
+        loop_target = self.statement.target if isinstance(self.statement, ast.For) else None
+        stored_names = [node for node in list_nodes(self.statement) if isinstance(node, ast.Name) and not is_read(node)]
+        return all(
+            node is loop_target or node.id in self.names or node.id not in self.usage.loads for node in stored_names
+        )
+
+    def is_skippable(self) -> bool:
+        """Returns whether it is one line that assigns to a name with a value."""
+        match self.statement:
+            case ast.Assign([ast.Name(name)]) | ast.AugAssign(ast.Name(name)):
+                return name in self.names and self.statement.lineno == self.statement.end_lineno
+        return False
+
+
+def is_read(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+@dataclass(slots=True)
+class SiteIndex:
+    """All sites of one source, filled by its blocks.
+
+    Attributes:
+        number_kind: Kind of a name of which only arithmetic is known: an array if the source uses numpy.
+    """
+
+    source_text: SourceText
+    vocabulary: Vocabulary
+    number_kind: Kind = "number"
+    expression_sites: list[ExpressionSite] = field(default_factory=list)
+    statement_sites: list[StatementSite] = field(default_factory=list)

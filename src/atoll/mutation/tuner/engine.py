@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from atoll import errors, function
-from atoll.mutation.applicability import NotApplicable, with_text
+from atoll.mutation.text_blocks import NotApplicable, with_text
 from atoll.mutation.tuner.optimizer import Optimizer
 from atoll.mutation.tuner.rounding import PointRounder
 from atoll.mutation.tuner.space import Point

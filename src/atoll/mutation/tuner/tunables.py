@@ -14,8 +14,7 @@ from atoll.mutation import text_blocks
 from atoll.mutation.syntax import numbers
 from atoll.mutation.syntax.program import analyze
 from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices
-from atoll.mutation.syntax.value_kinds import Kind
-from atoll.mutation.syntax.vocabulary import Vocabulary
+from atoll.mutation.syntax.value_kinds import Kind, Vocabulary
 from atoll.mutation.tuner.space import Point, Tunable, Value
 
 _COMMENT = re.compile(r"#\s*tunable:\s*(?P<range>.*)")

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, selec
 
 from atoll import control, errors, journal
 from atoll.candidate import JSON
-from atoll.store.candidates import row_writer
+from atoll.store.candidates import candidates
 from atoll.store.database import schema
 from atoll.store.database.database import Database, PreparedStatement, retry_transaction
 from atoll.store.records.blobs import Blobs, insert_blobs
@@ -36,7 +36,7 @@ class StoredJournal:
         self._insert = PreparedStatement(engine, insert(schema.records), [column.name for column in schema.records.c])
         last_query = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
         self._last_seq_query = PreparedStatement(engine, last_query, ["run"])
-        self._candidate_writer = row_writer.CandidateRowWriter(engine)
+        self._candidate_writer = candidates.CandidateRowWriter(engine)
         self._write_lock = Lock()  # held from reading to updating `_last_seq`
         self._topic, self._notified_at = get_run_topic(run_number), 0.0
         self._last_seq: int | None = None  # last known end of the journal
@@ -74,7 +74,7 @@ class StoredJournal:
     def _insert_records(
         self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[PackedJSON]
     ) -> None:
-        candidate_rows, rows = row_writer.CandidateRows(self._run_number), []
+        candidate_rows, rows = candidates.CandidateRows(self._run_number), []
         for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
             rows.append((self._run_number, seq, record.kind, record.step, record.island, text, links))
             candidate_rows.add(seq, record)
