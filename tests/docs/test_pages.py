@@ -67,7 +67,7 @@ def go_through(page: Path, folder: Path) -> None:
 
 
 def pages() -> list[str]:
-    """Returns the pages with commands to run; `tests/test_house.py` runs those that have programs alone."""
+    """Returns the pages with commands to run; `tests/test_architecture.py` runs those that have programs alone."""
     found = sorted((ROOT / "docs").rglob("*.md"))
     return [str(page.relative_to(ROOT)) for page in found if any(each.language == "console" for each in blocks(page))]
 
