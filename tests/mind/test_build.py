@@ -10,13 +10,13 @@ import pytest
 from atoll import cli, store
 
 NOISY = """
-from atoll.mind import traces
+from atoll.mind import trace_mutator
 from atoll.mind.tasks import trip
 from random import Random
 
 def reply(prompt: str) -> str:
     problem = trip.from_text("t", prompt.partition("# Task\\n")[2].partition("\\n\\n# Form")[0])
-    made = problem.write(traces.random_trace(problem.moves, Random(prompt)))
+    made = problem.format_plan(trace_mutator.random_trace(problem.moves, Random(prompt)))
     return f"<critic>\\n- too late\\n</critic>\\n<plan>\\n{made}\\n</plan>"
 """
 

@@ -35,7 +35,7 @@ def test_every_island_ranks_the_same_raw_metrics_by_its_own_weights():  # hole 2
 def test_a_plan_is_judged_with_its_raw_vector(trips):  # A3
     problem = trips[0]
     judged = plan_evaluator.PlanEvaluator({problem.id: problem})
-    found = judged(function.Text(plan_evaluator.make_content(problem, problem.write(problem.moves))))
+    found = judged(function.Text(plan_evaluator.make_content(problem, problem.format_plan(problem.moves))))
     assert set(worldline.METRICS) <= set(found.metrics)
     assert found.metrics["divergence"] == 0  # the moves in their order are the base
     assert found.score == pytest.approx(fitness.BALANCED.compute_fitness(found.metrics))

@@ -32,7 +32,7 @@ def test_the_loop_of_the_design_note_solves_a_trip(manager):  # A13
         if (generation + 1) % 3 == 0:
             mind.reset_lowest_islands(islands)
     (best,) = mind.select_top_worldlines(islands)
-    assert manager.verdict(best).is_solved
+    assert manager.evaluate_plan(best).is_solved
     assert best.summary.endswith("0 faults, score 0")
 
 
@@ -43,11 +43,11 @@ def test_islands_have_weights_of_their_own_and_begin_from_the_base(manager):  # 
 
 
 def test_a_migrant_is_ranked_by_its_host(manager):  # A11
-    islands = mind.initialize_islands(manager, 2, num_each=1)
+    islands = mind.initialize_islands(manager, 2, num_initial=1)
     islands[1].population = []
     mind.migrate(islands)
     (line,) = islands[1].population
-    assert islands[1].rank(line) == islands[1].weights.compute_fitness(line.metrics)
+    assert islands[1].get_fitness(line) == islands[1].weights.compute_fitness(line.metrics)
 
 
 def test_points_of_the_critic_become_forks_and_the_answer_a_link(manager):  # A7
@@ -55,12 +55,12 @@ def test_points_of_the_critic_become_forks_and_the_answer_a_link(manager):  # A7
     critic = reference_loop.make_critic(manager)
     assert critic(line)
     refined = mind.rcc_refinement(
-        lambda each, points: manager.mutate(manager_plan(each)), critic, line, manager, turns=6
+        lambda each, points: manager.mutate(manager_plan(each)), critic, line, manager, num_turns=6
     )
     if refined.worldline_id != line.worldline_id:
         assert any(type(each).__name__ == "WorldlineFork" for each in refined.decision_trace)
         assert refined.memory_links
-    assert any(each.agent_prompts for each in manager.graph.lines.values())
+    assert any(each.agent_prompts for each in manager.graph.nodes.values())
 
 
 def manager_plan(line):
@@ -68,12 +68,12 @@ def manager_plan(line):
 
 
 def test_a_graph_keeps_who_came_from_whom(manager):  # A2
-    one, other = (manager.measure(manager.run(manager.investigate())) for _ in range(2))
+    one, other = (manager.evaluate(manager.run(manager.investigate())) for _ in range(2))
     child = manager.run(manager.recombine(one, other))
     assert set(child.parents) == {one.worldline_id, other.worldline_id}
     assert {each.worldline_id for each in manager.graph.ancestors(child.worldline_id)} == {*child.parents, "W0"}
     again = worldline.from_lines(manager.graph.to_lines())
-    assert again.nodes == manager.graph.lines
+    assert again.nodes == manager.graph.nodes
     assert child in manager.graph.children(one.worldline_id)
     with pytest.raises(errors.NotFound):
         manager.graph.get("W99")

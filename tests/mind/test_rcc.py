@@ -44,10 +44,10 @@ def engine(problem: trip.Trip, model: Callable[[str], object], **options: object
 
 def test_one_conversation_makes_num_seq_plans_and_all_of_them_join(trips):  # A21, 1.1
     records, model = store.MemoryJournal(), scripted(trips[0])
-    found = mind.MindEvolutionEngine([trips[0]], model, QUICK, records=records).run()
+    found = mind.MindEvolutionEngine([trips[0]], model, QUICK, run_journal=records).run()
     applied = [record for record in records.read() if record.kind == "applied"]
     assert [len(record.data["children"]) for record in applied] == [2] * (3 * 2 * 2)
-    assert found.facts["calls"] == model.num_requests == 3 * 2 * 2 * 2
+    assert found.stats["calls"] == model.num_requests == 3 * 2 * 2 * 2
     assert found.reason == "3 generations done"
 
 
@@ -120,7 +120,7 @@ def test_a_model_elects_founders_that_are_unlike_each_other(trips):  # A12
 
     records = store.MemoryJournal()
     options = {**QUICK, "num_top": 2, "elect": "model"}
-    mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options, records=records).run()
+    mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options, run_journal=records).run()
     assert len(asked) == 1  # after the third generation
     chosen = [child.data["meta"]["chosen"] for child in records.read() if "chosen" in child.data.get("meta", {})]
     resets = [record.data for record in records.read() if record.kind == "reset"]
@@ -146,14 +146,14 @@ def test_a_reply_without_a_plan_costs_best_of_n_one_plan_and_no_more(trips):
         return "I cannot." if (step, call) == (1, "2") else f"<plan>\n{random_plan(trips[0], (step, call))}\n</plan>"
 
     found = engine(trips[0], testing.ScriptedLLM(reply), method="best_of_n", num_plans=8, num_retries=0).run()
-    assert (found.facts["calls"], found.facts["evaluations"]) == (8, 8)  # 7 plans and the start
+    assert (found.stats["calls"], found.stats["evaluations"]) == (8, 8)  # 7 plans and the start
 
 
 @pytest.mark.parametrize(("method", "calls"), [("one_pass", 1), ("best_of_n", 24), ("sequential", 24)])
 def test_baselines_make_as_many_plans_as_mind_evolution(trips, method, calls):  # A21
     model = scripted(trips[0])
     found = engine(trips[0], model, method=method, num_threads=3).run()
-    assert found.facts["calls"] == model.num_requests == calls
+    assert found.stats["calls"] == model.num_requests == calls
 
 
 def test_sequential_revision_is_shown_what_it_tried_before(trips):
@@ -170,7 +170,7 @@ def test_sequential_revision_is_shown_what_it_tried_before(trips):
 def test_without_a_model_traces_are_recombined_and_changed_until_the_trip_is_found(trips):
     found = mind.MindEvolutionEngine(trips, seed=1).run()
     assert all(reason.startswith("satisfied the judge") for reason in found.reasons.values())
-    assert found.facts["solved"] == found.facts["total"] == 2
+    assert found.stats["solved"] == found.stats["total"] == 2
 
 
 def test_workers_do_not_change_what_is_found():
@@ -178,4 +178,4 @@ def test_workers_do_not_change_what_is_found():
     problems = [load.parse_row({k: row[k] for k in load.VISIBLE_FIELDS if k in row}) for row in rows]
     found = [mind.MindEvolutionEngine(problems, workers=workers, window=4).run() for workers in (1, 3)]
     assert found[0].plans == found[1].plans
-    assert found[0].facts == found[1].facts
+    assert found[0].stats == found[1].stats

@@ -75,7 +75,7 @@ class TestPopulation:
         assert str(kept.best_fn().skeleton()) == "W0"
 
     def test_the_worst_leave_where_there_is_no_room(self):  # hole 5
-        kept = population(0.1, 0.9, 0.5, most=2)
+        kept = population(0.1, 0.9, 0.5, max_members=2)
         assert sorted(plan_evaluator.get_score(fn) for fn in kept.members) == [0.5, 0.9]
 
 

@@ -37,16 +37,16 @@ def day():
 
 def test_a_day_is_read_from_its_words(day):
     assert day.friends["Ann"] == meeting.Friend("Ann", "Hill", 570, 660, 60)
-    assert (day.start, day.start_time, day.minutes["Hill", "Pier"]) == ("Pier", 540, 12)
+    assert (day.start_location, day.start_time, day.travel_minutes["Hill", "Pier"]) == ("Pier", 540, 12)
 
 
 def test_all_friends_met_is_solved_and_earns_1_each(day):
-    found = day.judge(GOOD)
+    found = day.evaluate(GOOD)
     assert (found.score, found.is_solved, day.count_met(GOOD)) == (2, True, 2)
 
 
 def test_a_trace_becomes_a_plan_in_which_everybody_is_met_as_early_as_possible(day):
-    assert day.write([Task("meet", "Ann"), Task("meet", "Bob")]) == GOOD
+    assert day.format_plan([Task("meet", "Ann"), Task("meet", "Bob")]) == GOOD
     assert day.parse_plan(f"SOLUTION: {' '.join(GOOD.splitlines())}") == GOOD
 
 
@@ -63,14 +63,14 @@ def test_a_trace_becomes_a_plan_in_which_everybody_is_met_as_early_as_possible(d
     ],
 )
 def test_a_conflict_is_told_and_costs_2(day, before, after, told):
-    found = day.judge(GOOD.replace(before, after))
-    assert told in found.feedback()
+    found = day.evaluate(GOOD.replace(before, after))
+    assert told in found.format_feedback()
     assert found.score < 2
     assert not found.is_solved
 
 
 def test_a_plan_that_cannot_be_read_loses_10(day):
-    assert day.judge("Let us stay at home.").score == -10
+    assert day.evaluate("Let us stay at home.").score == -10
     assert day.parse_plan("Let us stay at home.") is None
 
 

@@ -20,7 +20,7 @@ def poem():
 
 
 def test_a_text_that_hides_the_message_with_room_between_is_solved(poem):
-    assert poem.judge(GOOD).is_solved
+    assert poem.evaluate(GOOD).is_solved
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_a_text_that_hides_the_message_with_room_between_is_solved(poem):
     ],
 )
 def test_what_is_wrong_is_told(poem, before, after, told):
-    found = poem.judge(GOOD.replace(before, after))
-    assert told in found.feedback()
+    found = poem.evaluate(GOOD.replace(before, after))
+    assert told in found.format_feedback()
     assert not found.is_solved
 
 
 def test_traces_of_places_and_filling_make_a_text_that_is_solved(poem):
     places, filling = poem.moves[:3], poem.moves[3:]
     trace = [each for pair in zip(places, filling, strict=True) for each in pair]
-    assert poem.judge(poem.write(trace)).is_solved
-    assert list(poem.trace(poem.write(trace))) == trace
+    assert poem.evaluate(poem.format_plan(trace)).is_solved
+    assert list(poem.parse_trace(poem.format_plan(trace))) == trace
 
 
 def test_a_message_that_is_made_up_can_be_read_again():

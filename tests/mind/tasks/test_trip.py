@@ -34,21 +34,21 @@ def test_a_trip_is_read_from_its_words(problem):
 
 
 def test_a_plan_that_satisfies_everything_scores_0_and_is_solved(problem):
-    found = problem.judge(GOOD)
+    found = problem.evaluate(GOOD)
     assert (found.score, found.progress, found.is_solved) == (0, 1, True)
-    assert found.feedback() == "Every constraint is satisfied."
+    assert found.format_feedback() == "Every constraint is satisfied."
 
 
 def test_a_trace_and_its_plan_are_two_forms_of_one_thing(problem):
-    assert problem.write(problem.trace(GOOD)) == GOOD
+    assert problem.format_plan(problem.parse_trace(GOOD)) == GOOD
     assert problem.parse_plan(f"Here is the trip:\n\n{GOOD}\nEnjoy!") == GOOD
 
 
 def test_every_fault_is_named_and_costs_a_point(problem):
-    found = problem.judge(problem.write([Task("visit", city) for city in ("Venice", "Vienna", "Mykonos")]))
+    found = problem.evaluate(problem.format_plan([Task("visit", city) for city in ("Venice", "Vienna", "Mykonos")]))
     assert found.score == -2
-    assert "There is no direct flight from Venice to Vienna." in found.feedback()
-    assert "You must be in Venice from day 5 to day 10, but the plan has Day 1-6." in found.feedback()
+    assert "There is no direct flight from Venice to Vienna." in found.format_feedback()
+    assert "You must be in Venice from day 5 to day 10, but the plan has Day 1-6." in found.format_feedback()
     assert not found.is_solved
 
 
@@ -63,8 +63,8 @@ def test_every_fault_is_named_and_costs_a_point(problem):
     ],
 )
 def test_what_is_wrong_is_told(problem, plan, told):
-    assert told in problem.judge(plan).feedback()
-    assert not problem.judge(plan).is_solved
+    assert told in problem.evaluate(plan).format_feedback()
+    assert not problem.evaluate(plan).is_solved
 
 
 def test_what_is_no_trip_is_refused_with_a_sentence():

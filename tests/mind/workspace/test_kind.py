@@ -55,8 +55,8 @@ def test_an_edit_mends_the_worldline_and_not_the_main_worktree(kind, shared):
     assert "return a - b" in line.tool_history[1].output
     assert kind.test(line).score == 1.0
     assert "+    return a + b" in kind.diff(line, W0)
-    assert 0 < kind.divergence(line, W0) < 1
-    assert kind.divergence(W0, W0) == 0
+    assert 0 < kind.compute_divergence(line, W0) < 1
+    assert kind.compute_divergence(W0, W0) == 0
     assert repositories.look(shared) == before
 
 

@@ -61,7 +61,7 @@ def test_an_archived_worldline_keeps_its_commit_and_gives_its_worktree_back(fold
 
 
 def test_more_worldlines_than_desks_take_turns(folder):
-    space = opened(folder, num_desks=1)
+    space = opened(folder, num_worktrees=1)
     commits = {name: mended(space, name) for name in ("1.0", "2.0", "3.0")}
     assert len(repositories.git(folder, "worktree", "list").splitlines()) == 2
     with space.checkout("1.0", commits["1.0"]) as first:
@@ -74,7 +74,7 @@ def test_more_worldlines_than_desks_take_turns(folder):
 
 
 def test_without_desks_worldlines_are_commits_alone(folder):
-    space = opened(folder, num_desks=0)
+    space = opened(folder, num_worktrees=0)
     commit = mended(space)
     assert not space.has_worktrees
     assert repositories.git(folder, "show", f"{commit}:sums.py") == repositories.MENDED
@@ -267,7 +267,7 @@ def test_uncommitted_changes_are_refused_or_ignored_or_taken_along_and_never_tou
 def test_a_run_belongs_to_one_process_at_a_time(folder):
     space = opened(folder)
     with pytest.raises(WorkspaceError, match="Another process works on the run"):
-        opened(folder, patience_seconds=0.05)
+        opened(folder, lock_timeout_seconds=0.05)
     other = workspace.Workspace(folder, "other")
     assert space.get_tip(mended_id(space)) == space.get_tip("1.0")
     other.close()
