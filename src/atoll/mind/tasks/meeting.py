@@ -142,13 +142,8 @@ class Day:
             if line.startswith("You travel") and (match := _TRAVEL.match(line)):
                 travel = self.travel_minutes.get((location, match[1]))
                 if travel is None and match[1] != location:
-                    plan_errors.append(
-                        PlanError(
-                            "place",
-                            f"The task gives no travel time from {location} to {match[1]}.",
-                            weight=CONFLICT_PENALTY,
-                        )
-                    )
+                    message = f"The task has no travel time from {location} to {match[1]}."
+                    plan_errors.append(PlanError("place", message, weight=CONFLICT_PENALTY))
                 now, location = now + (travel or 0), match[1]
             elif line.startswith("You wait") and (match := _WAIT.match(line)):
                 wait_end = parse_time(match[1])

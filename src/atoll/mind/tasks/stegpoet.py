@@ -144,7 +144,7 @@ class Poem:
             hidden_number = hidden[position] if position < len(hidden) else None
             if hidden_number != number:
                 hidden_text = "nothing" if hidden_number is None else str(hidden_number)
-                message = f"Position {position + 1} of the message should be {number}, but the text hides {hidden_text} there."
+                message = f"Position {position + 1} should hide {number}, but the text hides {hidden_text} there."
                 plan_errors.append(PlanError("order", message, f"place {position}"))
         extra = len(hidden) - len(self.numbers)
         if extra > 0:

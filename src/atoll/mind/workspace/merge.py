@@ -233,11 +233,8 @@ class ApprovedMerge:
 
     def _restore_files(self, intent: MergeIntent) -> None:
         """Restores the files of an interrupted merge, if they contain only old or merged content."""
-        for name in (
-            "index.lock",
-            "HEAD.lock",
-            f"{intent.branch}.lock",
-        ):  # only this run can own them: it holds the run lock
+        # Only this process can own these locks, because it holds the run lock.
+        for name in ("index.lock", "HEAD.lock", f"{intent.branch}.lock"):
             (self._repository.git_dir / name).unlink(missing_ok=True)
             (self._repository.common_dir / name).unlink(missing_ok=True)
         paths = self._repository.list_changed_paths(intent.old, intent.new)
@@ -247,8 +244,8 @@ class ApprovedMerge:
         ]
         if modified_paths:
             raise WorkspaceError(
-                f"The merge of worldline {intent.worldline_id} was interrupted, and {modified_paths[0]} was changed since. "
-                f"Move it away, run `git restore --source {intent.old[:12]} --staged --worktree .`, and resume."
+                f"The merge of worldline {intent.worldline_id} was interrupted, and {modified_paths[0]} was changed "
+                f"since. Move it away, run `git restore --source {intent.old[:12]} --staged --worktree .`, and resume."
             )
         for path in paths:
             if path not in old_entries:
