@@ -92,7 +92,7 @@ def test_solutions_in_file_do_not_change_plans(rows_file, tmp_path, monkeypatch,
         assert cli.main(["run", str(task), "--set", f"task.data={path}", "--json"]) == 0
         results.append(json.loads(capsys.readouterr().out))
     plans = [
-        [(row["id"], row["candidate"], row["score"], row["evaluations"]) for row in each["instances"]]
+        [(row["id"], row["candidate"], row["score"], row["evaluations"]) for row in result["instances"]]
         for result in results
     ]
     assert plans[0] == plans[1]
