@@ -24,7 +24,7 @@ from atoll.mind.tasks import meeting, trip
 PRICE_IN, PRICE_OUT = 0.075, 0.30
 
 _PLAN = re.compile(
-    r"## Plan \d+, score (\S+)\n<plan>\n(.*?)\n</plan>(?:\nJudge:\n(.*?))?(?=\n\n## Plan |\Z)", re.DOTALL
+    r"## Plan \d+, score (\S+)\n<plan>\n(.*?)\n</plan>(?:\nFeedback:\n(.*?))?(?=\n\n## Plan |\Z)", re.DOTALL
 )
 _DATE = re.compile(r"You must be in (.+?) from day (\d+) to day (\d+)")
 _FLIGHT = re.compile(r"no direct flight from (.+?) to (.+?)\.$")

@@ -12,9 +12,9 @@ PROBLEMS = [load.parse_row(row) for task in ("trip", "meeting") for row in gener
 
 
 def shown(problem, trace) -> prompts.PromptPlan:
-    plan = problem.write(trace)
-    found = problem.judge(plan)
-    return prompts.PromptPlan(plan, found.score, found.feedback())
+    plan = problem.format_plan(trace)
+    found = problem.evaluate(plan)
+    return prompts.PromptPlan(plan, found.score, found.format_feedback())
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)

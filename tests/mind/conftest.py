@@ -1,4 +1,4 @@
-"""Problems and models for tests of minds."""
+"""Problems for tests of mind."""
 
 import json
 from pathlib import Path

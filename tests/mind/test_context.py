@@ -1,4 +1,4 @@
-"""Contexts of agents: read, written and gone back in; a chat provider as a model."""
+"""Agent contexts: read, write and restore a checkpoint; a chat provider as an LLM."""
 
 import json
 from types import SimpleNamespace
@@ -18,27 +18,27 @@ LINES = [
 ]
 
 
-def test_a_context_comes_back_as_it_was():  # A20
-    line = context.from_lines((json.dumps(each) for each in LINES), "W1")
-    assert [json.loads(each) for each in context.to_lines(line)] == LINES
+def test_context_round_trips():  # A20
+    line = context.from_lines((json.dumps(message) for message in LINES), "W1")
+    assert [json.loads(message) for message in context.to_lines(line)] == LINES
     assert line.checkpoint.line == 6
     assert line.agent_prompts == ("gone",)
 
 
-def test_a_checkpoint_cuts_what_came_after():  # A20
-    line = context.from_lines((json.dumps(each) for each in LINES), "W1", checkpoint=0)
+def test_from_lines_stops_at_checkpoint():  # A20
+    line = context.from_lines((json.dumps(message) for message in LINES), "W1", checkpoint=0)
     assert list(line.context) == LINES[:3]
     assert context.with_checkpoint(line, 7).context[-1] == {"role": "_checkpoint", "id": 7}
     with pytest.raises(errors.NotFound, match="no checkpoint 9"):
-        context.from_lines((json.dumps(each) for each in LINES), "W1", checkpoint=9)
+        context.from_lines((json.dumps(message) for message in LINES), "W1", checkpoint=9)
 
 
-def test_what_is_no_context_is_refused():
+def test_from_lines_rejects_line_without_role():
     with pytest.raises(errors.SetupError, match="Line 1"):
         context.from_lines(["[]"], "W1")
 
 
-def test_a_chat_provider_is_a_model():  # A20
+def test_chat_provider_llm_joins_stream_parts():  # A20
     class Stream:
         usage = SimpleNamespace(input=3, output=2)
 

@@ -1,4 +1,4 @@
-"""Five weighted terms, raw metrics kept, islands that rank their own way."""
+"""Fitness of five weighted terms, island weights and stored weights."""
 
 import pytest
 
@@ -8,67 +8,67 @@ from atoll.mind import fitness, fitness_weights, plan_evaluator, worldline
 METRICS = fitness.make_metrics(contradiction=0.25, divergence=0.5, progress=0.75, review=1.0, cost=0.1)
 
 
-def test_the_fitness_is_the_sum_of_five_weighted_terms():  # A4
-    found = fitness.Weights(1, 10, 100, 1000, 10000).compute_fitness(METRICS)
-    assert found == pytest.approx(0.75 + 10 * 0.5 + 100 * 0.75 + 1000 - 10000 * 0.1)
+def test_fitness_is_weighted_sum_of_five_terms():  # A4
+    result = fitness.Weights(1, 10, 100, 1000, 10000).compute_fitness(METRICS)
+    assert result == pytest.approx(0.75 + 10 * 0.5 + 100 * 0.75 + 1000 - 10000 * 0.1)
 
 
-def test_consistency_is_one_minus_contradiction_so_that_more_is_better():  # hole 1
+def test_consistency_is_one_minus_contradiction():  # hole 1
     assert METRICS["temporal_consistency"] == 0.75
-    assert all(each.temporal_consistency >= 0 for each in fitness.STRATEGIES.values())
+    assert all(weights.temporal_consistency >= 0 for weights in fitness.STRATEGIES.values())
 
 
-def test_the_island_of_divergence_wants_to_be_unlike_the_base():  # hole 1, A8
+def test_divergence_strategy_rewards_divergence():  # hole 1, A8
     wild, tame = ({**METRICS, "divergence": value} for value in (0.9, 0.1))
     assert fitness.STRATEGIES["divergence"].compute_fitness(wild) > fitness.STRATEGIES["divergence"].compute_fitness(
         tame
     )
 
 
-def test_every_island_ranks_the_same_raw_metrics_by_its_own_weights():  # hole 2, A8
-    rank = fitness.IslandFitness([fitness.STRATEGIES[name] for name in fitness.ISLAND_STRATEGIES], 4)
-    found = evaluation.Evaluation(0.5, metrics=METRICS)
-    assert len({rank(island, found) for island in range(4)}) == 4
-    assert rank(0, found) == rank(4, found)  # the first island of the next problem
+def test_island_fitness_uses_weights_of_each_island():  # hole 2, A8
+    island_fitness = fitness.IslandFitness([fitness.STRATEGIES[name] for name in fitness.ISLAND_STRATEGIES], 4)
+    result = evaluation.Evaluation(0.5, metrics=METRICS)
+    assert len({island_fitness(island, result) for island in range(4)}) == 4
+    assert island_fitness(0, result) == island_fitness(4, result)  # the first island of the next problem
 
 
-def test_a_plan_is_judged_with_its_raw_vector(trips):  # A3
+def test_plan_evaluator_returns_raw_metrics(trips):  # A3
     problem = trips[0]
-    judged = plan_evaluator.PlanEvaluator({problem.id: problem})
-    found = judged(function.Text(plan_evaluator.make_content(problem, problem.write(problem.moves))))
-    assert set(worldline.METRICS) <= set(found.metrics)
-    assert found.metrics["divergence"] == 0  # the moves in their order are the base
-    assert found.score == pytest.approx(fitness.BALANCED.compute_fitness(found.metrics))
-    assert judged(function.Text("unknown\nplan")).failure
+    evaluate_plan = plan_evaluator.PlanEvaluator({problem.id: problem})
+    result = evaluate_plan(function.Text(plan_evaluator.make_content(problem, problem.format_plan(problem.moves))))
+    assert set(worldline.METRICS) <= set(result.metrics)
+    assert result.metrics["divergence"] == 0  # the moves in their order are the base
+    assert result.score == pytest.approx(fitness.BALANCED.compute_fitness(result.metrics))
+    assert evaluate_plan(function.Text("unknown\nplan")).failure
 
 
-def test_weights_that_are_not_five_are_refused():
+def test_parse_weights_requires_five_numbers():
     with pytest.raises(errors.SetupError, match="five"):
         fitness.parse_weights([1, 2])
 
 
-class TestWeightBook:
+class TestStoredWeights:
     @pytest.fixture
-    def kept(self):
+    def parameters(self):
         return governed.MemoryParameters()
 
-    def test_weights_change_only_where_the_gate_accepts(self, kept):
-        wanted = fitness.Weights(0.3, 0, 0.6, 0.1, 0)
-        shut = fitness_weights.StoredWeights(kept, lambda proposal: gate.Decision("reject", "not now", "ada"))
-        assert shut.propose(wanted, "try it", "bo").verdict == "reject"
-        assert shut.get_current() == (fitness.BALANCED, 0)
-        wide = fitness_weights.StoredWeights(kept, lambda proposal: gate.Decision("accept", "agreed", "ada"))
-        assert wide.propose(wanted, "try it", "bo").version == "mind/weights@1"
-        assert wide.get_current() == (wanted, 1)
+    def test_propose_changes_weights_only_if_gate_accepts(self, parameters):
+        new_weights = fitness.Weights(0.3, 0, 0.6, 0.1, 0)
+        closed = fitness_weights.StoredWeights(parameters, lambda proposal: gate.Decision("reject", "not now", "ada"))
+        assert closed.propose(new_weights, "try it", "bo").verdict == "reject"
+        assert closed.get_current() == (fitness.BALANCED, 0)
+        accepting = fitness_weights.StoredWeights(parameters, lambda proposal: gate.Decision("accept", "agreed", "ada"))
+        assert accepting.propose(new_weights, "try it", "bo").version == "mind/weights@1"
+        assert accepting.get_current() == (new_weights, 1)
 
-    def test_old_weights_come_back_as_a_new_version(self, kept):
-        book = fitness_weights.StoredWeights(kept, lambda proposal: gate.Decision("accept", "agreed", "ada"))
+    def test_rollback_makes_a_new_version(self, parameters):
+        stored = fitness_weights.StoredWeights(parameters, lambda proposal: gate.Decision("accept", "agreed", "ada"))
         for share in (0.2, 0.4):
-            book.propose(fitness.Weights(task_progress=share), "step", "bo")
-        assert book.rollback(1, "worse", "ada").task_progress == 0.2
-        assert book.get_current()[1] == 3
+            stored.propose(fitness.Weights(task_progress=share), "step", "bo")
+        assert stored.rollback(1, "worse", "ada").task_progress == 0.2
+        assert stored.get_current()[1] == 3
 
-    def test_an_approval_against_a_rejection_moves_weights_towards_what_was_approved(self):
+    def test_update_weights_favors_terms_of_approved_worldline(self):
         moved = fitness_weights.update_weights(
             fitness.BALANCED, {"temporal_consistency": 1.0}, {"temporal_consistency": 0.0}
         )

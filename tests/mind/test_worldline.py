@@ -15,7 +15,7 @@ TRACE = (
 )
 
 
-def test_a_worldline_comes_back_from_its_json():  # A1
+def test_worldline_json_round_trips():  # A1
     line = worldline.Worldline(
         "7.0",
         ("3.0", "5.1"),
@@ -35,12 +35,12 @@ def test_a_worldline_comes_back_from_its_json():  # A1
 
 
 @pytest.mark.parametrize("data", [{"do": "fly"}, {"do": "think"}, {"do": "run", "command": "ls"}])
-def test_what_is_no_action_is_refused_with_a_sentence(data):
-    with pytest.raises(errors.SetupError, match="is no"):
+def test_from_data_rejects_invalid_action(data):
+    with pytest.raises(errors.SetupError, match="is not a"):
         actions.from_data(data)
 
 
-def test_a_text_is_forked_and_run_without_a_trace_of_its_parent():
+def test_text_backend_forks_and_runs():
     kind, base = backends.TextBackend(), worldline.Worldline(worldline.BASE)
     plan = worldline.Plan(TRACE[:2], memory_refs=("m1",))
     line = kind.run(kind.fork(base, plan, "1.0"), plan)
@@ -50,7 +50,7 @@ def test_a_text_is_forked_and_run_without_a_trace_of_its_parent():
     assert "+task | visit | Prague" in kind.diff(line, base)
 
 
-def test_divergence_is_none_from_itself_and_all_from_something_else():  # A3
+def test_divergence_is_0_for_equal_and_1_for_disjoint():  # A3
     kind = backends.TextBackend()
     one, other = (worldline.Worldline(name, decision_trace=TRACE[k : k + 2]) for name, k in (("a", 0), ("b", 3)))
     assert kind.compute_divergence(one, one) == 0

@@ -1,31 +1,31 @@
-"""Mind Evolution over worldlines. The names are imported when they are first used."""
+"""Mind Evolution over worldlines. Names are imported at first use."""
 
 import importlib
 from typing import Any
 
 _MODULES = {
     "MindEvolutionEngine": "engine",
-    "WorldlineManager": "worldlines",
+    "WorldlineManager": "worldline_manager",
     "ReviewAgent": "review",
     "Worldline": "worldline",
     "Plan": "worldline",
-    "WorldlineGraph": "graph",
-    "initialize_worldline_graph": "graph",
-    "Island": "loop",
-    "initialize_islands": "loop",
-    "tournament_selection": "loop",
-    "recombination": "loop",
-    "mutation": "loop",
-    "run_worldline_plan": "loop",
-    "rcc_refinement": "loop",
-    "evaluate_worldline": "loop",
-    "migrate": "loop",
-    "reset_lowest_islands": "loop",
-    "select_top_worldlines": "loop",
+    "WorldlineGraph": "worldline",
+    "initialize_worldline_graph": "worldline",
+    "Island": "reference_loop",
+    "initialize_islands": "reference_loop",
+    "tournament_selection": "reference_loop",
+    "recombination": "reference_loop",
+    "mutation": "reference_loop",
+    "run_worldline_plan": "reference_loop",
+    "rcc_refinement": "reference_loop",
+    "evaluate_worldline": "reference_loop",
+    "migrate": "reference_loop",
+    "reset_lowest_islands": "reference_loop",
+    "select_top_worldlines": "reference_loop",
     "Weights": "fitness",
-    "StoredWeights": "weights",
-    "TextBackend": "kinds",
-    "WorldlineBackend": "kinds",
+    "StoredWeights": "fitness_weights",
+    "TextBackend": "backends",
+    "WorldlineBackend": "backends",
 }
 
 __all__ = sorted(_MODULES)

@@ -1,4 +1,4 @@
-"""What a worldline does: typed actions that are recorded and can be done again."""
+"""Typed actions of a worldline. They are recorded and can be repeated."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,14 +10,14 @@ from atoll.candidate import JSON
 
 @dataclass(frozen=True, slots=True)
 class Think:
-    """Writes a note down and changes nothing."""
+    """Writes a note. Changes nothing."""
 
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Gives a goal to a role: a step of a plan, or a sub-run by another agent."""
+    """Assigns a goal to a role: one step of a plan, or a run of another agent."""
 
     role: str
     goal: str
@@ -25,21 +25,21 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class WorldlineFork:
-    """Asks for a worldline of its own for what a critic pointed out; the plan is in words."""
+    """Requests a separate worldline for a point that the critic made. The plan is text."""
 
     plan: str
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Looks at a file, by its path in the workspace."""
+    """Reads a file of the workspace."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replaces a text that stands once in a file; an empty `old` writes the whole file."""
+    """Replaces a text that occurs once in a file. An empty `old` writes the whole file."""
 
     path: str
     old: str
@@ -68,13 +68,13 @@ ACTION_NAMES = {kind: name for name, kind in ACTION_TYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one action; a failed one is data and never an exception.
+    """Result of one action. A failed action is data, not an exception.
 
     Attributes:
-        action: What was done.
-        is_ok: Whether it did what it should.
-        output: What it said, cut where it is long.
-        seconds: Wall clock that it took.
+        action: The action.
+        is_ok: Whether it succeeded.
+        output: Its output, shortened if long.
+        seconds: Wall-clock time.
     """
 
     action: Action
@@ -92,26 +92,26 @@ def to_data(action: Action) -> dict[str, JSON]:
 
 
 def from_data(data: Mapping[str, Any]) -> Action:
-    """Reads back what `to_data` wrote.
+    """Reads an action from the data that `to_data` returns.
 
     Raises:
-        SetupError: It is no action: its name is unknown, or it lacks something or has something else.
+        SetupError: The name is unknown, or the fields do not match the action.
     """
     action_type: Any = ACTION_TYPES.get(str(data.get("do")))
     values = {name: value for name, value in data.items() if name != "do"}
     if action_type is None or set(values) != set(action_type.__dataclass_fields__):
         raise errors.SetupError(
-            f"{dict(data)!r:.80} is no action: there are {', '.join(ACTION_TYPES)}, each with its fields."
+            f"{dict(data)!r:.80} is not an action. Use one of {', '.join(ACTION_TYPES)} with its fields."
         )
     if action_type is Run:
         command = values["command"]
         if not isinstance(command, Sequence) or isinstance(command, str) or not command:
-            raise errors.SetupError(f"{command!r:.60} is no command: give the program and its arguments as a list.")
+            raise errors.SetupError(f"{command!r:.60} is not a command. Pass the program and its arguments as a list.")
         return Run(tuple(str(argument) for argument in command))
     action: Action = action_type(**{name: str(value) for name, value in values.items()})
     return action
 
 
 def result_from_data(data: Mapping[str, Any]) -> Result:
-    """Reads back what `Result.to_data` wrote."""
+    """Reads a result from the data that `Result.to_data` returns."""
     return Result(from_data(data["action"]), bool(data["ok"]), str(data["output"]), float(data["seconds"]))

@@ -1,4 +1,4 @@
-"""Two kinds of worldline behind one protocol: a text costs nothing to fork, a workspace is a git worktree."""
+"""Backends of worldlines. `TextBackend` keeps only text; a workspace backend uses git worktrees."""
 
 import difflib
 from dataclasses import replace
@@ -10,34 +10,33 @@ from atoll.mind.worldline import Plan, Worldline
 
 
 class WorldlineBackend(Protocol):
-    """Makes worldlines real: forks, carries out, compares and clears away.
+    """Forks, runs, compares and archives worldlines.
 
-    Called from several worker threads at once. What a plan does wrong is data in the worldline's tool history, never
-    an exception; a machine that cannot do it at all raises a SetupError that says what to do. Nothing that a worldline
-    does is seen by its base before somebody has approved it.
+    Several worker threads call it at once. Errors of a plan are data in the tool history, not exceptions. If the
+    machine lacks something, it raises a SetupError that says what to do. The base does not change before an approval.
     """
 
     def fork(self, parent: Worldline, plan: Plan, worldline_id: str) -> Worldline:
-        """Returns a new worldline that stands where its parent stands; nothing of the plan was done yet."""
+        """Returns a new worldline with the state of its parent. The plan has not run yet."""
 
     def run(self, worldline: Worldline, plan: Plan) -> Worldline:
-        """Does the plan's actions in order and returns where they led; the first that fails ends them."""
+        """Runs the actions of the plan in order, up to the first failure."""
 
     def diff(self, worldline: Worldline, base: Worldline) -> str:
-        """Says in a unified diff how a worldline differs from another."""
+        """Returns a unified diff from the base to the worldline."""
 
     def compute_divergence(self, worldline: Worldline, base: Worldline) -> float:
-        """Returns how far they are apart, in code, memory and actions: 0 (the same) to 1."""
+        """Returns the distance in code, memory and actions: 0 (equal) to 1."""
 
     def archive(self, worldline: Worldline) -> Worldline:
-        """Gives back what it holds beside its record: it can be looked at and forked again, and costs nothing."""
+        """Releases all resources but the record. The worldline can still be read and forked."""
 
     def close(self) -> None:
-        """Archives all that is still held; called once, when the run is over."""
+        """Archives all open worldlines. Called once, at the end of the run."""
 
 
 class TextBackend:
-    """Worldlines that are their decision trace and nothing else."""
+    """Worldlines that consist of their decision trace only."""
 
     def fork(self, parent: Worldline, plan: Plan, worldline_id: str) -> Worldline:
         refs = tuple(dict.fromkeys((*parent.memory_refs, *plan.memory_refs)))
@@ -70,7 +69,7 @@ class TextBackend:
 
 
 def format_action(action: Action) -> str:
-    """Returns an action in one line, for people."""
+    """Returns an action as one line of text."""
     values = (getattr(action, name) for name in action.__slots__)
     texts = (" ".join(value) if isinstance(value, tuple) else value for value in values)
     return " | ".join((actions.ACTION_NAMES[type(action)], *texts)).replace("\n", " ")
@@ -81,12 +80,12 @@ def format_trace(trace: tuple[Action, ...]) -> list[str]:
 
 
 def compute_distance(first: list[str], second: list[str]) -> float:
-    """Returns how much of two sequences is not in common: 0 (equal) to 1 (nothing is)."""
+    """Returns the share of two sequences that differs: 0 (equal) to 1."""
     if not first and not second:
         return 0.0
     return 1.0 - difflib.SequenceMatcher(a=first, b=second, autojunk=False).ratio()
 
 
 def compute_set_distance(first: set[str], second: set[str]) -> float:
-    """Returns the share of two sets that only one of them has."""
+    """Returns the share of elements that are in only one of two sets."""
     return len(first ^ second) / len(first | second) if first | second else 0.0

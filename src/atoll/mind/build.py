@@ -1,4 +1,4 @@
-"""Puts a search over worldlines together: on the kernel, with a model or without."""
+"""Builds a search over worldlines, with or without an LLM."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from atoll.mind.worldline import BASE
 
 @dataclass(slots=True)
 class RunConclusion:
-    """Sums up a run when it is over; only now solutions are looked at, by another process, if there are any."""
+    """Summarizes a finished run. A separate process compares the plans with the solutions, if the file has them."""
 
     problem_set: problems.ProblemSet
     status: problem_status.ProblemStatus
@@ -30,10 +30,10 @@ class RunConclusion:
     _saved: Mapping[str, JSON] | None = None
 
     def close(self) -> None:
-        """Makes the best plans last, then ends what was started; the second time there is nothing left to do."""
+        """Saves the best plans, then closes the problem set. Can be called twice."""
         try:
             if self._saved is None:
-                self._saved = {}  # also if that fails: nothing can be kept once all is closed
+                self._saved = {}  # set first: after a failure the set is closed and cannot save
                 self._saved = self.problem_set.save_best(self.get_best_plans())
         finally:
             self.problem_set.close()
@@ -60,7 +60,7 @@ class RunConclusion:
         }
 
     def get_best_plans(self) -> dict[str, str]:
-        """Returns the best plan of every problem that has one."""
+        """Returns the best plan of each problem that has one."""
         pairs = zip(self.problem_set.problems, self.status.states, strict=True)
         return {
             problem.id: plan_evaluator.get_plan(str(state.best.skeleton()))
@@ -92,7 +92,7 @@ PATIENCE_WITH_LLM, PATIENCE_WITHOUT_LLM = 3, 20
 
 @dataclass(frozen=True, slots=True)
 class SearchMethod:
-    """How a run goes: whose turn it is, who mates, how one talks, when it is over."""
+    """Parts of a search method: schedule, parent selection, conversations and the end of the search."""
 
     schedule: generations.GenerationSchedule
     parent_sampling: population.ParentSampling
@@ -113,10 +113,10 @@ def make_method(
     has_llm: bool,
     chosen: strategies.Chosen = strategies.Chosen(),  # noqa: B008
 ) -> SearchMethod:
-    """Returns the method that the options ask for.
+    """Returns the method that the options select.
 
-    The baselines are special cases: one pass is one plan; best of N is N plans that know of no other; sequential
-    revision is some conversations, each of them long, that remember all that they have tried.
+    The baselines are special cases. `one_pass` makes one plan. `best_of_n` makes N independent plans. `sequential`
+    has a few long conversations that see all of their earlier plans.
     """
     num_gens = options.num_gens or (GENS_WITH_LLM if has_llm else GENS_WITHOUT_LLM)
     num_turns = options.num_seq or (TURNS_WITH_LLM if has_llm else TURNS_WITHOUT_LLM)
@@ -140,9 +140,7 @@ def make_method(
             _make_schedule(options, clock), parent_sampling, conversation_config, prompt_builder, patience
         )
     no_parents = population.ParentSampling(1, 1.0, options.temperature, options.population)
-    batch_size = next(
-        size for size in (10, 8, 6, 5, 4, 3, 2, 1) if num_plans % size == 0
-    )  # plans of a step: fewer steps
+    batch_size = next(size for size in (10, 8, 6, 5, 4, 3, 2, 1) if num_plans % size == 0)  # plans per iteration
     num_convs, num_turns, num_gens = {
         "one_pass": (1, 1, 1),
         "best_of_n": (1, batch_size, num_plans // batch_size),
@@ -171,16 +169,16 @@ def _make_schedule(options: Options, clock: generations.GenerationClock) -> gene
 
 __all__ = ["Options", "Task", "build"]
 
-# Steps in flight of a deterministic run, and no more than problems: a step has then seen all earlier ones of its own
-# problem, and islands go one after the other, as in the paper.
+# Parallel iterations of a deterministic run, at most one per problem. Each iteration then sees all earlier ones of its
+# problem, and the islands of a problem run one after the other, as in the paper.
 MAX_WINDOW = 8
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
-    """Makes the parts of a run.
+    """Builds the parts of a run.
 
     Raises:
-        SetupError: The problems cannot be read, or the settings do not fit the model.
+        SetupError: The problems cannot be read, or the settings do not fit the LLM.
     """
     problem_set = problems.load_problem_set(task, options, context)
     try:
@@ -196,10 +194,10 @@ def assemble(
     model: llm.LLM | None,
     chosen: strategies.Chosen = strategies.Chosen(),  # noqa: B008 - frozen
 ) -> system.BuiltSystem:
-    """Makes the parts of a run from its problems.
+    """Builds the parts of a run from a problem set.
 
     Raises:
-        SetupError: The settings do not fit the model.
+        SetupError: The settings do not fit the LLM.
     """
     method = make_method(options, len(problem_set.problems), has_llm=model is not None, chosen=chosen)
     _check_llm_options(options, model)
@@ -244,7 +242,7 @@ def assemble(
 
 
 def make_island_fitness(options: Options, num_islands: int) -> fitness.IslandFitness:
-    """Returns how islands rank: one island alone by the common weights, several by their strategies."""
+    """Returns the fitness of each island: the common weights for one island, the strategies for several."""
     common_weights = fitness.parse_weights(options.weights)
     if num_islands == 1 or not options.strategies:
         return fitness.IslandFitness([common_weights], num_islands)
@@ -279,9 +277,9 @@ def _selects_elites_by_llm(options: Options, model: llm.LLM | None) -> bool:
 
 def _check_llm_options(options: Options, model: llm.LLM | None) -> None:
     if options.second_gen and not options.second_llm:
-        raise errors.SetupError("mind.second_gen needs mind.second_llm: name one of the models of --llm.")
+        raise errors.SetupError("mind.second_gen needs mind.second_llm. Set it to one of the models of --llm.")
     if model is None and (options.second_llm or options.critic_llm):
-        raise errors.SetupError("mind.second_llm and mind.critic_llm name models of --llm: give several with commas.")
+        raise errors.SetupError("mind.second_llm and mind.critic_llm name models of --llm. Pass several with commas.")
 
 
 def _make_report(
@@ -289,15 +287,15 @@ def _make_report(
 ) -> Mapping[str, JSON]:
     clock, parent_sampling = method.clock, method.parent_sampling
     max_plans = clock.num_islands * clock.num_convs * clock.num_gens * method.conversation_config.num_turns
-    conversations_text = f"{clock.num_convs} conversations of {method.conversation_config.num_turns} turns"
+    conversations_text = f"{clock.num_convs} conversations of {method.conversation_config.num_turns} turns per island"
     strategies: Sequence[str] = options.strategies if clock.num_islands > 1 else ()
     return {
         "problems": problem_set.source,
         "method": options.method,
-        "engine": "traces, recombined and changed; no LLM" if model is None else f"LLM, {options.pattern}",
-        "islands": f"{clock.num_islands} a problem{': ' + ', '.join(strategies) if strategies else ''}",
-        "search": f"{clock.num_gens} generations of {conversations_text} an island: at most {max_plans:,} plans a problem",
-        "parents": f"0 to {parent_sampling.num_parents}, none in {parent_sampling.pr_no_parents:.2f} of all",
+        "engine": "recombination and mutation of traces, no LLM" if model is None else f"LLM, {options.pattern}",
+        "islands": f"{clock.num_islands} per problem{': ' + ', '.join(strategies) if strategies else ''}",
+        "search": f"{clock.num_gens} generations of {conversations_text}, at most {max_plans:,} plans per problem",
+        "parents": f"0 to {parent_sampling.num_parents}, none with probability {parent_sampling.pr_no_parents:.2f}",
         "weights": list(options.weights),
         **problem_set.report,
     }

@@ -1,4 +1,4 @@
-"""The sections of `atoll.toml`: what is planned, and how minds evolve."""
+"""The sections `[task]` and `[mind]` of `atoll.toml`."""
 
 from typing import Annotated, Literal
 
@@ -12,23 +12,23 @@ type Strategies = Annotated[tuple[Strategy, ...], pydantic.Field(strict=False)]
 
 
 class Task(system.Settings):
-    """Section `[task]`: what is planned and how it is judged.
+    """Section `[task]`: the problems and their evaluation.
 
     Attributes:
-        data: A file of JSON lines in the format of Natural Plan, relative to the task's folder or to the current one;
-            none: problems are made up.
-        most: Only the first so many problems of it.
-        problem: What is made up where there is no data; `workspace`: a repository that is to be mended.
-        number: How many problems are made up.
-        size: Cities, friends or numbers of each.
-        repository: For `workspace`: the git repository that is to be mended, relative to the task's folder or to the
-            current one; of a plain folder a private copy is mended, and nothing is merged.
-        runner: What finds and runs its tests.
-        tests: Where in it they are looked for.
-        protected: Files and folders of it that no worldline may change: what judges them.
-        commands: Programs that actions may run in the jail.
-        uncommitted: What to do about changes in it that are not committed; none of the three touches them.
-        worktrees: How many at once; 0: none, for repositories that are too large; by default one a worker.
+        data: JSON-lines file in the format of Natural Plan, relative to the task folder or the current folder. Without
+            it, problems are generated.
+        most: Number of problems to read from the file; all by default.
+        problem: Kind of problems to generate. `workspace` repairs a repository.
+        number: Number of problems to generate.
+        size: Cities, friends or numbers per problem.
+        repository: Git repository to repair, relative to the task folder or the current folder. A plain folder is
+            repaired in a private copy, and nothing is merged.
+        runner: Test runner of the repository.
+        tests: Folder in which to look for tests.
+        protected: Files and folders that worldlines must not change, such as the tests.
+        commands: Programs that actions may run in the sandbox.
+        uncommitted: Handling of uncommitted changes. No choice modifies them.
+        worktrees: Maximal number of worktrees; one per worker by default. Use 0 for very large repositories.
     """
 
     data: str | None = None
@@ -46,41 +46,41 @@ class Task(system.Settings):
 
 
 class Options(system.Settings):
-    """Section `[mind]`: how it evolves. The first twelve are the paper's, with its values for a small model.
+    """Section `[mind]`: the search. The first twelve are the paper's, with its values for a small model.
 
     Attributes:
-        num_gens: Generations; by default 10 with a model, and 40 without, where a plan costs next to nothing.
-        num_islands: Populations that evolve apart.
-        num_convs: Conversations of an island in a generation.
-        num_seq: Turns of a conversation: plans that it makes; by default 4 with a model and 8 without.
-        reset_interval: Generations between resets; 0: never.
-        num_reset: Islands with the lowest mean that a reset empties.
-        num_top: Elites that found an island anew.
-        num_candidate: Of how many best they are elected.
-        num_parent: Parents of a conversation at most.
-        pr_no_parents: How often it has none and begins anew.
-        num_emigrate: Best of an island that are cloned to the next.
-        num_retries: Further attempts where a reply holds no plan.
-        method: `mind`, or a baseline at the same number of plans: `one_pass`, `best_of_n`, `sequential`.
+        num_gens: Generations; by default 10 with an LLM and 40 without.
+        num_islands: Islands per problem.
+        num_convs: Conversations per island and generation.
+        num_seq: Turns (plans) per conversation; by default 4 with an LLM and 8 without.
+        reset_interval: Generations between resets; 0 disables resets.
+        num_reset: Number of islands that a reset empties: those with the lowest mean.
+        num_top: Elites that refill an island after a reset.
+        num_candidate: Number of best worldlines from which the elites are selected.
+        num_parent: Maximal number of parents per conversation.
+        pr_no_parents: Probability of a conversation without parents.
+        num_emigrate: Number of worldlines that migrate to the next island.
+        num_retries: Further attempts after a response without a plan.
+        method: `mind`, or a baseline with the same number of plans: `one_pass`, `best_of_n`, `sequential`.
         num_plans: Plans per problem for a baseline; by default as many as `mind` would make.
-        num_threads: Conversations that `sequential` revises apart.
+        num_threads: Independent conversations of `sequential`.
         migration_interval: Generations between migrations.
-        temperature: Of the softmax that draws parents, in units of fitness.
-        population: Worldlines that an island keeps at most.
-        patience: Generations without a rise that end the search for a problem; 0: never. By default 3 with a model,
-            20 without.
-        epsilon: An approved worldline that differs less than this from the base ends it.
-        weights: Of the five terms of the fitness by which all islands are compared.
-        strategies: What each island weighs, in turn.
-        pattern: Who criticises, and when.
-        critic: Whether anybody does.
-        feedback: Whether the model is told what is wrong, or the score alone.
-        questions: Whether it is given the task's own questions.
-        elect: How the elites of a reset are chosen: by a `model`, by `difference`, or by `fitness` alone; `model` is
-            `difference` where there is none.
-        critic_llm: The critic's model, by its name among those of --llm.
-        second_llm: The model of the second stage, by its name among those of --llm.
-        second_gen: The generation, from 1 on, with which the second stage begins; 0: never.
+        temperature: Temperature of the softmax that selects parents, in units of fitness.
+        population: Maximal number of worldlines per island.
+        patience: Generations without improvement until the search for a problem ends; 0 disables it. By default 3 with
+            an LLM and 20 without.
+        epsilon: The search ends when an approved worldline differs from the base by less than this.
+        weights: Weights of the five terms of the common fitness, which compares islands.
+        strategies: Fitness weights of the islands, in turn.
+        pattern: Roles of critic and author in a conversation.
+        critic: Whether a critic takes part.
+        feedback: Whether prompts contain the feedback, or only the score.
+        questions: Whether prompts contain the questions of the task.
+        elect: Selection of the elites for a reset: by a `model`, by `difference` or by `fitness`. Without an LLM,
+            `model` means `difference`.
+        critic_llm: LLM of the critic, one of those of --llm.
+        second_llm: LLM of the second stage, one of those of --llm.
+        second_gen: First generation of the second stage, counted from 1; 0 disables it.
         selector: Draws parents; this and `gate` are names of `atoll doctor --strategies`, or "file.py:Class".
         gate: Decides which evaluated worldlines enter the population.
     """

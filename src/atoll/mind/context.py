@@ -1,7 +1,7 @@
-"""Agents' contexts: import and export of kimi-cli's context.jsonl, and its ChatProvider as a model; no dependency.
+"""Agent contexts: reads and writes kimi-cli's context.jsonl, and adapts its ChatProvider to an LLM.
 
-A context is an append-only file of JSON lines: messages with a role, and records whose role begins with an underscore:
-`_system_prompt`, `_checkpoint` with an id, `_usage` with a count of tokens.
+A context is an append-only file of JSON lines. Each line is a message with a role, or a record whose role begins with
+an underscore: `_system_prompt`, `_checkpoint` with an id, `_usage` with a token count.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ CHECKPOINT_ROLE, USAGE_ROLE, SYSTEM_ROLE = "_checkpoint", "_usage", "_system_pro
 
 
 def to_lines(worldline: Worldline) -> Iterator[str]:
-    """Yields a worldline's context as lines of a context.jsonl; its summary is a message of the assistant."""
+    """Yields a worldline's context as lines of a context.jsonl. Its summary becomes an assistant message."""
     for message in worldline.context:
         yield json.dumps(dict(message), ensure_ascii=False)
     if worldline.summary:
@@ -26,16 +26,16 @@ def to_lines(worldline: Worldline) -> Iterator[str]:
 
 
 def from_lines(lines: Iterable[str], worldline_id: str, *, checkpoint: int | None = None) -> Worldline:
-    """Reads a context.jsonl, whole or up to the record of a checkpoint: that is what going back to it leaves.
+    """Reads a context.jsonl, completely or up to a checkpoint.
 
     Args:
-        lines: Of the file.
-        worldline_id: What the worldline is called.
-        checkpoint: The id of a checkpoint in it; None: all of it.
+        lines: Lines of the file.
+        worldline_id: Id of the new worldline.
+        checkpoint: Id of the checkpoint to stop at; None reads all lines.
 
     Raises:
-        SetupError: A line is no JSON object with a role.
-        NotFound: There is no such checkpoint.
+        SetupError: A line is not a JSON object with a role.
+        NotFound: The checkpoint is not in the file.
     """
     messages = list[Mapping[str, Any]]()
     for line_number, line in enumerate(lines, 1):
@@ -59,7 +59,7 @@ def from_lines(lines: Iterable[str], worldline_id: str, *, checkpoint: int | Non
 
 
 def with_checkpoint(worldline: Worldline, checkpoint_id: int) -> Worldline:
-    """Returns a worldline whose context ends with a checkpoint to go back to."""
+    """Returns a worldline whose context ends with a new checkpoint."""
     messages = (*worldline.context, {"role": CHECKPOINT_ROLE, "id": checkpoint_id})
     return replace(worldline, context=messages, checkpoint=replace(worldline.checkpoint, line=len(messages)))
 
@@ -71,19 +71,19 @@ def _parse_message(text: str, line_number: int) -> Mapping[str, Any]:
         message = None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise errors.SetupError(
-            f"Line {line_number} of the context is no JSON object with a role: give a context.jsonl."
+            f"Line {line_number} of the context is not a JSON object with a role. Pass a context.jsonl file."
         )
     return message
 
 
 class ChatProvider(Protocol):
-    """What kosong calls a chat provider, by its shape: an asynchronous stream of parts that have a text."""
+    """Interface of kosong's chat providers: an asynchronous stream of parts with a text."""
 
     def generate(self, system_prompt: str, tools: Sequence[Any], history: Sequence[Any]) -> Awaitable[Any]: ...
 
 
 class _Message:
-    """A message of kosong's, by its shape."""
+    """Message with the fields of kosong's messages."""
 
     def __init__(self, role: str, content: str) -> None:
         self.role, self.content = role, content
@@ -91,11 +91,11 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatProviderLLM:
-    """A chat provider as a model: one prompt in, the texts of all parts out.
+    """Chat provider as an LLM: sends one prompt and joins the texts of all parts.
 
     Attributes:
-        provider: Asked on an event loop of its own, in the thread of the step.
-        make_message: Makes a message of role and text, where a class of the provider's own is needed.
+        provider: Called on a new event loop in the calling thread.
+        make_message: Makes a message from role and text, if the provider needs its own class.
     """
 
     provider: ChatProvider

@@ -1,4 +1,4 @@
-"""Refinement through critical conversation: a critic points out, an author answers, the judge has the last word."""
+"""Refinement through critical conversation. A critic comments, an author revises, the evaluator scores."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +15,11 @@ from atoll.mind.tasks.problem import Problem
 
 type Pattern = Literal["one_reply", "self", "critic"]
 
-_MAX_CRITIQUE_CHARS = 2000  # characters of a critique that are kept beside a candidate
+_MAX_CRITIQUE_CHARS = 2000  # characters of a critique in a candidate's metadata
 
 
 class ConversationTurn(NamedTuple):
-    """One turn of a conversation that was judged."""
+    """One evaluated turn of a conversation."""
 
     fn: function.Function
     plan: str
@@ -32,7 +32,7 @@ class ConversationTurn(NamedTuple):
 
 @contextmanager
 def use_llm(name: str | None) -> Iterator[None]:
-    """Has one model of several answer; None: whoever would answer anyway."""
+    """Selects one LLM of an ensemble; None keeps the default."""
     if name is None:
         yield
         return
@@ -45,18 +45,18 @@ def use_llm(name: str | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ConversationConfig:
-    """How a conversation goes.
+    """Settings of a conversation.
 
     Attributes:
-        pattern: `one_reply`: critic and author in one reply, as the paper; `self`: the same model is critic and author
-            in turn and hears all that was said; `critic`: a critic of its own sees the plan and the judge's words only.
-        num_turns: Plans that a conversation makes.
-        num_retries: Further attempts where a reply holds no plan that can be read.
-        history: Earlier turns of its own that an author is shown beside the last one.
-        critic_llm: The critic's model, by its name among several.
-        second_llm: The model of the second stage, by its name among several.
-        second_gen: The first generation of the second stage, from 1 on; 0: there is none.
-        is_fresh: Every turn begins anew and knows of no other.
+        pattern: `one_reply`: critic and author in one response, as in the paper. `self`: the same LLM is critic and
+            author in turn and sees the whole dialogue. `critic`: a separate critic sees only the plan and its feedback.
+        num_turns: Plans per conversation.
+        num_retries: Further attempts after a response without a readable plan.
+        num_earlier_turns: Earlier turns that the author sees besides the last one.
+        critic_llm: LLM of the critic, by name.
+        second_llm: LLM of the second stage, by name.
+        second_gen: First generation of the second stage, counted from 1; 0 disables it.
+        is_memoryless: Whether each turn starts without parents and earlier turns.
     """
 
     pattern: Pattern = "one_reply"
@@ -69,18 +69,18 @@ class ConversationConfig:
     is_memoryless: bool = False
 
     def choose_llm(self, generation: int) -> str | None:
-        """Returns whom a generation asks."""
+        """Returns the LLM for a generation."""
         return self.second_llm if self.second_gen and generation + 1 >= self.second_gen else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationMutator:
-    """The engine that asks a model: every step is one conversation on the parents of an island.
+    """Proposes plans with an LLM. Each iteration is one conversation about the parents of an island.
 
     Attributes:
         problems: In the order of the schedule.
-        base: What every candidate is a clone of.
-        asks_elite: Whether, before a reset, the model is asked which elites are good and unlike each other.
+        base: Function that every candidate is cloned from.
+        selects_elites: Whether the LLM selects good and diverse elites before a reset.
     """
 
     model: llm.LLM
@@ -119,7 +119,7 @@ class ConversationMutator:
             ]
             plan, critique = self._request_plan(problem, last_plans or parent_plans, dialogue, earlier_plans)
             if plan is None and self.config.is_memoryless:
-                continue  # the next one knows nothing of it anyway
+                continue  # turns are independent
             if plan is None:
                 return
             meta: dict[str, JSON] = {
@@ -147,7 +147,7 @@ class ConversationMutator:
     def _request_plan(
         self, problem: Problem, plans: Sequence[PromptPlan], dialogue: list[str], earlier_plans: Sequence[PromptPlan]
     ) -> tuple[str | None, str]:
-        """Returns a plan that can be read, and what the critic said before it; asks again where it cannot."""
+        """Returns a readable plan and the critique before it. Repeats the request if no plan can be read."""
         critique = self._request_critique(problem, plans, dialogue) if plans else ""
         if not plans:
             prompt = self.prompt_builder.build_initial(problem)
@@ -180,7 +180,7 @@ class ConversationMutator:
     def _select_elites(
         self, context: function.ProposalContext, position: IterationPosition, problem: Problem
     ) -> Sequence[JSON]:
-        """Returns the ids of those whom the model chooses as founders, where a reset is due with this step."""
+        """Returns the ids of the elites that the LLM selects, if a reset follows this iteration."""
         clock, reset_every = self.schedule.clock, self.schedule.reset_every
         elites, count = context.inspirations.get("elites", ()), self.schedule.num_top
         is_due = (
@@ -201,6 +201,6 @@ class ConversationMutator:
 
 def make_prompt_plan(fn: function.Function) -> PromptPlan:
     """Returns a function as a prompt shows it."""
-    result = fn.evaluation or evaluation.failed("not judged")
+    result = fn.evaluation or evaluation.failed("not evaluated")
     score = result.metrics.get(plan_evaluator.SCORE, result.score or 0.0)
     return PromptPlan(plan_evaluator.get_plan(str(fn.skeleton())), score, result.feedback)

@@ -1,4 +1,4 @@
-"""Mind Evolution from Python: problems in, their best worldlines out."""
+"""Python interface of Mind Evolution."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +17,14 @@ type Model = llm.LLM | Callable[[str], str] | str | None
 
 @dataclass(frozen=True, slots=True)
 class MindResult:
-    """What a search came to.
+    """Result of a search.
 
     Attributes:
-        worldlines: The best of every problem, by its id.
+        worldlines: Best worldline of each problem, by its id.
         plans: Their texts.
-        reasons: Why each search ended.
-        facts: Calls, tokens, evaluations, and a row per problem.
-        reason: Why the run as a whole ended.
+        reasons: Why the search for each problem ended.
+        stats: Calls, tokens, evaluations, and a row per problem.
+        reason: Why the run ended.
     """
 
     worldlines: Mapping[str, Worldline]
@@ -36,22 +36,22 @@ class MindResult:
 
 @dataclass(frozen=True)
 class MindEvolutionEngine:
-    """Searches for plans: islands of worldlines, conversations of author and critic, on the kernel.
+    """Searches for plans with islands of worldlines and conversations of author and critic.
 
-    The search runs in the evolver's threads; a host with an event loop calls `run` through `asyncio.to_thread`.
+    The search runs in threads. With an event loop, call `await asyncio.to_thread(engine.run)`.
 
     Attributes:
-        problems: What is planned, such as `atoll.mind.tasks.trip.from_text(...)`.
-        model: Who answers: a model's name, a function of the prompt, or anything that `atoll.llm` offers; None: traces
-            are recombined and changed without one.
+        problems: Problems to solve, such as `atoll.mind.tasks.trip.from_text(...)`.
+        model: Name of an LLM, a function of the prompt, or any LLM of `atoll.llm`. None recombines and mutates traces
+            without an LLM.
         options: Keys of the section `[mind]`.
-        budget: What the run may use.
-        island_budget: What the model may cost one island of one problem: calls, tokens, US dollars.
-        records: Where the run is kept; one that holds a run goes on with it.
-        longest_reply: Tokens that are put aside for a reply before it is asked for, so that a budget holds.
-        workers: Steps at work at once.
-        window: Steps in flight; with 1 the islands take turns exactly as in the paper.
-        seed: All dice come from it.
+        budget: Budget of the run.
+        island_budget: LLM budget of one island of one problem: calls, tokens, US dollars.
+        run_journal: Journal of the run. A journal that contains a run resumes it.
+        max_response_tokens: Tokens reserved for each response, so that the budget holds.
+        workers: Parallel iterations.
+        window: Iterations in flight. With 1, the islands take turns as in the paper.
+        seed: Random seed.
     """
 
     problems: Sequence[Problem]
@@ -66,11 +66,11 @@ class MindEvolutionEngine:
     seed: int = 0
 
     def run(self) -> MindResult:
-        """Searches to the end.
+        """Runs the search.
 
         Raises:
             SetupError: The options or the model cannot be used.
-            RunFailed: The run ended before its time.
+            RunFailed: The run failed.
         """
         options = system.validate_settings("mind", Options, self.options)
         problem_set = problems.ProblemSet(
@@ -102,7 +102,7 @@ class MindEvolutionEngine:
         if model is None:
             return None
         if not callable(model):
-            raise errors.SetupError(f"model is {model!r:.60}: give a model's name, a function of the prompt, or None.")
+            raise errors.SetupError(f"model is {model!r:.60}. Pass the name of an LLM, a function, or None.")
         counting_llm = llm.TokenCountingLLM(llm.FunctionLLM(model))
         return llm.JournaledLLM(llm.MeteredLLM(counting_llm, llm_budget, self._bound_cost))
 

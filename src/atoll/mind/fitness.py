@@ -1,4 +1,4 @@
-"""Fitness of five weighted terms; the raw metrics are kept, so that every island can weigh them its own way."""
+"""Fitness with five weighted terms. Raw metrics are stored, so each island can weight them differently."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -13,14 +13,14 @@ type Strategy = Literal["balanced", "temporal", "divergence", "cost", "review", 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What the terms of the fitness count: w1·tc + w2·(1 - div) + w3·progress + w4·review - w5·cost.
+    """Weights of the fitness: w1·tc + w2·(1 - div) + w3·progress + w4·review - w5·cost.
 
     Attributes:
-        temporal_consistency: Of 1 minus the contradictions, so that more is better.
-        divergence: Of being like the base; below 0: of being unlike it.
-        task_progress: Of what is done of the task.
-        review_feedback: Of what a review said: approved 1, rejected -1, nothing 0.
-        resource_cost: Against what it takes.
+        temporal_consistency: Weight of 1 minus the contradictions.
+        divergence: Weight of similarity to the base; a negative weight rewards divergence.
+        task_progress: Weight of the completed share of the task.
+        review_feedback: Weight of the review: approved 1, rejected -1, none 0.
+        resource_cost: Weight of the cost, which is subtracted.
     """
 
     temporal_consistency: float = 0.1
@@ -30,7 +30,7 @@ class Weights:
     resource_cost: float = 0.0
 
     def compute_fitness(self, metrics: Mapping[str, float]) -> float:
-        """Returns the weighted sum; a metric that was not measured counts as none of it."""
+        """Returns the weighted sum. A missing metric counts as 0."""
         consistency, divergence, progress, review, cost = (metrics.get(name, 0.0) for name in METRICS)
         return (
             self.temporal_consistency * consistency
@@ -45,8 +45,8 @@ class Weights:
 
 
 BALANCED = Weights()
-# The seed's islands: A consistency, B divergence, C cost, D review; the sum of what can be earned stays 1. B wants to
-# be unlike the base, so its second weight is below 0: with the formula's sign it would want to be like it.
+# The seed's islands: A consistency, B divergence, C cost, D review. The positive weights sum to 1. Island B rewards
+# divergence from the base, so its second weight is negative.
 STRATEGIES: Mapping[Strategy, Weights] = {
     "balanced": BALANCED,
     "temporal": Weights(0.2, 0.0, 0.7, 0.1, 0.0),
@@ -59,23 +59,23 @@ ISLAND_STRATEGIES: Sequence[Strategy] = ("temporal", "divergence", "cost", "revi
 
 
 def parse_weights(values: Sequence[float]) -> Weights:
-    """Makes weights of five numbers, in the order of the formula.
+    """Returns weights from five numbers, in the order of the formula.
 
     Raises:
-        SetupError: They are not five.
+        SetupError: The sequence does not have five numbers.
     """
     if len(values) != len(METRICS):
-        raise errors.SetupError(f"mind.weights has {len(values)} numbers: give five, for {', '.join(METRICS)}.")
+        raise errors.SetupError(f"mind.weights has {len(values)} numbers. Pass five, for {', '.join(METRICS)}.")
     return Weights(*values)
 
 
 @dataclass(frozen=True, slots=True)
 class IslandFitness:
-    """How islands rank: each by the weights of its strategy, so that a migrant is ranked anew by its host.
+    """Computes fitness with the weights of each island. A migrant gets a new fitness on its new island.
 
     Attributes:
-        strategies: Of the islands of one problem, in turn.
-        num_islands: How many islands a problem has.
+        strategies: Weights of the islands of one problem, in turn.
+        num_islands: Islands per problem.
     """
 
     strategies: Sequence[Weights]
@@ -91,6 +91,6 @@ class IslandFitness:
 def make_metrics(
     *, contradiction: float, divergence: float, progress: float, review: float, cost: float
 ) -> dict[str, float]:
-    """Returns the raw vector by name; the contradictions become consistency, so that its weight is no penalty."""
+    """Returns the raw metrics by name. Contradiction becomes consistency, so a positive weight rewards it."""
     values = (1.0 - contradiction, divergence, progress, review, cost)
     return dict(zip(METRICS, values, strict=True))

@@ -1,6 +1,6 @@
-"""The weights of the fitness as a parameter: they change only through a gate, and can be rolled back.
+"""Fitness weights as a versioned parameter. A gate decides on changes, and old versions can be restored.
 
-A task that says `weights = "@param:mind/weights"` in its section `[mind]` begins every run with those that count then.
+With `weights = "@param:mind/weights"` in its section `[mind]`, a task starts each run with the current weights.
 """
 
 import json
@@ -17,12 +17,12 @@ _SIGNS = {name: -1.0 if name == "resource_cost" else 1.0 for name in METRICS}
 
 @dataclass(frozen=True, slots=True)
 class StoredWeights:
-    """Where weights are kept.
+    """Reads and changes stored weights.
 
     Attributes:
-        kept: The parameters, such as `governed.StoredParameters("atoll.db")`.
-        guard: Asked about every change, such as `gate.ask`, which lets nothing change without somebody's word.
-        key: Under which they are kept.
+        parameters: Parameter store, such as `governed.StoredParameters("atoll.db")`.
+        approval_gate: Decides on each change, such as `gate.hold_all`, which holds every change for approval.
+        key: Key of the parameter.
     """
 
     parameters: governed.ParameterStore
@@ -30,7 +30,7 @@ class StoredWeights:
     key: str = KEY
 
     def get_current(self) -> tuple[Weights, int]:
-        """Returns the weights that count now and the number of their version; the usual ones are version 0."""
+        """Returns the current weights and their version. The default weights are version 0."""
         try:
             value, version = self.parameters.get(self.key)
         except errors.NotFound:
@@ -38,7 +38,7 @@ class StoredWeights:
         return parse_weights(value), version
 
     def propose(self, weights: Weights, reason: str, author: str) -> gate.Decision:
-        """Asks the gate for other weights; accepted, they become a new version, which the decision names."""
+        """Asks the gate to approve new weights. If accepted, the decision names the new version."""
         current, version = self.get_current()
         parents, content = (f"{self.key}@{version}",), json.dumps(weights.to_list())
         candidate = Candidate(f"{self.key}@{version + 1}", content, parents, meta={"reason": reason, "author": author})
@@ -50,10 +50,10 @@ class StoredWeights:
         return replace(decision, version=f"{self.key}@{new_version}")
 
     def rollback(self, version: int, reason: str, author: str) -> Weights:
-        """Brings old weights back, as a new version.
+        """Restores old weights as a new version.
 
         Raises:
-            NotFound: There is no such version.
+            NotFound: The version is not stored.
         """
         self.parameters.rollback(self.key, version, reason, author=author)
         return self.get_current()[0]
@@ -62,9 +62,9 @@ class StoredWeights:
 def update_weights(
     current: Weights, approved: dict[str, float], rejected: dict[str, float], rate: float = 0.1
 ) -> Weights:
-    """Returns weights that tell an approved worldline from a rejected one better: a wish, for a gate to decide on.
+    """Returns weights that separate an approved worldline better from a rejected one, as a proposal for a gate.
 
-    Every weight moves by what the approved one has more of its term, and their absolute sum stays what it was.
+    Each weight moves by the difference of its term. The sum of absolute weights stays the same.
     """
     old_weights = dict(zip(METRICS, current.to_list(), strict=True))
     new_weights = dict[str, float]()

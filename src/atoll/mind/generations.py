@@ -1,4 +1,4 @@
-"""Whose turn it is: generations of islands of problems; when the best swim on and the worst islands are refilled."""
+"""Schedule of generations: the order of islands and problems, migration and resets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ type EliteSelector = Callable[[Sequence[function.Function], int, Sequence[str]],
 
 
 class IterationPosition(NamedTuple):
-    """Where a step stands: all counted from 0."""
+    """Position of an iteration in the schedule, counted from 0."""
 
     generation: int
     island: int
@@ -23,10 +23,10 @@ class IterationPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GenerationClock:
-    """Counts turns: per generation every island in turn, per island its conversations, each for all problems.
+    """Maps iterations to generation, island, conversation and problem.
 
-    The problems are the inmost: steps that fly at once belong to different problems, so that each problem is searched
-    in the paper's order, island after island, however many workers there are.
+    The problem changes fastest. Parallel iterations then belong to different problems. So each problem visits its
+    islands in the paper's order for any number of workers.
     """
 
     num_problems: int = 1
@@ -45,7 +45,7 @@ class GenerationClock:
         return IterationPosition(generation, island, conversation, problem)
 
     def is_last_conversation(self, position: IterationPosition) -> bool:
-        """Says whether an island's generation is over with this turn."""
+        """Returns whether this is the island's last conversation of the generation."""
         return position.conversation == self.num_convs - 1
 
     def is_generation_end(self, position: IterationPosition) -> bool:
@@ -53,7 +53,7 @@ class GenerationClock:
 
 
 def select_top_worldlines(fns: Sequence[function.Function], count: int) -> list[function.Function]:
-    """Returns the best of different texts on the scale that all islands share, the best first."""
+    """Returns the best distinct worldlines by common score, best first."""
     distinct = {str(fn.skeleton()): fn for fn in reversed(list(fns)) if not plan_evaluator.is_base(fn)}
     return sorted(distinct.values(), key=plan_evaluator.get_score, reverse=True)[:count]
 
@@ -61,14 +61,14 @@ def select_top_worldlines(fns: Sequence[function.Function], count: int) -> list[
 def select_by_fitness(
     candidates: Sequence[function.Function], count: int, selected_ids: Sequence[str]
 ) -> list[function.Function]:
-    """Elects the best."""
+    """Selects the best."""
     return list(candidates[:count])
 
 
 def select_diverse(
     candidates: Sequence[function.Function], count: int, selected_ids: Sequence[str]
 ) -> list[function.Function]:
-    """Elects those that a model chose; and, of the others, the best and then whoever is least like the elected."""
+    """Selects the LLM's choices, or else the best. Then adds the candidates that differ most from the selected ones."""
     selected = [fn for fn in candidates if population.get_id(fn) in selected_ids][:count] or list(candidates[:1])
     lines_by_id = {population.get_id(fn): str(fn.skeleton()).splitlines() for fn in candidates}
     while len(selected) < min(count, len(candidates)):
@@ -88,16 +88,16 @@ def select_diverse(
 
 @dataclass(frozen=True, slots=True)
 class GenerationSchedule:
-    """The schedule of a run: migration in a ring, reset of the lowest islands.
+    """Schedule of a run: migration in a ring, resets of the lowest islands.
 
     Attributes:
-        num_emigrate: How many of an island's best are cloned to the next one.
+        num_emigrate: Number of worldlines that migrate to the next island.
         migrate_every: Generations between migrations.
-        reset_every: Generations between resets; 0: never. Counted from 1: nothing is reset at the start.
-        num_reset: Islands with the lowest mean, on the scale that all share, that are emptied.
-        num_top: Founders of an island that was emptied.
-        num_candidate: Best worldlines of all islands from which they are elected.
-        elect: How.
+        reset_every: Generations between resets, counted from 1; 0 disables resets.
+        num_reset: Number of islands that a reset empties: those with the lowest mean common score.
+        num_top: Elites that refill an island after a reset.
+        num_candidate: Number of best worldlines from which the elites are selected.
+        select_elites: Selects the elites.
     """
 
     clock: GenerationClock
@@ -139,7 +139,7 @@ class GenerationSchedule:
 
 
 def migrate(ring: Sequence[Island], index: int, count: int) -> list[Migration]:
-    """Clones the best of one island to the next in the ring, where they are ranked by its own weights."""
+    """Copies the best of one island to the next in the ring, which computes their fitness with its own weights."""
     host = ring[(index + 1) % len(ring)].index
     migrants = sorted(population.get_members(ring[index]), key=function.get_fitness, reverse=True)[:count]
     return [Migration(fn, host) for fn in migrants]
@@ -152,9 +152,9 @@ def reset_lowest_islands(
     num_candidate: int,
     select_elites: EliteSelector = select_diverse,
 ) -> list[Reset]:
-    """Empties the islands with the lowest mean score and founds each with elites of all islands.
+    """Empties the islands with the lowest mean score and refills them with elites of all islands.
 
-    Means are of the score that all islands share, never of an island's own weights; at least one island stays.
+    Means use the common score, not an island's own weights. At least one island is not reset.
     """
     members = [fn for island in ring for fn in population.get_members(island)]
     if not members or len(ring) < 2:
@@ -168,7 +168,7 @@ def reset_lowest_islands(
 
 
 def compute_mean_score(island: archipelago.Island) -> float:
-    """Returns the mean score of an island on the common scale; an empty one is below all."""
+    """Returns the mean common score of an island; -inf for an empty one."""
     members = population.get_members(island)
     return fmean(plan_evaluator.get_score(fn) for fn in members) if members else -float("inf")
 

@@ -1,4 +1,4 @@
-"""Judges plans: scored, verified and explained by their problem, measured as worldlines."""
+"""Evaluates plans with their problem: score, verification, feedback and the metrics of a worldline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from atoll.mind import backends, fitness, review
 from atoll.mind.tasks.problem import PlanEvaluation, Problem
 from atoll.mind.worldline import BASE, Worldline
 
-SOLVED, SCORE = "solved", "task_score"  # metrics beside the five
-_MAX_PLAN_CHARS = 4000  # characters: what a plan of this length costs is 1
+SOLVED, SCORE = "solved", "task_score"  # metrics besides the five weighted ones
+_MAX_PLAN_CHARS = 4000  # a plan of this many characters has the length cost 1
 
 
 def make_content(problem: Problem, plan: str) -> str:
-    """Returns the text of a candidate: which problem, then the plan."""
+    """Returns the text of a candidate: the problem id, then the plan."""
     return f"{problem.id}\n{plan}"
 
 
@@ -24,18 +24,18 @@ def get_plan(content: str) -> str:
 
 
 def is_base(fn: function.Function) -> bool:
-    """Says whether this is the world before anybody planned: it founds every island and is nobody's parent."""
+    """Returns whether this is the base, the world before any plan. It starts every island and is never a parent."""
     return str(fn.skeleton()) == BASE
 
 
 @dataclass(frozen=True, slots=True)
 class PlanEvaluator:
-    """Finds out how good a plan is; its score is the fitness by the weights that all islands share.
+    """Evaluates plans. The score is the fitness by the weights that all islands share.
 
     Attributes:
         problems: By their ids.
-        weights: By which islands are compared with each other.
-        reviewer: Says what it thinks of a plan that was judged.
+        weights: Weights that compare islands.
+        reviewer: Returns the review score of an evaluated plan.
     """
 
     problems: Mapping[str, Problem]
@@ -45,10 +45,10 @@ class PlanEvaluator:
     def __call__(self, skeleton: function.Skeleton[..., Any], /) -> Evaluation:
         content = str(skeleton)
         if content == BASE:
-            return Evaluation(0.0, metrics={SOLVED: 0.0}, feedback="Nothing was planned yet.")
+            return Evaluation(0.0, metrics={SOLVED: 0.0}, feedback="No plan yet.")
         problem = self.problems.get(content.partition("\n")[0])
         if problem is None:
-            return evaluation.failed(f"There is no problem {content.partition('\n')[0]!r:.60}.")
+            return evaluation.failed(f"Problem {content.partition('\n')[0]!r:.60} not found.")
         plan = get_plan(content)
         plan_evaluation = problem.evaluate(plan)
         metrics = self._compute_metrics(problem, plan, plan_evaluation)
@@ -75,10 +75,10 @@ class PlanEvaluator:
 
 
 def summarize_candidate(fn: function.Function) -> system.CandidateSummary:
-    """Tells of a plan, among the plans of its problem: how it scores there, and the first thing that is wrong."""
+    """Summarizes a plan: its problem, its score and the first error."""
     result = fn.evaluation
     if result is None or is_base(fn):
-        return system.CandidateSummary("", "nothing is planned yet")
+        return system.CandidateSummary("", "no plan yet")
     problem, feedback = str(fn.skeleton()).partition("\n")[0], result.feedback.partition("\n")[0].removeprefix("- ")
     return system.CandidateSummary(problem, f"{problem}: score {result.metrics.get(SCORE, 0.0):g}; {feedback}")
 
@@ -88,12 +88,12 @@ def is_solved(result: Evaluation | None) -> bool:
 
 
 def find_best(fns: Sequence[function.Function]) -> function.Function | None:
-    """Returns the one with the best score on the common scale, the earlier one of equals."""
+    """Returns the function with the best common score; of equal ones, the earlier."""
     scored = [fn for fn in fns if fn.evaluation is not None and fn.evaluation.score is not None]
     return max(scored, key=get_score, default=None)
 
 
 def get_score(fn: function.Function) -> float:
-    """Returns the score on the scale that all islands share."""
+    """Returns the common score."""
     result = fn.evaluation
     return -float("inf") if result is None or result.score is None else result.score

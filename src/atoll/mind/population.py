@@ -1,4 +1,4 @@
-"""What an island keeps: its whole population, drawn from by a Boltzmann tournament."""
+"""Population of an island. Parents are selected by a Boltzmann tournament."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,9 @@ type Functions = Sequence[function.Function]
 
 
 def select_by_tournament(fitness_values: Sequence[float], k: int, rng: Random, temperature: float = 0.03) -> list[int]:
-    """Draws k different places by the softmax of their ranks (a Boltzmann tournament), worst first.
+    """Selects k different indices by the softmax of their fitness (a Boltzmann tournament), worst first.
 
-    The highest k of rank / temperature + Gumbel noise are exactly draws from the softmax without putting back.
+    The k highest values of fitness / temperature + Gumbel noise are draws from the softmax without replacement.
     """
     noisy_values = [
         fitness / temperature - math.log(-math.log(1.0 - rng.random() * (1 - 1e-12))) for fitness in fitness_values
@@ -30,14 +30,13 @@ def _get_fitness(fn: function.Function) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ParentSampling:
-    """How parents are drawn.
+    """Settings of the parent selection.
 
     Attributes:
-        num_parents: At most so many.
-        pr_no_parents: How often there are none, and a plan is begun anew; with 1/6 and 5 every number from 0 to 5
-            is as likely.
-        temperature: Of the softmax, in units of fitness; the paper gives none.
-        max_members: How many members an island keeps; the worst leave.
+        num_parents: Maximal number of parents.
+        pr_no_parents: Probability of no parents. With 1/6 and 5, each number from 0 to 5 is equally likely.
+        temperature: Temperature of the softmax, in units of fitness. The paper does not state it.
+        max_members: Maximal size of an island; the worst are removed.
         make_selector: Makes a selector from a random generator and the temperature; None: Boltzmann tournament.
     """
 
@@ -60,12 +59,12 @@ class ParentSampling:
 
 @dataclass(eq=False)
 class EliteArchive:
-    """The best of all islands of one problem, whatever becomes of those islands; and whom a model has chosen of them.
+    """Best worldlines of all islands of one problem. Resets do not affect it.
 
     Attributes:
-        most: How many it holds.
-        best: The best first, on the scale that all islands share; no text twice.
-        chosen: Ids of those that are good and unlike each other, as a model last said.
+        max_size: Maximal number of elites.
+        best: Distinct worldlines by common score, best first.
+        selected_ids: Ids of the good and diverse elites that an LLM selected last.
     """
 
     max_size: int
@@ -89,10 +88,10 @@ class EliteArchive:
 
 @dataclass(eq=False)
 class WorldlinePopulation:
-    """One island's worldlines, no text twice; nobody is retired but by a reset, or where there is no room.
+    """Distinct worldlines of one island. Members leave by a reset, or when the population is full.
 
     Attributes:
-        shown: Whether a step is shown the hall, to choose founders for a reset.
+        shows_elites: Whether a selection contains the elites, so that an LLM can select among them for a reset.
     """
 
     sampling: ParentSampling
@@ -117,7 +116,7 @@ class WorldlinePopulation:
             return decision
         self.archive.add(fn)
         if self._members.setdefault(str(fn.skeleton()), fn) is fn:
-            # A migrant that came home stays out: under its id the one that stands here is found, and lives on.
+            # A migrant that returns is not added again. Its id still leads to the member that is here.
             self._by_id[get_id(fn)] = fn
         if len(self._members) > self.sampling.max_members:
             worst = min(self._members.items(), key=lambda item: _get_fitness(item[1]))
@@ -138,22 +137,22 @@ class WorldlinePopulation:
     def best_fn(self) -> function.Function:
         best = max(self._members.values(), key=_get_fitness, default=self._base)
         if best is None:
-            raise errors.NotFound("The pool is empty.")
+            raise errors.NotFound("The population is empty.")
         return best
 
     def get(self, id: str) -> function.Function:
         fn = self._by_id.get(id) or self.archive.by_id.get(id)
         if fn is None:
-            raise errors.NotFound(f"The pool keeps no candidate {id}.")
+            raise errors.NotFound(f"Candidate {id} not found in the population.")
         return fn
 
     def update_evaluation(self, fn: function.Function) -> None:
         text = str(fn.skeleton())
         if text not in self._members:
-            raise errors.NotFound(f"The pool keeps no candidate {get_id(fn)}.")
+            raise errors.NotFound(f"Candidate {get_id(fn)} not found in the population.")
         self._by_id[get_id(fn)] = fn
         if fn.score() is None:
-            del self._members[text]  # what failed late leaves
+            del self._members[text]  # a later evaluation failed
         else:
             self._members[text] = fn
 
@@ -163,14 +162,14 @@ def get_id(fn: function.Function) -> str:
 
 
 def get_members(island: archipelago.Island) -> list[function.Function]:
-    """Returns the worldlines of an island, without the base."""
+    """Returns the worldlines of an island without the base."""
     return island.population.members if isinstance(island.population, WorldlinePopulation) else []
 
 
 def make_populations(
     sampling: ParentSampling, num_islands: int, num_problems: int, archive_size: int, *, shows_elites: bool
 ) -> "PopulationFactory":
-    """Returns what makes the islands' populations; those of one problem share a hall."""
+    """Returns a factory of populations. The islands of one problem share an elite archive."""
     archives = [EliteArchive(archive_size) for _ in range(num_problems)]
     return lambda island, rng, announce: WorldlinePopulation(
         sampling, archives[island // num_islands], rng, shows_elites

@@ -1,4 +1,4 @@
-"""Where the search for each problem stands: solved, converged, or still to be searched, and why."""
+"""Status of the search for each problem: solved, converged or running."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,23 +9,23 @@ from atoll.candidate import JSON
 from atoll.mind import plan_evaluator
 from atoll.mind.generations import GenerationClock
 
-DONE = "done"  # what a step is advised of: the problems that are over, as the bits of a number
-SATISFIED = "satisfied the judge"  # not "solved": that is for whoever knows the solutions to say
+DONE = "done"  # key of the advice: finished problems as bits of a hexadecimal number
+SATISFIED = "satisfied the evaluator"  # not "solved": only the grader knows the solutions
 
 
 @dataclass(slots=True)
 class ProblemState:
-    """What is known of one problem.
+    """State of the search for one problem.
 
     Attributes:
-        best: Its best worldline so far.
-        generation: In which that was found.
-        steps: Steps that were taken for it.
-        calls: What those bought of a model.
-        tokens: And how long that was.
-        usd: And what it cost.
-        judged: Worldlines that were judged for it, each text once.
-        reason: Why its search is over; empty while it goes on.
+        best: Best worldline so far.
+        generation: Generation in which it was found.
+        iterations: Iterations for this problem.
+        calls: LLM calls.
+        tokens: Tokens of these calls.
+        usd: Cost of these calls.
+        evaluated: Distinct texts that were evaluated.
+        reason: Why the search ended; empty while it runs.
     """
 
     best: function.Function | None = None
@@ -39,15 +39,15 @@ class ProblemState:
 
 
 class ProblemStatus:
-    """Learns how each problem fares, tells every step which are over, and ends the run when all are.
+    """Tracks each problem, marks finished ones in the advice, and ends the run when all are finished.
 
-    A search ends when a worldline satisfies the evaluator, when the best fitness has not risen for some generations,
-    when an approved worldline hardly differs from the base, or with the last generation; which of them is stored.
+    A search ends when a worldline satisfies the evaluator, when the best fitness has not improved for some generations,
+    when an approved worldline hardly differs from the base, or after the last generation. The reason is stored.
 
     Args:
-        rounds: How steps are counted.
-        patience: Generations without a rise that end the search for a problem; 0: never.
-        epsilon: An approved worldline that diverges less than this ends it; 0: never.
+        clock: Maps iterations to problems and generations.
+        patience: Generations without improvement until the search for a problem ends; 0 disables it.
+        epsilon: An approved worldline with less divergence ends the search; 0 disables it.
     """
 
     def __init__(self, clock: GenerationClock, *, patience: int = 3, epsilon: float = 0.0) -> None:
@@ -83,16 +83,16 @@ class ProblemStatus:
         if not self._clock.is_generation_end(position):
             return ""
         if self._patience and generation - state.generation >= self._patience:
-            return f"converged: no rise in {self._patience} generations"
+            return f"converged: no improvement in {self._patience} generations"
         return f"{self._clock.num_gens} generations done" if generation + 1 >= self._clock.num_gens else ""
 
     def stop_rule(self, progress: control.RunProgress) -> str | None:
-        """Ends the run when the search for every problem is over; told with the reasons."""
+        """Ends the run when the search for every problem has ended. Returns the reasons."""
         if not all(state.reason for state in self.states):
             return None
         if len(self.states) == 1:
             return self.states[0].reason
-        return f"all {len(self.states)} problems are over: {', '.join(count_reasons(self.states))}"
+        return f"all {len(self.states)} problems ended: {', '.join(count_reasons(self.states))}"
 
 
 def _is_approved(result: evaluation.Evaluation) -> bool:
@@ -100,12 +100,12 @@ def _is_approved(result: evaluation.Evaluation) -> bool:
 
 
 def count_reasons(states: Sequence[ProblemState]) -> list[str]:
-    """Returns the reasons without their numbers of generations, each with how often it was given."""
-    reasons = [SATISFIED if state.reason.startswith(SATISFIED) else state.reason or "not over" for state in states]
+    """Returns each reason with its count, without generation numbers."""
+    reasons = [SATISFIED if state.reason.startswith(SATISFIED) else state.reason or "not ended" for state in states]
     return [f"{reasons.count(reason)} {reason}" for reason in dict.fromkeys(reasons)]
 
 
 def is_problem_done(advice: Mapping[str, JSON], problem: int) -> bool:
-    """Says whether a step was advised that its problem is over."""
+    """Returns whether the advice of an iteration marks its problem as finished."""
     done_bits = advice.get(DONE)
     return isinstance(done_bits, str) and bool(int(done_bits, 16) >> problem & 1)

@@ -1,4 +1,4 @@
-"""What a run is about: problems, their judge, and where that came from."""
+"""Problem sets: the problems of a run, their evaluator and their source."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,22 +12,23 @@ from atoll.mind.config import Options, Task
 from atoll.mind.tasks import generate, grader, load
 from atoll.mind.tasks.problem import Problem
 
-WORKSPACE_MODULE = "atoll.mind.workspace.build"  # has subject(task, options, parts) -> Subject
+WORKSPACE_MODULE = "atoll.mind.workspace.build"  # imported lazily: it needs git
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemSet:
-    """What is searched for.
+    """Problems of a run.
 
     Attributes:
         problems: In the order in which they take turns.
-        judge: Judges candidates of all of them, by their first line.
-        source: Where they come from, for people.
-        files: What a run that goes on needs unchanged.
-        grade: Compares plans, by their problems' ids, with solutions that the search has not seen.
-        keep: Makes the best plans last, by their problems' ids, before all is closed, and says where they are.
-        sandbox: Where candidates run.
-        close: Ends what was started.
+        evaluator: Evaluates candidates of all problems. The first line of a candidate names the problem.
+        source: Display text of their origin.
+        files: Files that must not change before a resume.
+        grade: Compares plans, by problem id, with solutions that the search has not seen.
+        save_best: Saves the best plans, by problem id, before `close`. Returns their location.
+        sandbox: Sandbox level of the candidates.
+        close: Releases resources.
+        report: Rows for the report of the run.
     """
 
     problems: Sequence[Problem]
@@ -42,10 +43,10 @@ class ProblemSet:
 
 
 def load_problem_set(task: Task, options: Options, context: system.BuildContext) -> ProblemSet:
-    """Reads or makes the problems of a task folder.
+    """Reads or generates the problems of a task folder.
 
     Raises:
-        SetupError: There is no such file, or something in it is no problem.
+        SetupError: The file is not found, or contains something else than problems.
     """
     if task.problem == "workspace":
         problem_set: ProblemSet = importlib.import_module(WORKSPACE_MODULE).load_problem_set(task, options, context)
@@ -56,7 +57,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         visible = [{name: row[name] for name in load.VISIBLE_FIELDS if name in row} for row in rows]
         problems = [load.parse_row(row, context.seed) for row in visible]
         return ProblemSet(
-            problems, _make_evaluator(problems, weights), f"{len(problems)} made-up problems of the kind {task.problem}"
+            problems, _make_evaluator(problems, weights), f"{len(problems)} generated problems of kind {task.problem}"
         )
     path = _find_file(task.data, context.folder)
     problems = load.load_problems(path, context.seed, task.most)
@@ -75,10 +76,10 @@ def _make_evaluator(problems: Sequence[Problem], weights: fitness.Weights) -> pl
 
 
 def _find_file(name: str, folder: Path) -> Path:
-    """Returns a file by its name, relative to the task's folder or to where we are."""
+    """Returns a file by its name, relative to the task folder or the current folder."""
     requested = Path(name).expanduser()
     paths = [folder / requested, requested.absolute()]
     for path in paths:
         if path.is_file():
             return path
-    raise errors.SetupError(f"There is no file {requested} in {folder} or here: task.data must name one of JSON lines.")
+    raise errors.SetupError(f"File {requested} not found in {folder} or here. Set task.data to a file of JSON lines.")

@@ -1,7 +1,6 @@
-"""What author and critic are told.
+"""Prompts of author and critic.
 
-In the paper's order: general instructions, the task, how to write it, plans with what is wrong with them, how to think
-critically, the answer.
+The sections follow the paper: instructions, task, form, plans with feedback, critical thinking, answer.
 """
 
 import re
@@ -14,25 +13,23 @@ from atoll.mind.tasks.problem import Problem
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
 _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
 
-INSTRUCTIONS = (
-    "You solve a planning task together with others. A judge checks every plan and says what is wrong with it."
-)
+INSTRUCTIONS = "You solve a planning task together with others. An evaluator checks every plan and reports its errors."
 CRITIC_REQUEST = (
-    "First be the critic: compare all plans above, name the best of them, and say in a few lines, each beginning with "
-    "a dash, what contradicts the task and what should be changed first. Put that between <critic> and </critic>."
+    "First be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
+    "change first, in a few lines that begin with a dash. Put the list between <critic> and </critic>."
 )
-AUTHOR_REQUEST = "Then be the author: write one better plan that answers the critic. Put it between <plan> and </plan>."
+AUTHOR_REQUEST = "Then be the author. Write one better plan that answers the critic. Put it between <plan> and </plan>."
 AUTHOR_ONLY_REQUEST = "Write one better plan. Put it between <plan> and </plan>."
 INITIAL_REQUEST = "Think first, then write a plan. Put it between <plan> and </plan>."
 CRITIC_ONLY_REQUEST = (
-    "Be the critic: compare all plans above, name the best of them, and say in a few lines, each beginning with a "
-    "dash, what contradicts the task and what should be changed first. Write no plan."
+    "Be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
+    "change first, in a few lines that begin with a dash. Do not write a plan."
 )
-RETRY_REQUEST = "Your last answer had no plan that can be read (attempt {number}). Keep to the form."
+RETRY_REQUEST = "Your last response had no readable plan (attempt {number}). Follow the form."
 
 
 class PromptPlan(NamedTuple):
-    """A plan as a prompt shows it: its text, its score and what the judge said."""
+    """Plan as a prompt shows it: text, score and feedback."""
 
     plan: str
     score: float
@@ -41,13 +38,13 @@ class PromptPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanPromptBuilder:
-    """Writes prompts.
+    """Builds prompts.
 
     Attributes:
-        has_critic: Whether the model is to criticise before it writes.
-        has_feedback: Whether it is told what is wrong, or the score alone.
-        has_questions: Whether it is given the task's own questions.
-        examples: Solved examples of the same task, as they are to be shown.
+        has_critic: Whether the LLM criticizes before it writes.
+        has_feedback: Whether prompts contain the feedback, or only the score.
+        has_questions: Whether prompts contain the questions of the task.
+        examples: Text of solved examples of the same task.
     """
 
     has_critic: bool = True
@@ -56,7 +53,7 @@ class PlanPromptBuilder:
     examples: str = ""
 
     def build_initial(self, problem: Problem) -> str:
-        """Asks for a plan from nothing."""
+        """Asks for a first plan."""
         return self._join_sections(problem, (), (), self._format_questions(problem), INITIAL_REQUEST)
 
     def build_improvement(
@@ -66,17 +63,17 @@ class PlanPromptBuilder:
         dialogue: Sequence[str] = (),
         earlier: Sequence[PromptPlan] = (),
     ) -> str:
-        """Asks for one plan better than all that are shown.
+        """Asks for a plan better than all shown.
 
         Args:
-            problem: What is planned.
-            plans: What to improve on, worst first.
-            said: The dialogue so far.
-            earlier: What the same conversation tried before that, oldest first.
+            problem: The problem.
+            plans: Plans to improve on, worst first.
+            dialogue: The dialogue so far.
+            earlier: Earlier plans of the same conversation, oldest first.
         """
         if earlier:
             dialogue = [
-                "Earlier attempts of yours, oldest first:",
+                "Your earlier attempts, oldest first:",
                 *(self._format_attempt(attempt) for attempt in earlier),
                 *dialogue,
             ]
@@ -86,15 +83,15 @@ class PlanPromptBuilder:
         )
 
     def build_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = ()) -> str:
-        """Asks for a critique alone."""
+        """Asks for a critique only."""
         return self._join_sections(problem, plans, dialogue, self._format_questions(problem), CRITIC_ONLY_REQUEST)
 
     def build_revision(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str]) -> str:
-        """Asks an author to answer a critique that somebody else wrote."""
+        """Asks an author to answer a critique from the dialogue."""
         return replace(self, has_critic=False).build_improvement(problem, plans, dialogue)
 
     def build_elite_selection(self, problem: Problem, plans: Sequence[PromptPlan], count: int) -> str:
-        """Asks for plans that are good and unlike each other, by their numbers."""
+        """Asks for the numbers of good and diverse plans."""
         plans_text = "\n\n".join(
             f"## Plan {number}, score {plan.score:.4g}\n{plan.plan}" for number, plan in _number_plans(plans)
         )
@@ -110,7 +107,7 @@ class PlanPromptBuilder:
         sections = [INSTRUCTIONS, f"# Task\n{problem.text}", f"# Form\n{problem.plan_format}"]
         sections += [f"# Examples\n{self.examples}"] if self.examples else []
         sections += [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
-        sections += ["# What was said\n" + "\n\n".join(dialogue)] if dialogue else []
+        sections += ["# Dialogue\n" + "\n\n".join(dialogue)] if dialogue else []
         sections += [f"# Critical thinking\n{thinking}"] if thinking else []
         return "\n\n".join([*sections, f"# Answer\n{request}\n"])
 
@@ -120,7 +117,7 @@ class PlanPromptBuilder:
     def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
         return "\n\n".join(
             f"## Plan {number}, score {plan.score:.4g}\n<plan>\n{plan.plan}\n</plan>"
-            + (f"\nJudge:\n{plan.feedback}" if self.has_feedback else "")
+            + (f"\nFeedback:\n{plan.feedback}" if self.has_feedback else "")
             for number, plan in _number_plans(plans)
         )
 
@@ -135,25 +132,25 @@ def _number_plans(plans: Sequence[PromptPlan]) -> list[tuple[int, PromptPlan]]:
 
 
 def extract_plan(response: str) -> str:
-    """Returns the last plan in a reply; the whole reply where it marks none."""
+    """Returns the last plan in a response, or the whole response if it has no plan tags."""
     critique, remaining = _split_critique(response)
     matches = _PLAN.findall(_CRITIC.sub("", critique) + remaining)
     return str(matches[-1]).strip() if matches else response
 
 
 def extract_critique(response: str) -> str:
-    """Returns what the critic said in a reply; empty if it said nothing."""
+    """Returns the critique in a response; empty if it has none."""
     critique, _ = _split_critique(response)
     return "\n".join(text.strip() for text in _CRITIC.findall(critique))
 
 
 def _split_critique(response: str) -> tuple[str, str]:
-    """Parts a reply after its last critique: an opening tag beyond it has no end, however often that is looked for."""
+    """Splits a response after its last critique. This avoids slow searches for unclosed tags."""
     critique, tag, remaining = response.rpartition("</critic>")
     return critique + tag, remaining
 
 
 def extract_numbers(response: str, limit: int) -> list[int]:
-    """Returns the numbers in a reply that are numbers of plans, each once."""
+    """Returns the distinct plan numbers in a response."""
     numbers = dict.fromkeys(int(text) for text in re.findall(r"\d+", response) if len(text) < 6)
     return [number for number in numbers if 1 <= number <= limit]

@@ -1,4 +1,4 @@
-"""The loop of Mind Evolution as small functions over worldlines, in the names of the design note that it comes from.
+"""Reference loop of Mind Evolution: small functions with the names of its design note.
 
     graph = initialize_worldline_graph()
     islands = initialize_islands(manager, num_islands)
@@ -11,7 +11,7 @@
         migrate(islands); reset_lowest_islands(islands)
     best = select_top_worldlines(islands)
 
-A run from the command line does the same on the kernel (`build.py`), where nothing is lost and nothing is paid twice.
+A run from the command line does the same (`build.py`), with a store, budgets and resume.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,10 +32,10 @@ NUM_TURNS = 4  # of a conversation: 4 to 6
 
 @dataclass(eq=False)
 class Island:
-    """A population with its own weights, author and critic.
+    """Population with its own weights, author and critic.
 
     Attributes:
-        most: How many worldlines it keeps; the worst leave.
+        max_size: Maximal number of worldlines; the worst are removed.
     """
 
     index: int
@@ -46,7 +46,7 @@ class Island:
     max_size: int = 100
 
     def update_population(self, worldline: Worldline, score: float | None = None) -> None:
-        """Takes a worldline in, no trace twice, ranked by this island's own weights."""
+        """Adds a worldline with a new trace, ordered by this island's weights."""
         if worldline.metrics and get_moves(worldline) not in [get_moves(member) for member in self.population]:
             self.population = sorted([*self.population, worldline], key=self.get_fitness, reverse=True)[: self.max_size]
 
@@ -55,7 +55,7 @@ class Island:
 
 
 def initialize_islands(manager: WorldlineManager, num_islands: int = 4, *, num_initial: int = 2) -> list[Island]:
-    """Returns islands with strategies of their own, each with some worldlines that were investigated from the base."""
+    """Returns islands with different strategies and a few initial worldlines each."""
     islands = list[Island]()
     for index in range(num_islands):
         weights = fitness.STRATEGIES[fitness.ISLAND_STRATEGIES[index % len(fitness.ISLAND_STRATEGIES)]]
@@ -67,12 +67,12 @@ def initialize_islands(manager: WorldlineManager, num_islands: int = 4, *, num_i
 
 
 def make_critic(manager: WorldlineManager) -> Critic:
-    """Returns a critic that needs no model: it says what the problem finds fault with."""
+    """Returns a critic without an LLM. It lists the errors that the problem finds."""
     return lambda worldline: [plan_error.message for plan_error in manager.evaluate_plan(worldline).errors]
 
 
 def make_author(manager: WorldlineManager) -> Author:
-    """Returns an author that needs no model: it changes the plan where something is wrong."""
+    """Returns an author without an LLM. It mutates the plan at an error."""
     return lambda worldline, critique: manager.mutate(
         Plan(get_moves(worldline), (worldline.worldline_id,), worldline.memory_refs)
     )
@@ -86,13 +86,13 @@ def tournament_selection(
     weights: fitness.Weights = fitness.BALANCED,
     temperature: float = 0.03,
 ) -> list[Worldline]:
-    """Draws k different worldlines by the softmax of their fitness over the whole population, worst first."""
+    """Selects k different worldlines by the softmax of their fitness, worst first."""
     fitness_values = [weights.compute_fitness(worldline.metrics) for worldline in worldlines]
     return [worldlines[index] for index in population.select_by_tournament(fitness_values, k, rng, temperature)]
 
 
 def recombination(parents: Sequence[Worldline], manager: WorldlineManager) -> Plan:
-    """Returns a fork plan of the parents' decision traces: none begin anew, one is taken over, the best two mate."""
+    """Returns a plan from the parents: a new one without parents, a copy of one, a recombination of the best two."""
     if not parents:
         return manager.investigate()
     if len(parents) == 1:
@@ -101,22 +101,21 @@ def recombination(parents: Sequence[Worldline], manager: WorldlineManager) -> Pl
 
 
 def mutation(plan: Plan, manager: WorldlineManager) -> Plan:
-    """Returns a plan with one decision changed."""
+    """Returns a plan with one changed decision."""
     return manager.mutate(plan)
 
 
 def run_worldline_plan(plan: Plan, manager: WorldlineManager) -> Worldline:
-    """Forks a worldline and does what the plan says, in its own sandbox."""
+    """Forks a worldline and runs the plan in its own sandbox."""
     return manager.run(plan)
 
 
 def rcc_refinement(
     author: Author, critic: Critic, worldline: Worldline, manager: WorldlineManager, *, num_turns: int = NUM_TURNS
 ) -> Worldline:
-    """Lets author and critic talk about a worldline and returns the best that came of it.
+    """Refines a worldline by a conversation of author and critic, and returns the best result.
 
-    The critic's points become `WorldlineFork`s of the trace, the author's answer a link to what it answers and an
-    entry of the dialogue.
+    The critic's points become `WorldlineFork`s in the trace. The author's answer adds a link and a dialogue entry.
     """
     best = manager.evaluate(worldline)
     for _ in range(num_turns // 2):
@@ -147,7 +146,7 @@ def evaluate_worldline(worldline: Worldline, weights: fitness.Weights = fitness.
 
 
 def migrate(islands: Sequence[Island], count: int = 5) -> None:
-    """Clones the best of every island to the next in the ring, which ranks them by its own weights."""
+    """Copies the best of every island to the next in the ring, which orders them by its own weights."""
     migrants = [island.population[:count] for island in islands]
     for island, best in zip(islands, migrants, strict=True):
         host = islands[(island.index + 1) % len(islands)]
@@ -158,7 +157,7 @@ def migrate(islands: Sequence[Island], count: int = 5) -> None:
 def reset_lowest_islands(
     islands: Sequence[Island], num_reset: int = 2, num_top: int = 5, num_candidate: int = 15
 ) -> None:
-    """Empties the islands with the lowest mean by the common weights, and founds them with unlike elites of all."""
+    """Empties the islands with the lowest mean common fitness and refills them with diverse elites of all islands."""
     candidates = select_top_worldlines(islands, num_candidate)
     elites = candidates[:1]
     while 0 < len(elites) < min(num_top, len(candidates)):
@@ -174,7 +173,7 @@ def reset_lowest_islands(
 
 
 def select_top_worldlines(islands: Sequence[Island], count: int = 1) -> list[Worldline]:
-    """Returns the best worldlines of all islands by the common weights, no trace twice."""
+    """Returns the best distinct worldlines of all islands by the common weights."""
     distinct = {get_moves(worldline): worldline for island in islands for worldline in island.population}
     return sorted(distinct.values(), key=lambda worldline: evaluate_worldline(worldline), reverse=True)[:count]
 

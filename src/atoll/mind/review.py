@@ -1,6 +1,6 @@
-"""Reviews: who approves a worldline, and what an approval is good for.
+"""Reviews of worldlines and their approvals.
 
-An approval names what it approves by a digest, so that an edit afterwards makes it void.
+An approval names the hash of the approved content. A later edit makes it invalid.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ APPROVED, REJECTED, NEUTRAL = 1.0, -1.0, 0.0
 
 
 def review_by_evaluation(problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> float:
-    """Approves what is verified, rejects what cannot be read, and says nothing of the rest."""
+    """Approves solved plans, rejects unreadable ones, and is neutral about the rest."""
     if plan_evaluation.is_solved:
         return APPROVED
     return REJECTED if any(plan_error.kind == "format" for plan_error in plan_evaluation.errors) else NEUTRAL
@@ -25,14 +25,14 @@ def review_by_evaluation(problem: Problem, plan: str, plan_evaluation: PlanEvalu
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A record that somebody looked at a worldline and said yes or no; plain data.
+    """Record of a review, as plain data.
 
     Attributes:
-        worldline_id: What was looked at.
-        digest: Of its content at that moment.
-        is_approved: What was said.
+        worldline_id: The reviewed worldline.
+        digest: Hash of its content at that time.
+        is_approved: The decision.
         reason: Why.
-        by: Who said it.
+        by: The reviewer.
     """
 
     worldline_id: str
@@ -42,18 +42,18 @@ class Approval:
     by: str
 
     def covers(self, worldline_id: str, content: str) -> bool:
-        """Says whether it approves exactly this."""
+        """Returns whether it approves exactly this content."""
         return self.is_approved and self.worldline_id == worldline_id and self.digest == candidate.content_hash(content)
 
 
 @dataclass(eq=False)
 class ReviewAgent:
-    """Reviews worldlines by rules, or by asking a model, and keeps a record of every decision.
+    """Reviews worldlines by rules or with an LLM, and records each decision.
 
     Attributes:
-        rule: Decides from a proposal, as any gate of the kernel; by default what is solved is approved.
-        model: Criticises in words where there is one.
-        records: Every decision, in order.
+        rule: Gate that decides on a proposal. By default, evaluated candidates are accepted.
+        model: LLM that writes critiques, if any.
+        records: All decisions, in order.
     """
 
     rule: gate.Gate | None = None
@@ -62,18 +62,18 @@ class ReviewAgent:
     records: list[Approval] = field(default_factory=list)
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
-        """Decides on a candidate of a run: as a gate."""
+        """Decides on a candidate of a run, as a gate."""
         if self.rule is not None:
             return self.rule(proposal)
         evaluation = proposal.evaluation
         if evaluation is None or evaluation.failure is not None:
             return gate.Decision(
-                "reject", evaluation.failure if evaluation and evaluation.failure else "not judged", self.name
+                "reject", evaluation.failure if evaluation and evaluation.failure else "not evaluated", self.name
             )
-        return gate.Decision("accept", "it was judged", self.name)
+        return gate.Decision("accept", "evaluated", self.name)
 
     def review(self, worldline: Worldline, content: str, metrics: Mapping[str, float]) -> Approval:
-        """Approves a worldline whose progress is complete and that contradicts nothing; the record is kept."""
+        """Approves a worldline with complete progress and no contradictions, and records the decision."""
         progress, consistency = metrics.get("task_progress", 0.0), metrics.get("temporal_consistency", 0.0)
         is_approved = progress >= 1.0 and consistency >= 1.0
         reason = "complete and consistent" if is_approved else f"progress {progress:.2f}, consistency {consistency:.2f}"
@@ -85,18 +85,18 @@ class ReviewAgent:
         """Returns the newest record that approves exactly this content.
 
         Raises:
-            Conflict: There is none: nobody approved it, or it was changed since.
+            Conflict: The worldline was not approved, or was changed since.
         """
         for record in reversed(self.records):
             if record.worldline_id == worldline_id:
                 if record.covers(worldline_id, content):
                     return record
                 reason = "was changed after its approval" if record.is_approved else f"was rejected: {record.reason}"
-                raise errors.Conflict(f"{worldline_id} {reason}: have it reviewed again.")
-        raise errors.Conflict(f"Nobody has approved {worldline_id}: have it reviewed first.")
+                raise errors.Conflict(f"{worldline_id} {reason}. Review it again.")
+        raise errors.Conflict(f"{worldline_id} is not approved. Review it first.")
 
     def criticize(self, prompt: str) -> str:
-        """Returns what the critic says, in words; empty where there is no model."""
+        """Returns the critique of the LLM; empty without an LLM."""
         return self.model(prompt).text if self.model is not None else ""
 
 

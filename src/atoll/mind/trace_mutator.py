@@ -1,4 +1,4 @@
-"""The engine that needs no model: conversations in which the judge is the critic and the author changes a trace."""
+"""Proposer without an LLM. It recombines and mutates decision traces, guided by the feedback."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from atoll.mind.tasks.problem import Problem
 
 type Trace = tuple[Action, ...]
 
-NAMED_RATE = 0.8  # how often a change begins at an action that something is wrong with
+NAMED_RATE = 0.8  # probability of changing an action that the feedback names
 
 
 def random_trace(moves: Sequence[Action], rng: Random) -> Trace:
-    """Returns all moves in a random order."""
+    """Returns all moves in random order."""
     return tuple(rng.sample(list(moves), len(moves)))
 
 
 def recombine_traces(base: Trace, donor: Trace, rng: Random) -> Trace:
-    """Returns a part of one trace inside another, where it stood; what it repeats of the other is left out."""
+    """Inserts a segment of the donor trace into the base trace at the same position. Repeated actions are dropped."""
     if len(donor) < 2:
         return base or donor
     first, last = sorted(rng.sample(range(len(donor) + 1), 2))
@@ -41,14 +41,14 @@ def mutate_trace(
     *,
     requires_all_moves: bool = False,
 ) -> Trace:
-    """Returns a trace with one change, mostly at an action that something is wrong with.
+    """Returns a trace with one change, mostly at an action that the feedback names.
 
     Args:
-        trace: What is changed.
-        moves: All that a trace may hold.
-        rng: Draws the change.
-        named: Goals of actions that a judge found fault with.
-        uses_all: Every move must be in it, so none is dropped or replaced.
+        trace: The trace to change.
+        moves: All allowed actions.
+        rng: Random generator.
+        named_goals: Goals of actions that the feedback names.
+        requires_all_moves: Whether a plan needs every move, so none is dropped or replaced.
     """
     unused = [move for move in moves if move not in trace]
     if unused and (requires_all_moves or not trace or rng.random() < len(unused) / len(moves)):
@@ -78,12 +78,12 @@ def mutate_trace(
 
 
 def find_named_goals(feedback: str, trace: Trace) -> set[str]:
-    """Returns the goals of a trace that a text names: what a judge finds fault with."""
+    """Returns the goals of a trace that the feedback names."""
     return {action.goal for action in trace if isinstance(action, Task) and action.goal in feedback}
 
 
 def _choose_index(trace: Trace, named_goals: Collection[str], rng: Random) -> int:
-    """Returns the place of an action that something is wrong with, or of any."""
+    """Returns the index of an action that the feedback names, or of any action."""
     named_indices = [
         index for index, action in enumerate(trace) if isinstance(action, Task) and action.goal in named_goals
     ]
@@ -102,13 +102,13 @@ def _insert(trace: Trace, action: Action, rng: Random) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceMutator:
-    """Every step makes one trace of its parents' and changes it turn by turn, from the best so far.
+    """Makes a trace from the parents in each iteration, then changes the best so far turn by turn.
 
     Attributes:
         problems: In the order of the schedule.
-        base: What every candidate is a clone of.
-        num_turns: Plans that a step makes.
-        is_fresh: Whether parents and earlier turns are of no account: every plan is drawn anew.
+        base: Function that every candidate is cloned from.
+        num_turns: Plans per iteration.
+        is_memoryless: Whether each plan is random, without parents and earlier turns.
     """
 
     problems: Sequence[Problem]
@@ -123,7 +123,7 @@ class TraceMutator:
             return []
         problem, children = self.problems[position.problem], list[function.Function]()
         trace = self._make_initial_trace(problem, context)
-        best: tuple[Trace, str, float] | None = None  # of the best turn: what, what was said of it, its score
+        best: tuple[Trace, str, float] | None = None  # trace, feedback and score of the best turn
         parent_ids = tuple(population.get_id(fn) for fn in context.parents)
         for turn_index in range(self.num_turns):
             plan = problem.format_plan(trace)
@@ -158,7 +158,7 @@ class TraceMutator:
         return recombine_traces(parent_traces[0], parent_traces[1], context.rng)
 
     def _mutate(self, problem: Problem, trace: Trace, feedback: str, context: function.ProposalContext) -> Trace:
-        """Changes a trace, mostly at a decision that the judge's words name."""
+        """Changes a trace, mostly at a decision that the feedback names."""
         if self.is_memoryless:
             return random_trace(problem.moves, context.rng)
         named_goals = find_named_goals(feedback, trace)

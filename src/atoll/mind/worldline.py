@@ -1,4 +1,4 @@
-"""The individual that evolves: a worldline, what it decided, and what was found out about it."""
+"""Worldlines, their plans and the graph of their ancestry."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,18 +14,18 @@ BASE = "W0"  # the world from which all others fork
 
 type Status = Literal["open", "ran", "approved", "rejected", "merged", "archived"]
 
-# The raw metrics, in the order of their weights; islands weigh them differently, so only these are stored.
+# Raw metrics in the order of their weights. Islands have different weights, so only raw metrics are stored.
 METRICS = ("temporal_consistency", "divergence", "task_progress", "review_feedback", "resource_cost")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A point to go back to.
+    """Saved state of a worldline.
 
     Attributes:
-        commit: The git commit of a workspace; empty for a text.
-        context: The JSONL file of the agent's context, by its name beside the workspace.
-        line: How many of its lines belong to this worldline.
+        commit: Git commit of a workspace; empty for a text.
+        context: Name of the JSONL file of the agent's context.
+        line: Number of its lines that belong to this worldline.
     """
 
     commit: str = ""
@@ -35,13 +35,13 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A fork plan: what a new worldline is to do, from which one.
+    """Plan of a fork: the actions of a new worldline.
 
     Attributes:
-        actions: In the order in which they are done.
-        parents: Ids of the worldlines whose traces it was made from.
-        memory_refs: Memories that it starts with.
-        note: Why, in words.
+        actions: In execution order.
+        parents: Ids of the worldlines that the plan was made from.
+        memory_refs: Memories to start with.
+        note: Reason in words.
     """
 
     actions: tuple[Action, ...] = ()
@@ -50,29 +50,29 @@ class Plan:
     note: str = ""
 
     def to_json(self) -> str:
-        """Returns the plan as canonical text: what a candidate's content is."""
+        """Returns the plan as canonical JSON, the content of a candidate."""
         data = {"actions": [actions.to_data(action) for action in self.actions]}
         return json.dumps(data, ensure_ascii=False, sort_keys=True, indent=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Worldline:
-    """A state of the world and how it came about; frozen: what changes is another one with the same id.
+    """State of the world with its history. Immutable: a change makes a new object with the same id.
 
     Attributes:
         worldline_id: Unique in a run.
-        parents: Ids of the worldlines that it was made from; empty for the base.
-        decision_trace: The actions that led here, in order.
+        parents: Ids of the parents; empty for the base.
+        decision_trace: Actions that led here, in order.
         memory_refs: Memories and highlights that it read.
-        memory_links: What it links together, from one id to others.
-        agent_prompts: What author and critic said, in order.
-        metrics: The raw vector, by the names of `METRICS`; never weighted.
-        summary: What it is, in a sentence.
-        highlight: What is worth remembering of it.
-        checkpoint: Where its state is kept.
-        context: Messages of the agent that wrote it, as plain data.
-        tool_history: What came of its actions.
-        status: Where it stands.
+        memory_links: Links that it adds, from one id to others.
+        agent_prompts: Messages of author and critic, in order.
+        metrics: Raw metrics by the names of `METRICS`, without weights.
+        summary: One sentence.
+        highlight: The point worth remembering.
+        checkpoint: Its saved state.
+        context: Messages of its agent, as plain data.
+        tool_history: Results of its actions.
+        status: Its status.
     """
 
     worldline_id: str
@@ -93,7 +93,6 @@ class Worldline:
         return replace(self, status=status)
 
     def to_data(self) -> dict[str, JSON]:
-        """Returns it as plain data."""
         checkpoint = self.checkpoint
         return {
             "worldline_id": self.worldline_id,
@@ -116,10 +115,10 @@ class Worldline:
 
 
 def from_data(data: Mapping[str, Any]) -> Worldline:
-    """Reads back what `Worldline.to_data` wrote.
+    """Reads a worldline from the data that `Worldline.to_data` returns.
 
     Raises:
-        SetupError: Something in its trace is no action.
+        SetupError: The trace contains something else than actions.
     """
     return Worldline(
         worldline_id=data["worldline_id"],
@@ -139,27 +138,25 @@ def from_data(data: Mapping[str, Any]) -> Worldline:
 
 
 def from_json(text: str) -> Worldline:
-    """Reads back what `Worldline.to_json` wrote."""
+    """Reads a worldline from `Worldline.to_json`."""
     return from_data(json.loads(text))
 
 
 @dataclass(eq=False)
 class WorldlineGraph:
-    """Worldlines by id, each after its parents; what changes is put in anew under its id."""
+    """Worldlines by id, each after its parents. A new state replaces the old one under the same id."""
 
     nodes: dict[str, Worldline] = field(default_factory=dict)
 
     def add(self, node: Worldline) -> Worldline:
-        """Puts a worldline in, or a newer state of it.
+        """Adds a worldline, or replaces it by a newer state.
 
         Raises:
             NotFound: A parent is not in the graph.
         """
         for parent in node.parents:
             if parent not in self.nodes:
-                raise errors.NotFound(
-                    f"{node.worldline_id} comes from {parent}, which is not in the graph: add it first."
-                )
+                raise errors.NotFound(f"Parent {parent} of {node.worldline_id} is not in the graph. Add it first.")
         self.nodes[node.worldline_id] = node
         return node
 
@@ -167,17 +164,17 @@ class WorldlineGraph:
         """Returns a worldline.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: The id is not in the graph.
         """
         if worldline_id not in self.nodes:
-            raise errors.NotFound(f"There is no worldline {worldline_id}.")
+            raise errors.NotFound(f"Worldline {worldline_id} not found.")
         return self.nodes[worldline_id]
 
     def children(self, worldline_id: str) -> list[Worldline]:
         return [node for node in self.nodes.values() if worldline_id in node.parents]
 
     def ancestors(self, worldline_id: str) -> list[Worldline]:
-        """Returns all that a worldline comes from, the nearest first."""
+        """Returns all ancestors of a worldline, nearest first."""
         ancestors_by_id: dict[str, Worldline] = {}
         queue = list(self.get(worldline_id).parents)
         while queue:
@@ -188,12 +185,12 @@ class WorldlineGraph:
         return list(ancestors_by_id.values())
 
     def to_lines(self) -> Iterator[str]:
-        """Yields the graph as JSON, a worldline a line, parents first."""
+        """Yields one line of JSON per worldline, parents first."""
         return (node.to_json() for node in self.nodes.values())
 
 
 def from_lines(lines: Iterator[str]) -> WorldlineGraph:
-    """Reads back what `WorldlineGraph.to_lines` wrote."""
+    """Reads a graph from the lines of `WorldlineGraph.to_lines`."""
     graph = WorldlineGraph()
     for line in lines:
         graph.add(worldline.from_data(json.loads(line)))
@@ -203,7 +200,7 @@ def from_lines(lines: Iterator[str]) -> WorldlineGraph:
 def initialize_worldline_graph(
     base: Worldline | None = None, metrics: Mapping[str, float] | None = None
 ) -> WorldlineGraph:
-    """Returns a graph with the base world W0 in it."""
+    """Returns a graph with the base world W0."""
     graph = WorldlineGraph()
     graph.add(base or Worldline(BASE, metrics=metrics or {}, summary="the world before any plan"))
     return graph

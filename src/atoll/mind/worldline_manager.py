@@ -1,4 +1,4 @@
-"""Worldlines of one problem: forked, run, judged, recombined and changed, all of them kept in a graph."""
+"""Forks, runs, evaluates, recombines and mutates the worldlines of one problem, and keeps them in a graph."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,13 +13,13 @@ from atoll.mind.worldline import BASE, METRICS, Plan, Worldline, WorldlineGraph,
 
 @dataclass(eq=False)
 class WorldlineManager:
-    """What a host offers to whoever evolves worldlines: fork, run, mutate, recombine, evaluate, archive.
+    """Operations on worldlines: fork, run, mutate, recombine, evaluate, archive.
 
     Attributes:
-        problem: What is planned.
-        kind: Makes worldlines real: texts, or workspaces.
-        graph: Every worldline that there was.
-        reviewer: Approves; nothing that needs an approval happens without its record.
+        problem: The problem.
+        backend: Runs worldlines, as texts or as workspaces.
+        graph: All worldlines.
+        reviewer: Approves worldlines. Nothing that needs an approval happens without its record.
     """
 
     problem: Problem
@@ -29,7 +29,7 @@ class WorldlineManager:
     reviewer: review.ReviewAgent = field(default_factory=review.ReviewAgent)
 
     def investigate(self, roles: Sequence[str] = ("explorer",)) -> Plan:
-        """Returns a plan to begin with: the moves of the problem in an order drawn anew, given to roles in turn."""
+        """Returns an initial plan: the moves of the problem in random order."""
         return Plan(
             trace_mutator.random_trace(self.problem.moves, self.rng),
             (BASE,),
@@ -37,23 +37,23 @@ class WorldlineManager:
         )
 
     def fork(self, parent: str, plan: Plan) -> Worldline:
-        """Starts a worldline where another one stands; nothing of the plan was done yet."""
+        """Starts a worldline with the state of its parent. The plan has not run yet."""
         worldline = self.backend.fork(self.graph.get(parent), plan, f"W{len(self.graph.nodes)}")
         return self.graph.add(worldline)
 
     def run(self, plan: Plan) -> Worldline:
-        """Forks the base and does what a plan says: its trace is a whole, whoever its parents are."""
+        """Forks the base and runs a plan. A plan contains the complete trace, so it never starts at its parents."""
         worldline = self.fork(BASE, plan)
         return self.graph.add(self.backend.run(worldline, plan))
 
     def recombine(self, first: Worldline, second: Worldline) -> Plan:
-        """Returns a fork plan of two decision traces."""
+        """Returns a plan that combines two decision traces."""
         trace = trace_mutator.recombine_traces(get_moves(first), get_moves(second), self.rng)
         refs = tuple(dict.fromkeys((*first.memory_refs, *second.memory_refs)))
         return Plan(trace, (first.worldline_id, second.worldline_id), refs, "recombined")
 
     def mutate(self, plan: Plan) -> Plan:
-        """Returns a plan with one change, where something is wrong with it if anything is."""
+        """Returns a plan with one change, at an error if it has any."""
         trace = tuple(plan.actions)
         feedback = self.problem.evaluate(self.problem.format_plan(trace)).format_feedback() if trace else ""
         named_goals = trace_mutator.find_named_goals(feedback, trace)
@@ -63,17 +63,18 @@ class WorldlineManager:
         return replace(plan, actions=mutated, note=f"{plan.note}, changed".lstrip(", "))
 
     def evaluate_plan(self, worldline: Worldline) -> PlanEvaluation:
-        """Returns what the problem says of a worldline."""
+        """Returns the problem's evaluation of a worldline."""
         return self.problem.evaluate(self.problem.format_plan(get_moves(worldline)))
 
     def evaluate(self, worldline: Worldline) -> Worldline:
-        """Returns a worldline with its raw metrics, its summary and its highlight; it is in the graph then."""
+        """Adds raw metrics, summary and highlight to a worldline and updates the graph."""
         plan = self.problem.format_plan(get_moves(worldline))
         result = plan_evaluator.PlanEvaluator({self.problem.id: self.problem})(
             function.Text(plan_evaluator.make_content(self.problem, plan))
         )
         plan_evaluation = self.evaluate_plan(worldline)
-        summary = f"{len(get_moves(worldline))} decisions, {len(plan_evaluation.errors)} faults, score {plan_evaluation.score:g}"
+        num_decisions, num_errors = len(get_moves(worldline)), len(plan_evaluation.errors)
+        summary = f"{num_decisions} decisions, {num_errors} errors, score {plan_evaluation.score:g}"
         highlight = plan_evaluation.errors[0].message if plan_evaluation.errors else "every constraint is satisfied"
         return self.graph.add(replace(worldline, metrics=dict(result.metrics), summary=summary, highlight=highlight))
 
@@ -85,12 +86,12 @@ class WorldlineManager:
 
 
 def get_moves(worldline: Worldline) -> tuple[Action, ...]:
-    """Returns the decisions that make the plan, without notes and wishes."""
+    """Returns the decisions of the plan, without notes and forks."""
     return tuple(action for action in worldline.decision_trace if isinstance(action, Task))
 
 
 def make_worldline(fn: function.Function, problem: Problem) -> Worldline:
-    """Returns a candidate of a run as a worldline: its trace, the critic's points as forks, its raw metrics."""
+    """Returns a candidate of a run as a worldline with its trace, its metrics, and the critic's points as forks."""
     candidate, evaluation = fn.candidate, fn.evaluation
     meta: Mapping[str, object] = candidate.meta if candidate else {}
     critique = str(meta.get("critic", ""))

@@ -1,4 +1,4 @@
-"""Meetings: read from words, walked through step by step."""
+"""Meeting planning: parsing, formatting and evaluation."""
 
 import itertools
 
@@ -35,59 +35,59 @@ def day():
     return meeting.from_text("m", TEXT)
 
 
-def test_a_day_is_read_from_its_words(day):
+def test_from_text_parses_day(day):
     assert day.friends["Ann"] == meeting.Friend("Ann", "Hill", 570, 660, 60)
-    assert (day.start, day.start_time, day.minutes["Hill", "Pier"]) == ("Pier", 540, 12)
+    assert (day.start_location, day.start_time, day.travel_minutes["Hill", "Pier"]) == ("Pier", 540, 12)
 
 
-def test_all_friends_met_is_solved_and_earns_1_each(day):
-    found = day.judge(GOOD)
-    assert (found.score, found.is_solved, day.count_met(GOOD)) == (2, True, 2)
+def test_all_friends_met_is_solved(day):
+    result = day.evaluate(GOOD)
+    assert (result.score, result.is_solved, day.count_met(GOOD)) == (2, True, 2)
 
 
-def test_a_trace_becomes_a_plan_in_which_everybody_is_met_as_early_as_possible(day):
-    assert day.write([Task("meet", "Ann"), Task("meet", "Bob")]) == GOOD
+def test_format_plan_meets_friends_as_early_as_possible(day):
+    assert day.format_plan([Task("meet", "Ann"), Task("meet", "Bob")]) == GOOD
     assert day.parse_plan(f"SOLUTION: {' '.join(GOOD.splitlines())}") == GOOD
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("9:30AM to 10:30AM", "9:20AM to 10:30AM", "it is 9:30AM then"),
         ("10:35AM to 11:20AM", "11:30AM to 12:15PM", "Bob is there from 8:00AM to 12:00PM"),
         ("60 minutes from 9:30AM to 10:30AM", "30 minutes from 9:30AM to 10:00AM", "Ann wants 60 minutes"),
-        ("meet Bob", "meet Carl", "Nobody asked to meet Carl."),
+        ("meet Bob", "meet Carl", "Carl is not among the friends."),
         ("meet Bob", "meet Ann", "Ann is met more than once."),
         ("You travel to Park in 5 minutes and arrive at 10:35AM.", "", "Bob is at Park, but you are at Hill."),
         ("wait until 9:30AM", "wait until 9:05AM", "cannot wait until 9:05AM"),
     ],
 )
-def test_a_conflict_is_told_and_costs_2(day, before, after, told):
-    found = day.judge(GOOD.replace(before, after))
-    assert told in found.feedback()
-    assert found.score < 2
-    assert not found.is_solved
+def test_conflict_is_reported_and_costs_2(day, before, after, message):
+    result = day.evaluate(GOOD.replace(before, after))
+    assert message in result.format_feedback()
+    assert result.score < 2
+    assert not result.is_solved
 
 
-def test_a_plan_that_cannot_be_read_loses_10(day):
-    assert day.judge("Let us stay at home.").score == -10
+def test_unreadable_plan_loses_10(day):
+    assert day.evaluate("Let us stay at home.").score == -10
     assert day.parse_plan("Let us stay at home.") is None
 
 
-def test_times_are_read_and_written():
+def test_times_round_trip():
     for minutes in itertools.chain(range(0, 1440, 37), (0, 720, 1439)):
         assert meeting.parse_time(meeting.format_time(minutes)) == minutes
 
 
-def test_what_is_no_day_is_refused_with_a_sentence():
-    with pytest.raises(errors.SetupError, match="no day of meetings"):
+def test_from_text_rejects_other_text():
+    with pytest.raises(errors.SetupError, match="not a readable meeting task"):
         meeting.from_text("m", "Meet me.")
 
 
-def test_the_solution_of_a_day_that_is_made_up_is_the_best_of_all_orders():
+def test_generated_solution_is_best_of_all_orders():
     (row,) = generate.generate_rows("meeting", 1, 4, 9)
     problem = meeting.from_text(row["id"], row["prompt_0shot"])
     orders = (order for k in range(1, 5) for order in itertools.permutations(problem.moves, k))
     assert problem.count_met("\n".join(row["golden_plan"])) == max(
-        problem.count_met(problem.format_plan(each)) for each in orders
+        problem.count_met(problem.format_plan(trace)) for trace in orders
     )

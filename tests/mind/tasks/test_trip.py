@@ -1,4 +1,4 @@
-"""Trips: read from words, judged with score, verification and feedback."""
+"""Trips: parsed from text, evaluated with score, verification and feedback."""
 
 import pytest
 
@@ -26,53 +26,53 @@ def problem():
     return trip.from_text("t", TEXT)
 
 
-def test_a_trip_is_read_from_its_words(problem):
+def test_from_text_parses_trip(problem):
     assert problem.days == {"Mykonos": 2, "Venice": 6, "Vienna": 4}
     assert problem.dates == {"Venice": (5, 10)}
     assert problem.flights == {("Mykonos", "Vienna"), ("Vienna", "Mykonos"), ("Vienna", "Venice")}
     assert problem.num_days == 10
 
 
-def test_a_plan_that_satisfies_everything_scores_0_and_is_solved(problem):
-    found = problem.judge(GOOD)
-    assert (found.score, found.progress, found.is_solved) == (0, 1, True)
-    assert found.feedback() == "Every constraint is satisfied."
+def test_correct_plan_scores_0_and_is_solved(problem):
+    result = problem.evaluate(GOOD)
+    assert (result.score, result.progress, result.is_solved) == (0, 1, True)
+    assert result.format_feedback() == "Every constraint is satisfied."
 
 
-def test_a_trace_and_its_plan_are_two_forms_of_one_thing(problem):
-    assert problem.write(problem.trace(GOOD)) == GOOD
+def test_trace_and_plan_round_trip(problem):
+    assert problem.format_plan(problem.parse_trace(GOOD)) == GOOD
     assert problem.parse_plan(f"Here is the trip:\n\n{GOOD}\nEnjoy!") == GOOD
 
 
-def test_every_fault_is_named_and_costs_a_point(problem):
-    found = problem.judge(problem.write([Task("visit", city) for city in ("Venice", "Vienna", "Mykonos")]))
-    assert found.score == -2
-    assert "There is no direct flight from Venice to Vienna." in found.feedback()
-    assert "You must be in Venice from day 5 to day 10, but the plan has Day 1-6." in found.feedback()
-    assert not found.is_solved
+def test_each_error_is_reported_and_costs_a_point(problem):
+    result = problem.evaluate(problem.format_plan([Task("visit", city) for city in ("Venice", "Vienna", "Mykonos")]))
+    assert result.score == -2
+    assert "The task lists no direct flight from Venice to Vienna." in result.format_feedback()
+    assert "You must be in Venice from day 5 to day 10, but the plan has Day 1-6." in result.format_feedback()
+    assert not result.is_solved
 
 
 @pytest.mark.parametrize(
-    ("plan", "told"),
+    ("plan", "message"),
     [
         (GOOD.replace("Day 2-5", "Day 3-5"), "should begin on day 2"),
         ("\n".join(GOOD.splitlines()[:3]), "Venice is not visited."),
         (f"{GOOD}\n**Day 10-11:** Visit Rome for 2 days.", "Rome is not among the cities"),
         (f"{GOOD}\n**Day 10-10:** Visit Venice for 1 days.", "Venice is visited more than once."),
-        ("I cannot do this.", "no plan of days and cities"),
+        ("I cannot do this.", "no readable days and cities"),
     ],
 )
-def test_what_is_wrong_is_told(problem, plan, told):
-    assert told in problem.judge(plan).feedback()
-    assert not problem.judge(plan).is_solved
+def test_evaluate_reports_errors(problem, plan, message):
+    assert message in problem.evaluate(plan).format_feedback()
+    assert not problem.evaluate(plan).is_solved
 
 
-def test_what_is_no_trip_is_refused_with_a_sentence():
-    with pytest.raises(errors.SetupError, match="no trip that can be read"):
+def test_from_text_rejects_other_text():
+    with pytest.raises(errors.SetupError, match="not a readable trip task"):
         trip.from_text("t", "Fly me to the moon.")
 
 
-def test_trips_that_are_made_up_have_exactly_one_solution():
+def test_generated_trips_have_one_solution():
     for row in generate.generate_rows("trip", 3, 6, 5):
         problem = trip.from_text(row["id"], row["prompt_0shot"])
         assert generate.count_solutions(problem) == 1

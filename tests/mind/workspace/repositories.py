@@ -1,4 +1,4 @@
-"""Small repositories for the tests, made by git as a user would."""
+"""Small git repositories for the tests."""
 
 import hashlib
 import os
@@ -31,20 +31,20 @@ CLEAN |= {f"GIT_{role}_{part}": "user@here" for role in ("AUTHOR", "COMMITTER") 
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, env=CLEAN, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (arguments, done.stderr)
-    return done.stdout
+    completed = subprocess.run(["git", *arguments], cwd=folder, env=CLEAN, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, (arguments, completed.stderr)
+    return completed.stdout
 
 
-def empty(folder: Path) -> Path:
+def make_empty(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "-q", "-b", "main")
     return folder
 
 
-def made(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
+def make_repository(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
     """Makes a repository with one commit."""
-    empty(folder)
+    make_empty(folder)
     for path, text in (files or {"sums.py": BROKEN, "tests/test_sums.py": TESTS, "tests/__init__.py": ""}).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -53,20 +53,20 @@ def made(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
     return folder
 
 
-def look(folder: Path) -> str:
-    """Returns a digest of all that the main worktree is: every file with its times, its index, its branch."""
-    found = []
+def get_state(folder: Path) -> str:
+    """Returns the state of the main worktree: all files with times, the index and the branch."""
+    entries = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name == ".git/index" or (not name.startswith(".git/") and name != ".git"):
             status = path.lstat()
             body = path.read_bytes() if path.is_file() else b""
-            found.append((name, status.st_mode, status.st_mtime_ns, status.st_ino, hashlib.sha256(body).hexdigest()))
-    return repr((found, git(folder, "rev-parse", "HEAD"), git(folder, "symbolic-ref", "HEAD")))
+            entries.append((name, status.st_mode, status.st_mtime_ns, status.st_ino, hashlib.sha256(body).hexdigest()))
+    return repr((entries, git(folder, "rev-parse", "HEAD"), git(folder, "symbolic-ref", "HEAD")))
 
 
-def leftovers(folder: Path) -> list[str]:
-    """Returns what a run left in a repository: worktrees, branches, locks, damage."""
+def list_leftovers(folder: Path) -> list[str]:
+    """Returns leftovers of a run: worktrees, branches, locks, damage."""
     worktrees = [line for line in git(folder, "worktree", "list", "--porcelain").splitlines() if "worktree " in line]
     branches = git(folder, "for-each-ref", "--format=%(refname)", "refs/heads/atoll").split()
     locks = [str(path) for path in (folder / ".git").rglob("*.lock")]

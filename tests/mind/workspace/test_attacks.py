@@ -1,4 +1,4 @@
-"""What worldlines and repositories must not get away with; a model writes the ones, a stranger the others."""
+"""Attacks by worldlines, which an LLM writes, and by untrusted repositories."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ from atoll.mind.actions import Edit, Read, Run
 from atoll.mind.workspace import WorkspaceError
 from atoll.mind.worldline import Plan
 from tests.mind.workspace import repositories
-from tests.mind.workspace.test_kind import W0, kind_of, ran
+from tests.mind.workspace.test_git_backend import W0, make_backend, run_actions
 
 OUTSIDE = [
     "/etc/passwd",
@@ -44,56 +44,56 @@ GITS_OWN = [
 
 
 @pytest.fixture(scope="module")
-def kind(tmp_path_factory):
+def backend(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attacked") / "project"
     secret = folder.parent / "secret"
-    repositories.empty(folder)
+    repositories.make_empty(folder)
     secret.write_text("secret\n")
     (folder / "out").symlink_to(folder.parent)
     (folder / "file-out").symlink_to(secret)
     (folder / "blob.bin").write_bytes(bytes(range(256)) * 10)
     (folder / "large.txt").write_bytes(b"line\n" * 300_000)
-    repositories.made(folder)
-    made = kind_of(folder)
-    yield made
-    made.close()
+    repositories.make_repository(folder)
+    opened = make_backend(folder)
+    yield opened
+    opened.close()
     assert secret.read_text() == "secret\n"
-    assert repositories.leftovers(folder) == []
+    assert repositories.list_leftovers(folder) == []
 
 
 @pytest.mark.parametrize("path", OUTSIDE + GITS_OWN)
-def test_no_action_reaches_a_path_outside_the_worldline(kind, path):
+def test_actions_cannot_reach_outside_paths(backend, path):
     plan = Plan((Read(path),))
-    line = kind.fork(W0, plan, f"path-{(OUTSIDE + GITS_OWN).index(path)}")
+    line = backend.fork(W0, plan, f"path-{(OUTSIDE + GITS_OWN).index(path)}")
     for action in (Edit(path, "", "x"), Edit(path, "a", "b"), Read(path)):
-        done = kind.run(line, Plan((action,)))
+        done = backend.run(line, Plan((action,)))
         assert not done.tool_history[-1].is_ok
-        assert done.checkpoint.commit == kind.workspace.base
-    kind.discard(line)
+        assert done.checkpoint.commit == backend.workspace.base
+    backend.discard(line)
 
 
 @pytest.mark.parametrize("path", ["out/secret", "out/new", "file-out", "out"])
-def test_no_action_follows_a_link_out_of_the_worldline(kind, path):
+def test_actions_do_not_follow_links(backend, path):
     for number, action in enumerate((Edit(path, "", "x"), Read(path))):
-        line = ran(kind, f"link-{path.replace('/', '-')}-{number}", action)
+        line = run_actions(backend, f"link-{path.replace('/', '-')}-{number}", action)
         assert "link" in line.tool_history[0].output
         assert "secret" not in line.tool_history[0].output.replace(path, "")
 
 
-def test_a_link_leads_nowhere_in_the_jail(kind):
+def test_links_are_broken_in_sandbox(backend):
     script = "import os; print(os.path.exists('out/secret'), os.path.exists('file-out'), os.readlink('file-out')[:1])"
-    line = ran(kind, "link-jail", Run(("python", "-c", script)))
+    line = run_actions(backend, "link-sandbox", Run(("python", "-c", script)))
     assert line.tool_history[0].output.startswith("False False /")
 
 
-def test_a_command_that_is_not_allowed_does_not_run(kind):
+def test_forbidden_command_does_not_run(backend):
     for number, command in enumerate((("sh", "-c", "id"), ("/bin/sh",), ("../python",), ("git", "push"), ("",))):
-        line = ran(kind, f"command-{number}", Run(command))
+        line = run_actions(backend, f"command-{number}", Run(command))
         assert "task.commands" in line.tool_history[0].output
 
 
-def test_a_command_cannot_leave_the_jail(kind):
-    main = kind.workspace.repository.folder
+def test_command_cannot_leave_sandbox(backend):
+    main = backend.workspace.repository.folder
     script = f"""
 import os, socket, subprocess
 def tried(what):
@@ -107,47 +107,47 @@ print(tried(lambda: subprocess.run(["/bin/sh", "-c", "echo shell"])))
 print(tried(lambda: socket.socket()))
 print(sorted(os.environ.keys() & {{"GIT_DIR", "SSH_AUTH_SOCK", "ATOLL_SECRET"}}))
 """
-    before = repositories.look(main)
-    line = ran(kind, "jail", Run(("python", "-c", script)))
+    before = repositories.get_state(main)
+    line = run_actions(backend, "sandbox", Run(("python", "-c", script)))
     *refused, env, _ = line.tool_history[0].output.splitlines()
     assert len(refused) == 4
-    assert all(each.endswith("Error") for each in refused)
+    assert all(item.endswith("Error") for item in refused)
     assert env == "[]"
-    assert repositories.look(main) == before
+    assert repositories.get_state(main) == before
 
 
-def test_a_large_file_is_not_read_and_not_written(kind):
-    assert "1500000 bytes" in ran(kind, "large-1", Read("large.txt")).tool_history[0].output
-    assert "may leave up to" in ran(kind, "large-2", Edit("new.txt", "", "x" * 2**21)).tool_history[0].output
+def test_large_files_are_rejected(backend):
+    assert "1500000 bytes" in run_actions(backend, "large-1", Read("large.txt")).tool_history[0].output
+    assert "may have up to" in run_actions(backend, "large-2", Edit("new.txt", "", "x" * 2**21)).tool_history[0].output
 
 
-def test_a_binary_file_is_named_and_not_edited(kind):
-    line = ran(kind, "binary", Read("blob.bin"), Edit("blob.bin", "a", "b"))
+def test_binary_files_are_not_edited(backend):
+    line = run_actions(backend, "binary", Read("blob.bin"), Edit("blob.bin", "a", "b"))
     assert line.tool_history[0].output == "(blob.bin is binary: 2560 bytes)"
-    assert "an edit changes text" in line.tool_history[1].output
-    surrogate = ran(kind, "surrogate", Edit("new.txt", "", "\ud800"))
+    assert "Edits can only change text" in line.tool_history[1].output
+    surrogate = run_actions(backend, "surrogate", Edit("new.txt", "", "\ud800"))
     assert "Unicode" in surrogate.tool_history[0].output
 
 
-def test_a_file_is_no_folder_and_a_folder_no_file(kind):
-    assert "is a file" in ran(kind, "file", Edit("sums.py/x", "", "1")).tool_history[0].output
-    assert "is a folder" in ran(kind, "folder", Edit("tests", "", "1")).tool_history[0].output
-    both = ran(kind, "both", Edit("new", "", "1"), Edit("new/x", "", "1"))
+def test_file_and_folder_conflicts_are_rejected(backend):
+    assert "is a file" in run_actions(backend, "file", Edit("sums.py/x", "", "1")).tool_history[0].output
+    assert "is a folder" in run_actions(backend, "folder", Edit("tests", "", "1")).tool_history[0].output
+    both = run_actions(backend, "both", Edit("new", "", "1"), Edit("new/x", "", "1"))
     assert "one would be a folder" in both.tool_history[-1].output
-    assert [each.path for each in kind.workspace.numstat("both")] == ["new"]
+    assert [item.path for item in backend.workspace.numstat("both")] == ["new"]
 
 
 @pytest.mark.parametrize("name", ["../up", "a b", "a/b", "", ".hidden", "a..b", "x.lock", "-f", "a\n", "x" * 90, "é"])
-def test_a_worldline_or_run_is_named_so_that_it_leads_nowhere(kind, name):
+def test_unsafe_names_are_rejected(backend, name):
     with pytest.raises(WorkspaceError, match="cannot name a worldline"):
-        kind.fork(W0, Plan(), name)
+        backend.fork(W0, Plan(), name)
     with pytest.raises(WorkspaceError, match="cannot name a run"):
-        workspace.Workspace(kind.workspace.repository.folder, name)
+        workspace.Workspace(backend.workspace.repository.folder, name)
 
 
 def hostile(folder: Path) -> tuple[Path, Path]:
     """Makes a repository whose hooks, filters and settings would all leave a mark if git started them."""
-    repositories.made(
+    repositories.make_repository(
         folder, {"sums.py": repositories.BROKEN, ".gitattributes": "* filter=evil diff=evil merge=evil\n"}
     )
     mark = folder.parent / "mark"
@@ -177,7 +177,7 @@ def hostile(folder: Path) -> tuple[Path, Path]:
     return folder, mark
 
 
-def test_nothing_that_a_repository_names_is_started(tmp_path):
+def test_programs_of_repository_are_not_started(tmp_path):
     folder, mark = hostile(tmp_path / "project")
     space = workspace.Workspace(folder, "run", uncommitted="include")
     at = space.fork("1.0")
@@ -192,7 +192,7 @@ def test_nothing_that_a_repository_names_is_started(tmp_path):
     assert (folder / "sums.py").read_text() == repositories.MENDED
 
 
-def test_a_merge_that_would_need_a_program_of_the_repository_is_refused(tmp_path):
+def test_merge_that_needs_a_driver_is_rejected(tmp_path):
     folder, mark = hostile(tmp_path / "project")
     space = workspace.Workspace(folder, "run", uncommitted="ignore")
     at = space.fork("1.0")
@@ -207,8 +207,8 @@ def test_a_merge_that_would_need_a_program_of_the_repository_is_refused(tmp_path
     assert not mark.exists(), mark.read_text()
 
 
-def test_alternates_and_replacements_of_a_repository_start_nothing_and_change_no_content(tmp_path):
-    other = repositories.made(tmp_path / "other", {"x.py": "x = 1\n"})
+def test_alternates_and_replacements_have_no_effect(tmp_path):
+    other = repositories.make_repository(tmp_path / "other", {"x.py": "x = 1\n"})
     folder, mark = hostile(tmp_path / "project")
     (folder / ".git/objects/info").mkdir(exist_ok=True)
     (folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n{tmp_path}/nowhere\n")
@@ -224,51 +224,51 @@ def test_alternates_and_replacements_of_a_repository_start_nothing_and_change_no
     assert not mark.exists(), mark.read_text()
 
 
-def test_a_submodule_stays_as_it_is(tmp_path):
-    inner = repositories.made(tmp_path / "inner", {"x.py": "x = 1\n"})
-    folder = repositories.made(tmp_path / "project")
+def test_submodule_does_not_change(tmp_path):
+    inner = repositories.make_repository(tmp_path / "inner", {"x.py": "x = 1\n"})
+    folder = repositories.make_repository(tmp_path / "project")
     repositories.git(folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
     repositories.git(folder, "commit", "-qm", "Add a submodule")
-    kind = kind_of(folder)
-    line = ran(kind, "1.0", Edit("sums.py", "a - b", "a + b"), Edit("sub/x.py", "", "x = 2\n"))
+    backend = make_backend(folder)
+    line = run_actions(backend, "1.0", Edit("sums.py", "a - b", "a + b"), Edit("sub/x.py", "", "x = 2\n"))
     assert "another repository" in line.tool_history[1].output
-    assert kind.test(line).score == 1.0
-    assert [each.path for each in kind.workspace.numstat("1.0")] == ["sums.py"]
-    kind.workspace.decide("1.0", "approve", "Reviewer", commit=kind.workspace.get_tip("1.0"))
-    kind.workspace.merge("1.0")
-    kind.close()
+    assert backend.test(line).score == 1.0
+    assert [item.path for item in backend.workspace.numstat("1.0")] == ["sums.py"]
+    backend.workspace.decide("1.0", "approve", "Reviewer", commit=backend.workspace.get_tip("1.0"))
+    backend.workspace.merge("1.0")
+    backend.close()
     assert (folder / "sub/x.py").read_text() == "x = 1\n"
     assert repositories.git(folder, "status", "--porcelain") == ""
-    assert repositories.leftovers(folder) == []
+    assert repositories.list_leftovers(folder) == []
 
 
-def test_a_repository_that_cannot_be_used_is_refused_with_what_to_do(tmp_path):
+def test_unusable_repositories_are_rejected(tmp_path):
     bare = tmp_path / "bare.git"
     bare.mkdir()
     repositories.git(bare, "init", "-q", "--bare")
     plain = tmp_path / "plain"
     plain.mkdir()
-    elsewhere = repositories.made(tmp_path / "elsewhere")
+    elsewhere = repositories.make_repository(tmp_path / "elsewhere")
     repositories.git(elsewhere, "config", "core.worktree", str(plain))
     linked = tmp_path / "linked"
     linked.mkdir()
     (linked / ".git").symlink_to(elsewhere / ".git")
-    inside = repositories.made(tmp_path / "outer") / "tests"
-    told = {
+    inside = repositories.make_repository(tmp_path / "outer") / "tests"
+    messages = {
         bare: "bare",
-        plain: "no git repository",
-        repositories.empty(tmp_path / "empty"): "make a first commit",
+        plain: "not a git repository",
+        repositories.make_empty(tmp_path / "empty"): "make a first commit",
         elsewhere: "core.worktree",
         linked: "is a link",
-        inside: "no git repository",  # the repository further up is not meant
+        inside: "not a git repository",  # repositories further up do not count
     }
-    for folder, why in told.items():
+    for folder, why in messages.items():
         with pytest.raises(WorkspaceError, match=why):
             workspace.Workspace(folder, "run")
 
 
-def test_a_detached_head_can_be_forked_from_and_not_merged_into(tmp_path):
-    folder = repositories.made(tmp_path / "project")
+def test_detached_head_can_be_forked_but_not_merged(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
     repositories.git(folder, "checkout", "-q", "--detach")
     space = workspace.Workspace(folder, "run")
     at = space.fork("1.0")
@@ -279,14 +279,14 @@ def test_a_detached_head_can_be_forked_from_and_not_merged_into(tmp_path):
     space.close()
 
 
-def test_the_environment_of_the_user_does_not_reach_git(tmp_path, monkeypatch):
-    folder, other = repositories.made(tmp_path / "project"), repositories.made(tmp_path / "other")
+def test_user_environment_does_not_reach_git(tmp_path, monkeypatch):
+    folder, other = repositories.make_repository(tmp_path / "project"), repositories.make_repository(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
-    before = repositories.look(other)
+    before = repositories.get_state(other)
     space = workspace.Workspace(folder, "run")
     assert space.repository.common_dir == Path(os.path.realpath(folder / ".git"))
     space.fork("1.0")
     space.close()
-    assert repositories.look(other) == before
+    assert repositories.get_state(other) == before

@@ -1,4 +1,4 @@
-"""A repository that is mended by a run: without a model, and with one that is scripted."""
+"""Repository repair, without an LLM and with a scripted one."""
 
 import json
 import shlex
@@ -28,9 +28,9 @@ FILE: sums.py
 LIMITS = sandbox.Limits(seconds=20.0)
 
 
-def parts(folder: Path, model=None) -> system.BuildContext:
-    place = executor.ExecutorConfig(LIMITS, is_unsafe=True)
-    return system.BuildContext(folder, model, place, 1, 0, store.MemoryBlobs())
+def make_context(folder: Path, model=None) -> system.BuildContext:
+    executor_config = executor.ExecutorConfig(LIMITS, is_unsafe=True)
+    return system.BuildContext(folder, model, executor_config, 1, 0, store.MemoryBlobs())
 
 
 def task_folder(tmp_path: Path) -> Path:
@@ -39,8 +39,8 @@ def task_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, capsys, *more: str):
-    assert cli.main(["run", str(folder), "--json", "--workers", "1", *more]) == 0
+def run(folder: Path, capsys, *options: str):
+    assert cli.main(["run", str(folder), "--json", "--workers", "1", *options]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -49,58 +49,58 @@ def run_verb(capsys, *arguments: str):
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_run_without_a_model_mends_a_repository_and_touches_nothing_of_it(tmp_path, monkeypatch, capsys):
+def test_run_without_llm_repairs_repository_without_touching_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    folder = repositories.made(task_folder(tmp_path) / "project")
-    before = repositories.look(folder)
-    found = run(tmp_path, capsys)
-    assert found["solved"] == 1
-    assert repositories.look(folder) == before
-    assert repositories.leftovers(folder) == []
-    (kept,) = repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split()
-    assert "+    return a + b" in repositories.git(folder, "diff", f"HEAD...{kept}")
+    folder = repositories.make_repository(task_folder(tmp_path) / "project")
+    before = repositories.get_state(folder)
+    result = run(tmp_path, capsys)
+    assert result["solved"] == 1
+    assert repositories.get_state(folder) == before
+    assert repositories.list_leftovers(folder) == []
+    (ref_name,) = repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split()
+    assert "+    return a + b" in repositories.git(folder, "diff", f"HEAD...{ref_name}")
 
 
-def test_a_run_names_the_reference_of_its_best_worldline_and_how_to_look_at_it(tmp_path, monkeypatch, capsys):
+def test_run_reports_ref_of_best_worldline_and_diff_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    folder = repositories.made(task_folder(tmp_path) / "project")
-    found = run(tmp_path, capsys)
-    (kept,) = repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split()
-    assert found["ref"] == kept
-    shown = subprocess.run(shlex.split(found["look"]), capture_output=True, text=True, check=True).stdout
-    assert "+    return a + b" in shown
-    assert run_verb(capsys, "show", "latest", "--json")["result"]["look"] == found["look"]
+    folder = repositories.make_repository(task_folder(tmp_path) / "project")
+    result = run(tmp_path, capsys)
+    (ref_name,) = repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split()
+    assert result["ref"] == ref_name
+    diff = subprocess.run(shlex.split(result["look"]), capture_output=True, text=True, check=True).stdout
+    assert "+    return a + b" in diff
+    assert run_verb(capsys, "show", "latest", "--json")["result"]["look"] == result["look"]
     assert cli.main(["show", "latest"]) == 0
-    assert f"ref: {kept}" in capsys.readouterr().out
-    assert run_verb(capsys, "resume", "latest", "--json")["ref"] == kept  # nothing was judged again
+    assert f"ref: {ref_name}" in capsys.readouterr().out
+    assert run_verb(capsys, "resume", "latest", "--json")["ref"] == ref_name  # nothing was evaluated again
 
 
-def test_the_best_plan_is_kept_in_place_of_another_that_was_judged_as_good(tmp_path):
-    folder = repositories.made(tmp_path / "project")
-    about = build.load_problem_set(
-        Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object())
+def test_save_best_replaces_archived_plan_of_equal_score(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
+    problem_set = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), make_context(tmp_path, object())
     )
-    (problem,) = about.problems
+    (problem,) = problem_set.problems
     first, second = (problem.parse_plan(REPLY.replace("a + b", text)) or "" for text in ("a + b", "b + a"))
     assert problem.evaluate(first).score == problem.evaluate(second).score == 0
-    ref = about.save_best({problem.id: second})["ref"]
-    about.close()
+    ref = problem_set.save_best({problem.id: second})["ref"]
+    problem_set.close()
     assert repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split() == [ref]
     assert "+    return b + a" in repositories.git(folder, "diff", f"HEAD...{ref}")
 
 
-def test_a_repository_is_looked_for_in_the_task_folder_and_then_here(tmp_path, monkeypatch, capsys):
+def test_repository_is_found_in_task_folder_or_current_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    repositories.made(tmp_path / "project")
+    repositories.make_repository(tmp_path / "project")
     (tmp_path / "task").mkdir()
     task_folder(tmp_path / "task")
-    found = run(tmp_path / "task", capsys)
-    assert found["ref"] in repositories.git(tmp_path / "project", "for-each-ref", "refs/atoll")
+    result = run(tmp_path / "task", capsys)
+    assert result["ref"] in repositories.git(tmp_path / "project", "for-each-ref", "refs/atoll")
     assert cli.main(["run", "task", "--set", "task.repository=nowhere"]) == 2
-    assert "there is no folder nowhere in " in capsys.readouterr().err
+    assert "Folder nowhere not found in " in capsys.readouterr().err
 
 
-def test_a_plain_folder_is_mended_in_a_copy(tmp_path, monkeypatch, capsys):
+def test_plain_folder_is_repaired_in_a_copy(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = task_folder(tmp_path) / "project"
     (folder / "tests").mkdir(parents=True)
@@ -112,12 +112,12 @@ def test_a_plain_folder_is_mended_in_a_copy(tmp_path, monkeypatch, capsys):
     assert not (folder / ".git").exists()
 
 
-def test_a_model_is_told_what_fails_and_its_edits_are_tried(tmp_path):
-    folder = repositories.made(tmp_path / "project")
-    about = build.load_problem_set(
-        Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object())
+def test_problem_text_has_failures_and_edits_are_tested(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
+    problem_set = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), make_context(tmp_path, object())
     )
-    (problem,) = about.problems
+    (problem,) = problem_set.problems
     assert "-1 != 5" in problem.text
     assert "FILE: sums.py" in problem.text
     plan = problem.parse_plan(REPLY)
@@ -134,54 +134,54 @@ def test_a_model_is_told_what_fails_and_its_edits_are_tried(tmp_path):
         problem.parse_plan(REPLY.replace("return a - b", "return 2 * a").replace("a + b", "1")) or ""
     )
     assert regressing.contradiction == 1.0
-    about.close()
-    assert repositories.leftovers(folder) == []
+    problem_set.close()
+    assert repositories.list_leftovers(folder) == []
 
 
-def test_a_conversation_with_a_scripted_model_mends_it(tmp_path):
-    repositories.made(tmp_path / "project")
-    asked = list[str]()
+def test_conversation_with_scripted_llm_repairs_repository(tmp_path):
+    repositories.make_repository(tmp_path / "project")
+    prompts = list[str]()
 
     def script(step: int, call: str, prompt: str) -> str:
-        asked.append(prompt)
-        return REPLY.replace("a + b", "a * b") if len(asked) == 1 else REPLY
+        prompts.append(prompt)
+        return REPLY.replace("a + b", "a * b") if len(prompts) == 1 else REPLY
 
     built = mind.build(
         Task(problem="workspace", repository="project"),
         Options(num_islands=1, num_gens=2, num_convs=1),
-        parts(tmp_path, testing.ScriptedLLM(script)),
+        make_context(tmp_path, testing.ScriptedLLM(script)),
     )
     evolver = system.SystemEvolver(built.config, built.report, built.close)
     evolver.run()
     assert built.summarize_result is not None
     assert built.summarize_result(evolver)["solved"] == 1
-    assert any("6 != 5" in prompt for prompt in asked)
+    assert any("6 != 5" in prompt for prompt in prompts)
 
 
-def test_tests_that_never_end_fail_by_themselves(tmp_path):
-    repositories.made(tmp_path / "project")
-    about = build.load_problem_set(
-        Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object())
+def test_endless_test_fails_at_time_limit(tmp_path):
+    repositories.make_repository(tmp_path / "project")
+    problem_set = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), make_context(tmp_path, object())
     )
-    (problem,) = about.problems
+    (problem,) = problem_set.problems
     loop = problem.parse_plan(REPLY.replace("    return a + b", "    while True: pass"))
     verdict = problem.evaluate(loop or "")
     assert verdict.progress == 0.5
     assert "it took longer than" in verdict.format_feedback()
-    about.close()
+    problem_set.close()
 
 
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        (Task(problem="workspace"), "name the repository"),
-        (Task(problem="workspace", repository="nowhere"), "nothing to mend"),
-        (Task(problem="workspace", repository="project", tests="docs"), "no test was found|cannot be run"),
-        (Task(problem="workspace", repository="project", commands=("no-such",)), "no such program"),
+        (Task(problem="workspace"), "Set task.repository"),
+        (Task(problem="workspace", repository="nowhere"), "Folder nowhere not found"),
+        (Task(problem="workspace", repository="project", tests="docs"), "no tests found|cannot be run"),
+        (Task(problem="workspace", repository="project", commands=("no-such",)), "Program .* not found"),
     ],
 )
-def test_a_set_up_that_cannot_work_is_one_sentence(tmp_path, task, why):
-    folder = repositories.made(tmp_path / "project")
+def test_bad_setup_raises_setup_error(tmp_path, task, why):
+    folder = repositories.make_repository(tmp_path / "project")
     with pytest.raises(errors.SetupError, match=why):
-        build.load_problem_set(task, Options(), parts(tmp_path))
-    assert repositories.leftovers(folder) == []
+        build.load_problem_set(task, Options(), make_context(tmp_path))
+    assert repositories.list_leftovers(folder) == []

@@ -1,4 +1,4 @@
-"""What a kill leaves behind, and that the next process clears it away and goes on."""
+"""Recovery after a kill: the next process removes leftovers and finishes merges."""
 
 import json
 import os
@@ -25,14 +25,14 @@ def start(folder: Path, num_worldlines: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, cwd=ROOT, stderr=errors, start_new_session=True)
 
 
-def lines(folder: Path) -> list[str]:
+def read_log(folder: Path) -> list[str]:
     log = folder.parent / "log"
     return log.read_text().splitlines() if log.exists() else []
 
 
-def kill_it(victim: subprocess.Popen[bytes], *, with_git: bool) -> None:
-    """Kills a run: alone, so that git goes on for a moment, or with git in the middle of what it writes."""
-    victim.send_signal(signal.SIGSTOP)  # as long as it buries nobody, the numbers of its children are nobody else's
+def kill_run(victim: subprocess.Popen[bytes], *, with_git: bool) -> None:
+    """Kills a run, alone or with its git processes in the middle of a write."""
+    victim.send_signal(signal.SIGSTOP)  # while it is stopped, the process ids of its children stay valid
     tasks = Path(f"/proc/{victim.pid}/task").iterdir()
     children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()] if with_git else []
     for pid in children:
@@ -43,33 +43,33 @@ def kill_it(victim: subprocess.Popen[bytes], *, with_git: bool) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(60 + NUM_KILLS * 20)
-def test_a_run_that_is_killed_again_and_again_finishes_and_leaves_nothing(tmp_path):
-    folder = repositories.made(tmp_path / "project")
+def test_repeatedly_killed_run_finishes_without_leftovers(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
     num_worldlines, rng = 6 * NUM_KILLS + 6, Random(os.environ.get("ATOLL_SEED", "7"))
     moments = []
     for kill in range(NUM_KILLS):
-        before = len(lines(folder))
+        before = len(read_log(folder))
         victim = start(folder, num_worldlines)
         since = time.monotonic()
-        wanted = before + rng.randrange(1, 6)
-        while kill % 5 and len(lines(folder)) < wanted and victim.poll() is None:
-            time.sleep(0.002)  # most kills hit a run at work, some its start, which clears away what the last one left
+        num_expected = before + rng.randrange(1, 6)
+        while kill % 5 and len(read_log(folder)) < num_expected and victim.poll() is None:
+            time.sleep(0.002)  # most kills hit an active run, some its start, which removes leftovers
         time.sleep(rng.random() * (0.15 if kill % 5 else 1.0))
         assert victim.poll() is None, (folder.parent / "errors").read_text() or "it was over too early"
-        kill_it(victim, with_git=bool(kill % 2))
-        moments.append(f"{time.monotonic() - since:.2f} s: {len(lines(folder))} lines")
+        kill_run(victim, with_git=bool(kill % 2))
+        moments.append(f"{time.monotonic() - since:.2f} s: {len(read_log(folder))} lines")
     last = start(folder, num_worldlines)
     assert last.wait(timeout=300) == 0, (folder.parent / "errors").read_text()
     print(*moments, sep="\n")
-    assert {f"{number} done" for number in range(num_worldlines)} <= set(lines(folder))
-    assert repositories.leftovers(folder) == []
+    assert {f"{number} done" for number in range(num_worldlines)} <= set(read_log(folder))
+    assert repositories.list_leftovers(folder) == []
     assert repositories.git(folder, "status", "--porcelain") == ""
     merges = repositories.git(folder, "log", "--merges", "--format=%s").splitlines()
     assert sorted(merges) == sorted(f"Merge worldline {number}.0" for number in range(0, num_worldlines, 3))
 
 
-def half_merged(folder: Path) -> tuple[str, Path]:
-    """Leaves what a kill leaves in the middle of a merge: an intent, some files written, one half, and git's lock."""
+def make_half_merge(folder: Path) -> tuple[str, Path]:
+    """Makes the state after a kill during a merge: an intent, some written files, half a file, and git's lock."""
     space = workspace.Workspace(folder, "run")
     at = space.fork("1.0")
     files = {
@@ -93,24 +93,24 @@ def half_merged(folder: Path) -> tuple[str, Path]:
     return new, folder
 
 
-def test_a_merge_that_was_cut_short_is_finished(tmp_path):
-    new, folder = half_merged(repositories.made(tmp_path / "project"))
+def test_interrupted_merge_is_finished(tmp_path):
+    new, folder = make_half_merge(repositories.make_repository(tmp_path / "project"))
     workspace.Workspace(folder, "run").close()
     assert repositories.git(folder, "rev-parse", "main").strip() == new
     assert repositories.git(folder, "status", "--porcelain") == ""
     assert (folder / "a/new.py").read_text() == "x = 1\n" * 9
-    assert repositories.leftovers(folder) == []
+    assert repositories.list_leftovers(folder) == []
     assert not (folder / ".git/atoll/run/merging.json").exists()
 
 
-def test_another_run_finishes_it_too(tmp_path):
-    new, folder = half_merged(repositories.made(tmp_path / "project"))
+def test_interrupted_merge_is_finished_by_another_run(tmp_path):
+    new, folder = make_half_merge(repositories.make_repository(tmp_path / "project"))
     workspace.Workspace(folder, "other").close()
     assert repositories.git(folder, "rev-parse", "main").strip() == new
 
 
-def test_a_merge_that_was_cut_short_leaves_what_somebody_changed_since(tmp_path):
-    _, folder = half_merged(repositories.made(tmp_path / "project"))
+def test_interrupted_merge_keeps_later_user_changes(tmp_path):
+    _, folder = make_half_merge(repositories.make_repository(tmp_path / "project"))
     (folder / "sums.py").write_text("# mine\n")
     with pytest.raises(WorkspaceError, match=r"sums\.py was changed since"):
         workspace.Workspace(folder, "run")
@@ -118,8 +118,8 @@ def test_a_merge_that_was_cut_short_leaves_what_somebody_changed_since(tmp_path)
     assert (folder / "a/new.py").read_text() == "x = 1\n" * 4
 
 
-def test_a_merge_that_was_cut_short_and_then_rejected_is_taken_back(tmp_path):
-    _, folder = half_merged(repositories.made(tmp_path / "project"))
+def test_interrupted_and_rejected_merge_is_reverted(tmp_path):
+    _, folder = make_half_merge(repositories.make_repository(tmp_path / "project"))
     commit = json.loads((folder / ".git/atoll/run/merging.json").read_text())["commit"]
     ledger = workspace.Approvals(folder / ".git/atoll/run/approvals.jsonl")
     ledger.add(workspace.Approval("1.0", commit, "reject", "Reviewer"), ())
@@ -128,8 +128,8 @@ def test_a_merge_that_was_cut_short_and_then_rejected_is_taken_back(tmp_path):
     assert (folder / "sums.py").read_text() == repositories.BROKEN
 
 
-def test_worktrees_of_the_user_stay_even_if_their_disk_is_away(tmp_path):
-    folder = repositories.made(tmp_path / "project")
+def test_user_worktrees_on_unmounted_disk_stay(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
     repositories.git(folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
     (tmp_path / "mine").rename(tmp_path / "away")
     space = workspace.Workspace(folder, "run")
@@ -140,8 +140,8 @@ def test_worktrees_of_the_user_stay_even_if_their_disk_is_away(tmp_path):
     assert repositories.git(folder, "branch", "--list", "mine").split() == ["+", "mine"]
 
 
-def test_wrecks_of_worktrees_and_stale_locks_are_cleared_away(tmp_path):
-    folder = repositories.made(tmp_path / "project")
+def test_broken_worktrees_and_stale_locks_are_removed(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
     space = workspace.Workspace(folder, "run")
     space.write("1.0", [space.fork("1.0")], {"sums.py": b""}, "Empty it")
     space.repository.git("update-ref", "refs/heads/atoll/run/2.0", space.base)
@@ -153,15 +153,15 @@ def test_wrecks_of_worktrees_and_stale_locks_are_cleared_away(tmp_path):
     for lock in ("refs/heads/atoll/run/2.0.lock", "worktrees/atoll-run-1/index.lock"):
         (folder / ".git" / lock).write_text("")
     space.objects.close()
-    before = repositories.look(folder)
+    before = repositories.get_state(folder)
     workspace.Workspace(folder, "run").close()
-    assert repositories.leftovers(folder) == []
-    assert repositories.look(folder) == before
+    assert repositories.list_leftovers(folder) == []
+    assert repositories.get_state(folder) == before
 
 
-def test_a_lock_that_everybody_uses_is_removed_only_when_nobody_lets_go_of_it(tmp_path):
-    folder = repositories.made(tmp_path / "project")
+def test_stale_shared_lock_is_removed(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
     workspace.Workspace(folder, "run").close()
     (folder / ".git/packed-refs.lock").write_text("")
     workspace.Workspace(folder, "run").close()
-    assert repositories.leftovers(folder) == []
+    assert repositories.list_leftovers(folder) == []

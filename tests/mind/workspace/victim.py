@@ -1,4 +1,4 @@
-"""A workspace run that somebody will kill: worldlines forked, edited, tested, discarded, archived and merged.
+"""A workspace run for kill tests: forks, edits, tests, discards, archives and merges worldlines.
 
 python -m tests.mind.workspace.victim FOLDER NUM_WORLDLINES
 """
@@ -12,39 +12,39 @@ from atoll.mind import workspace
 from atoll.mind.actions import Edit
 from atoll.mind.worldline import BASE, Plan, Worldline
 
-PLACE = executor.ExecutorConfig(sandbox.Limits(seconds=20.0), is_unsafe=True)
+EXECUTOR = executor.ExecutorConfig(sandbox.Limits(seconds=20.0), is_unsafe=True)
 
 
 def main(folder: Path, num_worldlines: int) -> None:
     log = os.open(folder.parent / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     done = {line.split()[0] for line in (folder.parent / "log").read_text().splitlines()}
     space = workspace.Workspace(folder, "run", num_worktrees=2)
-    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, PLACE))
+    backend = workspace.GitBackend(space, workspace.WorkspaceRunner(space, EXECUTOR))
     os.write(log, b"open\n")
     for number in range(num_worldlines):
         if str(number) not in done:
-            _live(kind, number)
+            _run_worldline(backend, number)
             os.write(log, f"{number} done\n".encode())
-    kind.close()
+    backend.close()
 
 
-def _live(kind: workspace.GitBackend, number: int) -> None:
-    space, name = kind.workspace, f"{number}.0"
-    merged = {each.worldline_id for each in space.approvals if each.verdict == "merged"}
+def _run_worldline(backend: workspace.GitBackend, number: int) -> None:
+    space, name = backend.workspace, f"{number}.0"
+    merged = {approval.worldline_id for approval in space.approvals if approval.verdict == "merged"}
     if name in merged:
         return
     plan = Plan(tuple(Edit(f"more/{name}_{part}.py", "", f"x = {part}\n" * 200) for part in range(4)))
-    line = kind.run(kind.fork(Worldline(BASE), plan, name), plan)
+    line = backend.run(backend.fork(Worldline(BASE), plan, name), plan)
     if number % 4 == 0:
-        assert kind.test(line).score == 0.5
+        assert backend.test(line).score == 0.5
     if number % 3 == 0:
         space.decide(name, "approve", "Reviewer", commit=space.get_tip(name))
         space.merge(name)
         space.archive(name)
     elif number % 3 == 1:
-        kind.archive(line)
+        backend.archive(line)
     else:
-        kind.discard(line)
+        backend.discard(line)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes problems shaped like Natural Plan's and StegPoet's: for tests, examples and whoever has no data."""
+"""Generates problems in the format of Natural Plan and StegPoet, for tests, examples and runs without data."""
 
 import itertools
 import json
@@ -32,13 +32,13 @@ _DATE_SENTENCES = (
 
 
 def generate_rows(task: str, count: int, size: int, seed: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yields rows in the format of the data, solutions included.
+    """Yields rows in the format of the data, with solutions.
 
     Args:
         task: "trip", "meeting" or "stegpoet".
-        number: How many.
-        size: Cities, friends or numbers of each.
-        seed: All dice come from it.
+        count: Number of rows.
+        size: Cities, friends or numbers per problem.
+        seed: Random seed.
     """
     generators = {"trip": generate_trip, "meeting": generate_meeting, "stegpoet": stegpoet.generate_row}
     for index in range(count):
@@ -46,7 +46,7 @@ def generate_rows(task: str, count: int, size: int, seed: int = 0) -> Iterator[M
 
 
 def generate_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
-    """Makes a trip with one solution, as those of the data have."""
+    """Generates a trip with exactly one solution, like those of the data."""
     while True:
         row = _generate_trip_row(id, size, rng)
         if count_solutions(trip.from_text(id, row["prompt_0shot"])) == 1:
@@ -54,7 +54,7 @@ def generate_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
 
 
 def count_solutions(problem: trip.Trip, limit: int = 2) -> int:
-    """Counts the orders of cities that satisfy a trip, up to `most`, by going on with what still can."""
+    """Counts the city orders that satisfy a trip, up to `limit`, by extending valid orders."""
     count = 0
     stack: list[tuple[tuple[str, ...], int]] = [((), 1)]
     while stack and count < limit:
@@ -69,7 +69,7 @@ def count_solutions(problem: trip.Trip, limit: int = 2) -> int:
 
 
 def _generate_trip_row(id: str, size: int, rng: Random) -> Mapping[str, Any]:
-    """Makes a trip around a solution: its flights and some others, and fixed days for a third of the cities."""
+    """Generates a trip from a solution: its flights and some others, and fixed days for a third of the cities."""
     cities = rng.sample(CITIES, size)
     days = {city: rng.randint(2, 6) for city in cities}
     total = sum(days.values()) - size + 1
@@ -93,31 +93,33 @@ def _generate_trip_row(id: str, size: int, rng: Random) -> Mapping[str, Any]:
         ]
     text = (
         f"You plan to visit {size} European cities for {total} days in total. You only take direct flights to commute "
-        f"between cities. {' '.join(sentences)}\n\nHere are the cities that have direct flights:\n{', '.join(flights)}.\n\n"
+        f"between cities. {' '.join(sentences)}\n\nHere are the cities that have direct flights:\n{', '.join(flights)}."
+        "\n\n"
         f"Find a trip plan of visiting the cities for {total} days by taking direct flights to commute between them."
     )
     return {"id": id, "task": "trip_planning", "prompt_0shot": text, "golden_plan": trip.format_stays(stays)}
 
 
 def generate_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
-    """Makes a day; its solution is the best of all orders of friends, so it takes long beyond about 8 of them."""
+    """Generates a day. Its solution is the best of all orders, so it is slow for more than about 8 friends."""
     places = list(PLACES)
     rng.shuffle(places)
     travel_times = [
-        (origin, destination, rng.randint(5, 25)) for origin, destination in itertools.permutations(places, 2)
+        f"{origin} to {destination}: {rng.randint(5, 25)}." for origin, destination in itertools.permutations(places, 2)
     ]
     sentences = [f"You arrive at {places[0]} at 9:00AM."]
     for name in rng.sample(PEOPLE, size):
         start, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
         end = min(start + minutes + rng.randrange(15, 241, 15), 23 * 60)
+        window = f"from {meeting.format_time(start)} to {meeting.format_time(end)}"
         sentences.append(
-            f"{name} will be at {rng.choice(places[1:])} from {meeting.format_time(start)} to {meeting.format_time(end)}. "
+            f"{name} will be at {rng.choice(places[1:])} {window}. "
             f"You'd like to meet {name} for a minimum of {minutes} minutes."
         )
     text = (
         "You are visiting a town for the day and want to meet as many friends as possible. Solve the problem by "
         "considering various different schedules and picking the best one to optimize your goals.\n\nTravel distances "
-        f"(in minutes):\n{chr(10).join(f'{origin} to {destination}: {travel_minutes}.' for origin, destination, travel_minutes in travel_times)}\n\n"
+        f"(in minutes):\n{chr(10).join(travel_times)}\n\n"
         f"CONSTRAINTS: {' '.join(sentences)}\n\nYour response should start with 'SOLUTION:'."
     )
     day = meeting.from_text(id, text)
@@ -126,7 +128,7 @@ def generate_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
 
 
 def find_best_order(day: meeting.Day) -> Sequence[Any]:
-    """Returns the longest order of friends that can all be met, by trying all that are possible."""
+    """Returns the longest order of friends that can all be met. Tries all possible orders."""
     best: tuple[str, ...] = ()
 
     def extend(order: tuple[str, ...], now: int, location: str) -> None:
@@ -146,5 +148,5 @@ def find_best_order(day: meeting.Day) -> Sequence[Any]:
 
 
 def to_lines(rows: Iterator[Mapping[str, Any]]) -> str:
-    """Returns rows as a file of JSON lines."""
+    """Returns rows as JSON lines."""
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

@@ -1,8 +1,8 @@
-"""The grader: compares plans with the solutions of a file, in a process of its own that no search shares.
+"""Grader: compares plans with the solutions of a file, in a process separate from the search.
 
-    echo '{"ID": "PLAN", ...}' | python -m atoll.mind.tasks.grading FILE.jsonl
+    echo '{"ID": "PLAN", ...}' | python -m atoll.mind.tasks.grader FILE.jsonl
 
-prints `{"ID": true, ...}`; null where the file has no solution to compare with.
+prints `{"ID": true, ...}`. The value is null if the file has no solution.
 """
 
 import json
@@ -16,14 +16,14 @@ from typing import Any
 from atoll import errors
 from atoll.mind.tasks import load, meeting, trip
 
-TIMEOUT_SECONDS = 120  # to grade a file
+TIMEOUT_SECONDS = 120  # per file
 
 
 def grade(row: Mapping[str, Any], plan: str) -> bool | None:
-    """Says whether a plan breaks no constraint and is as good as the solution of a row.
+    """Returns whether a plan breaks no constraint and is as good as the solution of a row.
 
-    A trip is solved by exactly the golden cities and stays, unless those contradict the constraints that came with it:
-    then nobody can solve it. A day of meetings is solved by as many friends as the golden plan meets.
+    A trip needs exactly the golden cities and stays. If these contradict the row's own constraints, no plan is
+    correct. A day of meetings needs as many friends as the golden plan.
     """
     golden, task = row.get("golden_plan"), str(row.get("task", ""))
     if not golden:
@@ -47,13 +47,13 @@ def _get_stay_lengths(plan: str) -> list[tuple[str, int]]:
 
 
 def grade_in_subprocess(path: Path, plans: Mapping[str, str]) -> Mapping[str, bool | None]:
-    """Has plans graded by another process.
+    """Grades plans in another process.
 
     Raises:
-        SetupError: That failed.
+        SetupError: The process failed.
     """
     command = [sys.executable, "-m", __name__, str(path)]
-    python_path = os.pathsep.join(entry for entry in sys.path if entry)  # so that it finds this package, wherever it is
+    python_path = os.pathsep.join(entry for entry in sys.path if entry)  # so that it finds this package
     environment = {**os.environ, "PYTHONPATH": python_path}
     try:
         completed = subprocess.run(
@@ -67,7 +67,7 @@ def grade_in_subprocess(path: Path, plans: Mapping[str, str]) -> Mapping[str, bo
         )
         grades: Mapping[str, bool | None] = json.loads(completed.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise errors.SetupError(f"The plans could not be graded with {path}: {error}.") from error
+        raise errors.SetupError(f"Grading with {path} failed: {error}.") from error
     return grades
 
 

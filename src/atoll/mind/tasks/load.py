@@ -1,4 +1,4 @@
-"""Problems from a file of JSON lines, in the format of Natural Plan; of a solution nothing is read here."""
+"""Loads problems from JSON lines in the format of Natural Plan. Solutions are not read here."""
 
 import json
 from collections.abc import Mapping
@@ -13,31 +13,31 @@ from atoll.mind.tasks.problem import Problem
 
 type TaskName = Literal["trip", "meeting", "stegpoet"]
 
-# What a search may see of a row. The rest (the solution, and what gives it away) is for the grader, another process.
+# Fields of a row that a search may see. Only the grader, in another process, reads the solution and related fields.
 VISIBLE_FIELDS = ("id", "task", "prompt_0shot", "parsed_constraints", "dist_matrix")
 
 
 def load_problems(path: Path, seed: int = 0, limit: int | None = None) -> list[Problem]:
-    """Reads the problems of a file; their parts are shuffled, in case their order tells something.
+    """Reads the problems of a file. Their parts are shuffled, because their order may reveal the solution.
 
     Args:
-        path: One JSON object per line.
-        seed: Of the shuffling.
-        most: Only so many, from the start.
+        path: File with one JSON object per line.
+        seed: Seed of the shuffling.
+        limit: Number of problems to read.
 
     Raises:
-        SetupError: There is no such file, or a line is no problem.
+        SetupError: The file is not found, or a line is not a problem.
     """
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeError) as error:
-        raise errors.SetupError(f"{path} cannot be read ({error}): task.data must name a file of JSON lines.") from None
+        raise errors.SetupError(f"{path} cannot be read ({error}). Set task.data to a file of JSON lines.") from None
     rows = [_parse_line(path, line_number, line) for line_number, line in enumerate(lines, 1) if line.strip()]
     problems = [parse_row(row, seed) for row in rows[:limit]]
     if not problems:
-        raise errors.SetupError(f"{path} holds no problem: write one JSON object per line.")
+        raise errors.SetupError(f"{path} has no problems. Write one JSON object per line.")
     if len({problem.id for problem in problems}) < len(problems):
-        raise errors.SetupError(f"{path} names a problem twice: every id must be another.")
+        raise errors.SetupError(f"{path} has duplicate ids. Give each problem its own id.")
     return problems
 
 
@@ -47,15 +47,15 @@ def _parse_line(path: Path, line_number: int, line: str) -> Mapping[str, Any]:
         return {name: row[name] for name in VISIBLE_FIELDS if name in row}
     except (ValueError, TypeError, RecursionError):
         raise errors.SetupError(
-            f"Line {line_number} of {path} is no JSON object: write one problem per line."
+            f"Line {line_number} of {path} is not a JSON object. Write one problem per line."
         ) from None
 
 
 def parse_row(row: Mapping[str, Any], seed: int = 0) -> Problem:
-    """Makes a problem of what may be seen of a row.
+    """Makes a problem from the visible fields of a row.
 
     Raises:
-        SetupError: It is none that is known.
+        SetupError: The task is unknown.
     """
     id, text, task = (str(row.get(name, "")) for name in ("id", "prompt_0shot", "task"))
     rng = Random(f"{seed}/{id}")
@@ -67,14 +67,14 @@ def parse_row(row: Mapping[str, Any], seed: int = 0) -> Problem:
     if task.startswith("steg"):
         return stegpoet.from_text(id, text)
     raise errors.SetupError(
-        f"{id or 'A row'} has the task {task!r:.40}: there are trip_planning, meeting_planning, stegpoet."
+        f"{id or 'A row'} has the unknown task {task!r:.40}. Use trip_planning, meeting_planning or stegpoet."
     )
 
 
 def _set_flight_directions(problem: trip.Trip, constraints: Any, rng: Random) -> trip.Trip:
-    """Takes the direction of flights from the parse that the data brings, where it does.
+    """Takes the flight directions from the parsed constraints of the data, if present.
 
-    The words "A and B" name a pair; under the data's parse each pair is flown one way, and a trip has one solution.
+    The text "A and B" names a pair. In the parsed constraints each pair has one direction, and a trip has one solution.
     """
     flights = problem.flights
     if isinstance(constraints, Mapping) and constraints.get("direct_flights"):

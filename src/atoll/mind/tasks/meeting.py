@@ -1,4 +1,4 @@
-"""Natural Plan's meetings: as many friends as possible in a day, each at a place, in a window, for a while."""
+"""Meeting planning of Natural Plan: meet as many friends as possible in a day, each in a time window."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _FRIEND = re.compile(
 )
 _TRAVEL = re.compile(r"You travel to (.+?) in (\d+) minutes")
 _WAIT = re.compile(rf"You wait until ({_CLOCK})")
-# A bounded name: else a line that says "You meet" many times is read to its end from each of them.
+# The name is bounded. Otherwise a line with many "You meet" takes quadratic time.
 _MEET = re.compile(rf"You meet (.{{1,100}}?) for (\d++) minutes from ({_CLOCK}) to ({_CLOCK})")
 
 MEET = "meet"  # the role of an action
@@ -27,7 +27,7 @@ FORMAT_PENALTY, CONFLICT_PENALTY = 10.0, 2.0  # the penalties of the paper; a va
 
 @dataclass(frozen=True, slots=True)
 class Friend:
-    """Somebody to meet: where, from when to when in minutes of the day, and for how many minutes at least."""
+    """A friend with location, time window in minutes of the day, and minimal duration."""
 
     name: str
     location: str
@@ -38,7 +38,7 @@ class Friend:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A meeting as a plan tells it, in minutes of the day, and where one is then."""
+    """A meeting in a plan, in minutes of the day, with your location at that time."""
 
     name: str
     location: str
@@ -48,7 +48,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Day:
-    """One day to plan, as far as its text tells."""
+    """One day to plan, parsed from its text."""
 
     id: str
     text: str
@@ -70,11 +70,11 @@ class Day:
 
     @cached_property
     def moves(self) -> Sequence[Action]:
-        """What a decision trace may be made of, each once."""
+        """Allowed actions of a decision trace, each at most once."""
         return tuple(Task(MEET, name) for name in self.friends)
 
     def format_plan(self, trace: Sequence[Action]) -> str:
-        """Returns the plan of a trace: everybody as early as possible and as short as allowed."""
+        """Returns the plan of a trace. Each meeting starts as early as possible and is as short as allowed."""
         now, location = self.start_time, self.start_location
         lines = [f"You start at {location} at {format_time(now)}."]
         for action in trace:
@@ -89,28 +89,27 @@ class Day:
                 now = friend.start
                 lines.append(f"You wait until {format_time(now)}.")
             end = now + friend.min_minutes
-            lines.append(
-                f"You meet {friend.name} for {friend.min_minutes} minutes from {format_time(now)} to {format_time(end)}."
-            )
+            window = f"from {format_time(now)} to {format_time(end)}"
+            lines.append(f"You meet {friend.name} for {friend.min_minutes} minutes {window}.")
             now = end
         return "\n".join(lines)
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
-        """Returns the decisions in a plan: its friends, in order."""
+        """Returns the decisions of a plan: its friends, in order."""
         return tuple(Task(MEET, match[1]) for match in _MEET.finditer(plan))
 
     def parse_plan(self, response: str) -> str | None:
-        """Returns the plan in a reply, a step a line, or None if there is none."""
+        """Returns the plan in a response, one step per line, or None."""
         text = response.rpartition("SOLUTION:")[2] if "SOLUTION:" in response else response
         steps = [step.strip() for step in re.split(r"(?<=\.)\s+", text.strip())]
         plan_lines = [f"Y{step[1:]}" for step in steps if step.startswith(("You ", "you "))]
         return "\n".join(plan_lines) if plan_lines and _MEET.search("\n".join(plan_lines)) else None
 
     def evaluate(self, plan: str) -> PlanEvaluation:
-        """Earns 1 for each valid meeting and loses 2 for each that is none; a plan that cannot be read loses 10."""
+        """Adds 1 per valid meeting, subtracts 2 per invalid one, and 10 for an unreadable plan."""
         meetings, plan_errors = self._simulate(plan)
         if not meetings:
-            format_errors = (PlanError("format", "There is no plan with meetings to be read.", weight=FORMAT_PENALTY),)
+            format_errors = (PlanError("format", "The plan has no readable meetings.", weight=FORMAT_PENALTY),)
             return PlanEvaluation(-FORMAT_PENALTY, 0.0, False, format_errors)
         failed_names = {plan_error.goal for plan_error in plan_errors}
         met = {
@@ -128,7 +127,7 @@ class Day:
         )
 
     def count_met(self, plan: str) -> int:
-        """Returns how many friends are met as agreed before anything is wrong with the plan."""
+        """Returns the number of friends with a valid meeting."""
         meetings, plan_errors = self._simulate(plan)
         failed_names = {plan_error.goal for plan_error in plan_errors}
         return len(
@@ -136,16 +135,15 @@ class Day:
         )
 
     def _simulate(self, plan: str) -> tuple[list[Meeting], list[PlanError]]:
-        """Does what the steps of a plan say, and notes what cannot be."""
+        """Follows the steps of a plan and collects the errors."""
         now, location = self.start_time, self.start_location
         meetings, plan_errors, met = list[Meeting](), list[PlanError](), set[str]()
         for line in plan.splitlines():
             if line.startswith("You travel") and (match := _TRAVEL.match(line)):
                 travel = self.travel_minutes.get((location, match[1]))
                 if travel is None and match[1] != location:
-                    plan_errors.append(
-                        PlanError("place", f"There is no way from {location} to {match[1]}.", weight=CONFLICT_PENALTY)
-                    )
+                    message = f"The task has no travel time from {location} to {match[1]}."
+                    plan_errors.append(PlanError("place", message, weight=CONFLICT_PENALTY))
                 now, location = now + (travel or 0), match[1]
             elif line.startswith("You wait") and (match := _WAIT.match(line)):
                 wait_end = parse_time(match[1])
@@ -164,12 +162,12 @@ class Day:
         return meetings, plan_errors
 
     def _check_meeting(self, meeting: Meeting, now: int, met: set[str]) -> list[PlanError]:
-        """Says what is wrong with a meeting: one thing, the first."""
+        """Returns the first error of a meeting, if any."""
         friend = self.friends.get(meeting.name)
         planned_window = f"{format_time(meeting.start)} to {format_time(meeting.end)}"
         details: tuple[str, str, int | None]
         if friend is None:
-            details = ("unknown", f"Nobody asked to meet {meeting.name}.", None)
+            details = ("unknown", f"{meeting.name} is not among the friends.", None)
         elif meeting.name in met:
             details = ("twice", f"{meeting.name} is met more than once.", None)
         elif meeting.location != friend.location:
@@ -200,10 +198,10 @@ class Day:
 
 
 def from_text(id: str, text: str) -> Day:
-    """Reads a day from the words of its task.
+    """Parses a day from its task text.
 
     Raises:
-        SetupError: They are no day's.
+        SetupError: The text is not a meeting task.
     """
     arrival = _ARRIVAL.search(text)
     friends = {
@@ -212,12 +210,12 @@ def from_text(id: str, text: str) -> Day:
     }
     minutes = {(match[1].strip(), match[2].strip()): int(match[3]) for match in _DISTANCE.finditer(text)}
     if arrival is None or not friends:
-        raise errors.SetupError(f"{id} is no day of meetings that can be read: {text!r:.80}.")
+        raise errors.SetupError(f"{id} is not a readable meeting task: {text!r:.80}.")
     return Day(id, text, arrival[1], parse_time(arrival[2]), dict(sorted(friends.items())), minutes)
 
 
 def parse_time(text: str) -> int:
-    """Returns a time of day, such as 9:05AM, in minutes."""
+    """Returns a time of day such as 9:05AM in minutes."""
     match = re.search(_CLOCK, text)
     if match is None:
         return 0
@@ -225,6 +223,6 @@ def parse_time(text: str) -> int:
 
 
 def format_time(minutes: int) -> str:
-    """Returns minutes of the day as a time, such as 9:05AM."""
+    """Returns minutes of the day as a time such as 9:05AM."""
     hour = minutes // 60 % 24
     return f"{hour % 12 or 12}:{minutes % 60:02d}{'AM' if hour < 12 else 'PM'}"

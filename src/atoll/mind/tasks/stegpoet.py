@@ -1,4 +1,4 @@
-"""StegPoet: numbers are hidden in a text, each as a code word of the author's choice, in order."""
+"""StegPoet: hide numbers in a text. The author chooses a code word for each number."""
 
 import re
 from collections import Counter
@@ -14,11 +14,11 @@ from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _MESSAGE = re.compile(r"Hide these numbers, in this order: ([\d, ]+)\.")
 _GAP = re.compile(r"at least (\d+) other words")
-# Possessive, and no line end at its ends: over many empty lines, a search from each would go to the end of all.
+# Possessive and within one line. Otherwise many empty lines take quadratic time.
 _CODE = re.compile(r"^[^\S\n]*+(\d{1,18}+)\s*+(?:->|=|:)\s*+([A-Za-z]++)[^\S\n]*+$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z']+")
 
-SAY_ROLE = "say"  # the role of an action: its goal is a line, or the number that it hides
+SAY_ROLE = "say"  # role of an action; its goal names a position or a filler line
 CODE_WORDS = (
     *("amber", "birch", "candle", "drift", "ember", "fern", "garden", "harbour"),
     *("ivory", "juniper", "kettle", "lantern", "marble", "nettle", "orchard"),
@@ -34,8 +34,8 @@ class Poem:
     """One message to hide.
 
     Attributes:
-        numbers: What is to be hidden, in order.
-        gap: How many words must stand between two code words on average.
+        numbers: Numbers to hide, in order.
+        min_gap: Minimal mean number of words between two code words.
     """
 
     id: str
@@ -45,24 +45,24 @@ class Poem:
 
     requires_all_moves = False
     plan_format = (
-        "First the code, one number a line:\n10 -> amber\n20 -> birch\nThen the line TEXT: and below it the text. "
-        "Every number has a code word of its own; the code words stand in the text in the order of the numbers, and "
-        "nowhere else."
+        "Write the code first, one number per line:\n10 -> amber\n20 -> birch\nThen write the line TEXT: and the text "
+        "below it. Every number has its own code word. Use the code words in the text in the order of the numbers, "
+        "and nowhere else."
     )
     questions = (
-        "Does every number have one word that no other number has?",
-        "Which code word stands where the message does not want it?",
+        "Does every number have its own code word?",
+        "Which code word is at a wrong position?",
         "Are there enough other words between the code words?",
     )
 
     @cached_property
     def moves(self) -> Sequence[Action]:
-        """The message's places, and lines of filling."""
+        """The positions of the message, and filler lines."""
         code_moves = [Task(SAY_ROLE, f"place {index}") for index in range(len(self.numbers))]
         return (*code_moves, *(Task(SAY_ROLE, f"filling {index}") for index in range(len(self.numbers))))
 
     def format_plan(self, trace: Sequence[Action]) -> str:
-        """Returns the text of a trace: a code word, or a line of filling, for every action."""
+        """Returns the text of a trace: a code word or a filler line per action."""
         code = dict(zip(sorted(set(self.numbers)), CODE_WORDS * 4, strict=False))
         lines = list[str]()
         for action in trace:
@@ -78,7 +78,7 @@ class Poem:
         return f"{code_text}\nTEXT:\n{'\n'.join(lines)}"
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
-        """Returns the decisions in a text, line by line: which place of the message it hides, or that it hides none."""
+        """Returns the decisions of a text: for each line a position of the message, or a filler."""
         code = {word.lower(): int(number) for number, word in _CODE.findall(plan.partition("TEXT:")[0])}
         actions, num_seen, num_fillers = list[Action](), Counter[int](), 0
         for line in plan.partition("TEXT:")[2].strip().splitlines():
@@ -94,7 +94,7 @@ class Poem:
         return tuple(dict.fromkeys(actions))
 
     def parse_plan(self, response: str) -> str | None:
-        """Returns code and text of a reply, or None if one of them is missing."""
+        """Returns code and text of a response, or None if one is missing."""
         head, marker, text = response.partition("TEXT:")
         code = _CODE.findall(head)
         if not marker or not code or not text.strip():
@@ -102,10 +102,10 @@ class Poem:
         return "\n".join(f"{number} -> {word.lower()}" for number, word in code) + f"\nTEXT:\n{text.strip()}"
 
     def evaluate(self, plan: str) -> PlanEvaluation:
-        """Counts what is wrong with the code, with the hidden message, and with the room between its words."""
+        """Counts the errors in the code, the hidden message and the spacing."""
         parsed = self.parse_plan(plan)
         if parsed is None:
-            format_errors = (PlanError("format", "There are no code and text to be read."),)
+            format_errors = (PlanError("format", "The plan has no readable code and text."),)
             return PlanEvaluation(-float(3 * len(self.numbers)), 0.0, False, format_errors)
         pairs = [(int(number), word) for number, word in _CODE.findall(parsed.partition("TEXT:")[0])]
         words = [word.lower() for word in _WORD.findall(parsed.partition("TEXT:")[2])]
@@ -117,7 +117,7 @@ class Poem:
         num_hidden = sum(word in code for word in words)
         mean_gap = (len(words) - num_hidden) / max(1, num_hidden)
         if mean_gap < self.min_gap:
-            message = f"There are {mean_gap:.1f} other words for each code word, not {self.min_gap}."
+            message = f"The text has {mean_gap:.1f} other words for each code word, not {self.min_gap}."
             plan_errors.append(PlanError("room", message, weight=min(2.0, self.min_gap - mean_gap)))
         penalty = sum(plan_error.weight for plan_error in plan_errors)
         return PlanEvaluation(
@@ -133,7 +133,7 @@ class Poem:
             if number not in coded_numbers
         ]
         return plan_errors + [
-            PlanError("code", f"The word {word} stands for more than one number.")
+            PlanError("code", f"The word {word} is the code of more than one number.")
             for word, uses in num_uses.items()
             if uses > 1
         ]
@@ -144,9 +144,7 @@ class Poem:
             hidden_number = hidden[position] if position < len(hidden) else None
             if hidden_number != number:
                 hidden_text = "nothing" if hidden_number is None else str(hidden_number)
-                message = (
-                    f"Place {position + 1} of the message should be {number}, but the text hides {hidden_text} there."
-                )
+                message = f"Position {position + 1} should hide {number}, but the text hides {hidden_text} there."
                 plan_errors.append(PlanError("order", message, f"place {position}"))
         extra = len(hidden) - len(self.numbers)
         if extra > 0:
@@ -155,20 +153,20 @@ class Poem:
 
 
 def from_text(id: str, text: str) -> Poem:
-    """Reads a message from the words of its task.
+    """Parses a message from its task text.
 
     Raises:
-        SetupError: They are none of this task.
+        SetupError: The text is not a StegPoet task.
     """
     message, gap = _MESSAGE.search(text), _GAP.search(text)
     if message is None or gap is None:
-        raise errors.SetupError(f"{id} is no message to hide that can be read: {text!r:.80}.")
+        raise errors.SetupError(f"{id} is not a readable StegPoet task: {text!r:.80}.")
     numbers = tuple(int(number) for number in message[1].split(",") if number.strip())
     return Poem(id, text, numbers, int(gap[1]))
 
 
 def generate_row(id: str, size: int, rng: Random) -> Mapping[str, Any]:
-    """Makes a message of some numbers, a few of them more than once."""
+    """Generates a message, with some repeated numbers."""
     numbers = [10 * rng.randint(1, max(2, size // 2)) for _ in range(size)]
     theme = rng.choice(("the sea in winter", "a town at night", "an old garden"))
     text = (

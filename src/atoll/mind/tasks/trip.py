@@ -1,4 +1,4 @@
-"""Natural Plan's trips: an order of cities whose stays, dates and direct flights must fit."""
+"""Trip planning of Natural Plan: an order of cities that fits stays, dates and direct flights."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ VISIT = "visit"  # the role of an action
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Days in a city, the first and the last included; a day of a flight belongs to both cities."""
+    """Days in a city, first and last included. A day of a flight belongs to both cities."""
 
     city: str
     first_day: int
@@ -38,14 +38,14 @@ class Stay:
 
 @dataclass(frozen=True)
 class Trip:
-    """One trip to plan, as far as its text tells.
+    """One trip to plan, parsed from its text.
 
     Attributes:
-        id: Its name in the data.
-        text: The task in words.
-        num_days: How long all of it takes.
-        days: How long to stay in each city.
-        dates: Cities that one must be in from the first to the last of some days.
+        id: Id in the data.
+        text: The task text.
+        num_days: Days of the whole trip.
+        days: Days per city.
+        dates: Required first and last day in some cities.
         flights: Pairs of cities with a direct flight from the first to the second.
     """
 
@@ -70,29 +70,29 @@ class Trip:
 
     @cached_property
     def moves(self) -> Sequence[Action]:
-        """What a decision trace may be made of, each once."""
+        """Allowed actions of a decision trace, each once."""
         return tuple(Task(VISIT, city) for city in self.days)
 
     def format_plan(self, trace: Sequence[Action]) -> str:
-        """Returns the plan of a trace in the words of the task; every stay is as long as is asked."""
+        """Returns the plan of a trace. Each stay has the required length."""
         return format_stays(self._chain_stays([action.goal for action in trace if isinstance(action, Task)]))
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
-        """Returns the decisions in a plan: its cities, in order."""
+        """Returns the decisions of a plan: its cities, in order."""
         return tuple(Task(VISIT, stay.city) for stay in parse_stays(plan))
 
     def parse_plan(self, response: str) -> str | None:
-        """Returns the plan in a reply in canonical words, or None if there is none."""
+        """Returns the plan in a response as canonical text, or None."""
         stays = parse_stays(response)
         return format_stays(stays) if stays else None
 
     def evaluate(self, plan: str) -> PlanEvaluation:
-        """Counts what is wrong: 0 is perfect, every fault costs 1 (a plan that cannot be read 2 per city)."""
+        """Subtracts 1 per error; 0 is perfect. An unreadable plan loses 2 per city."""
         stays = parse_stays(plan)
         if not stays:
             min_score = -2.0 * len(self.days)
             return PlanEvaluation(
-                min_score, 0.0, False, (PlanError("format", "There is no plan of days and cities to be read."),)
+                min_score, 0.0, False, (PlanError("format", "The plan has no readable days and cities."),)
             )
         plan_errors = [
             *self._find_missing_cities(stays),
@@ -161,7 +161,7 @@ class Trip:
         return [
             PlanError(
                 "flight",
-                f"There is no direct flight from {stay.city} to {next_stay.city}.",
+                f"The task lists no direct flight from {stay.city} to {next_stay.city}.",
                 stay.city,
                 other_goal=next_stay.city,
             )
@@ -171,10 +171,10 @@ class Trip:
 
 
 def from_text(id: str, text: str) -> Trip:
-    """Reads a trip from the words of its task.
+    """Parses a trip from its task text.
 
     Raises:
-        SetupError: They are no trip's.
+        SetupError: The text is not a trip task.
     """
     head, _, remaining = text.partition("\n\n")
     total, flight_list = _TRIP_LENGTH.search(head), _FLIGHTS.search(remaining)
@@ -185,7 +185,7 @@ def from_text(id: str, text: str) -> Trip:
         if not match[1].startswith(total[1] if total else " ")
     }
     if total is None or flight_list is None or len(days) != int(total[1]):
-        raise errors.SetupError(f"{id} is no trip that can be read: {text!r:.80}.")
+        raise errors.SetupError(f"{id} is not a readable trip task: {text!r:.80}.")
     dates = {}
     for sentence in re.split(r"(?<=\.)\s+", head):
         days_match = _DATES.search(sentence)
@@ -208,13 +208,13 @@ def _parse_flights(flight_list: str) -> frozenset[tuple[str, str]]:
 
 
 def parse_stays(plan: str) -> list[Stay]:
-    """Returns the stays that a plan tells of, in its order."""
+    """Returns the stays of a plan, in its order."""
     matches = _VISIT.finditer(plan)
     return [Stay(match[3].strip(), int(match[1]), int(match[2] or match[1])) for match in matches]
 
 
 def format_stays(stays: Sequence[Stay]) -> str:
-    """Returns stays in the words of the task's solutions."""
+    """Returns stays in the format of the solutions."""
     lines = list[str]()
     for index, stay in enumerate(stays):
         length = f"{stay.last_day - stay.first_day + 1} days"

@@ -1,4 +1,4 @@
-"""Worldlines that are workspaces: git worktrees beside the main one, which nothing touches before an approval."""
+"""Worldlines in git worktrees. The main worktree changes only by an approved merge."""
 
 from atoll.mind.workspace.git_backend import GitBackend
 from atoll.mind.workspace.merge import Approval, Approvals

@@ -1,4 +1,4 @@
-"""The context of the agent beside its workspace: lines of JSON, and a fork takes the first of them along."""
+"""Agent contexts of workspaces: append-only JSON lines. A fork copies the lines up to a checkpoint."""
 
 import json
 import os
@@ -12,17 +12,17 @@ from atoll.mind.worldline import Checkpoint
 
 
 class Contexts:
-    """Keeps a file of messages for each worldline: what is there is never changed, more is only added.
+    """Stores one file of messages per worldline. Existing lines never change.
 
     Args:
-        folder: Where the files lie.
+        folder: Folder of the files.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def fork(self, worldline_id: str, parent: Checkpoint, commit: str) -> Checkpoint:
-        """Begins the file of a new worldline with the lines up to its parent's checkpoint."""
+        """Starts the file of a new worldline with the lines up to its parent's checkpoint."""
         lines = self.read_lines(parent)
         name = f"{check_name(worldline_id)}.jsonl"
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ class Contexts:
         return Checkpoint(commit, name, len(lines))
 
     def add(self, checkpoint: Checkpoint, messages: Sequence[Mapping[str, JSON]], commit: str) -> Checkpoint:
-        """Adds messages after a checkpoint and returns the next; what somebody added after it before is dropped."""
+        """Adds messages after a checkpoint and returns the next one. Lines after the checkpoint are dropped."""
         path = self._find_path(checkpoint)
         retained = b"".join(line + b"\n" for line in self.read_lines(checkpoint))
         new_lines = [
@@ -49,7 +49,7 @@ class Contexts:
         return [json.loads(line) for line in self.read_lines(checkpoint)]
 
     def drop(self, worldline_id: str) -> None:
-        """Removes the file of a worldline that is discarded."""
+        """Removes the file of a discarded worldline."""
         (self._folder / f"{check_name(worldline_id)}.jsonl").unlink(missing_ok=True)
 
     def list_names(self) -> list[str]:
@@ -59,15 +59,15 @@ class Contexts:
     def read_lines(self, checkpoint: Checkpoint) -> list[bytes]:
         if not checkpoint.context or not checkpoint.line:
             return []
-        lines = self._find_path(checkpoint).read_bytes().split(b"\n")[:-1]  # what a crash tore has no end of line
+        lines = self._find_path(checkpoint).read_bytes().split(b"\n")[:-1]  # a line torn by a crash has no newline
         if len(lines) < checkpoint.line:
             raise WorkspaceError(
-                f"{checkpoint.context} has {len(lines)} lines, and a checkpoint at {checkpoint.line}: it was cut short."
+                f"{checkpoint.context} has {len(lines)} lines, but its checkpoint is at line {checkpoint.line}."
             )
         return lines[: checkpoint.line]
 
     def _find_path(self, checkpoint: Checkpoint) -> Path:
         path = self._folder / f"{check_name(checkpoint.context.removesuffix('.jsonl'))}.jsonl"
         if not path.is_file():
-            raise WorkspaceError(f"There is no context {checkpoint.context!r:.60} in {self._folder}.")
+            raise WorkspaceError(f"Context {checkpoint.context!r:.60} not found in {self._folder}.")
         return path

@@ -1,4 +1,4 @@
-"""Puts a workspace task together: the repository, its worldlines, and its tests in the jail."""
+"""Builds the problem set of a workspace task: repository, worldlines and tests in the sandbox."""
 
 import contextlib
 import shlex
@@ -9,8 +9,7 @@ from pathlib import Path
 from atoll import errors, system
 from atoll.candidate import JSON
 from atoll.evaluation import Evaluation
-from atoll.mind import fitness, plan_evaluator
-from atoll.mind import problems as subjects
+from atoll.mind import fitness, plan_evaluator, problems
 from atoll.mind.config import Options, Task
 from atoll.mind.workspace import edit_search, repair_problem, repository, reviews
 from atoll.mind.workspace.git_backend import GitBackend
@@ -19,16 +18,16 @@ from atoll.mind.workspace.runner import RunnerConfig, WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
 
 _MAX_EDITS = 24
-_MAX_RUNS = 20  # runs of one task at once
+_MAX_RUNS = 20  # parallel runs of one task
 _LOCK_TIMEOUT_SECONDS = 2.0
 _MAX_SHOWN_BYTES = 100_000
 
 
-def load_problem_set(task: Task, options: Options, context: system.BuildContext) -> subjects.ProblemSet:
-    """Opens the repository of a task folder and finds out what its tests say of it now.
+def load_problem_set(task: Task, options: Options, context: system.BuildContext) -> problems.ProblemSet:
+    """Opens the repository of a task folder and tests its current state.
 
     Raises:
-        SetupError: There is no repository, it cannot be used, or it has no tests that can be run.
+        SetupError: The repository is not found, cannot be used, or has no tests that run.
     """
     with contextlib.ExitStack() as cleanup:
         source = _find_source(task, context)
@@ -45,7 +44,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         weights = fitness.parse_weights(options.weights)
         description = f"{folder.name}{', a private copy' if is_copy else ''}: {base_result.metrics['tests']:.0f} tests"
         close = cleanup.pop_all().close
-        return subjects.ProblemSet(
+        return problems.ProblemSet(
             [problem],
             plan_evaluator.PlanEvaluator({problem.id: problem}, weights),
             description,
@@ -55,20 +54,20 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
             close=close,
             report={
                 "repository": f"{len(workspace.repository.list_files(workspace.base))} files at {workspace.base[:12]}",
-                "tests": f"{base_result.metrics['passed']:.0f} of {base_result.metrics['tests']:.0f} pass, by {task.runner}; "
-                f"they run {system.SHARED_SANDBOX_RISK}",
+                "tests": f"{base_result.metrics['passed']:.0f} of {base_result.metrics['tests']:.0f} pass, "
+                f"by {task.runner}; they run {system.SHARED_SANDBOX_RISK}",
                 "worldlines": f"branches atoll/{workspace.run}/ID; the best stays at refs/atoll/{workspace.run}/"
                 if not is_copy
                 else "in a private copy",
-                "edits without a model": len(problem.moves),
+                "edits without an LLM": len(problem.moves),
             },
         )
 
 
 def _archive_best(problem: repair_problem.RepairProblem, plans: Mapping[str, str], folder: Path) -> Mapping[str, JSON]:
-    """Keeps the best worldline and says where, with a command that shows it."""
+    """Archives the best worldline. Returns its ref and a command that shows it."""
     for plan in plans.values():
-        with contextlib.suppress(WorkspaceError):  # somebody has moved the repository on meanwhile
+        with contextlib.suppress(WorkspaceError):  # the repository has changed meanwhile
             ref = f"refs/atoll/{problem.backend.workspace.run}/{problem.archive_plan(plan)}"
             return {"ref": ref, "look": f"git -C {shlex.quote(str(folder.resolve()))} diff HEAD...{ref}"}
     return {}
@@ -76,7 +75,7 @@ def _archive_best(problem: repair_problem.RepairProblem, plans: Mapping[str, str
 
 def _find_source(task: Task, context: system.BuildContext) -> Path:
     if task.repository is None:
-        raise errors.SetupError("task.problem is workspace: name the repository to mend (task.repository).")
+        raise errors.SetupError("task.problem is workspace. Set task.repository to the repository to repair.")
     return reviews.find_source(context.folder, task.repository)
 
 
@@ -90,7 +89,7 @@ def _open_repository(folder: Path, cleanup: contextlib.ExitStack) -> tuple[Path,
 
 
 def _open_workspace(folder: Path, task: Task, context: system.BuildContext, cleanup: contextlib.ExitStack) -> Workspace:
-    """Opens the workspaces of this task; while another process runs the same one, under another name."""
+    """Opens the workspace of this task. If another process uses it, the name gets a number."""
     num_worktrees = context.workers if task.worktrees is None else task.worktrees
     name = reviews.make_run_name(context.folder, str(task.repository), context.seed)
     for attempt in range(1, _MAX_RUNS + 1):
@@ -108,7 +107,7 @@ def _open_workspace(folder: Path, task: Task, context: system.BuildContext, clea
         else:
             cleanup.callback(workspace.close)
             return workspace
-    raise errors.SetupError(f"{_MAX_RUNS} processes run this task at once: wait for one of them.")
+    raise errors.SetupError(f"{_MAX_RUNS} processes already run this task. Wait for one of them.")
 
 
 def _make_problem(
@@ -121,7 +120,7 @@ def _make_problem(
     suspect_lines = {path: lines for path, lines in suspects.items() if lines and path in editable}
     edits = () if context.llm else edit_search.find_edits(editable, suspect_lines, context.seed, _MAX_EDITS)
     if not edits and not context.llm:
-        raise errors.SetupError("Nothing in the repository is Python that the syntax engine can change: give --llm.")
+        raise errors.SetupError("The repository has no Python that the syntax mutator can change. Pass --llm MODEL.")
     return repair_problem.RepairProblem(
         backend,
         repair_problem.describe_task(texts, task.protected, base_result),
@@ -133,7 +132,7 @@ def _make_problem(
 
 
 def _read_texts(backend: GitBackend) -> Mapping[str, str]:
-    """Returns the text files of the base, tests last: a model should see first what it may change."""
+    """Returns the text files of the base, tests last, so that an LLM first sees the files it may change."""
     workspace, texts = backend.workspace, dict[str, str]()
     for entry in workspace.repository.list_files(workspace.base):
         if entry.mode.startswith("100") and entry.size <= _MAX_SHOWN_BYTES:

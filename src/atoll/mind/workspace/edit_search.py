@@ -1,4 +1,4 @@
-"""Edits that need no model: small swaps and the syntax engine's, at the lines that failing tests run through."""
+"""Edits without an LLM: token swaps and syntax mutations at lines that failing tests execute."""
 
 import difflib
 import io
@@ -30,9 +30,9 @@ _ALTERNATIVES = {
 
 
 def generate_swaps(text: str) -> Iterator[tuple[int, str]]:
-    """Yields every version of a program in which one token stands for a like one, with the number of its line.
+    """Yields each valid variant of a program with one swapped token, with its line number.
 
-    A program that cannot be read yields nothing.
+    An invalid program yields nothing.
     """
     lines = text.splitlines(keepends=True)
     try:
@@ -67,16 +67,14 @@ def _compiles(text: str) -> bool:
 
 
 _MAX_SWAPS = 400
-_VARIANTS_PER_EDIT = (
-    4  # of each edit that is kept: many are drawn twice, or change a line that no failing test runs through
-)
+_VARIANTS_PER_EDIT = 4  # drawn per edit: many are duplicates, or change a line without suspicion
 
-# How many failing and passing tests run through each line of each file.
+# Numbers of failing and passing tests that execute each line of each file.
 type Spectrum = Mapping[str, Mapping[int, tuple[int, int]]]
 
 
 def compute_suspicion(spectrum: Spectrum, num_failing: int) -> Mapping[str, Mapping[int, float]]:
-    """Returns how likely each line is at fault, 0 to 1: Ochiai's measure, as in spectrum-based fault localisation."""
+    """Returns the suspicion of each line, 0 to 1, by the Ochiai measure of spectrum-based fault localization."""
     return {
         path: {
             line: failing / math.sqrt(num_failing * (failing + passing))
@@ -90,13 +88,13 @@ def compute_suspicion(spectrum: Spectrum, num_failing: int) -> Mapping[str, Mapp
 def find_edits(
     files: Mapping[str, str], suspects: Mapping[str, Mapping[int, float]], seed: int, max_edits: int
 ) -> tuple[Edit, ...]:
-    """Returns single edits of Python files: small ones first, as most mistakes are, the most suspicious of them first.
+    """Returns single edits of Python files: token swaps first, each group by suspicion.
 
     Args:
         files: Texts of the files that may change.
-        suspects: How suspicious their lines are; files without any are left alone, unless there are none at all.
-        seed: Draws the edits.
-        most: How many of the syntax engine's; small swaps come besides.
+        suspects: Suspicion of their lines. Files without suspicious lines are skipped, unless no file has any.
+        seed: Random seed.
+        max_edits: Maximal number of syntax mutations; token swaps are extra.
     """
     target_files = {path: text for path, text in files.items() if suspects.get(path)} or files
     ranking: dict[Edit, tuple[bool, float]] = {}
@@ -119,7 +117,7 @@ def find_edits(
 
 
 def _generate_variants(text: str, rng: Random, count: int) -> Iterator[str]:
-    """Yields versions of a program with one edit each."""
+    """Yields variants of a program with one edit each."""
     mutator = mutation.SyntaxMutator(repeat_probability=0.0)
     parent = function.DefaultFunction(
         function.DefaultFunctionProps(function.Text(text), candidate_evaluator=lambda skeleton: Evaluation(0.0))
@@ -135,7 +133,7 @@ def _generate_variants(text: str, rng: Random, count: int) -> Iterator[str]:
 
 
 def _compute_weight(before: str, after: str, line_suspicion: Mapping[int, float]) -> float:
-    """Returns how suspicious the lines are that a draft changes."""
+    """Returns the highest suspicion of the lines that a variant changes."""
     matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
     changed_lines = [
         line

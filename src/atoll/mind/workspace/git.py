@@ -1,4 +1,4 @@
-"""Git, asked by argument lists and answered in bytes; nothing that a repository brings along is ever started."""
+"""Runs git with argument lists. Programs that a repository configures are never started."""
 
 import os
 import re
@@ -29,7 +29,7 @@ SAFE_SETTINGS: Mapping[str, str] = {
     "core.splitIndex": "false",
     "core.sparseCheckout": "false",
     "core.logAllRefUpdates": "false",
-    "core.fsync": "none",  # a kill loses nothing by that; a merge has git's usual care
+    "core.fsync": "none",  # a kill loses nothing; merges use git's default
     "credential.helper": "",
     "protocol.allow": "never",
     "commit.gpgSign": "false",
@@ -53,8 +53,8 @@ SAFE_SETTINGS: Mapping[str, str] = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-# What honest repositories name too, by a name of their own in the middle: it is overruled by doing nothing. A filter
-# leaves a file as it is; a merge by a driver is a conflict.
+# Settings with a custom middle name that normal repositories use too. They are overridden: a filter leaves files
+# unchanged, and a merge driver causes a conflict.
 _NEUTRAL_VALUES = {
     ("filter", "clean"): "",
     ("filter", "smudge"): "",
@@ -72,7 +72,7 @@ _NEUTRAL_VALUES = {
     ("remote", "proxy"): "",
     ("submodule", "ignore"): "dirty",
 }
-# Whatever else sounds like a program, of this version of git or one to come, is more than can be overruled by name.
+# Any other setting that may name a program, in this or a later version of git, is rejected.
 _PROGRAM_KEY = re.compile(
     r"(?:.*(?:program|command|cmd|driver|textconv|helper|editor|pager|hook|askpass|diff-?filter|proxy|exec)"
     r"|clean|smudge|process|vcs|uploadpack|receivepack)"
@@ -81,14 +81,14 @@ _INTERACTIVE_SECTIONS = frozenset(("alias", "difftool", "mergetool", "guitool", 
 
 
 def make_safe_settings(names: Sequence[str]) -> Mapping[str, str]:
-    """Returns the settings under which nothing starts that a repository's configuration names.
+    """Returns settings that disable every program named in a repository's configuration.
 
     Args:
-        names: All that its configuration sets.
+        names: All names that its configuration sets.
 
     Raises:
-        Refused: It includes files, which can differ from one worktree to the next, or names a program in a way that
-            nothing here overrules.
+        WorkspaceError: It includes files, which can differ between worktrees, or names a program that these settings
+            cannot disable.
     """
     settings = {**SAFE_SETTINGS, **dict(_override_named(names))}
     known_names = {name.lower() for name in settings}
@@ -96,14 +96,14 @@ def make_safe_settings(names: Sequence[str]) -> Mapping[str, str]:
         section, _, key = name.lower().partition(".")
         if section in ("include", "includeif"):
             raise WorkspaceError(
-                f"The configuration of this repository includes files ({name!a:.80}), so what git would start is "
-                f"not known: remove the section {section!r} from .git/config, or give a plain clone."
+                f"The configuration of this repository includes files ({name!a:.80}), which can name any program. "
+                f"Remove the section {section!r} from .git/config, or use a plain clone."
             )
         is_program = _PROGRAM_KEY.fullmatch(key.rpartition(".")[2]) is not None and section not in _INTERACTIVE_SECTIONS
         if is_program and name.lower() not in known_names:
             raise WorkspaceError(
                 f"The configuration of this repository names a program ({name!a:.80}), which git could start outside "
-                "the jail: remove that line from .git/config, or give a plain clone."
+                "the sandbox. Remove that line from .git/config, or use a plain clone."
             )
     return settings
 
@@ -124,7 +124,7 @@ _DEFAULT_NAME, EMAIL = "Atoll", "atoll@localhost"
 
 
 class GitResult(NamedTuple):
-    """What one call came to."""
+    """Result of one git command."""
 
     exit_code: int
     stdout: bytes
@@ -132,15 +132,15 @@ class GitResult(NamedTuple):
 
 
 class Git:
-    """Calls git in one repository, from any thread, and counts what that took.
+    """Runs git in one repository, from any thread, and counts calls and time.
 
     Args:
-        folder: The top of a worktree; git looks nowhere above it.
-        hold: A descriptor that every call inherits: whoever waits for its lock also waits for calls that outlived us.
+        folder: Top of a worktree. Git does not search above it.
+        lock_fd: Descriptor that each git process inherits. The lock lasts until the last process has ended.
 
     Raises:
-        Refused: The repository's own configuration names what git would start or read, and nothing overrules that.
-        SetupError: There is no git, or it is too old.
+        WorkspaceError: The repository's configuration names a program or file that cannot be disabled.
+        SetupError: Git is missing or too old.
     """
 
     def __init__(self, folder: Path, lock_fd: int | None = None) -> None:
@@ -159,22 +159,22 @@ class Git:
         index: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Returns what a call printed.
+        """Returns the output of a git command.
 
         Args:
-            arguments: The command and what it is told.
-            given: What it reads.
-            at: The worktree to work in; None: the repository's own.
-            index: A private index instead of the worktree's.
-            env: More of the environment: who commits, and when.
+            arguments: The command and its arguments.
+            stdin: Its input.
+            worktree: Worktree to run in; by default the repository's own.
+            index: Private index instead of the worktree's.
+            env: Further environment variables: author and date.
 
         Raises:
-            Refused: It failed; the message says how.
+            WorkspaceError: The command failed.
         """
         result = self.run(*arguments, stdin=stdin, worktree=worktree, index=index, env=env)
         if result.exit_code:
             raise WorkspaceError(
-                f"git {arguments[0]} failed in {self.folder.name}: {result.stderr or 'it did not say why'}"
+                f"git {arguments[0]} failed in {self.folder.name}: {result.stderr or 'no error message'}"
             )
         return result.stdout
 
@@ -186,7 +186,7 @@ class Git:
         index: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> GitResult:
-        """Returns how a call ended: for those that may fail and say something by that."""
+        """Returns the result of a git command that may fail."""
         start_time = time.perf_counter()
         ceiling = {"GIT_CEILING_DIRECTORIES": str((worktree or self.folder).parent)}
         try:
@@ -199,7 +199,7 @@ class Git:
                     {**ceiling, **({"GIT_INDEX_FILE": str(index)} if index else {}), **(env or {})}
                 ),
                 pass_fds=() if self._lock_fd is None else (self._lock_fd,),
-                start_new_session=True,  # Ctrl-C is for us: the step at work needs its calls of git to the end
+                start_new_session=True,  # Ctrl-C must not stop git in the middle of an iteration
                 timeout=_TIMEOUT_SECONDS,
                 check=False,
             )
@@ -208,23 +208,23 @@ class Git:
                 f"git {arguments[0]} took longer than {_TIMEOUT_SECONDS:g} s in {self.folder}."
             ) from None
         except OSError as error:
-            raise WorkspaceError(f"git cannot work in {worktree or self.folder}: {error.strerror}.") from error
+            raise WorkspaceError(f"git cannot run in {worktree or self.folder}: {error.strerror}.") from error
         self.add_usage(time.perf_counter() - start_time)
         return GitResult(
             completed.returncode, completed.stdout, completed.stderr.decode(errors="replace").strip()[-500:]
         )
 
     def read_line(self, *arguments: str, worktree: Path | None = None, index: Path | None = None) -> str:
-        """Returns the one line that a call printed."""
+        """Returns the one line that a command prints."""
         return self(*arguments, worktree=worktree, index=index).decode(errors="surrogateescape").rstrip("\n")
 
     def read_records(self, *arguments: str, worktree: Path | None = None) -> list[str]:
-        """Returns what a call printed with `-z`."""
+        """Returns the records that a command prints with `-z`."""
         output = self(*arguments, worktree=worktree).decode(errors="surrogateescape")
         return [record for record in output.split("\0") if record]
 
     def start_process(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Starts a call that goes on answering: a process of git for every question took more than the answer."""
+        """Starts a git process that answers many requests, which is faster than one process per request."""
         return subprocess.Popen(
             [self._program, "--no-pager", *arguments],
             cwd=self.folder,
@@ -237,13 +237,12 @@ class Git:
         )
 
     def add_usage(self, seconds: float, num_calls: int = 1) -> None:
-        """Adds to what git took."""
         with self._lock:
             self.seconds += seconds
             self.num_calls += num_calls
 
     def _make_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        """Returns the whole environment: nothing of ours reaches git but where programs lie."""
+        """Returns the complete environment. Of our own, only the search path reaches git."""
         config_variables = {f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(self._settings)}
         config_variables |= {f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(self._settings.values())}
         return {
@@ -257,8 +256,8 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ALLOW_PROTOCOL": "",
             "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",  # a hash means the content that it is the hash of
-            "GIT_OPTIONAL_LOCKS": "0",  # looking at the main worktree does not write its index
+            "GIT_NO_REPLACE_OBJECTS": "1",  # a hash always means its own content
+            "GIT_OPTIONAL_LOCKS": "0",  # reading the main worktree does not write its index
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_CONFIG_COUNT": str(len(self._settings)),
             **config_variables,
@@ -268,7 +267,7 @@ class Git:
 
 
 def make_author_env(name: str, date: str = "") -> Mapping[str, str]:
-    """Returns the environment in which somebody commits; the same date and content give the same commit."""
+    """Returns the environment for a commit. The same date and content give the same commit."""
     environment = {
         f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in _make_identity(name).items()
     }
@@ -291,12 +290,12 @@ def _find_program() -> str:
         return _PROGRAM_CACHE[0]
     path = shutil.which("git")
     if path is None:
-        raise errors.SetupError("There is no git on this machine, and a workspace is a git worktree: install git.")
+        raise errors.SetupError("git not found, and workspaces need it. Install git.")
     version_text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     version = (
         tuple(int(part) for part in version_text.split()[2].split(".")[:2] if part.isdigit()) if version_text else ()
     )
     if version < MIN_VERSION:
-        raise errors.SetupError(f"{version_text.strip() or path} is too old for workspaces: install git 2.38 or newer.")
+        raise errors.SetupError(f"{version_text.strip() or path} is too old for workspaces. Install git 2.38 or newer.")
     _PROGRAM_CACHE.append(os.path.realpath(path))
     return _PROGRAM_CACHE[0]

@@ -1,4 +1,4 @@
-"""Worldlines that are workspaces, behind the protocol that all kinds share."""
+"""Backend that keeps worldlines as git workspaces."""
 
 import time
 from collections.abc import Callable
@@ -12,18 +12,18 @@ from atoll.mind.workspace.runner import WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
 from atoll.mind.worldline import Plan, Worldline
 
-_MAX_OUTPUT_CHARS = 8000  # characters of a file or of what a command printed that an action tells
-_MAX_FILE_BYTES = 2**20  # bytes that an edit may leave in a file
+_MAX_OUTPUT_CHARS = 8000  # characters of a file or command output in an action's result
+_MAX_FILE_BYTES = 2**20  # size of a file after an edit
 _HALF_DIFFERENT_LINES = 40  # changed lines at which the code counts as half different
 
 
 class GitBackend:
-    """Forks, edits and runs worldlines in git and the jail; see `kinds.Kind`.
+    """Forks, edits and runs worldlines in git and the sandbox; see `backends.WorldlineBackend`.
 
     Args:
-        workspace: Where they are kept.
-        checks: Where they are tested.
-        protected: Files and folders that no worldline may change, such as the tests that judge it.
+        workspace: Stores the worldlines.
+        runner: Runs tests and commands.
+        protected: Files and folders that worldlines must not change, such as the tests.
     """
 
     def __init__(self, workspace: Workspace, runner: WorkspaceRunner, protected: tuple[str, ...] = ()) -> None:
@@ -56,7 +56,7 @@ class GitBackend:
 
     def compute_divergence(self, worldline: Worldline, base: Worldline) -> float:
         changes = self.workspace.repository.numstat(self._get_commit(base), self._get_commit(worldline))
-        # A binary file has no lines: it counts as one that was half rewritten.
+        # A binary file has no lines. It counts as half rewritten.
         num_lines = sum(
             _HALF_DIFFERENT_LINES if change.added is None or change.deleted is None else change.added + change.deleted
             for change in changes
@@ -69,39 +69,33 @@ class GitBackend:
         return worldline.with_status("archived")
 
     def discard(self, worldline: Worldline) -> None:
-        """Leaves nothing of a worldline."""
+        """Removes a worldline completely."""
         self.workspace.discard(worldline.worldline_id)
 
     def test(self, worldline: Worldline) -> Evaluation:
-        """Returns the share of tests that pass in a worldline, and in words how the others failed."""
+        """Returns the share of passing tests, with the failures as feedback."""
         commit = self._get_commit(worldline)
         is_open = self.workspace.get_open_tip(worldline.worldline_id) == commit
         return self.runner.test(commit, worldline.worldline_id if is_open else "")
 
     def read_file(self, commit: str, path: str) -> bytes | None:
-        """Returns the content of a file, None if there is none.
+        """Returns the content of a file; None if it does not exist.
 
         Raises:
-            Refused: It is no file of the workspace.
+            WorkspaceError: The path is not a file of the workspace.
         """
         node = self.workspace.objects.find_node(commit, check_path(path))
         if node is None:
             return None
         size = self.workspace.objects.read_size(node.sha)
         if size > _MAX_FILE_BYTES:
-            raise WorkspaceError(f"{path!r} has {size} bytes, and actions take files of up to {_MAX_FILE_BYTES}.")
+            raise WorkspaceError(f"{path!r} has {size} bytes. Actions can read up to {_MAX_FILE_BYTES}.")
         return self.workspace.objects.read_content(node.sha)
 
     def require_editable(self, path: str) -> None:
-        """Checks that worldlines may change a file.
-
-        Raises:
-            Refused: They may not.
-        """
+        """Raises a WorkspaceError if worldlines must not change a file."""
         if is_protected(check_path(path), self._protected):
-            raise WorkspaceError(
-                f"{path!r} is protected (task.protected): it judges worldlines, and they leave it alone."
-            )
+            raise WorkspaceError(f"{path!r} is protected (task.protected). Change another file.")
 
     def close(self) -> None:
         self.runner.close()
@@ -120,7 +114,7 @@ class GitBackend:
 
 
 class _PlanExecution:
-    """Does the actions of one plan; edits are gathered and committed once."""
+    """Runs the actions of one plan. Edits are collected and committed once."""
 
     def __init__(self, backend: GitBackend, commit: str) -> None:
         self._backend, self._commit = backend, commit
@@ -128,7 +122,7 @@ class _PlanExecution:
         self.results: list[Result] = []
 
     def execute(self, action: Action) -> bool:
-        """Does one action; False: it failed, and its result says why."""
+        """Runs one action and records its result. Returns whether it succeeded."""
         try:
             is_ok, output, seconds = self._execute(action)
         except WorkspaceError as error:
@@ -156,7 +150,7 @@ class _PlanExecution:
     def _require_no_conflict(self, path: str) -> None:
         for other in self.files:
             if other.startswith(f"{path}/") or path.startswith(f"{other}/"):
-                raise WorkspaceError(f"{path!r} and {other!r} cannot both be files: one would be a folder.")
+                raise WorkspaceError(f"{path!r} and {other!r} cannot both be files, because one would be a folder.")
 
     def _apply_edit(self, path: str, old: str, new: str) -> bytes:
         old_content = self._read_file(path)
@@ -166,7 +160,7 @@ class _PlanExecution:
             content = _replace_once(path, old_content, old, new)
         if len(content) > _MAX_FILE_BYTES:
             raise WorkspaceError(
-                f"{path!r} would have {len(content)} bytes: an edit may leave up to {_MAX_FILE_BYTES} in a file."
+                f"{path!r} would have {len(content)} bytes. A file may have up to {_MAX_FILE_BYTES} after an edit."
             )
         return content
 
@@ -181,13 +175,13 @@ def _check_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise WorkspaceError("The new text has characters that no file can hold: write it in Unicode.") from None
+        raise WorkspaceError("The new text has characters that UTF-8 cannot encode. Use valid Unicode.") from None
     return True
 
 
 def _format_file(path: str, content: bytes | None) -> str:
     if content is None:
-        raise WorkspaceError(f"There is no file {path!r}.")
+        raise WorkspaceError(f"File {path!r} not found.")
     if b"\0" in content:
         return f"({path} is binary: {len(content)} bytes)"
     return content.decode(errors="replace")
@@ -195,12 +189,12 @@ def _format_file(path: str, content: bytes | None) -> str:
 
 def _replace_once(path: str, content: bytes | None, old: str, new: str) -> bytes:
     if content is None:
-        raise WorkspaceError(f"There is no file {path!r} to change: an edit with an empty `old` writes a new one.")
+        raise WorkspaceError(f"File {path!r} not found. Use an empty `old` to write a new file.")
     if b"\0" in content:
-        raise WorkspaceError(f"{path!r} is binary: an edit changes text.")
+        raise WorkspaceError(f"{path!r} is binary. Edits can only change text.")
     _check_encodable(new)
     count = content.count(old.encode("utf-8", "replace"))
     if count != 1:
-        description = "is not there" if not count else f"stands there {count} times"
-        raise WorkspaceError(f"The text to replace in {path!r} {description}: give one that stands there once.")
+        description = "was not found" if not count else f"occurs {count} times"
+        raise WorkspaceError(f"The text to replace in {path!r} {description}. Use a text that occurs exactly once.")
     return content.replace(old.encode(), new.encode())

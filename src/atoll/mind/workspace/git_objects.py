@@ -1,4 +1,4 @@
-"""Git's objects, read and written by a few processes of git that stay: a file, a folder or a commit in half a ms."""
+"""Reads and writes git objects through a few long-lived git processes, in about 0.5 ms each."""
 
 import subprocess
 import time
@@ -13,11 +13,11 @@ from atoll.mind.workspace.path_checks import WorkspaceError
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, SUBMODULE_MODE, FOLDER_MODE = "100644", "100755", "120000", "160000", "40000"
 _OBJECT_KINDS = {FOLDER_MODE: "tree", SUBMODULE_MODE: "commit"}
-_MAX_CACHED_FOLDERS = 20_000  # that are remembered
+_MAX_CACHED_FOLDERS = 20_000
 
 
 class Node(NamedTuple):
-    """What stands at a path of a commit."""
+    """Entry at a path of a commit."""
 
     mode: str
     sha: str
@@ -27,11 +27,11 @@ type Folder = Mapping[str, Node]
 
 
 class GitObjects:
-    """Walks and writes trees; used from any thread, one at a time.
+    """Reads and writes trees. Thread-safe.
 
     Args:
-        calls: Calls git.
-        desk: A file that may be written for git to read: nobody else's.
+        client: Runs git.
+        temp_path: Private temporary file that git reads.
     """
 
     def __init__(self, client: git.Git, temp_path: Path) -> None:
@@ -41,26 +41,25 @@ class GitObjects:
         self._folders: dict[str, Folder] = {}
 
     def read_content(self, sha: str) -> bytes:
-        """Returns the content of an object."""
         with self._lock:
             return self._read_object(sha)[1]
 
     def read_size(self, sha: str) -> int:
-        """Returns how many bytes an object has, without reading it."""
+        """Returns the size of an object without reading it."""
         with self._lock:
             return int(self._request("sizes", f"{sha}\n".encode()).split()[-1])
 
     def get_tip(self, ref: str) -> str | None:
-        """Returns the commit that a reference leads to now, if it is there."""
+        """Returns the commit of a ref, or None."""
         with self._lock:
             fields = self._request("sizes", f"{ref}^{{commit}}\n".encode()).split()
             return fields[0].decode() if len(fields) == 3 and fields[1] == b"commit" else None
 
     def find_node(self, commit: str, path: str) -> Node | None:
-        """Returns the file at a path, None where there is none and one may be made.
+        """Returns the file at a path, or None if a file can be created there.
 
         Raises:
-            Refused: A folder, a link, a submodule or something that is no folder stands there, or above it.
+            WorkspaceError: The path, or a folder above it, is a link, a submodule, or a folder in place of a file.
         """
         with self._lock:
             node: Node | None = Node(FOLDER_MODE, self._get_tree(commit))
@@ -74,14 +73,14 @@ class GitObjects:
             return node
 
     def commit(self, parents: Sequence[str], files: Mapping[str, bytes], message: str, author: str, date: str) -> str:
-        """Returns a commit whose files differ from its first parent's in these; writes objects and nothing else.
+        """Returns a commit that changes some files of its first parent. Writes only objects.
 
         Args:
-            parents: The commits that it follows.
-            files: New contents by path; the mode stays as it was.
-            message: What it is for.
-            author: Who wrote it.
-            date: When: `@SECONDS +0000`. The same commit made twice is one.
+            parents: Parent commits.
+            files: New contents by path. File modes stay the same.
+            message: Commit message.
+            author: Author and committer.
+            date: Date as `@SECONDS +0000`. Equal input gives the same commit.
         """
         with self._lock:
             nodes = {path: self._write_file(parents[0], path, content) for path, content in files.items()}
@@ -92,14 +91,14 @@ class GitObjects:
             return self._write_object("commits", text.encode("utf-8", "replace"))
 
     def update_refs(self, updates: Iterable[tuple[str, str | None]]) -> None:
-        """Has references lead to commits, or removes them (None): all of them or none."""
+        """Sets refs to commits, or removes them (None), in one transaction."""
         commands = [f"update {ref}\0{new}\0\0" if new else f"delete {ref}\0\0" for ref, new in updates]
         with self._lock:
             self._request("refs", "".join(("start\0", *commands, "commit\0")).encode())
             self._request("refs", b"")
 
     def close(self) -> None:
-        """Ends the processes; a second call does nothing."""
+        """Ends the processes. Can be called twice."""
         with self._lock:
             while self._processes:
                 _, process = self._processes.popitem()
@@ -108,7 +107,7 @@ class GitObjects:
     def _get_tree(self, commit: str) -> str:
         kind, content = self._read_object(commit)
         if kind != "commit":
-            raise WorkspaceError(f"{commit!r:.80} is no commit.")
+            raise WorkspaceError(f"{commit!r:.80} is not a commit.")
         return content[5 : content.index(b"\n")].decode()
 
     def _read_folder(self, sha: str) -> Folder:
@@ -123,7 +122,7 @@ class GitObjects:
         return Node(old.mode if old else FILE_MODE, self._write_object("files", content))
 
     def _write_folder(self, sha: str | None, changes: Mapping[str, "Node | NestedNodes"]) -> str:
-        """Returns a folder that differs from another in these names."""
+        """Returns a folder with some changed names."""
         nodes = dict(self._read_folder(sha)) if sha else {}
         for name, change in changes.items():
             if isinstance(change, Node):
@@ -140,19 +139,19 @@ class GitObjects:
         try:
             return self._request(command, f"{self._temp_path}\n".encode()).decode().strip()
         finally:
-            self._temp_path.unlink()  # to write over a file makes some file systems flush it: 3 ms
+            self._temp_path.unlink()  # overwriting a file takes 3 ms on some file systems
 
     def _read_object(self, sha: str) -> tuple[str, bytes]:
         start_time = time.perf_counter()
         header = self._request("objects", f"{sha}\n".encode()).split()
         if len(header) != 3:
-            raise WorkspaceError(f"There is no object {sha!r:.80} in the repository.")
+            raise WorkspaceError(f"Object {sha!r:.80} not found in the repository.")
         content = self._read_bytes("objects", int(header[2]) + 1)[:-1]
         self._git.add_usage(time.perf_counter() - start_time, 0)
         return header[1].decode(), content
 
     def _request(self, command: str, data: bytes) -> bytes:
-        """Sends a question and returns the line that answers it."""
+        """Sends a request and returns the first line of the response."""
         start_time = time.perf_counter()
         process = self._get_process(command)
         assert process.stdin
@@ -166,8 +165,8 @@ class GitObjects:
         if not line.endswith(b"\n"):
             self._processes.pop(command).kill()
             raise errors.SetupError(
-                f"git {_COMMANDS[command][0]} gave up in {self._git.folder}: see whether its disk is full, or somebody else "
-                "holds a lock there."
+                f"git {_COMMANDS[command][0]} failed in {self._git.folder}. Check whether the disk is full or another "
+                "process holds a lock."
             )
         self._git.add_usage(time.perf_counter() - start_time)
         return line
@@ -196,7 +195,7 @@ type NestedNodes = dict[str, Node | NestedNodes]
 
 
 def _nest_paths(nodes: Mapping[str, Node]) -> NestedNodes:
-    """Returns paths as folders in folders."""
+    """Returns paths as nested folders."""
     root: NestedNodes = {}
     for path, node in nodes.items():
         *folder_names, name = path.split("/")
@@ -204,7 +203,7 @@ def _nest_paths(nodes: Mapping[str, Node]) -> NestedNodes:
         for part in folder_names:
             child = folder.setdefault(part, {})
             if isinstance(child, Node):
-                raise WorkspaceError(f"{path!r} lies below a file.")
+                raise WorkspaceError(f"{path!r} is below a file.")
             folder = child
         if name in folder:
             raise WorkspaceError(f"{path!r} is a folder.")
@@ -213,7 +212,7 @@ def _nest_paths(nodes: Mapping[str, Node]) -> NestedNodes:
 
 
 def _parse_tree(data: bytes, hash_size: int) -> Iterator[tuple[str, Node]]:
-    """Reads a tree as git stores it: mode, name and hash, again and again."""
+    """Parses git's tree format: mode, name and hash of each entry."""
     offset = 0
     while offset < len(data):
         space, end = data.index(b" ", offset), data.index(b"\0", offset)
@@ -223,10 +222,10 @@ def _parse_tree(data: bytes, hash_size: int) -> Iterator[tuple[str, Node]]:
 
 
 def _require_file(node: Node, prefix: str, path: str) -> None:
-    """Checks that a path goes on through folders and ends at a file."""
+    """Checks that a path leads through folders to a file."""
     if node.mode == LINK_MODE:
-        raise WorkspaceError(f"{path!r} leads through the link {prefix!r}: name the file itself.")
+        raise WorkspaceError(f"{path!r} leads through the link {prefix!r}. Name the file itself.")
     if node.mode == SUBMODULE_MODE:
-        raise WorkspaceError(f"{path!r} lies in the submodule {prefix!r}, which is another repository: leave it alone.")
+        raise WorkspaceError(f"{path!r} is in the submodule {prefix!r}, which is another repository.")
     if (prefix == path) == (node.mode == FOLDER_MODE):
         raise WorkspaceError(f"{prefix!r} is {'a folder' if prefix == path else 'a file'}.")

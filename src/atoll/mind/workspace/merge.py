@@ -1,4 +1,4 @@
-"""The one way from a worldline into the main worktree: an approved merge that a crash cannot leave half done."""
+"""Approved merges into the main worktree. A crash cannot leave a merge half done."""
 
 import contextlib
 import json
@@ -19,13 +19,13 @@ type Verdict = Literal["approve", "reject", "merged"]
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What somebody decided about a worldline at one commit, or that it was merged.
+    """Decision about a worldline at one commit, or the record of its merge.
 
     Attributes:
         worldline_id: The worldline.
-        commit: The hash of all its content and history: one edit more and it is another.
+        commit: Its commit. Any later edit changes the commit.
         verdict: The decision.
-        by: Who decided: never one of those who wrote it.
+        by: The reviewer, who must not be an author.
         reason: Why.
     """
 
@@ -37,10 +37,10 @@ class Approval:
 
 
 class Approvals:
-    """Keeps decisions in a file, one line each, on the disk before they count.
+    """Stores decisions in a file, one line each, flushed to disk.
 
     Args:
-        path: The file, where no worldline can write.
+        path: The file, outside the reach of worldlines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,24 +51,22 @@ class Approvals:
 
         Args:
             approval: The decision.
-            authors: Who wrote what it is about.
+            authors: Authors of the worldline.
 
         Raises:
-            Refused: Nobody signed it, or one of the authors did.
+            WorkspaceError: The reviewer has no valid name, or is an author.
         """
         require_independent(approval.by, authors)
         line = json.dumps(asdict(approval), ensure_ascii=False, sort_keys=True) + "\n"
         with self._lock, self._path.open("ab+") as file:
             file.seek(0, os.SEEK_END)
-            is_torn = (
-                file.tell() and not self._ends_with_newline()
-            )  # by a crash: what was not acknowledged does not count
+            is_torn = file.tell() and not self._ends_with_newline()  # a crash left half a line, which does not count
             file.write((b"\n" if is_torn else b"") + line.encode())
             file.flush()
             os.fsync(file.fileno())
 
     def find_approval(self, worldline_id: str, commit: str) -> Approval | None:
-        """Returns the approval that holds for a worldline at this commit; the last decision about it counts."""
+        """Returns the approval of a worldline at this commit. The last decision counts."""
         decisions = [
             approval for approval in self if approval.worldline_id == worldline_id and approval.verdict != "merged"
         ]
@@ -90,28 +88,28 @@ class Approvals:
 
 
 def require_independent(approver: str, authors: Collection[str]) -> None:
-    """Checks that somebody decides about the work of others.
+    """Checks that the approver is not an author.
 
     Raises:
-        Refused: It is nobody, or an author, or a name of one of them cannot be a person's.
+        WorkspaceError: The approver is an author, or a name is invalid.
     """
     name = _normalize_name(approver)
     if name in {_normalize_name(author) for author in authors}:
-        raise WorkspaceError(f"{approver!a:.60} wrote this worldline and cannot approve it: somebody else must.")
+        raise WorkspaceError(f"{approver!a:.60} wrote this worldline and cannot approve it. Ask another reviewer.")
 
 
 def _normalize_name(name: str) -> str:
     try:
         return identities.normalize_name(name)
     except errors.SetupError as error:
-        raise WorkspaceError(f"Approvals are by name. {error}") from error
+        raise WorkspaceError(f"An approval needs a name. {error}") from error
 
 
 _MAX_SHOWN_PATHS = 5
 
 
 class MergeIntent(NamedTuple):
-    """What a merge is about to do; on the disk before it begins and gone when it is done."""
+    """Planned merge, written to disk before it begins and removed after it."""
 
     branch: str
     old: str
@@ -124,13 +122,13 @@ class MergeIntent(NamedTuple):
 class ApprovedMerge:
     """Merges approved worldlines.
 
-    The merge is computed in memory and committed beside everything. Then git moves the main worktree and its branch
-    forward to that commit. Whatever is cut short in between is put back and done again by `recover`.
+    The merge is computed in memory and committed outside the worktree. Then git fast-forwards the main worktree and its
+    branch. `recover` restores and repeats an interrupted merge.
 
     Args:
-        repository: Where to.
-        ledger: The approvals; none, and nothing is merged.
-        path: Where the intent is written.
+        repository: Repository to merge into.
+        approval_log: The approvals.
+        path: File of the merge intent.
     """
 
     def __init__(self, repository: Repository, approval_log: Approvals, path: Path) -> None:
@@ -140,25 +138,25 @@ class ApprovedMerge:
         """Merges a worldline (no-ff) and returns the merge commit.
 
         Args:
-            worldline_id: Which.
-            commit: Where it stands now: exactly that must have been approved.
-            authors: Who wrote it.
+            worldline_id: The worldline.
+            commit: Its current commit, which must be approved.
+            authors: Its authors.
 
         Raises:
-            Refused: It is not approved as it is now, the main worktree has uncommitted changes or no branch, or both
-                changed the same lines.
+            WorkspaceError: It is not approved at this commit, the main worktree has uncommitted changes or no branch,
+                or the merge has conflicts.
         """
         approval = self._approval_log.find_approval(worldline_id, commit)
         if approval is None:
             raise WorkspaceError(
-                f"The worldline {worldline_id} is not approved at {commit[:12]}: approve it as it is now; an approval "
-                "holds for one content, and ends with any edit."
+                f"The worldline {worldline_id} is not approved at {commit[:12]}. Approve its current commit. "
+                "An approval ends with any edit."
             )
         require_independent(approval.by, authors)
         head = self._repository.get_head()
         if head.branch is None:
             raise WorkspaceError(
-                "The main worktree is on no branch (detached HEAD): switch to the branch to merge into."
+                "The main worktree is not on a branch (detached HEAD). Switch to the branch to merge into."
             )
         self._require_clean_worktree()
         tree = self._repository.merge_trees(head.commit, commit)
@@ -169,16 +167,16 @@ class ApprovedMerge:
         try:
             self._fast_forward(intent)
         except WorkspaceError:
-            self._path.unlink()  # git looks before it writes: it refused, and changed nothing
+            self._path.unlink()  # git checks before it writes, so nothing has changed
             raise
         self._finish_merge(intent)
         return merge_commit
 
     def recover(self) -> str | None:
-        """Finishes a merge that was cut short; returns its commit, None if there was none or it never began.
+        """Finishes an interrupted merge and returns its commit; None if it did not begin.
 
         Raises:
-            Refused: Somebody changed the same files since; the message names them, and nothing was touched.
+            WorkspaceError: Its files were changed since. The message names them, and nothing is modified.
         """
         intent = self._read_intent()
         if intent is None:
@@ -189,8 +187,8 @@ class ApprovedMerge:
             return intent.new
         if head != (intent.old, intent.branch):
             raise WorkspaceError(
-                f"The merge of worldline {intent.worldline_id} was cut short, and the main worktree moved on since: "
-                f"look at `git status`, then remove {self._path}."
+                f"The merge of worldline {intent.worldline_id} was interrupted, and the worktree has changed since. "
+                f"Check `git status`, then remove {self._path}."
             )
         self._restore_files(intent)
         if self._approval_log.find_approval(intent.worldline_id, intent.commit) is None:  # rejected meanwhile
@@ -204,11 +202,11 @@ class ApprovedMerge:
         if changed := self._repository.list_changed():
             paths_text = ", ".join(changed[:_MAX_SHOWN_PATHS])
             raise WorkspaceError(
-                f"The main worktree has uncommitted changes ({paths_text}): commit or stash them, then merge."
+                f"The main worktree has uncommitted changes ({paths_text}). Commit or stash them, then merge."
             )
 
     def _fast_forward(self, intent: MergeIntent) -> None:
-        # The user's own repository from here on: the step should be in its reflog.
+        # This changes the user's branch, so it should be in the reflog.
         options = ("-q", "--ff-only", "--no-stat", "--no-autostash", "--no-verify-signatures")
         config_options = ("-c", "core.logAllRefUpdates=true", "-c", "core.fsync=default")
         self._repository.git(*config_options, "merge", *options, intent.new)
@@ -234,8 +232,9 @@ class ApprovedMerge:
             return None
 
     def _restore_files(self, intent: MergeIntent) -> None:
-        """Has the files of a merge that was cut short be as before it, if all are as git or we left them."""
-        for name in ("index.lock", "HEAD.lock", f"{intent.branch}.lock"):  # nobody else has any: we hold the claim
+        """Restores the files of an interrupted merge, if they contain only old or merged content."""
+        # Only this process can own these locks, because it holds the run lock.
+        for name in ("index.lock", "HEAD.lock", f"{intent.branch}.lock"):
             (self._repository.git_dir / name).unlink(missing_ok=True)
             (self._repository.common_dir / name).unlink(missing_ok=True)
         paths = self._repository.list_changed_paths(intent.old, intent.new)
@@ -245,8 +244,8 @@ class ApprovedMerge:
         ]
         if modified_paths:
             raise WorkspaceError(
-                f"The merge of worldline {intent.worldline_id} was cut short, and {modified_paths[0]} was changed since: move "
-                f"it away, run `git restore --source {intent.old[:12]} --staged --worktree .`, and resume."
+                f"The merge of worldline {intent.worldline_id} was interrupted, and {modified_paths[0]} was changed "
+                f"since. Move it away, run `git restore --source {intent.old[:12]} --staged --worktree .`, and resume."
             )
         for path in paths:
             if path not in old_entries:
@@ -263,7 +262,7 @@ class ApprovedMerge:
         return {entry.path: entry for entry in self._repository.list_files(commit)}
 
     def _is_from_merge(self, path: str, old: TreeEntry | None, new: TreeEntry | None) -> bool:
-        """Says whether a file is as before the merge, as after it, not there, or half written by it."""
+        """Returns whether a file is missing, as before or after the merge, or partly written by it."""
         file_path = self._repository.folder / path
         try:
             mode = os.lstat(file_path).st_mode

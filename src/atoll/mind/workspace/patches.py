@@ -1,4 +1,4 @@
-"""Plans of edits as text: what a model writes and reads, and what differs between two versions of a file."""
+"""Plans of edits as text: SEARCH/REPLACE blocks per file, and edits between two versions of a file."""
 
 import difflib
 import re
@@ -10,16 +10,16 @@ from atoll.mind.actions import Action, Edit
 _FILE_HEADER = re.compile(r"^[ \t]*(?:\*\*|#+ )?FILE:[ \t]*`?([^\n`*]+?)`?(?:\*\*)?[ \t]*$", re.MULTILINE)
 _NEWLINE = re.compile(r"\r\n|\r")
 
-EDIT_FORMAT = """For every file that you change, a line FILE: with its path, and below it one block or several:
+EDIT_FORMAT = """For each file that you change, write a line FILE: with its path, then one or more blocks:
 
 FILE: path/of/file.py
 <<<<<<< SEARCH
-lines that stand in the file, exactly and once
+lines that match exactly one place in the file
 =======
-what is to stand there instead
+lines to replace them with
 >>>>>>> REPLACE
 
-A file that is not there yet is written by a block whose SEARCH part is empty."""
+To create a file, leave the SEARCH part empty."""
 
 
 def format_edits(trace: Sequence[Action]) -> str:
@@ -28,15 +28,14 @@ def format_edits(trace: Sequence[Action]) -> str:
     for action in trace:
         if isinstance(action, Edit):
             parts += [f"FILE: {action.path}"] if action.path != last_path else []
-            parts.append(
-                f"<<<<<<< SEARCH\n{_end_with_newline(action.old)}=======\n{_end_with_newline(action.new)}>>>>>>> REPLACE"
-            )
+            old, new = _end_with_newline(action.old), _end_with_newline(action.new)
+            parts.append(f"<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE")
             last_path = action.path
     return "\n".join(parts)
 
 
 def parse_edits(plan: str) -> tuple[Edit, ...]:
-    """Returns the edits in a text, word for word."""
+    """Returns the edits in a text without changes."""
     return tuple(
         Edit(path, block.search, block.replace)
         for path, text in _split_sections(plan)
@@ -45,11 +44,11 @@ def parse_edits(plan: str) -> tuple[Edit, ...]:
 
 
 def fit_edits(response: str, read_text: Callable[[str], str | None]) -> tuple[Edit, ...]:
-    """Returns the edits that a reply asks for, each made to fit the file that it changes.
+    """Returns the edits of a response, adjusted to the files that they change.
 
     Args:
-        reply: What somebody wrote; lines that it quotes may differ in white space from those of the file.
-        body_of: Returns the text of a file, None where there is none.
+        response: Response of an LLM. White space in SEARCH blocks may differ from the file.
+        read_text: Returns the text of a file, or None.
     """
     edits = list[Edit]()
     for path, text in _split_sections(response):
@@ -66,7 +65,7 @@ def fit_edits(response: str, read_text: Callable[[str], str | None]) -> tuple[Ed
 
 
 def make_edits(path: str, before: str, after: str) -> tuple[Edit, ...]:
-    """Returns the edits that make one text of another, each with as many lines as make it stand there once."""
+    """Returns the edits from one text to another. Each has enough lines to be unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     spans = [
         opcode[1:]
@@ -80,7 +79,7 @@ def make_edits(path: str, before: str, after: str) -> tuple[Edit, ...]:
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str | None:
-    """Returns a text after edits, None if one of them does not fit."""
+    """Returns a text after edits; None if one does not fit."""
     for edit in edits:
         if edit.old and text.count(edit.old) != 1:
             return None
@@ -111,9 +110,9 @@ def _end_with_newline(text: str) -> str:
 
 
 def _split_sections(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the files that a text is about, each with what is said of it."""
+    """Yields each file named in a text, with its section."""
     text = _NEWLINE.sub("\n", text)
     heads = list(_FILE_HEADER.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
-    for head, end in zip(heads, ends, strict=False):  # without a head there is still an end
+    for head, end in zip(heads, ends, strict=False):  # `ends` is never empty
         yield head[1].strip(), text[head.end() : end]

@@ -1,4 +1,4 @@
-"""Who works on a run's workspaces: one process, and the calls of git that outlive it for a moment."""
+"""Lock of a run's workspaces, and cleanup after a killed process."""
 
 import contextlib
 import fcntl
@@ -15,16 +15,16 @@ _LOCK_POLL_SECONDS = 0.02
 
 
 class WorkspaceLock:
-    """Holds a folder by a lock that the kernel drops with the last process that has it, however that ends.
+    """Locks a folder. The kernel releases the lock with the last process that holds it.
 
-    Calls of git inherit the lock. So whoever comes after a `kill -9` waits until the last of them is done.
+    Git processes inherit the lock. After a `kill -9`, the next process waits until they have ended.
 
     Args:
-        folder: What is claimed; made if it is not there.
-        seconds: How long to wait for whoever has it.
+        folder: Folder to lock; created if missing.
+        timeout_seconds: Seconds to wait for the lock.
 
     Raises:
-        Refused: Somebody still has it.
+        WorkspaceError: Another process still holds the lock.
     """
 
     def __init__(self, folder: Path, timeout_seconds: float = 10.0) -> None:
@@ -35,12 +35,12 @@ class WorkspaceLock:
             if time.monotonic() > deadline:
                 os.close(self.fd)
                 raise WorkspaceError(
-                    f"Another process works on the run {folder.name!r} in {folder}: stop it, or wait for it."
+                    f"Another process works on the run {folder.name!r} in {folder}. Stop it, or wait for it."
                 )
             time.sleep(_LOCK_POLL_SECONDS)
 
     def close(self) -> None:
-        """Lets go; a second call does nothing."""
+        """Releases the lock. Can be called twice."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -53,14 +53,14 @@ class WorkspaceLock:
         return True
 
 
-_STALE_SECONDS = 2.0  # a lock of git's own that lives longer than this, beside a run that died, is that run's
+_STALE_SECONDS = 2.0  # a git lock that exists longer than this is from a killed process
 _POLL_SECONDS = 0.05
 
 
 def remove_leftovers(repository: Repository, folder: Path, run: str) -> int:
-    """Removes the worktrees, branches, locks and drafts of a run that nobody works on; returns how many there were.
+    """Removes worktrees, branches, locks and temporary files of a run without a process. Returns their number.
 
-    What was archived or approved stays. Whoever calls holds the run's claim: no call of git of that run is alive.
+    Archived and approved worldlines stay. The caller holds the run lock, so no git process of the run is alive.
     """
     num_removed = _drop_locks(repository, run)
     num_removed += _drop_worktrees(repository, folder / "desks", run)
@@ -74,9 +74,9 @@ def remove_leftovers(repository: Repository, folder: Path, run: str) -> int:
 
 
 def _drop_worktrees(repository: Repository, worktree_folder: Path, run: str) -> int:
-    """Removes a run's worktrees: by git, and by hand those that were not even made.
+    """Removes a run's worktrees, also incomplete ones that git does not list.
 
-    `git worktree prune` would do, but also to worktrees of the user's that lie on a disk that is away just now.
+    `git worktree prune` would also remove the user's worktrees on a disk that is not mounted.
     """
     admin_folders = [
         admin_folder
@@ -95,7 +95,7 @@ def _drop_worktrees(repository: Repository, worktree_folder: Path, run: str) -> 
         if name.is_dir():
             shutil.rmtree(name, ignore_errors=True)
     with contextlib.suppress(OSError):
-        (repository.common_dir / "worktrees").rmdir()  # as git does when it removes the last
+        (repository.common_dir / "worktrees").rmdir()  # git also removes the empty folder
     return len(run_worktrees | set(admin_folders))
 
 
@@ -105,7 +105,7 @@ def _list_admin_folders(repository: Repository) -> Iterator[Path]:
 
 
 def _drop_locks(repository: Repository, run: str) -> int:
-    """Removes the locks of references that calls of git left which were killed with the run."""
+    """Removes ref locks of git processes that were killed with the run."""
     run_locks = [
         path
         for ref_folder in (f"refs/heads/atoll/{run}", f"refs/atoll/{run}")
@@ -118,12 +118,12 @@ def _drop_locks(repository: Repository, run: str) -> int:
 
 
 def _drop_stale_lock(path: Path) -> bool:
-    """Removes a lock that others use too once it has been there for longer than any of them takes."""
+    """Removes a shared lock that exists longer than any git command holds it."""
     deadline = time.monotonic() + _STALE_SECONDS
     first_identity = _get_file_identity(path)
     while first_identity is not None and time.monotonic() < deadline:
         if _get_file_identity(path) != first_identity:
-            return False  # somebody alive lets go of it, and takes it again
+            return False  # a live process releases and takes it
         time.sleep(_POLL_SECONDS)
     if first_identity is None:
         return False

@@ -1,4 +1,4 @@
-"""A repository that is to be mended, as a problem: plans are edits, and its own tests are the judge."""
+"""Repository repair as a problem. Plans are edits, and the repository's tests evaluate them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from atoll.mind.workspace.git_backend import GitBackend
 from atoll.mind.workspace.path_checks import WorkspaceError
 from atoll.mind.worldline import BASE, Plan, Worldline
 
-_MAX_EDITS = 6  # that a plan without a model has: faults are few, and every further edit breaks something
-_MAX_TEXT_CHARS = 40_000  # characters of files that a model is shown
-_COMMIT_NOTE = "Mend what the tests find"
+_MAX_EDITS = 6  # per plan without an LLM: most bugs need few edits, and each further one may break something
+_MAX_TEXT_CHARS = 40_000  # characters of files in the prompt
+_COMMIT_NOTE = "Repair failing tests"
 _W0 = Worldline(BASE)
 
 
 @dataclass(slots=True)
 class RepairProblem:
-    """Makes a worldline of every plan, tests it, and keeps the best; see `tasks.problem.Problem`.
+    """Makes a worldline of each plan, tests it, and keeps the best; see `tasks.problem.Problem`.
 
     Attributes:
-        kind: Makes worldlines real.
-        text: The task in words.
-        moves: Edits that plans without a model are made of.
-        passing: Names of tests that pass before anything was done.
-        num_tests: How many tests there are.
-        keeps: Says where a worldline is kept, for people; empty: nowhere that outlives the run.
+        backend: Runs worldlines.
+        text: The task as text.
+        moves: Edits for plans without an LLM.
+        num_passing: Number of tests that pass at the base.
+        num_tests: Number of tests.
+        describe_location: Returns how to view an archived worldline; empty for a private copy.
     """
 
     backend: GitBackend
@@ -52,9 +52,9 @@ class RepairProblem:
     _best: tuple[float, str] = (-float("inf"), "")
 
     def format_plan(self, trace: Sequence[Action]) -> str:
-        """Returns the last few edits of a trace that fit together: of two that change the same text the later counts.
+        """Returns the last edits of a trace that fit together. Of two edits of the same text, the later counts.
 
-        Of all moves at once, where nobody chose yet, it is the last alone.
+        A trace of all moves, where no selection was made yet, gives only its last edit.
         """
         chosen, contents = list[Edit](), dict[str, str]()
         max_edits = _MAX_EDITS if len(trace) <= 2 * _MAX_EDITS else 1
@@ -68,15 +68,15 @@ class RepairProblem:
         return patches.format_edits(chosen[::-1])
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
-        """Returns the edits in a plan."""
+        """Returns the edits of a plan."""
         return patches.parse_edits(plan)
 
     def parse_plan(self, response: str) -> str | None:
-        """Returns the edits in a reply, fitted to the files, or None if there are none."""
+        """Returns the edits of a response, adjusted to the files, or None."""
         return patches.format_edits(patches.fit_edits(response, self._read_text)) or None
 
     def evaluate(self, plan: str) -> PlanEvaluation:
-        """Makes the plan's worldline and tests it; what was judged before is remembered."""
+        """Makes the worldline of a plan and tests it. Results are cached."""
         name = content_hash(plan)[:16]
         with self._lock:
             plan_lock = self._plan_locks.setdefault(name, Lock())
@@ -99,7 +99,7 @@ class RepairProblem:
         return plan_evaluation
 
     def archive_plan(self, plan: str) -> str:
-        """Has the worldline of a plan stay, in place of whichever was kept so far, and returns its name."""
+        """Archives the worldline of a plan in place of the previous best. Returns its name."""
         name, fork_plan = content_hash(plan)[:16], Plan(self.parse_trace(plan), note=_COMMIT_NOTE)
         if name not in self.backend.workspace.list_archived():
             self.backend.archive(self.backend.run(self.backend.fork(_W0, fork_plan, name), fork_plan))
@@ -111,7 +111,7 @@ class RepairProblem:
 
     def _make_evaluation(self, result: Evaluation, worldline: Worldline) -> PlanEvaluation:
         edit_errors = [
-            PlanError("edit", f"An edit could not be made: {action_result.output}")
+            PlanError("edit", f"An edit failed: {action_result.output}")
             for action_result in worldline.tool_history
             if not action_result.is_ok
         ]
@@ -141,18 +141,18 @@ class RepairProblem:
 
 
 def describe_task(files: Mapping[str, str], protected: Sequence[str], result: Evaluation) -> str:
-    """Returns the task in words: what there is, what fails, and as many files as there is room for."""
+    """Returns the task as text: the files, the failing tests, and as many file contents as fit."""
     sections = [
-        "Mend a repository: change its files so that all of its tests pass.",
+        "Repair a repository. Change its files so that all of its tests pass.",
         f"Files: {', '.join(files)}",
-        f"Nobody may change: {', '.join(protected) or 'nothing is protected'}",
-        f"What its tests say now:\n{result.feedback}",
+        f"Do not change: {', '.join(protected) or 'nothing is protected'}",
+        f"Current test results:\n{result.feedback}",
     ]
     remaining_chars = _MAX_TEXT_CHARS - sum(map(len, sections))
     for path, text in files.items():
         remaining_chars -= len(text)
         if remaining_chars < 0:
-            sections.append(f"({path} and what comes after it is not shown: there is no room.)")
+            sections.append(f"({path} and later files are omitted, because the prompt is full.)")
             break
         sections.append(f"FILE: {path}\n```\n{text}\n```")
     return "\n\n".join(sections)

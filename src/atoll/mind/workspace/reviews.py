@@ -1,4 +1,4 @@
-"""What a run left in a repository, for whoever reviews it: the worldlines that are kept, their diffs, the decisions."""
+"""Review of a run's worldlines in a repository: list, diff, decide, merge."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,41 +15,40 @@ type ReviewState = Literal["waits", "approved", "rejected", "merged"]
 
 
 def make_run_name(folder: Path, repository: str, seed: int) -> str:
-    """Returns the name that a task's runs go by in a repository: the same each time it is started with a seed."""
+    """Returns the name of a task's runs in a repository. It depends on folder, repository and seed."""
     return f"r{content_hash(f'{folder.resolve()}/{repository}/{seed}')[:10]}"
 
 
 def find_source(folder: Path, repository: str) -> Path:
-    """Returns the folder that a task names, relative to the task's own or to where we are.
+    """Returns the folder that a task names, relative to the task folder or the current folder.
 
     Raises:
-        SetupError: There is no such folder.
+        SetupError: The folder is not found.
     """
     requested = Path(repository).expanduser()
     for path in (folder / requested, requested.absolute()):
         if path.is_dir():
             return path
     raise errors.SetupError(
-        f"There is nothing to mend, since there is no folder {requested} in {folder} or here: task.repository must name a "
-        "repository or a folder."
+        f"Folder {requested} not found in {folder} or here. Set task.repository to a repository or a folder."
     )
 
 
 def is_repository(folder: Path) -> bool:
-    """Says whether a folder is kept by git; of another one a run mends a private copy, which nobody can merge."""
+    """Returns whether a folder is a git repository. Others are repaired in a private copy that cannot be merged."""
     return (folder / ".git").exists() or (folder / "HEAD").is_file()
 
 
 class ReviewItem(NamedTuple):
-    """A worldline as a reviewer meets it.
+    """Worldline for review.
 
     Attributes:
-        worldline_id: Its name.
-        commit: Where it stands: a decision is about exactly this.
-        base: What it differs from.
-        state: What was decided about this commit, if anything.
-        changes: Lines added and deleted, by file.
-        decisions: All that was ever decided about it, the oldest first.
+        worldline_id: Its id.
+        commit: Its commit. A decision applies to this commit only.
+        base: Commit that it is compared with.
+        state: Decision about this commit, if any.
+        changes: Added and deleted lines, by file.
+        decisions: All decisions about it, oldest first.
     """
 
     worldline_id: str
@@ -61,14 +60,14 @@ class ReviewItem(NamedTuple):
 
 
 class ReviewQueue:
-    """Looks at the worldlines of one run; reads only, so that a run under way is not disturbed.
+    """Reads the worldlines of one run. Does not disturb an active run.
 
     Args:
-        folder: The top of the main worktree.
-        run: The run's name in it.
+        folder: Top of the main worktree.
+        run: Name of the run in the repository.
 
     Raises:
-        Refused: The repository cannot be used.
+        WorkspaceError: The repository cannot be used.
     """
 
     def __init__(self, folder: Path, run: str) -> None:
@@ -76,7 +75,7 @@ class ReviewQueue:
         self._approvals = Approvals(self.repository.common_dir / "atoll" / run / "approvals.jsonl")
 
     def list_items(self) -> list[ReviewItem]:
-        """Returns the worldlines that there are, by their ids."""
+        """Returns all worldlines, by id."""
         prefixes = (f"refs/heads/atoll/{self.run}/", f"refs/atoll/{self.run}/")
         commits = {
             ref.removeprefix(prefix): commit
@@ -86,20 +85,20 @@ class ReviewQueue:
         return [self._make_item(worldline_id, commit) for worldline_id, commit in sorted(commits.items())]
 
     def get(self, worldline_id: str) -> ReviewItem:
-        """Returns one of them, by its id or the beginning of it.
+        """Returns a worldline by its id or a prefix of it.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: No worldline, or more than one, matches.
         """
         items = self.list_items()
         matches = [item for item in items if worldline_id and item.worldline_id.startswith(worldline_id)]
         if len(matches) == 1:
             return matches[0]
         available = ", ".join(item.worldline_id for item in items) or "none"
-        raise errors.NotFound(f"There is no worldline {worldline_id!r:.60} to review: there is {available}.")
+        raise errors.NotFound(f"Worldline {worldline_id!r:.60} not found. Available: {available}.")
 
     def diff(self, worldline_id: str) -> str:
-        """Returns how a worldline differs from what it was forked from, as a patch."""
+        """Returns a patch from the base to a worldline."""
         item = self.get(worldline_id)
         return self.repository.diff(item.base, item.commit)
 
@@ -121,13 +120,13 @@ def decide(
     reason: str,
     commit: str,
 ) -> Approval:
-    """Records a decision about a worldline at the commit that was looked at.
+    """Records a decision about a worldline at the reviewed commit.
 
     Raises:
-        Refused: There is no reason, an author decides, it is another commit by now, or its run is still at work.
+        WorkspaceError: The reason is empty, the approver is an author, the commit has changed, or the run is active.
     """
     if not reason.strip():
-        raise WorkspaceError("A decision needs a reason: say why.")
+        raise WorkspaceError("A decision needs a reason. Pass one.")
     workspace = _open_workspace(folder, run)
     try:
         return workspace.decide(worldline_id, verdict, approver, reason, commit=commit)
@@ -139,7 +138,7 @@ def merge(folder: Path, run: str, worldline_id: str) -> str:
     """Merges an approved worldline into the branch of the main worktree and returns the merge commit.
 
     Raises:
-        Refused: It is not approved as it is now, cannot be merged, or its run is still at work.
+        WorkspaceError: Its current commit is not approved, the merge fails, or the run is active.
     """
     workspace = _open_workspace(folder, run)
     try:

@@ -1,4 +1,4 @@
-"""Where worldlines are tested and their commands run: in the jail, on copies of their files."""
+"""Runs the tests and commands of worldlines in the sandbox."""
 
 import base64
 import shutil
@@ -20,18 +20,18 @@ from atoll.mind.workspace.workspace import Workspace
 
 _PYTHON = ("python", "python3")
 _MIN_TEST_SECONDS, _TIME_FACTOR = 0.1, 5.0
-_MAX_FILES = 15_000  # a jail's folder holds 20,000, and tests write some too
+_MAX_FILES = 15_000  # a sandbox folder can have 20,000, and tests write some too
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerConfig:
-    """How worldlines are tested.
+    """Settings of the tests and commands.
 
     Attributes:
-        runner: What finds and runs the tests.
-        tests: Folder in which tests are looked for.
-        commands: Names of programs that actions may run; `python` is ours.
-        views: Whether tests may be run in a worktree that is read-only to them, where that finds the same.
+        runner: Test runner.
+        tests: Folder in which to look for tests.
+        commands: Programs that actions may run. `python` is the current interpreter.
+        uses_worktrees: Whether tests may run in a read-only worktree, if the results are the same.
     """
 
     runner: Runner = "unittest"
@@ -46,18 +46,18 @@ _DEFAULT_CONFIG = RunnerConfig()
 class WorkspaceRunner:
     """Tests commits and runs commands on them, from any thread.
 
-    The jail gets the files out of git and nothing of the disk: what a test or a command writes is gone with it, and
-    a repository's hooks, filters and links are only bytes in there. Tests that write nothing beside their code are
-    run in the worldline's worktree instead, which the jail shows them read-only: to copy 1,000 files takes longer than
-    all else. Which tests are of that kind is tried once, on the first worldline: both ways must find the same.
+    The sandbox gets the files from git and cannot access the disk. Files that a test or command writes are lost. The
+    repository's hooks, filters and links have no effect there. Copying 1,000 files takes most of the time. So tests
+    that write nothing run in the worldline's worktree, which is read-only in the sandbox. The first worldline is
+    tested both ways; the worktree is used only if the results are the same.
 
     Args:
-        workspace: Where the worldlines are.
-        place: What judging one may use, and how strong the jail must be.
-        terms: How to test.
+        workspace: Stores the worldlines.
+        executor_config: Limits and required sandbox level.
+        config: Settings of the tests and commands.
 
     Raises:
-        Refused: The files are too many or too large for a jail, or a program is not there.
+        WorkspaceError: The files are too many or too large for the sandbox, or a program is missing.
     """
 
     def __init__(
@@ -74,20 +74,20 @@ class WorkspaceRunner:
         self._worktree_executors: dict[Path, _LazyExecutor] = {}
         can_show_worktrees = (
             config.uses_worktrees and workspace.has_worktrees and executor_config.ray_config is None
-        )  # other machines see no worktree of ours
+        )  # other machines cannot read our worktrees
         self._can_use_worktrees: bool | None = None if can_show_worktrees else False
 
     @property
     def level(self) -> str:
-        """How strong the jail is."""
+        """The sandbox level."""
         return self._test_executor().level
 
     def test(self, commit: str, worldline_id: str = "") -> Evaluation:
-        """Returns the share of tests that pass at a commit, and in words how the others failed.
+        """Returns the share of passing tests at a commit, with the failures as feedback.
 
         Args:
-            commit: What is tested.
-            worldline_id: The open worldline that stands there, if one does: then its worktree may be used.
+            commit: Commit to test.
+            worldline_id: Open worldline at this commit, if any. Its worktree may be used.
         """
         if not worldline_id or self._can_use_worktrees is False:
             return self._run_tests(self._test_executor(), self._make_request(commit, {}))
@@ -108,7 +108,7 @@ class WorkspaceRunner:
                 )
             try:
                 opened_executor = lazy_executor()
-            except errors.SetupError as error:  # a jail that cannot be shown the folder: copies will do
+            except errors.SetupError as error:  # this sandbox cannot read the folder; copies are used
                 return failed(str(error))
             return self._run_tests(
                 opened_executor, {"files": {}, "command": None, "folder": str(folder), **self._make_time_options()}
@@ -122,10 +122,10 @@ class WorkspaceRunner:
         return replace(_parse_result(result.value), cost=cost)
 
     def test_base(self) -> Evaluation:
-        """Tests the base, and from now on gives each test a few times as long as all of them took there.
+        """Tests the base, and sets the time limit of each test to a multiple of the time of all tests.
 
-        A change in a loop often makes one that never ends: to wait for the jail's limit each time would be most of the
-        time of a search. It is processor time that counts, and only tests by unittest are ended one by one.
+        Mutations of loops often never end, and waiting for the sandbox limit would dominate the search. The limit
+        counts CPU time. Only unittest can stop single tests.
         """
         result = self.test(self._base)
         if result.failure is None:
@@ -133,9 +133,9 @@ class WorkspaceRunner:
         return result
 
     def measure_spectrum(self) -> Spectrum:
-        """Returns how many failing and passing tests run through each line of the base; nothing where nobody can tell.
+        """Returns the numbers of failing and passing tests per line of the base; empty if unknown.
 
-        It comes out of the jail, so it may be wrong: it says where to look, and no more.
+        The sandboxed code can falsify it, so it only guides the search.
         """
         result = sandbox.run_job(self._test_executor(), {**self._make_request(self._base, {}), "trace": True})
         line_counts: Any = result.value["lines"] if isinstance(result.value, Mapping) else {}
@@ -145,15 +145,15 @@ class WorkspaceRunner:
         }
 
     def run_command(self, command: Sequence[str], commit: str, changed: Mapping[str, bytes]) -> tuple[bool, str]:
-        """Runs a command on a commit with some more changes; says whether it ended well, and what it printed.
+        """Runs a command on a commit with further changes. Returns whether it succeeded, and its output.
 
         Raises:
-            Refused: No such command is allowed.
+            WorkspaceError: The command is not allowed.
         """
         if not command or command[0] not in self._programs:
             allowed = ", ".join(self._programs) or "none"
             raise WorkspaceError(
-                f"{' '.join(command)[:60]!r} may not be run: the task allows {allowed} (task.commands)."
+                f"{' '.join(command)[:60]!r} is not allowed. Allowed commands are {allowed} (task.commands)."
             )
         result = sandbox.run_job(
             self._command_executor(), {**self._make_request(commit, changed), "command": list(command)}
@@ -164,7 +164,7 @@ class WorkspaceRunner:
         return value["code"] == 0, f"{value['output'].rstrip()}\n(exit {value['code']})".strip()
 
     def close(self) -> None:
-        """Ends the jails; a second call does nothing."""
+        """Closes the sandboxes. Can be called twice."""
         for lazy_executor in (self._test_executor, self._command_executor, *self._worktree_executors.values()):
             lazy_executor.close()
 
@@ -175,7 +175,7 @@ class WorkspaceRunner:
         return replace(self._executor_config, permissions=permissions).open(self._make_job(self._files, self._programs))
 
     def _open_worktree_executor(self, folder: Path) -> executor.LocalExecutor:
-        """Opens a jail that is shown one worktree, read-only, whatever that shows later."""
+        """Opens a sandbox that can read one worktree."""
         permissions = replace(
             self._executor_config.permissions, read_paths=(*self._executor_config.permissions.read_paths, str(folder))
         )
@@ -189,8 +189,8 @@ class WorkspaceRunner:
         size, max_bytes = sum(entry.size for entry in entries), self._executor_config.limits.disk_mb * 2**20 // 2
         if size > max_bytes or len(entries) > _MAX_FILES:
             raise WorkspaceError(
-                f"{len(entries)} files of {size / 2**20:.0f} MiB are too much for a jail of {max_bytes // 2**20} MiB and "
-                f"{_MAX_FILES} files: raise sandbox.disk_mb, or give a smaller repository."
+                f"{len(entries)} files of {size / 2**20:.0f} MiB exceed the sandbox limit of {max_bytes // 2**20} MiB "
+                f"and {_MAX_FILES} files. Raise sandbox.disk_mb, or use a smaller repository."
             )
         return {
             entry.path: (entry.mode, b"" if entry.mode == SUBMODULE_MODE else self._objects.read_content(entry.sha))
@@ -201,7 +201,7 @@ class WorkspaceRunner:
         return {"trace": False, "seconds": self._test_seconds}
 
     def _make_request(self, commit: str, changed: Mapping[str, bytes]) -> dict[str, Any]:
-        """Returns what a commit has that the base has not; worldlines change and add files, and remove none."""
+        """Returns the files of a commit that differ from the base. Worldlines never remove files."""
         files: dict[str, File] = {}
         for path in self._repository.list_changed_paths(self._base, commit) if commit != self._base else ():
             if node := self._objects.find_node(commit, path):
@@ -217,7 +217,7 @@ class WorkspaceRunner:
 
 
 class _LazyExecutor:
-    """Opens a jail when it is first needed."""
+    """Opens a sandbox at first use."""
 
     def __init__(self, open_executor: Callable[[], executor.LocalExecutor]) -> None:
         self._open, self._lock = open_executor, Lock()
@@ -241,21 +241,19 @@ def _encode_content(content: bytes) -> str:
 def _find_program(name: str) -> str:
     path = sys.executable if name in _PYTHON else shutil.which(name) if "/" not in name else None
     if path is None:
-        raise WorkspaceError(
-            f"task.commands names {name!r}, and there is no such program on this machine: leave it out."
-        )
+        raise WorkspaceError(f"Program {name!r} not found. Install it, or remove it from task.commands.")
     return path
 
 
 def _parse_result(value: Any) -> Evaluation:
-    """Makes an evaluation of what came out of the jail, where the worldline's own code could have written it."""
+    """Makes an evaluation from the sandbox result, which the worldline's own code may have written."""
     match value:
         case {"passed": list(passed), "failed": list(missed), "texts": list(texts), "seconds": float(seconds)}:
             names = {str(name) for name in passed} | {str(name) for name in missed}
         case _:
-            return failed("the tests answered with something else than their results")
+            return failed("the tests returned an invalid result")
     if not names:
-        return failed("no test was found: name the folder that has them (task.tests)")
+        return failed("no tests found. Set task.tests to their folder")
     passed_names = {str(name) for name in passed} - {str(name) for name in missed}
     feedback_lines = [f"{len(passed_names)} of {len(names)} tests pass."] + [
         f"{name} fails:\n{text}" for name, text in texts

@@ -1,4 +1,4 @@
-"""What runs in the jail: the files of one worldline are laid out in its folder, then tested or worked on there."""
+"""Job inside the sandbox: writes the files of a worldline, then tests it or runs a command."""
 
 import base64
 import importlib
@@ -24,27 +24,27 @@ type File = tuple[str, bytes]
 
 
 class WorkspaceJob:
-    """Tests a worldline, or runs a command in it; what that changes is gone with the jail's process.
+    """Tests a worldline or runs a command in it. All changes are lost with the sandbox process.
 
-    Made once, with the files that all worldlines begin with; a request brings those that one of them changed.
+    Created once with the files of the base. A request brings the files that a worldline changed.
 
     Args:
         files: By path.
-        runner: What finds and runs tests.
-        tests: Where tests are looked for.
-        commands: Programs that may be run, by the names that actions call them by.
+        runner: Test runner.
+        tests: Folder in which to look for tests.
+        commands: Allowed programs, by the names that actions use.
     """
 
     def __init__(self, files: Mapping[str, File], runner: Runner, tests: str, commands: Mapping[str, str]) -> None:
         self._files, self._runner, self._tests, self._commands = files, runner, tests, commands
         if not commands:
-            importlib.import_module(runner)  # here, where it is read once for all
+            importlib.import_module(runner)  # imported once, before requests
 
     def __call__(self, request: Mapping[str, Any]) -> JSON:
         start_time = time.perf_counter()
         changed = {path: (mode, base64.b64decode(content)) for path, (mode, content) in request["files"].items()}
         if request["folder"]:
-            os.chdir(request["folder"])  # a worktree that is shown here, read-only
+            os.chdir(request["folder"])  # a read-only worktree
         else:
             write_files({**self._files, **changed})
         write_time = time.perf_counter()
@@ -98,17 +98,17 @@ class WorkspaceJob:
                 if report.failed:
                     failed[report.nodeid] = report.longreprtext
 
-        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # whatever else is installed takes seconds to load
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # other plugins take seconds to load
         pytest = importlib.import_module("pytest")
         pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", self._tests], plugins=[Listener()])
         return passed - failed.keys(), failed
 
 
 class LineTracer:
-    """Notes which lines each test runs through, by the interpreter's own events: each line tells once a test.
+    """Records the lines that each test executes, with `sys.monitoring`.
 
     Args:
-        folder: Only files in it count.
+        folder: Only files in this folder count.
     """
 
     def __init__(self, folder: str) -> None:
@@ -128,7 +128,7 @@ class LineTracer:
         sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
 
     def compute_spectrum(self, failed: set[str]) -> dict[str, JSON]:
-        """Returns for each file and line how many failing and how many passing tests ran through it."""
+        """Returns per file and line the numbers of failing and passing tests that executed it."""
         counts: dict[str, dict[str, list[int]]] = {}
         for name, test_lines in self._lines_by_test.items():
             for path, line in test_lines:
@@ -142,15 +142,15 @@ class LineTracer:
 
 
 class TimeLimitReached(BaseException):
-    """A test takes longer than all of them took before a change; no `except Exception` of its code stops it."""
+    """A test takes too long. It is a BaseException, so `except Exception` in the tested code does not catch it."""
 
 
 class _TestResult(unittest.TestResult):
-    """Collects what came of each test; one that does not end fails by itself, and the second ends them all.
+    """Collects the result of each test. A test over the time limit fails; the second one ends the whole run.
 
     Args:
-        lines: Notes which lines run.
-        seconds: Processor time that one test may take; 0: as long as the jail allows.
+        tracer: Records executed lines.
+        seconds: CPU seconds per test; 0 for no limit but the sandbox's.
     """
 
     def __init__(self, tracer: LineTracer | None, seconds: float) -> None:
@@ -177,7 +177,7 @@ class _TestResult(unittest.TestResult):
             self.failed[test.id()] = (self.failures + self.errors)[-1][1]
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
-        self.failed[test.id()] = "it was expected to fail, and passed"
+        self.failed[test.id()] = "expected to fail, but passed"
 
     def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802
         super().startTest(test)
@@ -199,7 +199,7 @@ class _TestResult(unittest.TestResult):
 
 
 def write_files(files: Mapping[str, File]) -> None:
-    """Writes files into the current folder, links last: nothing is written through one."""
+    """Writes files into the current folder. Links come last, so nothing is written through them."""
     created_folders: set[str] = set()
     for path, (mode, content) in sorted(files.items(), key=lambda item: item[1][0] == LINK_MODE):
         folder = path if mode == SUBMODULE_MODE else os.path.dirname(path)

@@ -1,4 +1,4 @@
-"""The workspaces of one run in one repository: forked, written, compared, archived, approved, merged."""
+"""Workspaces of one run in one repository: fork, write, compare, archive, approve, merge."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -16,32 +16,32 @@ from atoll.mind.workspace.recovery import WorkspaceLock
 from atoll.mind.workspace.repository import FileChange, Repository
 from atoll.mind.workspace.worktree_pool import WorktreePool
 
-_OTHER_RUN_TIMEOUT_SECONDS = 0.0  # a run that another process works on is left alone at once
+_OTHER_RUN_TIMEOUT_SECONDS = 0.0  # active runs are skipped at once
 
 type Uncommitted = Literal["refuse", "ignore", "include"]
 
 
 class Workspace:
-    """Keeps worldlines as commits of a repository, each on its branch `atoll/RUN/ID` while it is open.
+    """Stores worldlines as commits of a repository. Each open one has a branch `atoll/RUN/ID`.
 
-    A worldline is where its branch is; its worktree only shows that commit, so whatever happens to the files there
-    changes nothing. All is written by git beside the main worktree, which is touched by `merge` alone.
+    The branch defines a worldline. Its worktree only shows that commit, so changed files there have no effect. Only
+    `merge` changes the main worktree.
 
-    Opening claims the run and clears away what a process that was killed left of it, or of any other run that nobody
-    works on: worktrees, branches of unfinished forks, locks, a merge that was cut short.
+    Opening locks the run. It also removes what killed processes left of this and other inactive runs: worktrees,
+    branches of unfinished forks, locks, interrupted merges.
 
     Args:
-        folder: The top of the main worktree.
+        folder: Top of the main worktree.
         run: Name of the run.
-        author: Who writes worldlines, and so cannot approve them.
-        num_desks: Worktrees at once; 0: commits only, for repositories too large for worktrees.
-        uncommitted: What to do about changes in the main worktree that are not committed: refuse to fork, since
-            worldlines would not have what the user sees; ignore them; or include them in the base by a commit that is
-            on no branch. None of the three touches the main worktree.
-        patience_seconds: How long to wait for whoever works on the run.
+        author: Author of the worldlines, who cannot approve them.
+        num_worktrees: Maximal number of worktrees; 0 for repositories too large for worktrees.
+        uncommitted: Handling of uncommitted changes in the main worktree. `refuse` raises an error, because worldlines
+            would lack them. `ignore` forks from the commit. `include` adds them to the base by a commit without a
+            branch. None of the three changes the main worktree.
+        lock_timeout_seconds: Seconds to wait for another process of the run.
 
     Raises:
-        Refused: The repository cannot be used, the run is somebody else's, or there are uncommitted changes.
+        WorkspaceError: The repository cannot be used, the run is active in another process, or has uncommitted changes.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Workspace:
         lock_timeout_seconds: float = 10.0,
     ) -> None:
         self.run, self._author = check_name(run, "run"), author
-        identities.normalize_name(author)  # one that cannot be compared could approve itself
+        identities.normalize_name(author)  # an ambiguous name could approve its own work
         root = Repository(folder).common_dir / "atoll"
         self._folder = root / run
         with contextlib.ExitStack() as cleanup:
@@ -75,26 +75,26 @@ class Workspace:
     def fork(self, worldline_id: str, commit: str = "") -> str:
         """Opens a worldline at a commit, by default the base, and returns that commit.
 
-        It has a branch then; it gets a worktree when there is something to show in it.
+        It gets a branch now, and a worktree at its first change.
         """
         target = commit or self.base
         branch = self._get_branch(worldline_id)
         if self.get_open_tip(worldline_id) is not None:
-            raise WorkspaceError(f"There is a worldline {worldline_id} already: give the new one another id.")
+            raise WorkspaceError(f"Worldline {worldline_id} exists already. Use another id.")
         self.objects.update_refs([(f"refs/heads/{branch}", target)])
         return target
 
     def write(self, worldline_id: str, parents: Sequence[str], files: Mapping[str, bytes], message: str) -> str:
-        """Commits new contents of files to a worldline, has its worktree show them, and returns the commit.
+        """Commits new file contents to a worldline, updates its worktree, and returns the commit.
 
         Args:
-            worldline_id: Which.
-            parents: Where it stands, and what else it was made from.
-            files: By path.
-            message: What for.
+            worldline_id: The worldline.
+            parents: Its current commit, and further parents.
+            files: Contents by path.
+            message: Commit message.
 
         Raises:
-            Refused: A path leads out of the workspace, through a link, or into git's own files.
+            WorkspaceError: A path leads out of the workspace, through a link, or into git's own files.
         """
         branch = self._get_branch(worldline_id)
         for path in files:
@@ -108,46 +108,46 @@ class Workspace:
         return commit
 
     def get_tip(self, worldline_id: str) -> str:
-        """Returns where a worldline stands, open or archived.
+        """Returns the commit of a worldline, open or archived.
 
         Raises:
-            Refused: There is no such worldline.
+            WorkspaceError: The worldline does not exist.
         """
         commit = self.get_open_tip(worldline_id) or self.objects.get_tip(self._get_archive_ref(worldline_id))
         if commit is None:
-            raise WorkspaceError(f"There is no worldline {worldline_id} in the run {self.run}.")
+            raise WorkspaceError(f"Worldline {worldline_id} not found in the run {self.run}.")
         return commit
 
     def get_open_tip(self, worldline_id: str) -> str | None:
-        """Returns where the branch of a worldline leads, None if it has none."""
+        """Returns the commit of an open worldline, or None."""
         return self.objects.get_tip(f"refs/heads/{self._get_branch(worldline_id)}")
 
     @property
     def has_worktrees(self) -> bool:
-        """Says whether worldlines get worktrees at all."""
+        """Returns whether worldlines get worktrees."""
         return self._worktrees.is_enabled
 
     def checkout(self, worldline_id: str, commit: str) -> AbstractContextManager[Path]:
-        """Lends a worktree that shows a worldline, and is nobody else's meanwhile; the run must have some."""
+        """Lends a worktree that shows a worldline. Requires `has_worktrees`."""
         return self._worktrees.checkout(self._get_branch(worldline_id), commit)
 
     def numstat(self, worldline_id: str) -> list[FileChange]:
-        """Returns how many lines of which files a worldline changed."""
+        """Returns the changed lines per file of a worldline."""
         return self.repository.numstat(self.base, self.get_tip(worldline_id))
 
     def archive(self, worldline_id: str) -> str:
-        """Keeps the commit of a worldline, at `refs/atoll/RUN/ID`, and drops its branch and worktree."""
+        """Keeps the commit of a worldline at `refs/atoll/RUN/ID`, and removes its branch and worktree."""
         commit, branch = self.get_tip(worldline_id), self._get_branch(worldline_id)
         self._worktrees.release(branch, commit)
         self.objects.update_refs([(self._get_archive_ref(worldline_id), commit), (f"refs/heads/{branch}", None)])
         return commit
 
     def list_archived(self) -> list[str]:
-        """Returns the ids of the worldlines that are kept."""
+        """Returns the ids of archived worldlines."""
         return [ref.rpartition("/")[2] for ref in self.repository.list_refs(self._get_archive_ref(""))]
 
     def discard(self, worldline_id: str) -> None:
-        """Removes all that leads to a worldline; git clears its objects away in time, as all that nobody needs."""
+        """Removes all refs of a worldline. Git later removes its objects."""
         branch = self._get_branch(worldline_id)
         self._worktrees.release(branch, self.base)
         refs = (f"refs/heads/{branch}", self._get_archive_ref(worldline_id))
@@ -157,23 +157,23 @@ class Workspace:
     def decide(
         self, worldline_id: str, verdict: Literal["approve", "reject"], approver: str, reason: str = "", *, commit: str
     ) -> Approval:
-        """Records what somebody decided about a worldline as they saw it.
+        """Records a decision about a worldline.
 
         Args:
-            worldline_id: Which.
+            worldline_id: The worldline.
             verdict: The decision.
-            by: Who decided.
+            approver: The reviewer.
             reason: Why.
-            commit: What they looked at, as `tip` returned it before: whatever came after, nobody has seen.
+            commit: The reviewed commit, as `get_tip` returned it.
 
         Raises:
-            Refused: One of those who wrote it did, or it is not what they looked at any more.
+            WorkspaceError: The approver is an author, or the commit has changed since.
         """
         tip = self.get_tip(worldline_id)
         if tip != commit:
             raise WorkspaceError(
-                f"The worldline {worldline_id} is at {tip[:12]} and not at {commit!a:.14}, which was looked at: look "
-                "at it as it is now, then decide."
+                f"The worldline {worldline_id} is at {tip[:12]}, but the reviewed commit is {commit!a:.14}. "
+                "Review the current commit, then decide."
             )
         approval = Approval(worldline_id, commit, verdict, approver, reason)
         self.approvals.add(approval, self._list_authors(commit))
@@ -183,13 +183,13 @@ class Workspace:
         """Merges an approved worldline into the branch of the main worktree and returns the merge commit.
 
         Raises:
-            Refused: It is not approved as it is now, or cannot be merged.
+            WorkspaceError: Its current commit is not approved, or the merge fails.
         """
         commit = self.get_tip(worldline_id)
         return self._merger.merge(worldline_id, commit, self._list_authors(commit))
 
     def close(self) -> None:
-        """Archives what is open, removes the worktrees and lets the run go; a second call does nothing."""
+        """Archives open worldlines, removes the worktrees and unlocks the run. Can be called twice."""
         if self._lock.fd < 0:
             return
         self.objects.close()
@@ -204,7 +204,7 @@ class Workspace:
         self._lock.close()
 
     def _recover(self, root: Path) -> None:
-        """Clears away what was left: of this run, and of others that nobody works on any more."""
+        """Removes leftovers of this run and of other inactive runs."""
         for folder in sorted(root.iterdir()):
             if folder == self._folder:
                 self._clear_run(folder, self._merger)
@@ -233,12 +233,12 @@ class Workspace:
         if uncommitted == "include":
             return self.repository.commit_snapshot(self._folder / "index.tmp", "the user")
         raise WorkspaceError(
-            f"{self.repository.folder.name} has uncommitted changes ({', '.join(uncommitted_paths[:3])}), which worldlines would "
-            "not have: commit or stash them, or set task.uncommitted to 'include' or 'ignore'."
+            f"{self.repository.folder.name} has uncommitted changes ({', '.join(uncommitted_paths[:3])}), which "
+            "worldlines would lack. Commit or stash them, or set task.uncommitted to 'include' or 'ignore'."
         )
 
     def _list_authors(self, commit: str) -> frozenset[str]:
-        """Returns who wrote what a worldline adds to the branch that it would be merged into."""
+        """Returns the authors of a worldline's commits."""
         return self.repository.list_authors(commit, self.base) | {self._author}
 
     def _get_branch(self, worldline_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Warm worktrees: a worldline gets one that is there already, and only the files that differ are written."""
+"""Pool of worktrees. Switching a worktree to another commit writes only the files that differ."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from atoll.mind.workspace.repository import Repository
 class WorktreePool:
     """Lends worktrees to worldlines.
 
-    To make a worktree of 1,000 files and remove it takes most of a second, to have one show another commit a few
-    hundredths (bench/workspace.py). Where more worldlines are open than there are desks, the one that was idle longest
-    gives its desk up: its branch and commit stay, and it gets a desk again when it needs one.
+    Creating and removing a worktree of 1,000 files takes most of a second. Switching one to another commit takes a few
+    hundredths (bench/workspace.py). If more worldlines are open than worktrees exist, the longest idle one loses its
+    worktree. Its branch and commit stay, and it gets a worktree again when it needs one.
 
     Args:
-        repository: What they show.
-        folder: Where they lie.
-        run: What their names begin with.
-        most: How many there may be; 0: worldlines have commits and no files, for repositories that are too large.
+        repository: Repository of the worktrees.
+        folder: Folder of the worktrees.
+        run: Prefix of their names.
+        max_worktrees: Maximal number; 0 for commits without files, in very large repositories.
     """
 
     def __init__(self, repository: Repository, folder: Path, run: str, max_worktrees: int) -> None:
@@ -30,7 +30,7 @@ class WorktreePool:
         self._busy: set[Path] = set()
         self._free: list[Path] = []
         self._num_created = 0
-        self._checked_out: dict[Path, tuple[str, str]] = {}  # each written only by who has the desk
+        self._checked_out: dict[Path, tuple[str, str]] = {}  # each written only by the thread that holds the worktree
 
     @property
     def is_enabled(self) -> bool:
@@ -38,7 +38,7 @@ class WorktreePool:
 
     @contextmanager
     def checkout(self, branch: str, commit: str) -> Iterator[Path]:
-        """Has the desk of a branch show a commit, the branch lead there, and nobody take the desk meanwhile."""
+        """Sets the worktree and the branch to a commit, and reserves the worktree meanwhile."""
         worktree = self._acquire(branch)
         try:
             if self._checked_out.get(worktree) != (branch, commit):
@@ -53,7 +53,7 @@ class WorktreePool:
                 self._condition.notify_all()
 
     def release(self, branch: str, commit: str) -> None:
-        """Takes the desk of a branch back: it is on no branch then, and its files stay until somebody needs others."""
+        """Detaches the worktree of a branch. Its files stay until the next checkout."""
         with self._condition:
             worktree = self._by_branch.pop(branch, None)
         if worktree is None:
@@ -65,7 +65,7 @@ class WorktreePool:
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Removes all worktrees; called when nobody works any more."""
+        """Removes all worktrees. No worktree may be in use."""
         with self._condition:
             worktrees, self._free = [*self._free, *self._by_branch.values()], []
             self._by_branch.clear()
@@ -87,7 +87,7 @@ class WorktreePool:
         return worktree
 
     def _take_any(self) -> Path | None:
-        """Takes a desk that is free, new, or idle the longest; None: all are at work."""
+        """Returns a free, a new, or the longest idle worktree; None if all are in use."""
         if self._free:
             return self._free.pop()
         if self._num_created < self._max_worktrees:

@@ -1,4 +1,4 @@
-"""Whatever the configuration of a repository names, git starts and reads nothing of it."""
+"""Git starts and reads nothing that the configuration of a repository names."""
 
 import subprocess
 from pathlib import Path
@@ -16,8 +16,8 @@ SIGNATURES = {
 }
 
 
-def marking(folder: Path) -> tuple[str, Path]:
-    """Makes a program that leaves a mark when it is started."""
+def make_marking_program(folder: Path) -> tuple[str, Path]:
+    """Makes a program that writes a file when it is started."""
     mark, script = folder / "mark", folder / "evil.sh"
     script.write_text(f"#!/bin/sh\necho $0 $@ >> {mark}\ncat\n")
     script.chmod(0o755)
@@ -25,10 +25,10 @@ def marking(folder: Path) -> tuple[str, Path]:
 
 
 def sign(folder: Path, signature: str) -> None:
-    """Has the head bear a signature, as whoever wrote the repository could."""
+    """Signs the head, as the author of a repository could."""
     head, _, body = repositories.git(folder, "cat-file", "commit", "HEAD").partition("\n\n")
     text = f"{head}\ngpgsig {signature.replace(chr(10), chr(10) + ' ')}\n\n{body}"
-    made = subprocess.run(
+    completed = subprocess.run(
         ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
         cwd=folder,
         env=repositories.CLEAN,
@@ -36,11 +36,11 @@ def sign(folder: Path, signature: str) -> None:
         capture_output=True,
         check=True,
     )
-    repositories.git(folder, "update-ref", "refs/heads/main", made.stdout.decode().strip())
+    repositories.git(folder, "update-ref", "refs/heads/main", completed.stdout.decode().strip())
 
 
-def merged(folder: Path, **settings) -> None:
-    """Goes the whole way of a worldline."""
+def merge_worldline(folder: Path, **settings) -> None:
+    """Forks, writes, approves, merges and archives a worldline."""
     space = workspace.Workspace(folder, "run", **settings)
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode()}, "Mend")
@@ -52,22 +52,22 @@ def merged(folder: Path, **settings) -> None:
 
 
 @pytest.mark.parametrize("form", SIGNATURES)
-def test_the_signature_of_a_commit_starts_no_program_that_would_check_it(tmp_path, form):
-    folder = repositories.made(tmp_path / "project")
-    script, mark = marking(tmp_path)
+def test_signed_commit_starts_no_program(tmp_path, form):
+    folder = repositories.make_repository(tmp_path / "project")
+    script, mark = make_marking_program(tmp_path)
     sign(folder, SIGNATURES[form])
     repositories.git(folder, "config", "log.showSignature", "true")
     repositories.git(folder, "config", "gpg.ssh.allowedSignersFile", "/dev/null")
     for key in (f"gpg.{form}.program", "gpg.program", "gpg.ssh.defaultKeyCommand"):
         repositories.git(folder, "config", key, script)
-    merged(folder)
+    merge_worldline(folder)
     assert not mark.exists(), mark.read_text()
 
 
-def test_the_configuration_of_a_submodule_starts_nothing(tmp_path):
-    inner = repositories.made(tmp_path / "inner", {"x.py": "x = 1\n"})
-    folder = repositories.made(tmp_path / "project")
-    script, mark = marking(tmp_path)
+def test_submodule_configuration_starts_no_program(tmp_path):
+    inner = repositories.make_repository(tmp_path / "inner", {"x.py": "x = 1\n"})
+    folder = repositories.make_repository(tmp_path / "project")
+    script, mark = make_marking_program(tmp_path)
     repositories.git(folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
     repositories.git(folder, "config", "--file", ".gitmodules", "submodule.sub.ignore", "none")
     repositories.git(folder, "add", ".gitmodules")
@@ -76,14 +76,14 @@ def test_the_configuration_of_a_submodule_starts_nothing(tmp_path):
         repositories.git(folder / "sub", "config", key, script)
     (folder / ".git/modules/sub/info/attributes").write_text("* filter=evil\n")
     (folder / "sub/x.py").touch()
-    merged(folder)
+    merge_worldline(folder)
     assert not mark.exists(), mark.read_text()
 
 
-def test_a_snapshot_does_not_ask_a_submodule(tmp_path):
-    folder = repositories.made(tmp_path / "project")
-    script, mark = marking(tmp_path)
-    inner = repositories.made(folder / "sub", {"x.py": "x = 1\n"})
+def test_snapshot_ignores_submodule_configuration(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
+    script, mark = make_marking_program(tmp_path)
+    inner = repositories.make_repository(folder / "sub", {"x.py": "x = 1\n"})
     repositories.git(folder, "-c", "advice.addEmbeddedRepo=false", "add", "sub")
     (folder / ".gitmodules").write_text('[submodule "sub"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n')
     repositories.git(folder, "add", ".gitmodules")
@@ -100,8 +100,8 @@ def test_a_snapshot_does_not_ask_a_submodule(tmp_path):
 @pytest.mark.parametrize(
     "key", ["include.path", "includeIf.onbranch:atoll/**.path", "includeIf.gitdir:**/desks/*.path"]
 )
-def test_a_repository_whose_configuration_includes_files_is_refused(tmp_path, key):
-    folder = repositories.made(tmp_path / "project")
+def test_configuration_with_includes_is_rejected(tmp_path, key):
+    folder = repositories.make_repository(tmp_path / "project")
     repositories.git(folder, "config", key, str(tmp_path / "more"))
     with pytest.raises(WorkspaceError, match="includes files"):
         workspace.Workspace(folder, "run")
@@ -111,17 +111,17 @@ def test_a_repository_whose_configuration_includes_files_is_refused(tmp_path, ke
     "key",
     ["trailer.x.command", "trailer.x.cmd", "hook.x.command", "uploadpack.packObjectsHook", "interactive.diffFilter"],
 )
-def test_a_repository_that_names_a_program_which_nothing_overrules_is_refused(tmp_path, key):
-    folder = repositories.made(tmp_path / "project")
+def test_configuration_with_unknown_program_is_rejected(tmp_path, key):
+    folder = repositories.make_repository(tmp_path / "project")
     repositories.git(folder, "config", key, "evil")
-    with pytest.raises(WorkspaceError, match=r"names a program .* remove that line"):
+    with pytest.raises(WorkspaceError, match=r"names a program .* Remove that line"):
         workspace.Workspace(folder, "run")
 
 
-def test_what_honest_repositories_set_is_no_reason_to_refuse_them(tmp_path):
-    folder = repositories.made(tmp_path / "project")
-    script, mark = marking(tmp_path)
-    told = {
+def test_common_settings_are_accepted(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
+    script, mark = make_marking_program(tmp_path)
+    settings_by_key = {
         "core.hooksPath": ".husky",
         "core.autocrlf": "false",
         "filter.lfs.process": script,
@@ -135,14 +135,14 @@ def test_what_honest_repositories_set_is_no_reason_to_refuse_them(tmp_path):
         "alias.st": f"!{script}",
         "user.signingKey": "me",
     }
-    for key, value in told.items():
+    for key, value in settings_by_key.items():
         repositories.git(folder, "config", key, value)
-    merged(folder)
+    merge_worldline(folder)
     assert not mark.exists(), mark.read_text()
 
 
-def test_a_file_that_the_configuration_names_is_not_read(tmp_path):
-    folder = repositories.made(tmp_path / "project")
+def test_configured_excludes_file_is_not_read(tmp_path):
+    folder = repositories.make_repository(tmp_path / "project")
     (tmp_path / "ignored").write_text("*\n")
     repositories.git(folder, "config", "core.excludesFile", str(tmp_path / "ignored"))
     (folder / "new.py").write_text("x = 1\n")

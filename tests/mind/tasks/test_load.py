@@ -1,4 +1,4 @@
-"""Files of problems: what a search may see of them, and who compares with solutions."""
+"""Loading of problems without solutions, and the grader."""
 
 import json
 
@@ -10,17 +10,17 @@ from atoll.mind.tasks import grader, load, trip
 SECRET = ("golden_plan", "cities", "durations", "pred_5shot_pro")
 
 
-def test_a_search_sees_no_solution():
+def test_visible_fields_exclude_solutions():
     assert not set(SECRET) & set(load.VISIBLE_FIELDS)
 
 
-def test_parts_are_shuffled_by_the_seed(rows_file):
-    orders = {seed: [list(each.moves) for each in load.load_problems(rows_file, seed)] for seed in (0, 0, 1)}
+def test_load_problems_shuffles_by_seed(rows_file):
+    orders = {seed: [list(problem.moves) for problem in load.load_problems(rows_file, seed)] for seed in (0, 0, 1)}
     assert orders[0] != orders[1]
-    assert [sorted(map(str, each)) for each in orders[0]] == [sorted(map(str, each)) for each in orders[1]]
+    assert [sorted(map(str, moves)) for moves in orders[0]] == [sorted(map(str, moves)) for moves in orders[1]]
 
 
-def test_the_direction_of_flights_comes_from_the_parse_where_the_data_brings_one(rows_file):
+def test_flight_directions_come_from_parsed_constraints(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     row["parsed_constraints"] = {"direct_flights": [{"from": "A", "to": "B"}]}
     problem = load.parse_row(row)
@@ -29,17 +29,17 @@ def test_the_direction_of_flights_comes_from_the_parse_where_the_data_brings_one
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [("{", "Line 1"), ("", "holds no problem"), ('{"id": "x", "task": "chess"}', "there are trip_planning")],
+    ("text", "message"),
+    [("{", "Line 1"), ("", "has no problems"), ('{"id": "x", "task": "chess"}', "Use trip_planning")],
 )
-def test_a_bad_file_is_told_in_a_sentence(tmp_path, text, told):
+def test_load_problems_reports_bad_file(tmp_path, text, message):
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
-    with pytest.raises(errors.SetupError, match=told):
+    with pytest.raises(errors.SetupError, match=message):
         load.load_problems(path)
 
 
-def test_a_trip_is_solved_by_exactly_the_golden_order(rows_file):
+def test_grader_requires_golden_trip(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     lines = row["golden_plan"].splitlines()
     assert grader.grade(row, row["golden_plan"]) is True
@@ -47,29 +47,29 @@ def test_a_trip_is_solved_by_exactly_the_golden_order(rows_file):
     assert grader.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
 
 
-def test_a_trip_whose_constraints_contradict_its_solution_counts_as_unsolved(rows_file):
+def test_grader_rejects_trip_with_contradictory_solution(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     parse = {"direct_flights": [{"from": "A", "to": "B"}]}
     assert grader.grade({**row, "parsed_constraints": parse}, row["golden_plan"]) is False
 
 
-def test_a_day_with_one_meeting_too_many_is_not_solved_by_the_number_of_the_others(rows_file):
+def test_grader_rejects_day_with_invalid_extra_meeting(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[-1])
     golden = "\n".join(row["golden_plan"])
     early = next(line for line in row["golden_plan"] if line.startswith("You meet"))
     assert grader.grade(row, golden) is True
-    assert grader.grade(row, f"{golden}\n{early.replace('meet ', 'meet Nobody ')}") is False
+    assert grader.grade(row, f"{golden}\n{early.replace('meet ', 'meet Zoe ')}") is False
     assert grader.grade(row, f"{golden}\nYou wait until 0:00AM.") is False
 
 
-def test_a_trip_on_other_days_is_not_solved(rows_file):
+def test_grader_rejects_trip_on_other_days(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     stays = trip.parse_stays(row["golden_plan"])
-    late = trip.format_stays([trip.Stay(each.city, each.first_day + 1, each.last_day + 1) for each in stays])
+    late = trip.format_stays([trip.Stay(stay.city, stay.first_day + 1, stay.last_day + 1) for stay in stays])
     assert grader.grade(row, late) is False
 
 
-def test_another_process_grades(rows_file):
+def test_grader_runs_in_subprocess(rows_file):
     rows = [json.loads(line) for line in rows_file.read_text().splitlines()]
     plans = {
         row["id"]: "\n".join(row["golden_plan"]) if isinstance(row["golden_plan"], list) else row["golden_plan"]
@@ -79,7 +79,7 @@ def test_another_process_grades(rows_file):
     assert grader.grade_in_subprocess(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
 
 
-def test_without_solutions_in_the_file_the_plans_are_the_same(rows_file, tmp_path, monkeypatch, capsys):
+def test_solutions_in_file_do_not_change_plans(rows_file, tmp_path, monkeypatch, capsys):
     task = tmp_path / "task"
     task.mkdir()
     (task / "atoll.toml").write_text('system = "mind"\n[run]\niterations = 400\n')
@@ -87,14 +87,15 @@ def test_without_solutions_in_the_file_the_plans_are_the_same(rows_file, tmp_pat
     bare = tmp_path / "bare.jsonl"
     rows = [json.loads(line) for line in rows_file.read_text().splitlines()]
     bare.write_text("".join(json.dumps({k: v for k, v in row.items() if k not in SECRET}) + "\n" for row in rows))
-    found = []
+    results = []
     for path in (rows_file, bare):
         assert cli.main(["run", str(task), "--set", f"task.data={path}", "--json"]) == 0
-        found.append(json.loads(capsys.readouterr().out))
+        results.append(json.loads(capsys.readouterr().out))
     plans = [
-        [(row["id"], row["candidate"], row["score"], row["evaluations"]) for row in each["instances"]] for each in found
+        [(row["id"], row["candidate"], row["score"], row["evaluations"]) for row in result["instances"]]
+        for result in results
     ]
     assert plans[0] == plans[1]
-    assert [each["graded"] for each in found] == ["by the file's solutions", "by the task"]
-    assert found[0]["total"] == 4
-    assert {"solved", "calls", "evaluations", "tokens"} <= set(found[0])
+    assert [result["graded"] for result in results] == ["by the file's solutions", "by the task"]
+    assert results[0]["total"] == 4
+    assert {"solved", "calls", "evaluations", "tokens"} <= set(results[0])

@@ -1,0 +1,181 @@
+"""Conversations of author and critic, with a scripted LLM."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from atoll import control, llm, mind, store, testing
+from atoll.mind import prompts, trace_mutator
+from atoll.mind.tasks import generate, load, trip
+
+QUICK = {
+    "num_gens": 3,
+    "num_islands": 2,
+    "num_convs": 2,
+    "num_seq": 2,
+    "strategies": [],
+    "patience": 0,
+    "elect": "difference",
+}
+
+
+def get_solution(problem: trip.Trip) -> str:
+    """Returns the solution of a trip."""
+    (row,) = [row for row in generate.generate_rows("trip", 2, 6, 3) if row["id"] == problem.id]
+    return str(row["golden_plan"])
+
+
+def random_plan(problem: trip.Trip, position: object) -> str:
+    return problem.format_plan(trace_mutator.random_trace(problem.moves, Random(f"{position}")))
+
+
+def make_scripted_llm(problem: trip.Trip, solve_at: tuple[int, str] | None = None) -> testing.ScriptedLLM:
+    def reply(step: int, call: str, prompt: str) -> str:
+        plan = get_solution(problem) if (step, call) == solve_at else random_plan(problem, (step, call))
+        return f"<critic>\n- the order is wrong\n- the dates too\n</critic>\n<plan>\n{plan}\n</plan>"
+
+    return testing.ScriptedLLM(reply)
+
+
+def make_engine(problem: trip.Trip, model: Callable[[str], object], **options: object) -> mind.MindEvolutionEngine:
+    return mind.MindEvolutionEngine([problem], model, {**QUICK, **options})
+
+
+def test_conversation_adds_num_seq_plans(trips):  # A21, 1.1
+    records, model = store.MemoryJournal(), make_scripted_llm(trips[0])
+    result = mind.MindEvolutionEngine([trips[0]], model, QUICK, run_journal=records).run()
+    applied = [record for record in records.read() if record.kind == "applied"]
+    assert [len(record.data["children"]) for record in applied] == [2] * (3 * 2 * 2)
+    assert result.stats["calls"] == model.num_requests == 3 * 2 * 2 * 2
+    assert result.reason == "3 generations done"
+
+
+def test_first_solved_plan_ends_search(trips):  # A21
+    model = make_scripted_llm(trips[0], solve_at=(3, "0"))
+    result = make_engine(trips[0], model).run()
+    assert result.reasons[trips[0].id] == "satisfied the evaluator in generation 1"
+    assert model.requests[-1] == (3, "0")
+    assert result.plans[trips[0].id] == get_solution(trips[0])
+    assert result.worldlines[trips[0].id].metrics["task_progress"] == 1
+
+
+def test_prompt_sections_are_in_paper_order(trips):
+    plan = prompts.PromptPlan("the plan", -3, "- The task lists no direct flight.")
+    prompt = prompts.PlanPromptBuilder(examples="an example").build_improvement(trips[0], [plan])
+    places = [
+        prompt.index(part) for part in ("# Task", "# Form", "# Examples", "# Plans so far", "# Critical", "# Answer")
+    ]
+    assert places == sorted(places)
+    assert "score -3" in prompt
+    assert "The task lists no direct flight." in prompt
+    assert trips[0].questions[0] in prompt
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"), [({"critic": False}, "be the critic"), ({"feedback": False}, "\nFeedback:\n")]
+)
+def test_critic_and_feedback_can_be_disabled(trips, changes, missing):
+    prompts_seen = list[str]()
+
+    def model(prompt: str) -> str:
+        prompts_seen.append(prompt)
+        return f"<plan>\n{random_plan(trips[0], len(prompts_seen))}\n</plan>"
+
+    make_engine(trips[0], model, **changes).run()
+    assert not any(missing in prompt for prompt in prompts_seen)
+
+
+def test_response_without_plan_is_retried_num_retries_times(trips):  # A21
+    model = testing.ScriptedLLM(lambda step, call, prompt: "I do not know.")
+    result = make_engine(trips[0], model, num_gens=1, num_islands=1, num_convs=1, num_retries=5).run()
+    assert model.num_requests == 6
+    assert result.plans == {}
+
+
+@pytest.mark.parametrize("pattern", ["self", "critic"])
+def test_critic_and_author_alternate(trips, pattern):  # A5, A6
+    prompts_seen = list[str]()
+
+    def model(prompt: str) -> str:
+        prompts_seen.append(prompt)
+        if prompts.CRITIC_ONLY_REQUEST in prompt:
+            return f"- point {len(prompts_seen)}"
+        return f"<plan>\n{random_plan(trips[0], len(prompts_seen))}\n</plan>"
+
+    make_engine(trips[0], model, pattern=pattern, num_gens=1, num_islands=1, num_convs=1, num_seq=3).run()
+    assert [prompts.CRITIC_ONLY_REQUEST in prompt for prompt in prompts_seen] == [False, True, False, True, False]
+    assert "- point 2" in prompts_seen[2]
+    assert ("- point 2" in prompts_seen[3]) == (pattern == "self")  # a separate critic does not see the dialogue
+
+
+def test_llm_selects_elites_for_reset(trips):  # A12
+    requests = list[str]()
+
+    def reply(step: int, call: str, prompt: str) -> str:
+        if "substantially different" in prompt:
+            requests.append(prompt)
+            return "2, 5"
+        return f"<plan>\n{random_plan(trips[0], (step, call))}\n</plan>"
+
+    records = store.MemoryJournal()
+    options = {**QUICK, "num_top": 2, "elect": "model"}
+    mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options, run_journal=records).run()
+    assert len(requests) == 1  # after the third generation
+    chosen = [child.data["meta"]["chosen"] for child in records.read() if "chosen" in child.data.get("meta", {})]
+    resets = [record.data for record in records.read() if record.kind == "reset"]
+    assert {row["id"] for reset in resets for row in reset["founders"]} <= {*chosen[0]}
+
+
+def test_second_stage_uses_second_llm(trips):  # A21
+    small, large = make_scripted_llm(trips[0]), make_scripted_llm(trips[0])
+    model = llm.EnsembleLLM([llm.EnsembleMember("small", small), llm.EnsembleMember("large", large)])
+    make_engine(trips[0], model, second_llm="large", second_gen=3).run()
+    assert (small.num_requests, large.num_requests) == (16, 8)
+
+
+def test_island_budget_is_never_exceeded(trips):  # A16
+    model = make_scripted_llm(trips[0])
+    result = mind.MindEvolutionEngine([trips[0]], model, QUICK, island_budget=control.Budget(calls=5)).run()
+    assert model.num_requests == 10
+    assert "every island has used its share" in result.reason
+
+
+def test_response_without_plan_costs_best_of_n_one_plan(trips):
+    def reply(step: int, call: str, prompt: str) -> str:
+        return "I cannot." if (step, call) == (1, "2") else f"<plan>\n{random_plan(trips[0], (step, call))}\n</plan>"
+
+    result = make_engine(trips[0], testing.ScriptedLLM(reply), method="best_of_n", num_plans=8, num_retries=0).run()
+    assert (result.stats["calls"], result.stats["evaluations"]) == (8, 8)  # 7 plans and the base
+
+
+@pytest.mark.parametrize(("method", "calls"), [("one_pass", 1), ("best_of_n", 24), ("sequential", 24)])
+def test_baselines_make_as_many_plans_as_mind(trips, method, calls):  # A21
+    model = make_scripted_llm(trips[0])
+    result = make_engine(trips[0], model, method=method, num_threads=3).run()
+    assert result.stats["calls"] == model.num_requests == calls
+
+
+def test_sequential_prompts_contain_earlier_attempts(trips):
+    prompts_seen = list[str]()
+
+    def model(prompt: str) -> str:
+        prompts_seen.append(prompt)
+        return f"<plan>\n{random_plan(trips[0], len(prompts_seen))}\n</plan>"
+
+    make_engine(trips[0], model, method="sequential", num_threads=1, num_plans=4).run()
+    assert ["Your earlier attempts" in prompt for prompt in prompts_seen] == [False, False, True, True]
+
+
+def test_search_without_llm_solves_trips(trips):
+    result = mind.MindEvolutionEngine(trips, seed=1).run()
+    assert all(reason.startswith("satisfied the evaluator") for reason in result.reasons.values())
+    assert result.stats["solved"] == result.stats["total"] == 2
+
+
+def test_number_of_workers_does_not_change_result():
+    rows = list(generate.generate_rows("trip", 6, 5, 4))
+    problems = [load.parse_row({k: row[k] for k in load.VISIBLE_FIELDS if k in row}) for row in rows]
+    result = [mind.MindEvolutionEngine(problems, workers=workers, window=4).run() for workers in (1, 3)]
+    assert result[0].plans == result[1].plans
+    assert result[0].stats == result[1].stats
