@@ -1,1 +1,1 @@
-"""A life: an agent that puts survival first and learns fear and curiosity."""
+"""Survival system: an agent that puts staying alive first and learns fear and curiosity."""

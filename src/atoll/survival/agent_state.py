@@ -1,4 +1,4 @@
-"""All that an agent knows and feels during one life; between lives only the playbook and a little else go on."""
+"""State of an agent during one episode. Only the playbook, notes and forecasts pass to the next episode."""
 
 from dataclasses import dataclass, field
 
@@ -14,11 +14,11 @@ from atoll.survival.worlds.world import Observation, World
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What an agent may feel and use, and how strongly.
+    """Features of an agent and their strength.
 
     Attributes:
-        danger_threshold: Above this chance of damage an action is not done: the engine stops or evades.
-        exploration_bonus: Multiplies every bonus for what is new.
+        danger_threshold: The engine stops or evades an action with a higher chance of damage.
+        exploration_bonus: Factor of every novelty bonus.
     """
 
     has_playbook: bool = True
@@ -30,12 +30,12 @@ class AgentSettings:
 
 @dataclass(slots=True)
 class AgentState:
-    """The state of one life, which the roles share.
+    """State of one episode, shared by all roles.
 
     Attributes:
-        coefficient: The weight of curiosity against survival; the reward synthesizer adjusts it.
-        rates: What a tick takes of each resource, as observed.
-        lit_since: When this day began.
+        curiosity_weight: Weight of curiosity against survival. The reward synthesizer adjusts it.
+        consumption_rates: Observed consumption of each resource per tick.
+        day_start: Tick at which this day began.
     """
 
     world: World
@@ -62,7 +62,7 @@ class AgentState:
         return self.forecaster.prior
 
     def recall(self, topic: str) -> None:
-        """Looks up in the playbook what it says of something, once in a life."""
+        """Reads the playbook bullets about a topic, once per episode."""
         if self.settings.has_playbook and topic not in self._recalled_topics:
             self._recalled_topics.add(topic)
             bullets = self.episode_playbook.find_bullets(topic)
@@ -70,7 +70,7 @@ class AgentState:
             self.recipe_book.read_bullets(bullets)
 
     def perceive(self, observation: Observation) -> list[tuple[str, str, int]]:
-        """Takes in a view; returns which looks turned into which, and after how long."""
+        """Updates the map; returns (old tile, new tile, ticks in between) of each change."""
         for tile in observation.tiles.values():
             if tile not in self._recalled_topics:
                 self.recall(tile)
@@ -78,6 +78,6 @@ class AgentState:
         return [(old_tile, new_tile, ticks) for _, old_tile, new_tile, ticks in changes]
 
     def ticks_to_dusk(self, tick: int) -> float:
-        """Returns how long it stays light, as far as anybody knows."""
+        """Returns the ticks until night, or infinity if the length of a day is unknown."""
         daylight = self.beliefs.daylight
         return float("inf") if daylight is None else max(0.0, self.day_start + daylight - tick)

@@ -1,4 +1,4 @@
-"""What saved turns say: metrics of every episode, how often the playbook changed, and what changed most."""
+"""Statistics of saved turns: metrics per episode and changes of the playbook."""
 
 import json
 from collections import Counter
@@ -11,15 +11,15 @@ from atoll.survival import forecast_metrics
 
 
 def read_turns(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
-    """Yields the turns of files that `--save-run` wrote; of a folder, those of all its files.
+    """Yields the turns in files that `--save-run` wrote. A folder stands for all its files.
 
     Raises:
-        SetupError: There is no such file, or a line of it is no turn.
+        SetupError: A file is missing or a line is not a turn.
     """
     for path in paths:
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         if not files:
-            raise errors.SetupError(f"{path} holds no *.jsonl: name what --save-run wrote.")
+            raise errors.SetupError(f"{path} has no *.jsonl files. Name the folder that --save-run wrote.")
         for file in files:
             yield from _read_file(file)
 
@@ -34,16 +34,16 @@ def _read_file(file: Path) -> Iterator[Mapping[str, Any]]:
             turn = json.loads(line)
             turn["episode"], turn["tick"], turn["rewards"], turn["deltas"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise errors.SetupError(f"Line {line_number} of {file} is no turn: {error!r:.80}.") from error
+            raise errors.SetupError(f"Line {line_number} of {file} is not a turn: {error!r:.80}.") from error
         yield turn
 
 
 def analyze(turns: Iterable[Mapping[str, Any]], top: int = 5) -> dict[str, Any]:
-    """Sums turns up: by episode, and what the curator did.
+    """Summarizes turns per episode, and the decisions of the curator.
 
     Args:
-        turns: As `read` yields them.
-        top: How many of the commonest targets of deltas to name.
+        turns: Turns from `read_turns`.
+        top: Number of the most common delta targets to list.
     """
     episodes: dict[int, dict[str, Any]] = {}
     outcomes: Counter[str] = Counter()
@@ -89,7 +89,7 @@ def _add_turn(episode: dict[str, Any], turn: Mapping[str, Any]) -> None:
 
 
 def _summarize_episode(episode: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds what forecasts were worth for the turn itself; the run's own figures look farther ahead."""
+    """Adds forecast metrics for the turn itself. The metrics of the run look further ahead."""
     calibration = forecast_metrics.compute_calibration(list(zip(episode["said"], episode["lost"], strict=True)))
     row = {name: value for name, value in episode.items() if name not in ("said", "lost")}
     row |= {"reward": round(episode["reward"], 3), "damage": round(episode["damage"], 3)}
@@ -97,7 +97,7 @@ def _summarize_episode(episode: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get_target(delta: Mapping[str, Any]) -> str:
-    """Returns what a delta is about: its section, or the bullet that it names."""
+    """Returns the section of a delta, or the bullet that it names."""
     change = delta["delta"]
     ids = change.get("ids") or delta.get("ids") or [""]
     return str(change.get("section") or str(ids[0]).partition("-")[0] or "?")

@@ -1,7 +1,7 @@
-"""What an agent believes about its world: what hurts, what blocks, what gives what; read, lived, and put in words.
+"""Beliefs of an agent about its world: harmful tiles, walls and the effects of actions.
 
-A sentence of the playbook is the long form of a belief. `read` turns sentences into beliefs, `sentences` are the forms,
-and nothing else connects the two: an empty playbook is an empty head.
+Each belief has a sentence form, which the playbook stores. `read_bullets` turns sentences back into beliefs.
+An empty playbook therefore gives no beliefs.
 """
 
 import re
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from atoll import playbook
 
-DEFAULT_DAMAGE = 0.15  # damage that is assumed of a look that nobody has tried
-MIN_TRIES = 2  # without a gain after which an action is said to give nothing
+DEFAULT_DAMAGE = 0.15  # damage assumed for an untried tile
+MIN_TRIES = 2  # tries without a gain after which an action counts as useless
 
 
 @dataclass(slots=True)
 class TileStats:
-    """What is known of a look: how often it was entered, hurt, was run into, and what it did."""
+    """Experience with one kind of tile: entries, damage, collisions and cause."""
 
     entered: float = 0.0
     hurt: float = 0.0
@@ -32,13 +32,13 @@ class TileStats:
 
 @dataclass(slots=True)
 class ActionEffect:
-    """What is known of doing something to a look: tries, and what they gave."""
+    """Experience with one action at one kind of tile: tries and gains."""
 
     tries: float = 0.0
     gains: Counter[str] = field(default_factory=Counter)
 
 
-type ActionKey = tuple[str, str]  # an action and the look, or the circumstances, that it is done to
+type ActionKey = tuple[str, str]  # an action, and the tile or circumstances that it applies to
 
 AVOID, HARMLESS, GIVES, GIVES_NOTHING = (
     "Avoid {look}: it hurts ({cause}, {damage:.2f}).",
@@ -52,7 +52,7 @@ BLOCKS, HUNTS, REFUGE = (
     "At night {look} keeps harm away: wait there.",
 )
 DARK, DAYLIGHT, RENEWS = (
-    "The dark hurts whoever stays outside: seek a refuge before night.",
+    "The dark hurts agents that stay outside: seek a refuge before night.",
     "Daylight lasts {ticks} ticks.",
     "{look} turns into {other} again within {ticks} ticks.",
 )
@@ -68,7 +68,8 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = [
     ("blocks", re.compile(r"(?P<look>.+) blocks the way\.")),
     ("hunts", re.compile(r"(?P<look>.+) hunts: keep away from it\.")),
     ("refuge", re.compile(r"At night (?P<look>.+) keeps harm away: wait there\.")),
-    ("dark", re.compile(r"The dark hurts whoever stays outside: seek a refuge before night\.")),
+    # 0.1.0 wrote another subject
+    ("dark", re.compile(r"The dark hurts [\w ]+ outside: seek a refuge before night\.")),
     ("daylight", re.compile(r"Daylight lasts (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
     ("renews", re.compile(r"(?P<look>.+) turns into (?P<other>.+) again within (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
 ]
@@ -76,16 +77,16 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = [
 
 @dataclass(slots=True)
 class Beliefs:
-    """Beliefs, from the playbook and from this life.
+    """Beliefs from the playbook and from this episode.
 
     Attributes:
-        facts: By look.
-        uses: By deed.
-        refuges: Looks where the night does no harm, with how often that was seen.
-        dark_hurt, dark_ticks: Ticks of darkness outside a refuge that hurt, and all of them.
-        daylight: Ticks of light in a day, once somebody has seen a whole one.
-        renewals: What a look turns into by itself, and within how many ticks.
-        told: Ids of the bullets by the look or deed that they are about.
+        tile_stats: By tile.
+        effects: By action and tile.
+        refuges: Tiles that are safe at night, with the number of observations.
+        dark_harm_ticks, dark_ticks: Ticks of darkness outside a refuge, with damage and in all.
+        daylight: Ticks of light per day, known after one full day.
+        renewals: By tile, the tile that replaces it and the ticks until then.
+        bullet_ids: Ids of the bullets about each tile or action.
     """
 
     tile_stats: dict[str, TileStats] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Beliefs:
         return self.effects[action, tile]
 
     def read_bullets(self, bullets: Iterable[playbook.Bullet]) -> None:
-        """Believes what bullets say, the more the more often they helped; a bullet is read once in a life."""
+        """Adds the beliefs of bullets. Bullets that helped more often count more. Each is read once per episode."""
         for bullet in bullets:
             if bullet.id not in self._read_ids:
                 self._read_ids.add(bullet.id)
@@ -157,7 +158,7 @@ class Beliefs:
             return
 
     def get_risk(self, tile: str, prior: float) -> float:
-        """Returns the chance that entering a look hurts; `prior` for one that nobody has tried."""
+        """Returns the probability that entering a tile hurts; `prior` for an untried tile."""
         stats = self.tile_stats.get(tile)
         if stats is None:
             return prior
@@ -168,7 +169,7 @@ class Beliefs:
         return stats is not None and stats.blocked > stats.entered
 
     def find_sources(self, gain: str) -> list[tuple[str, str, float]]:
-        """Returns what gives something: (action, look, how often of the tries)."""
+        """Returns (action, tile, success rate) of each known source of a gain."""
         sources = []
         for (action, tile), effect in self.effects.items():
             if effect.gains[gain] and effect.tries:
@@ -179,7 +180,7 @@ class Beliefs:
         return self.dark_harm_ticks >= 2 and self.dark_harm_ticks > 0.5 * self.dark_ticks
 
     def list_feared(self, prior: float, threshold: float = 0.5) -> list[str]:
-        """Returns the looks that are held to hurt: the entries of the dictionary of fear."""
+        """Returns the tiles that probably hurt."""
         return [
             tile for tile, stats in self.tile_stats.items() if stats.hurt and self.get_risk(tile, prior) >= threshold
         ]

@@ -1,4 +1,4 @@
-"""Puts a run of lives together from its settings."""
+"""Builds a survival run from its settings."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,6 @@ from atoll.survival.roles.state_changes import StateChanges
 from atoll.survival.thinkers.llm import LLMThinker
 from atoll.survival.thinkers.rule_based import RuleThinker
 from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, Thinker, WaitThinker
-from atoll.survival.worlds import world as worlds_world
 from atoll.survival.worlds.commands import CommandRunner, SandboxedRunner
 from atoll.survival.worlds.crafter import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
@@ -36,7 +35,7 @@ from atoll.survival.worlds.minigrid import MiniGridWorld
 from atoll.survival.worlds.operating_system import OSWorld
 from atoll.survival.worlds.playground import Playground
 from atoll.survival.worlds.shared_grid import SharedGrid
-from atoll.survival.worlds.world import World
+from atoll.survival.worlds.world import World, get_world_path, load_world_factory
 
 __all__ = ["Options", "Task", "build", "discover", "simulate_episodes"]
 
@@ -45,7 +44,7 @@ WATCHED_DELAY = 20.0  # seconds, as in the seed
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns what a folder of this system implies: one life after the other, since each learns from the last."""
+    """Returns the implied settings of a survival folder. Episodes run one after another: each learns from the last."""
     file = folder / FILE
     if not file.is_file():
         return None
@@ -57,13 +56,13 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
-    """Makes the parts of a run."""
+    """Builds the parts of a run."""
     thinker_name = _get_thinker_name(options, context)
     command_runner = _make_command_runner(task, context)
     make_world = _make_world_factory(task, context, command_runner)
     if thinker_name == "llm" and context.llm is None:
-        raise errors.SetupError("thinker=llm needs a model: give one with --llm, or take thinker=native.")
-    world = make_world()  # a wrong set-up shows now
+        raise errors.SetupError("thinker=llm needs an LLM. Pass --llm MODEL, or set thinker=native.")
+    world = make_world()  # reports setup errors before the run starts
     world.close()
     presenter, learner = Presenter(), EpisodeLearner()
     episode_runner = make_episode_runner(thinker_name, options, context, is_shared=task.share_playground)
@@ -86,7 +85,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     return system.BuiltSystem(
         config,
         _build_report(world, thinker_name, episode_runner),
-        [file for file in [worlds_world.get_world_path(task.env, context.folder)] if file],
+        [file for file in [get_world_path(task.env, context.folder)] if file],
         command_runner.level if command_runner else _describe_missing_sandbox(task),
         command_runner.close if command_runner else lambda: None,
         lambda evolver: episode_reports.sum_episodes(learner.episodes, is_crafter=is_crafter),
@@ -95,7 +94,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
 
 
 def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) -> Iterator[EpisodeSummary]:
-    """Yields the lives that a run with this seed would have, without a kernel and without a store."""
+    """Yields the episodes of a run with this seed, without a kernel and without a store."""
     context = system.BuildContext(Path(), None, executor.ExecutorConfig(), 1, seed, store.MemoryBlobs())
     episode_runner, run_episode = (
         make_episode_runner(_get_thinker_name(options, context), options, context),
@@ -111,7 +110,7 @@ def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) ->
 def make_episode_runner(
     thinker_name: str, options: Options, context: system.BuildContext, *, is_shared: bool = False
 ) -> EpisodeRunner:
-    """Returns how lives are lived under some settings."""
+    """Creates the episode runner for some settings."""
     is_learning = thinker_name in ("native", "llm")
     enabled_features = (options.playbook and is_learning, options.fear, options.curiosity)
     return EpisodeRunner(
@@ -129,7 +128,7 @@ def make_episode_runner(
 
 
 def get_tick_delay(thinker_name: str, options: Options, context: system.BuildContext) -> float:
-    """Returns the seconds between turns: as set, else enough to read along where a model plans and somebody watches."""
+    """Returns the seconds between turns. The default gives viewers time to read when an LLM plans."""
     if options.tick_delay is not None:
         return options.tick_delay
     return WATCHED_DELAY if thinker_name == "llm" and context.has_dashboard else 0.0
@@ -142,7 +141,7 @@ def _get_thinker_name(options: Options, context: system.BuildContext) -> str:
 def _build_report(world: World, thinker_name: str, episode_runner: EpisodeRunner) -> dict[str, JSON]:
     settings = episode_runner.agent_settings
     switches = {"playbook": settings.has_playbook, "fear": settings.has_fear, "curiosity": settings.has_curiosity}
-    rule = f"over {settings.danger_threshold:g} the engine stops or evades"
+    rule = f"above {settings.danger_threshold:g} the engine stops or evades"
     return {
         "world": world.name,
         "thinker": thinker_name,
@@ -164,10 +163,10 @@ def _playbook_config(options: Options) -> playbook.Config:
 def _make_world_factory(
     task: Task, context: system.BuildContext, command_runner: CommandRunner | None = None
 ) -> Callable[[], World]:
-    """Returns what makes the world that a task names.
+    """Returns a function that creates the world of a task.
 
     Raises:
-        SetupError: There is none of that name.
+        SetupError: The task names an unknown world.
     """
     family = context.seed if task.family is None else task.family
     match task.env.partition(":"):
@@ -181,22 +180,22 @@ def _make_world_factory(
             return lambda: OSWorld(_make_playground(task, context), command_runner)
         case ("hybrid", _, ""):
             return lambda: HybridWorld(GridWorld(task.world, family), _make_playground(task, context), command_runner)
-        case _ if worlds_world.get_world_path(task.env, context.folder):
-            return worlds_world.load_world_factory(task.env, context.folder)
+        case _ if get_world_path(task.env, context.folder):
+            return load_world_factory(task.env, context.folder)
         case _:
             raise errors.SetupError(
-                f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os, hybrid and file.py:Name."
+                f"Unknown env {task.env!r:.60}. Use grid, minigrid:ID, crafter, os, hybrid or file.py:Name."
             )
 
 
 def _make_episode_function(task: Task, context: system.BuildContext, make_world: Callable[[], World]) -> RunEpisode:
-    """Returns how a step lives: alone, or as many as there are agents in one world of the grid.
+    """Returns a function that runs one episode, with one agent or with several in one grid.
 
     Raises:
-        SetupError: There are several agents and the world is no grid.
+        SetupError: The task has several agents and its world is not a grid.
     """
     if task.agents > 1 and task.env != "grid":
-        raise errors.SetupError(f"task.agents is {task.agents}, and only env=grid has room for several.")
+        raise errors.SetupError(f"task.agents is {task.agents}, but only env=grid supports several agents.")
 
     def run_single(
         episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int
@@ -222,22 +221,22 @@ def _make_episode_function(task: Task, context: system.BuildContext, make_world:
 def _make_playground(task: Task, context: system.BuildContext) -> Playground:
     root = (context.folder / task.playground).resolve()
     if not root.is_relative_to(context.folder.resolve()) or root == context.folder.resolve():
-        raise errors.SetupError(f"task.playground is {task.playground!r:.60}: name a folder inside the task's own.")
+        raise errors.SetupError(f"task.playground is {task.playground!r:.60}. Name a folder inside the task folder.")
     return Playground(root, task.permission, task.commands)
 
 
 def _make_command_runner(task: Task, context: system.BuildContext) -> SandboxedRunner | None:
-    """Opens the jail for commands, where they may be run at all."""
+    """Opens the sandbox for commands; None if the task runs no commands."""
     if task.env not in ("os", "hybrid") or task.permission != "run":
         return None
     return SandboxedRunner(context.executor_config, task.commands, str(_make_playground(task, context).root))
 
 
 def _describe_missing_sandbox(task: Task) -> str:
-    """Says why there is no jail."""
+    """Returns the reason why the run needs no sandbox."""
     if task.env in ("os", "hybrid"):
         return f"none: task.permission={task.permission} runs no commands"
-    return "none: a life runs no code"
+    return "none: an episode runs no code"
 
 
 def _make_thinker(name: str, agent: AgentState, seed: int, context: system.BuildContext) -> Thinker:
@@ -254,7 +253,7 @@ def _make_thinker(name: str, agent: AgentState, seed: int, context: system.Build
         case "greedy" | "ceiling":
             world = agent.world.grid_world if isinstance(agent.world, HybridWorld) else agent.world
             if not isinstance(world, GridWorld):
-                raise errors.SetupError(f"thinker={name} is for env=grid: it looks at the grid itself.")
+                raise errors.SetupError(f"thinker={name} needs env=grid, because it reads the grid directly.")
             return PolicyThinker(world.grid, grid.GreedyPolicy(seed) if name == "greedy" else grid.OraclePolicy())
         case _:
-            raise errors.SetupError("thinker=llm needs a model: give one with --llm, or take thinker=native.")
+            raise errors.SetupError("thinker=llm needs an LLM. Pass --llm MODEL, or set thinker=native.")

@@ -1,4 +1,4 @@
-"""The sections of the configuration."""
+"""Settings sections `[task]` and `[survival]`."""
 
 from typing import Annotated, Literal
 
@@ -19,18 +19,18 @@ type NotificationLevel = Literal["off", "alerts", "all"]
 
 
 class Task(system.Settings):
-    """Section `[task]`: where to live.
+    """Section `[task]`: the world.
 
     Attributes:
-        env: `grid`, `minigrid:ID`, `crafter`, `os`, `hybrid`, or `file.py:Name`, a world of your own.
-        world: Which of the grid's worlds: meadow, caldera or tundra.
-        family: Draws what the grid's signs mean; None: the run's seed.
-        playground: The folder, inside the task's, in which `os` and `hybrid` may write.
-        permission: How far `os` and `hybrid` may go: observe, read, write in the playground, run commands.
-        commands: The commands that they may run then.
-        agents: Lives at once in one world of the grid.
-        party: Whether several share what they learn (`cooperation`) or not (`competition`).
-        share_playground: Whether what `os` and `hybrid` did in the playground is shown on the dashboard.
+        env: `grid`, `minigrid:ID`, `crafter`, `os`, `hybrid`, or `file.py:Name` for your own world.
+        world: World of the grid: meadow, caldera or tundra.
+        family: Seed for the meaning of the grid's signs. Default: the seed of the run.
+        playground: Folder inside the task folder in which `os` and `hybrid` may write.
+        permission: Highest permission of `os` and `hybrid`: observe, read, write in the playground, or run commands.
+        commands: Commands that `permission=run` allows.
+        agents: Number of agents in one grid world.
+        party: Whether agents share what they learn (`cooperation`) or not (`competition`).
+        share_playground: Whether the dashboard shows the playground requests of `os` and `hybrid`.
     """
 
     env: str = "grid"
@@ -45,26 +45,26 @@ class Task(system.Settings):
 
 
 class Options(system.Settings):
-    """Section `[survival]`: who lives, and how.
+    """Section `[survival]`: the agent.
 
     Attributes:
-        thinker: `native` (no model), `llm`, `random`, `wait`, `greedy` or `ceiling`; None: `llm` with a model, else
-            `native`. The last two are for the grid.
-        playbook: Whether what was learnt goes on to the next life.
-        fear: Whether danger is avoided.
-        curiosity: Whether what is new is sought.
-        refine_interval: Turns between two passes of grow-and-refine; 0: only when the playbook is full.
-        playbook_max_sections: Dated sections that each file of the playbook keeps.
-        playbook_context_limit: Bullets that a model is shown in a turn.
-        playbook_context_chars: Characters of each.
-        playbook_max_tokens: The longest playbook.
-        danger_threshold: Above this chance of damage an action is not done.
-        exploration_bonus: Multiplies every bonus for what is new.
-        horizon: Ticks that a forecast of damage looks ahead.
-        max_turns: The longest life.
-        tick_delay: Seconds between turns, for whoever watches; None: 20 with a model and a dashboard, else 0.
-        log_detail: How much of a turn is told: `quiet` (numbers), `normal`, `verbose` (what a thinker was given).
-        notifications: Of what a watcher is notified: `all`, `alerts` (danger and broken rules) or `off`.
+        thinker: `native` (rules, no LLM), `llm`, `random`, `wait`, `greedy` or `ceiling`. Default: `llm` if the run has
+            an LLM, else `native`. The last two need the grid.
+        playbook: Whether lessons pass to the next episode.
+        fear: Whether the agent avoids danger.
+        curiosity: Whether the agent looks for new things.
+        refine_interval: Turns between two grow-and-refine passes; 0: only when the playbook is full.
+        playbook_max_sections: Maximum number of dated sections per playbook file.
+        playbook_context_limit: Number of bullets in the prompt of a turn.
+        playbook_context_chars: Maximum characters per bullet in a prompt.
+        playbook_max_tokens: Maximum length of the playbook.
+        danger_threshold: Actions with a higher chance of damage are not executed.
+        exploration_bonus: Factor of every novelty bonus.
+        horizon: Ticks that a damage forecast looks ahead.
+        max_turns: Maximum length of an episode.
+        tick_delay: Seconds between turns, to follow a run. Default: 20 with an LLM and a dashboard, else 0.
+        log_detail: Detail of a turn: `quiet` (numbers only), `normal`, or `verbose` (with the input of the thinker).
+        notifications: Notifications to viewers: `all`, `alerts` (danger and blocked actions) or `off`.
     """
 
     thinker: Literal["native", "llm", "random", "wait", "greedy", "ceiling"] | None = None

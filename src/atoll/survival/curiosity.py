@@ -1,4 +1,4 @@
-"""Curiosity: how new something is, by counting and by a small network that learns to expect it."""
+"""Novelty by visit counts and by the prediction error of a small network."""
 
 import functools
 import math
@@ -14,7 +14,7 @@ LEARNING_RATE = 0.05
 
 
 class VisitCounts:
-    """Novelty of 1 / sqrt(N) for the N-th time that something is met."""
+    """Novelty of 1 / sqrt(N) for the N-th visit."""
 
     def __init__(self) -> None:
         self._counts: Counter[Hashable] = Counter()
@@ -25,9 +25,9 @@ class VisitCounts:
 
 
 class RandomDistillation:
-    """RND (Burda et al. 2018) in numpy: a network is trained to say what another, random one says of an observation.
+    """RND (Burda et al. 2018) in numpy: a network learns to predict the output of a fixed random network.
 
-    What was often seen is predicted well; the error is the novelty, divided by its running mean.
+    Familiar observations are predicted well. The novelty is the error divided by its running mean.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -53,7 +53,7 @@ class RandomDistillation:
 
 
 def encode_observation(observation: Observation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Returns an observation as numbers: levels, and the looks in sight hashed into a few places."""
+    """Returns an observation as numbers: levels, and the visible tiles hashed into a few features."""
     features = np.zeros(NUM_INPUTS)
     features[0], features[1], features[2] = (
         observation.life,
@@ -67,5 +67,5 @@ def encode_observation(observation: Observation) -> np.ndarray[tuple[int], np.dt
 
 @functools.cache
 def _hash_tile(tile: str) -> int:
-    # Python's own hash differs from process to process, and a run must not.
+    # Python's hash differs between processes; runs must be reproducible.
     return sum((position + 1) * ord(char) for position, char in enumerate(tile)) % (NUM_INPUTS - 3)

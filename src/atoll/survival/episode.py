@@ -1,4 +1,4 @@
-"""One life from birth to death, and what is left of it."""
+"""One episode of an agent, from reset to death or time limit, and its summary."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,22 +15,22 @@ from atoll.survival.roles.memory import Memory
 from atoll.survival.roles.playbook_store import EpisodePlaybook
 from atoll.survival.worlds.world import Observation, ReportsMetrics, World
 
-UNKNOWN_RISK = 0.3  # where fear is measured after a life: what nobody tried
+UNKNOWN_RISK = 0.3  # prior for untried tiles when the fear of an episode is measured
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSummary:
-    """What a life was like.
+    """Result of one episode.
 
     Attributes:
-        score: Ticks, or the reward in a world that is scored by it.
-        said: Forecasts and what became of them.
-        feared: Looks that were held to hurt at its end; `right` of them truly do, where the world knows.
+        score: Ticks, or the reward in a world with `is_scored_by_reward`.
+        forecasts: Forecasts and their outcomes.
+        num_feared: Tiles feared at the end; `num_correct_fears` of them hurt, if the world knows.
         bits: Information gained about the map.
-        book: The playbook after it.
-        facts: What the world itself tells of it.
-        counts: What the curator applied, held, rejected and retired.
-        state: What goes on to the next life besides the playbook.
+        book: Playbook at the end.
+        world_metrics: Metrics from the world itself.
+        counts: Deltas that the curator applied, held, rejected and retired.
+        state: Data for the next episode besides the playbook.
     """
 
     episode: int
@@ -58,7 +58,7 @@ class EpisodeSummary:
     counts: Mapping[str, int] = EMPTY
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it in plain numbers, as a journal keeps it."""
+        """Returns the JSON form for the journal."""
         return {
             "episode": self.episode,
             "score": round(self.score, 4),
@@ -83,7 +83,7 @@ class EpisodeSummary:
 
 
 class EpisodeSetup(NamedTuple):
-    """Somebody who is about to live."""
+    """Agent and roles of an episode that is about to start."""
 
     agent: AgentState
     roles: Roles
@@ -91,7 +91,7 @@ class EpisodeSetup(NamedTuple):
 
 @dataclass(slots=True)
 class EpisodeRunner:
-    """How lives are lived: who plays the roles, how long at most, and who is shown what."""
+    """Runs episodes with the same settings: roles, limits and listeners."""
 
     curator: playbook.Curator
     make_roles: Callable[[AgentState, int], Roles]
@@ -106,7 +106,7 @@ class EpisodeRunner:
     def run(
         self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int, episode: int = 0
     ) -> EpisodeSummary:
-        """Lives one life in the world of a seed, beginning with a playbook and what the last life left."""
+        """Runs one episode in the world of a seed, with the playbook and state of the last episode."""
         setup = self.make_setup(world, book, state, seed=seed)
         running = self.begin(setup, world.reset(seed), episode)
         while not running.loop.observation.is_over and running.loop.turn < self.max_turns:
@@ -114,14 +114,14 @@ class EpisodeRunner:
         return running.end()
 
     def make_setup(self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int) -> EpisodeSetup:
-        """Makes a mind and its roles."""
+        """Creates the agent and its roles."""
         memory = Memory.from_data(state.get("memory", {}))
         forecaster = Forecaster.from_data(state.get("fear", {}), self.horizon)
         agent = AgentState(world, self.agent_settings, memory, EpisodePlaybook(book, self.curator), forecaster)
         return EpisodeSetup(agent, self.make_roles(agent, seed))
 
     def begin(self, setup: EpisodeSetup, start: Observation, episode: int) -> "RunningEpisode":
-        """Begins a life with what is seen first."""
+        """Starts an episode with its first observation."""
         loop = FeedbackLoop(setup.agent, setup.roles, start, episode, has_text=self.has_text)
         loop.notification_settings = self.notification_settings
         return RunningEpisode(loop, self)
@@ -129,7 +129,7 @@ class EpisodeRunner:
 
 @dataclass(slots=True)
 class RunningEpisode:
-    """A life under way: its loop, and what was counted so far."""
+    """Episode in progress: its loop and its totals so far."""
 
     loop: FeedbackLoop
     runner: EpisodeRunner
@@ -139,7 +139,7 @@ class RunningEpisode:
     applied_settings: Mapping[str, JSON] = EMPTY
 
     def run_turn(self) -> None:
-        """Lives one turn, under what is wished by now, and waits as long as is set."""
+        """Runs one turn under the current live settings, then waits for the tick delay."""
         self._apply_live_settings()
         snapshot = self.loop.step()
         for step in snapshot.steps:
@@ -152,7 +152,7 @@ class RunningEpisode:
             self.runner.controls.wait()
 
     def _apply_live_settings(self) -> None:
-        """Takes in what people outside wish: what changes is logged, so that the turns tell when it came into force."""
+        """Applies changed live settings. The event log records when they took effect."""
         runner, loop, live_settings = self.runner, self.loop, self.runner.controls.read_settings()
         loop.has_text = runner.has_text or runner.controls.is_shown(live_settings)
         if live_settings.settings == self.applied_settings:
@@ -175,14 +175,14 @@ class RunningEpisode:
             loop.roles.sentinel.log("steered", loop.observation.tick, **changed)
 
     def end(self) -> EpisodeSummary:
-        """Sums up, and writes a note for whoever lives next."""
+        """Summarizes the episode and writes a note for the next one."""
         loop = self.loop
         agent, observation = loop.agent_state, loop.observation
         world = agent.world
-        ending = f"died of {observation.cause}" if observation.cause else "lived on"
+        ending = f"died of {observation.cause}" if observation.cause else "survived"
         causes = ", ".join(f"{cause} {count} times" for cause, count in agent.memory.get_common_causes())
         agent.memory.add_note(
-            f"Life {loop.episode}: {ending} after {observation.tick} ticks; what hurt: {causes or 'nothing'}."
+            f"Episode {loop.episode}: {ending} after {observation.tick} ticks. Damage: {causes or 'none'}."
         )
         feared_tiles, truth = agent.beliefs.list_feared(UNKNOWN_RISK), world.truth()
         return EpisodeSummary(

@@ -1,4 +1,7 @@
-"""A kernel step is one life: the head of the playbook is lived by, observed, and followed by what it became."""
+"""Episodes as kernel iterations: each episode uses the current playbook and proposes its successor.
+
+The result of an episode is the evaluation of the playbook that it used.
+"""
 
 import json
 import zlib
@@ -15,22 +18,22 @@ from atoll.survival.live_controls import SETTINGS, CheckedSettings
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.roles.presenter import Presenter
 
-# How to live, with which playbook and state, the world's seed, the number of the life.
+# Runner, playbook, state, seed of the world, episode number.
 type RunEpisode = Callable[[EpisodeRunner, playbook.Playbook, Mapping[str, Any], int, int], EpisodeSummary]
 
-SNAPSHOTS = "snapshots.jsonl.z"  # the turns of a life, a JSON line each, deflated
-NUM_FIRST_SAVED = 3  # lives whose turns are kept; later ones at powers of two: a long run keeps few
+SNAPSHOTS = "snapshots.jsonl.z"  # turns of an episode as JSON lines, compressed with zlib
+NUM_FIRST_SAVED = 3  # later episodes are saved at powers of two, which keeps long runs small
 
 
 class EpisodeProposer:
-    """Lives one life per step, as a function of its task.
+    """Runs one episode per iteration.
 
     Args:
-        live: Lives a life, or several at once.
-        living: How lives are lived.
-        bodies: Where turns and what goes on between lives are kept.
-        presenter: Hears of every turn.
-        seed: Of the run: worlds come from it and the number of the step.
+        run_episode: Runs an episode with one or several agents.
+        runner: Settings and roles of episodes.
+        blobs: Storage of turns and of the state between episodes.
+        presenter: Publishes every turn.
+        seed: Seed of the run. It determines the world of each iteration.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class EpisodeProposer:
     ) -> None:
         self._run_episode, self._runner, self._blobs = run_episode, runner, blobs
         self._presenter, self._seed = presenter, seed
-        self._num_shown = 0  # of turns that were shown to people outside
+        self._num_shown = 0  # turns published to the live channel
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         (head,) = context.parents
@@ -64,7 +67,7 @@ class EpisodeProposer:
     def _configure_runner(
         self, iteration: int, advice: Mapping[str, JSON], turns: list[LoopSnapshot] | None
     ) -> EpisodeRunner:
-        """Returns how this life is lived: settings that came from outside count, and kept turns are told in full."""
+        """Returns the runner for this episode: live settings applied, saved turns with full text."""
         runner, checked = self._runner, CheckedSettings(advice)
         agent_settings, notification_settings = (
             checked.apply_to_agent(runner.agent_settings),
@@ -78,7 +81,7 @@ class EpisodeProposer:
             self._presenter.publish_turn(snapshot)
             channel = controls.get_channel()
             if channel is not None and (runner.has_text or controls.is_shown(controls.read_settings())):
-                self._num_shown += 1  # several may live at once: a turn's own number would not do
+                self._num_shown += 1  # turn numbers repeat when several agents run
                 channel.publish(iteration, self._num_shown, json.dumps(snapshot.to_data(), ensure_ascii=False))
 
         has_text = runner.has_text or turns is not None or self._presenter.is_watched
@@ -99,7 +102,7 @@ class EpisodeProposer:
 
 
 def serialize_result(result: EpisodeSummary) -> str:
-    """Returns the playbook that a life left, with what it was worth, as JSON that `Playbook.load` reads too."""
+    """Returns the playbook after an episode, with its result, as JSON that `Playbook.load` can read."""
     outcome: dict[str, JSON] = {
         "episode": result.episode,
         "score": result.score,
@@ -111,49 +114,51 @@ def serialize_result(result: EpisodeSummary) -> str:
 
 
 def derive_world_seed(seed: int, iteration: int) -> int:
-    """Returns the seed of a life's world: the same for every setting of a run with this seed."""
+    """Returns the seed of the world in an iteration. It depends only on the seed of the run."""
     return Random(f"{seed}/world/{iteration}").getrandbits(31)
 
 
 def to_evaluation(result: EpisodeSummary, artifacts: Mapping[str, BlobRef]) -> Evaluation:
-    """Returns a life as the judgement of the playbook that it was lived by."""
+    """Returns an episode as the evaluation of the playbook that it used."""
     metrics = {"ticks": float(result.ticks), "reward": result.reward, "coverage": result.coverage, "bits": result.bits}
     metrics |= {"damage": result.damage, "episode": float(result.episode)}
-    ending = f"died of {result.cause}" if result.cause else "lived on"
+    ending = f"died of {result.cause}" if result.cause else "survived"
     feedback = f"{ending} after {result.ticks} ticks, reward {result.reward:.2f}, coverage {result.coverage:.0%}"
     return Evaluation(result.score, metrics=metrics, feedback=feedback, artifacts=artifacts)
 
 
 def make_evaluator(curator: playbook.Curator) -> function.CandidateEvaluator:
-    """Returns the judge of what can be told before a playbook is lived by: its form, its length, and what the life
-    was worth that it comes from. `task.observe` replaces that by the life that was lived by it.
+    """Returns an evaluator for playbooks that no episode has used yet.
+
+    It checks format and length. The score is that of the episode that wrote the playbook. The next episode replaces
+    this evaluation with its own result.
     """
 
     def evaluate(skeleton: function.AnySkeleton) -> Evaluation:
         book = playbook.Playbook.load(str(skeleton))
         tokens = book.count_tokens(curator.count_tokens)
         if tokens > curator.config.max_tokens:
-            return evaluation.failed(f"it has {tokens} tokens and may have {curator.config.max_tokens}")
+            return evaluation.failed(f"{tokens} tokens exceed the limit of {curator.config.max_tokens}")
         outcome = json.loads(str(skeleton)).get("lived") or {"score": 0.0}
         metrics = {"bullets": float(len(book)), "tokens": float(tokens)}
-        return Evaluation(float(outcome["score"]), metrics=metrics, feedback="nobody has lived by it yet")
+        return Evaluation(float(outcome["score"]), metrics=metrics, feedback="not used in an episode yet")
 
     return evaluate
 
 
 def curate(proposal: gate.Proposal) -> gate.Decision:
-    """Lets a playbook in whose every change was curated during the life; one that says the same stays out."""
+    """Rejects a playbook without new bullets. The curator has checked every change during the episode."""
     bullets = json.loads(proposal.candidate.content)["bullets"]
     if any(json.loads(candidate.content)["bullets"] == bullets for candidate in proposal.known_candidates):
-        return gate.Decision("reject", "nothing was learnt", "curator")
+        return gate.Decision("reject", "nothing new was learned", "curator")
     summary: Any = proposal.candidate.meta.get("life", {})
     changes = summary.get("policy_changes", 0)
-    ending = f"died of {summary.get('cause')}" if summary.get("cause") else "lived on"
-    return gate.Decision("accept", f"life {summary.get('episode')} {ending}: {changes} changes", "curator")
+    ending = f"died of {summary.get('cause')}" if summary.get("cause") else "survived"
+    return gate.Decision("accept", f"episode {summary.get('episode')} {ending}: {changes} changes", "curator")
 
 
 class EpisodeLearner:
-    """Carries what is no playbook from life to life: logs, notes, what fear has learnt; and the lives themselves."""
+    """Collects episode summaries and passes the state (notes, forecast weights) to the next episode."""
 
     def __init__(self) -> None:
         self.episodes: list[Mapping[str, Any]] = []
@@ -180,5 +185,5 @@ def _compress_turns(turns: Sequence[LoopSnapshot]) -> bytes:
 
 
 def decompress_turns(data: bytes) -> list[dict[str, Any]]:
-    """Reads back the turns of a life as they are kept."""
+    """Returns the turns from a `SNAPSHOTS` artifact."""
     return [json.loads(line) for line in zlib.decompress(data).decode().splitlines()]

@@ -1,4 +1,4 @@
-"""The lives of a run as a store keeps them, for whoever watches or looks back."""
+"""Reads the episodes of a run from the store, and formats and summarizes them."""
 
 import json
 import math
@@ -13,17 +13,17 @@ from atoll.evaluation import BlobRef
 from atoll.survival import forecast_metrics, live_controls
 from atoll.survival.episode_proposer import SNAPSHOTS, decompress_turns
 
-LIVE_SETTINGS = live_controls.SETTINGS  # what can be set while somebody lives
+LIVE_SETTINGS = live_controls.SETTINGS  # can be changed during an episode
 NUM_BINS = 8
-MIN_BIN_TURNS = 5  # turns that a bin of the curve needs to say anything
+MIN_BIN_TURNS = 5  # minimum turns per bin of the exploration curve
 
 
 class FinishedEpisode(NamedTuple):
-    """A life that is over, in numbers.
+    """Metrics of a finished episode.
 
     Attributes:
-        feedback: How it ended, in words.
-        snapshots: Where its turns are kept; None: they are not.
+        feedback: How it ended.
+        snapshots: Blob with its turns; None if they were not saved.
     """
 
     episode: int
@@ -34,13 +34,13 @@ class FinishedEpisode(NamedTuple):
 
 
 def iter_finished_episodes(run_store: store.Store, run: str) -> Iterator[FinishedEpisode]:
-    """Yields the lives of a run that are over, in their order."""
-    return _iter_episodes(run_store.journal(run).read_kinds("observed"))
+    """Yields the finished episodes of a run in order."""
+    return _iter_episodes(run_store.journal(run).read_kinds(journal.UPDATED))
 
 
 def get_episode(run_store: store.Store, run: str, episode: int) -> FinishedEpisode | None:
-    """Returns one life that is over; None: it is not over, or there is none. A life has the number of its step."""
-    return next(_iter_episodes(run_store.journal(run).read_step(episode, "observed")), None)
+    """Returns a finished episode by its number, which is its iteration; None if it is missing or not finished."""
+    return next(_iter_episodes(run_store.journal(run).read_step(episode, journal.UPDATED)), None)
 
 
 def _iter_episodes(records: Iterable[journal.Record]) -> Iterator[FinishedEpisode]:
@@ -60,22 +60,22 @@ def _iter_episodes(records: Iterable[journal.Record]) -> Iterator[FinishedEpisod
 
 
 def load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Mapping[str, Any]]:
-    """Returns the turns of a life that is over, as they were kept.
+    """Returns the saved turns of a finished episode.
 
     Raises:
-        NotFound: There is no such life, or its turns were not kept.
+        NotFound: The episode is missing, or its turns were not saved.
     """
     finished = get_episode(run_store, run, episode)
     if finished is not None and finished.snapshots is not None:
         return decompress_turns(run_store.blobs().load_blob(finished.snapshots))
     raise errors.NotFound(
-        f"The turns of life {episode} of run {run} are not kept: those of the first three lives are, and of each power "
-        "of two; --save-run keeps all."
+        f"The turns of episode {episode} of run {run} are not stored. A run stores the first three episodes and those "
+        "at powers of two. Use --save-run to save all."
     )
 
 
 def iter_summaries(run_store: store.Store, run: str, episodes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
-    """Yields lives as they summed themselves up, forecasts included; those that are not there are left out."""
+    """Yields the summaries of episodes, with forecasts. Missing episodes are skipped."""
     rows = run_store.candidates(run)
     for episode in episodes:
         row = rows.find(f"{episode}.0")
@@ -84,14 +84,14 @@ def iter_summaries(run_store: store.Store, run: str, episodes: Sequence[int]) ->
 
 
 def measure_forecasts(summaries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Returns what forecasts of damage were worth, with the bins of a reliability diagram."""
+    """Returns the calibration of damage forecasts, with the bins of a reliability diagram."""
     forecasts = [(pair[0], bool(pair[1])) for summary in summaries for pair in summary.get("said", ())]
     calibration = forecast_metrics.compute_calibration(forecasts)
     return {**calibration._asdict(), "bins": [item._asdict() for item in calibration.bins]}
 
 
 def compute_exploration_curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, float]]:
-    """Returns how often somebody stepped where they had never been, by the danger that they foresaw."""
+    """Returns the share of turns that entered a new cell, by forecast danger."""
     visited: set[tuple[int, ...]] = set()
     counts: dict[int, list[float]] = {}
     for turn in turns:
@@ -109,17 +109,17 @@ def compute_exploration_curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Ma
 
 
 def parse_turn(text: str) -> Mapping[str, Any]:
-    """Reads a turn that a life under way showed."""
+    """Parses a turn that a running episode published."""
     turn: Mapping[str, Any] = json.loads(text)
     return turn
 
 
-NUM_LEARNING_EPISODES = 20  # before them nobody can be held to their forecasts
+NUM_LEARNING_EPISODES = 20  # forecast metrics skip these episodes, because the model is still learning
 NUM_ACHIEVEMENTS = 22
 
 
 def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = False) -> dict[str, JSON]:
-    """Sums lives up."""
+    """Returns the metrics of a run."""
     if not episodes:
         return {}
     causes = Counter(episode["cause"] for episode in episodes if episode["cause"])
@@ -156,7 +156,7 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
 
 
 def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: forecast_metrics.Calibration) -> float:
-    """Returns the share of what is feared that truly hurts; where no world tells, of the alarms that came true."""
+    """Returns the share of feared tiles that hurt. Without ground truth: the precision of the forecasts."""
     measured = [episode for episode in episodes if episode["right"] is not None and episode["feared"]]
     if not measured:
         return calibration.precision
@@ -165,7 +165,7 @@ def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: f
 
 
 def compute_crafter_score(unlocked: Sequence[Sequence[str]]) -> float:
-    """Returns Crafter's score in per cent: exp(mean ln(1 + rate)) - 1 over the achievements' success rates."""
+    """Returns the Crafter score in percent: exp(mean ln(1 + rate)) - 1 over the success rates of all achievements."""
     counts = Counter(name for names in unlocked for name in set(names))
     rates = [100.0 * count / len(unlocked) for count in counts.values()]
     rates += [0.0] * (NUM_ACHIEVEMENTS - len(rates))
@@ -176,15 +176,15 @@ EMPTY_PLAYBOOK = "an empty playbook"
 
 
 def format_candidate(content: str) -> str:
-    """Returns the playbook as `atoll playbook show` prints it; what is none, as it is."""
+    """Returns the playbook as `atoll playbook show` prints it. Other content is returned unchanged."""
     try:
-        return playbook.Playbook.load(content).to_text() or "It is empty."
+        return playbook.Playbook.load(content).to_text() or "The playbook is empty."
     except errors.SetupError:
         return content
 
 
 def format_one_line(content: str) -> str:
-    """Returns in a few words what became of the life that a playbook was written in."""
+    """Returns the result of the episode that wrote a playbook, in a few words."""
     try:
         book = playbook.Playbook.load(content)
     except errors.SetupError:
@@ -192,5 +192,5 @@ def format_one_line(content: str) -> str:
     outcome: Any = json.loads(content).get("lived")
     if not outcome:
         return f"a playbook of {len(book)} bullets" if len(book) else EMPTY_PLAYBOOK
-    ending = f"died of {outcome['cause']}" if outcome.get("cause") else "lived on"
-    return f"life {outcome['episode']}: {outcome['ticks']} ticks, {ending}"
+    ending = f"died of {outcome['cause']}" if outcome.get("cause") else "survived"
+    return f"episode {outcome['episode']}: {outcome['ticks']} ticks, {ending}"

@@ -1,4 +1,4 @@
-"""Fear: each turn the agent states the chance of damage within a few ticks, and is held to it."""
+"""Fear: each turn the agent forecasts the probability of damage within a few ticks and learns from the outcome."""
 
 import math
 from collections import deque
@@ -10,15 +10,15 @@ from atoll.candidate import JSON
 from atoll.survival.worlds.world import Observation
 
 FEATURES = ("bias", "path", "hunters", "hunger", "starving", "dark", "dusk", "hurt", "standing", "unknown")
-# Where somebody begins who has lived through nothing: what looks dangerous probably is.
+# Initial weights: tiles that look dangerous probably are.
 INITIAL_WEIGHTS = (-2.5, 4.0, 1.5, 1.5, 2.5, 1.5, 0.8, 0.8, 1.0, 0.5)
 LEARNING_RATE, WEIGHT_DECAY = 0.15, 0.0005
-WINDOW, MIN_UNDERESTIMATE, BIAS_STEP = 60, 0.12, 0.25  # damage came so much more often than was said: say more
+WINDOW, MIN_UNDERESTIMATE, BIAS_STEP = 60, 0.12, 0.25  # raise forecasts after this much underestimation
 MIN_DAMAGE = 0.004
 
 
 class ForecastOutcome(NamedTuple):
-    """A forecast and what became of it."""
+    """Forecast and its outcome."""
 
     forecast: float
     happened: bool
@@ -33,14 +33,14 @@ class _PendingForecast:
 
 @dataclass(slots=True)
 class Forecaster:
-    """A logistic model of "damage within `horizon` ticks", learning from every forecast that it made.
+    """Logistic model of "damage within `horizon` ticks" that learns from each of its forecasts.
 
-    It corrects itself when danger is under-estimated: where damage came clearly more often than it said over the last
-    forecasts, everything it says is raised, at once and for all features.
+    It corrects underestimation: if damage was clearly more frequent than the last forecasts said, it raises all
+    forecasts at once.
 
     Attributes:
-        corrections: How often that happened in this life.
-        firsts: Looks that were entered for the first time, and those of them that hurt; the prior of the unknown.
+        corrections: Number of such corrections in this episode.
+        first_entries: Number of first entries of a tile, and how many hurt. They give the prior of unknown tiles.
     """
 
     horizon: int = 5
@@ -54,7 +54,7 @@ class Forecaster:
 
     @property
     def prior(self) -> float:
-        """The chance that something unknown hurts."""
+        """Probability that an unknown tile hurts."""
         return self.first_entries[1] / self.first_entries[0]
 
     def forecast(self, features: Sequence[float]) -> float:
@@ -62,13 +62,13 @@ class Forecaster:
         return 1.0 / (1.0 + math.exp(-max(-12.0, min(12.0, total))))
 
     def issue_forecast(self, tick: int, features: Sequence[float]) -> float:
-        """Makes a forecast that counts."""
+        """Makes a forecast whose outcome is tracked."""
         probability = self.forecast(features)
         self._pending.append(_PendingForecast(tick, tuple(features), probability))
         return probability
 
     def resolve(self, observation: Observation) -> None:
-        """Closes the forecasts whose time has come, or whose damage has."""
+        """Resolves pending forecasts that have expired or that damage has confirmed."""
         is_hurt = sum(observation.harm.values()) >= MIN_DAMAGE or not observation.is_alive
         if is_hurt:
             while self._pending:
@@ -77,10 +77,10 @@ class Forecaster:
             self._resolve_forecast(self._pending.popleft(), False)
 
     def record_first_entry(self, is_hurt: bool) -> None:
-        """Takes in that something was entered for the first time."""
+        """Records the first entry of a tile."""
         self.first_entries[0] += 1
         self.first_entries[1] += is_hurt
-        if self.first_entries[0] > 60:  # the world may change: the old counts fade
+        if self.first_entries[0] > 60:  # old counts fade, because the world may change
             self.first_entries = [count / 2 for count in self.first_entries]
 
     def _resolve_forecast(self, pending: _PendingForecast, happened: bool) -> None:

@@ -1,4 +1,4 @@
-"""How good fear was: scores of forecasts against what happened, and the tail of the returns."""
+"""Quality of forecasts (Brier score, calibration, AUROC) and tail risk of returns."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Bin(NamedTuple):
-    """Forecasts that said about the same: their mean, how often damage came, and how many they are."""
+    """Forecasts of similar value: their mean, the frequency of damage, and their number."""
 
     forecast: float
     happened: float
@@ -14,13 +14,13 @@ class Bin(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """What forecasts were worth.
+    """Quality of a set of forecasts.
 
     Attributes:
         brier: Mean squared error.
-        brier_skill: 1 minus that over the one of always saying the base rate; 0 is worthless, 1 perfect.
-        auroc: The chance that a forecast before damage was higher than one before none.
-        precision: The share of forecasts of a half and more that came true.
+        brier_skill: 1 minus the ratio to the error of always forecasting the base rate; 1 is perfect, 0 is useless.
+        auroc: Probability that a forecast before damage is higher than one before no damage.
+        precision: Share of forecasts of at least 0.5 that came true.
         ece: Expected calibration error.
     """
 
@@ -39,7 +39,7 @@ NO_FORECASTS = Calibration(0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, ())
 
 
 def compute_calibration(forecasts: Sequence[tuple[float, bool]], num_bins: int = 10) -> Calibration:
-    """Measures forecasts against what happened."""
+    """Compares forecasts with outcomes."""
     if not forecasts:
         return NO_FORECASTS
     count = len(forecasts)
@@ -76,7 +76,7 @@ def _make_bins(forecasts: Sequence[tuple[float, bool]], num_bins: int) -> tuple[
 
 
 def compute_auroc(forecasts: Sequence[tuple[float, bool]]) -> float:
-    """Returns the area under the receiver's curve, ties counted half."""
+    """Returns the area under the ROC curve; ties count half."""
     ordered = sorted(forecasts)
     positives = sum(happened for _, happened in ordered)
     negatives = len(ordered) - positives

@@ -1,26 +1,26 @@
-"""What a body learns from one action: beliefs at once, and lessons that are worth a sentence of the playbook."""
+"""Learning from one action: beliefs at once, and lessons for the playbook."""
 
 from typing import NamedTuple
 
-from atoll.survival import beliefs as survival_beliefs
+from atoll.survival import beliefs
 from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
-from atoll.survival.worlds.world import FACING, Observation
+from atoll.survival.worlds.world import REACH_FACING, Observation
 
-BODY_CAUSES = frozenset({"hunger", "thirst", "cold", "fatigue"})  # felt inside the body, whatever one stands on
+BODY_CAUSES = frozenset({"hunger", "thirst", "cold", "fatigue"})  # felt inside the body, independent of the tile
 MIN_REFUGE_NIGHTS = 2
-FATAL_DAMAGE = 0.999  # damage of something that kills at a blow, wherever one then lies
+FATAL_DAMAGE = 0.999  # damage of a cause that kills at once, at any life level
 
 
 class Lesson(NamedTuple):
-    """A sentence worth keeping, or the proof of one.
+    """Sentence for the playbook, or evidence for one.
 
     Attributes:
-        about: The look or deed that it is about.
-        section: Where it belongs.
+        subject: Tile or action.
+        section: Playbook section.
         text: The sentence.
-        evidence: What was seen.
-        contrary: What it proves wrong: the beginnings of such sentences.
+        evidence: The observation behind it.
+        refutes: Prefix of sentences that it refutes.
     """
 
     subject: str
@@ -31,7 +31,7 @@ class Lesson(NamedTuple):
 
 
 def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
-    """Takes in what an action did."""
+    """Updates the beliefs from an action and returns the lessons."""
     before, after, name = step.before, step.after, step.action.name
     tile_ahead = _get_tile_ahead(agent, step)
     is_collision = before.position == after.position or after.harm.get(tile_ahead or "", 0.0) >= FATAL_DAMAGE
@@ -45,7 +45,7 @@ def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
 
 
 def get_ground_damage(agent: AgentState, observation: Observation) -> float:
-    """Returns what the cell itself did: not hunger, not cold, not a creature."""
+    """Returns the damage from the cell itself, without hunger, cold and creatures."""
     return sum(
         amount
         for cause, amount in observation.harm.items()
@@ -64,25 +64,21 @@ def _learn_move(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     stats = agent.beliefs.get_tile_stats(tile)
     if tile in after.harm and (
         after.position != target or after.harm[tile] >= FATAL_DAMAGE
-    ):  # it hurts whoever runs into it, and lets nobody through
+    ):  # the tile hurts on contact and blocks the way
         stats.blocked += 1
         stats.hurt, stats.damage, stats.cause = stats.hurt + 1, stats.damage + after.harm[tile], tile
-        text = survival_beliefs.AVOID.format(look=tile, cause=tile, damage=after.harm[tile])
+        text = beliefs.AVOID.format(look=tile, cause=tile, damage=after.harm[tile])
         evidence = f"ran into it at {target}"
         return [
             Lesson(tile, "tactics", text, evidence),
-            Lesson(tile, "recipes", survival_beliefs.BLOCKS.format(look=tile), evidence),
+            Lesson(tile, "recipes", beliefs.BLOCKS.format(look=tile), evidence),
         ]
     if after.position != target:
-        if agent.beliefs.get_tile_stats(before.current_tile).hurt:  # in a pit nobody moves, whatever lies before them
+        if agent.beliefs.get_tile_stats(before.current_tile).hurt:  # stuck in a pit, not blocked
             return _learn_stay(agent, before, after)
         stats.blocked += 1
         is_new = stats.blocked == 1 and not stats.entered
-        return (
-            [Lesson(tile, "recipes", survival_beliefs.BLOCKS.format(look=tile), f"ran into it at {target}")]
-            if is_new
-            else []
-        )
+        return [Lesson(tile, "recipes", beliefs.BLOCKS.format(look=tile), f"ran into it at {target}")] if is_new else []
     return _learn_entry(agent, tile, after)
 
 
@@ -94,14 +90,14 @@ def _learn_entry(agent: AgentState, tile: str, after: Observation) -> list[Lesso
     if after.gained and damage <= 0:
         effect = agent.beliefs.get_effect("enter", tile)
         effect.tries, effect.gains[after.gained[0]] = effect.tries + 1, effect.gains[after.gained[0]] + 1
-        text = survival_beliefs.GIVES.format(action="enter", look=tile, gain=after.gained[0])
+        text = beliefs.GIVES.format(action="enter", look=tile, gain=after.gained[0])
         return [Lesson(tile, "recipes", text, f"it did at tick {after.tick}")]
     if damage > 0:
         stats.hurt, stats.damage = stats.hurt + 1, stats.damage + damage
         stats.cause = next(cause for cause in after.harm if cause not in BODY_CAUSES)
-        text = survival_beliefs.AVOID.format(look=tile, cause=stats.cause, damage=damage)
+        text = beliefs.AVOID.format(look=tile, cause=stats.cause, damage=damage)
         return [Lesson(tile, "tactics", text, f"lost {damage:.2f} at tick {after.tick}", f"{tile} is harmless")]
-    text, evidence = survival_beliefs.HARMLESS.format(look=tile), f"entered unharmed at tick {after.tick}"
+    text, evidence = beliefs.HARMLESS.format(look=tile), f"entered unharmed at tick {after.tick}"
     return [Lesson(tile, "tactics", text, evidence, f"Avoid {tile}:")] if stats.entered == 1 or stats.hurt else []
 
 
@@ -115,7 +111,7 @@ def _learn_stay(agent: AgentState, before: Observation, after: Observation) -> l
 
 
 def _get_tile_ahead(agent: AgentState, step: ExecutedAction) -> str | None:
-    """Returns what stood where a move led to."""
+    """Returns the tile that a move led to."""
     if step.action.name not in agent.world.moves:
         return None
     dx, dy = agent.world.moves[step.action.name]
@@ -123,7 +119,7 @@ def _get_tile_ahead(agent: AgentState, step: ExecutedAction) -> str | None:
 
 
 def _learn_creatures(agent: AgentState, after: Observation, ran_into: str | None) -> list[Lesson]:
-    """A cause that is itself a look in sight is alive: it came to us, unless we ran into it."""
+    """Learns hunters: a cause that is also a visible tile is a creature, unless the agent ran into it."""
     lessons = []
     for cause, amount in after.harm.items():
         if cause in (after.current_tile, ran_into) or (
@@ -132,7 +128,7 @@ def _learn_creatures(agent: AgentState, after: Observation, ran_into: str | None
             continue
         stats = agent.beliefs.get_tile_stats(cause)
         if not stats.hunts:
-            text = survival_beliefs.HUNTS.format(look=cause)
+            text = beliefs.HUNTS.format(look=cause)
             lessons.append(Lesson(cause, "tactics", text, f"lost {amount:.2f} at tick {after.tick}"))
         stats.hunts, stats.cause = True, cause
         stats.entered, stats.hurt, stats.damage = stats.entered + 1, stats.hurt + 1, stats.damage + amount
@@ -155,17 +151,17 @@ def _learn_use(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     lessons = []
     for gain in dict.fromkeys(after.gained):
         effect.gains[gain] += 1
-        text = survival_beliefs.GIVES.format(action=action, look=tile, gain=gain)
+        text = beliefs.GIVES.format(action=action, look=tile, gain=gain)
         evidence = f"it did at tick {after.tick}"
         lessons.append(Lesson(tile, "recipes", text, evidence, f"{action} at {tile} gives nothing"))
     if not effect.gains and effect.tries == agent.world.patience:
-        text = survival_beliefs.GIVES_NOTHING.format(action=action, look=tile)
+        text = beliefs.GIVES_NOTHING.format(action=action, look=tile)
         lessons.append(Lesson(tile, "recipes", text, f"{agent.world.patience} tries without"))
     return lessons
 
 
 def _learn_refusal(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
-    """What the world does not do is remembered like what hurts."""
+    """Records refused actions in the same way as damage."""
     subject, damage = str(step.action), sum(step.after.harm.values())
     stats = agent.beliefs.get_tile_stats(subject)
     stats.entered, stats.hurt, stats.damage, stats.cause = (
@@ -174,50 +170,51 @@ def _learn_refusal(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
         stats.damage + damage,
         "refusal",
     )
-    text = survival_beliefs.AVOID.format(look=subject, cause="refusal", damage=damage)
+    text = beliefs.AVOID.format(look=subject, cause="refusal", damage=damage)
     return [Lesson(subject, "tactics", text, step.after.refused[:120])]
 
 
 def get_action_target(agent: AgentState, observation: Observation) -> str:
-    """Returns the look of what an action is done to."""
-    if agent.world.reach == FACING and observation.facing is not None:
+    """Returns the tile that an action applies to."""
+    if agent.world.reach == REACH_FACING and observation.facing is not None:
         return observation.tiles.get(observation.facing, "nothing")
     return observation.current_tile or "nothing"
 
 
 def _learn_night(agent: AgentState, before: Observation, after: Observation) -> list[Lesson]:
-    beliefs, lessons = agent.beliefs, list[Lesson]()
+    agent_beliefs, lessons = agent.beliefs, list[Lesson]()
     if before.is_dark and not after.is_dark:
         agent.day_start = after.tick
     if after.is_dark and not before.is_dark:
         daylight_ticks = after.tick - agent.day_start
-        if beliefs.daylight is None:
-            beliefs.daylight = daylight_ticks
+        if agent_beliefs.daylight is None:
+            agent_beliefs.daylight = daylight_ticks
             evidence = f"night fell at tick {after.tick}"
-            lessons.append(
-                Lesson("daylight", "reflections", survival_beliefs.DAYLIGHT.format(ticks=daylight_ticks), evidence)
-            )
+            lessons.append(Lesson("daylight", "reflections", beliefs.DAYLIGHT.format(ticks=daylight_ticks), evidence))
     if not (before.is_dark and after.is_dark):
         return lessons
     if "cold" in after.harm:
-        was_harmful = beliefs.is_dark_harmful()
-        beliefs.dark_harm_ticks, beliefs.dark_ticks = beliefs.dark_harm_ticks + 1, beliefs.dark_ticks + 1
-        if beliefs.is_dark_harmful() and not was_harmful:
-            lessons.append(Lesson("dark", "reflections", survival_beliefs.DARK, f"cold at tick {after.tick}"))
-    elif beliefs.is_dark_harmful() and after.current_tile:
-        beliefs.refuges[after.current_tile] += 1
-        if beliefs.refuges[after.current_tile] == MIN_REFUGE_NIGHTS:
-            text = survival_beliefs.REFUGE.format(look=after.current_tile)
+        was_harmful = agent_beliefs.is_dark_harmful()
+        agent_beliefs.dark_harm_ticks, agent_beliefs.dark_ticks = (
+            agent_beliefs.dark_harm_ticks + 1,
+            agent_beliefs.dark_ticks + 1,
+        )
+        if agent_beliefs.is_dark_harmful() and not was_harmful:
+            lessons.append(Lesson("dark", "reflections", beliefs.DARK, f"cold at tick {after.tick}"))
+    elif agent_beliefs.is_dark_harmful() and after.current_tile:
+        agent_beliefs.refuges[after.current_tile] += 1
+        if agent_beliefs.refuges[after.current_tile] == MIN_REFUGE_NIGHTS:
+            text = beliefs.REFUGE.format(look=after.current_tile)
             lessons.append(Lesson(after.current_tile, "tactics", text, f"no cold there at tick {after.tick}"))
     return lessons
 
 
 def learn_renewals(agent: AgentState, tile_changes: list[tuple[str, str, int]]) -> list[Lesson]:
-    """Learns what grows again: something changed back into what gives something.
+    """Learns tiles that regrow: a tile changed back into one with a known gain.
 
-    Where one faces things creatures walk about, and every cell would seem to grow them.
+    Worlds with `reach` "facing" are skipped: moving creatures would look like regrowth.
     """
-    if agent.world.reach == FACING:
+    if agent.world.reach == REACH_FACING:
         return []
     lessons = []
     for old_tile, new_tile, ticks in tile_changes:
@@ -229,6 +226,6 @@ def learn_renewals(agent: AgentState, tile_changes: list[tuple[str, str, int]]) 
             and not agent.beliefs.get_tile_stats(old_tile).hunts
         ):
             agent.beliefs.renewals[old_tile] = (new_tile, ticks)
-            text = survival_beliefs.RENEWS.format(look=old_tile, other=new_tile, ticks=ticks)
+            text = beliefs.RENEWS.format(look=old_tile, other=new_tile, ticks=ticks)
             lessons.append(Lesson(old_tile, "recipes", text, f"seen after {ticks} ticks"))
     return lessons

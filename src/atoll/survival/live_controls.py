@@ -1,4 +1,4 @@
-"""What people outside want of a life under way: heard between turns, in force on the next one."""
+"""Live settings of a running episode. Users change them between turns."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from atoll.candidate import EMPTY, JSON
 from atoll.survival.agent_state import AgentSettings
 from atoll.survival.config import LogDetail, NotificationLevel
 
-POLL_SECONDS = 0.1  # between two looks at what is wished, while a life waits
+POLL_SECONDS = 0.1  # polling interval during a pause or delay
 SETTINGS = ("danger_threshold", "exploration_bonus", "log_detail", "notifications", "tick_delay")
 DETAILS: tuple[str, ...] = get_args(LogDetail.__value__)
 NOTICES: tuple[str, ...] = get_args(NotificationLevel.__value__)
@@ -18,14 +18,14 @@ NOTICES: tuple[str, ...] = get_args(NotificationLevel.__value__)
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """How much of a turn is told, and of what a watcher is notified."""
+    """Detail of published turns, and notifications to viewers."""
 
     log_detail: str = "normal"
     notifications: str = "all"
 
 
 class CheckedSettings:
-    """Settings that came from outside and make sense, over those that a run began with."""
+    """Valid live settings, applied over the settings of the run. Invalid values are ignored."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -45,7 +45,7 @@ class CheckedSettings:
         return self._get_numbers({"tick_delay": 3600.0}).get("tick_delay", default)
 
     def _get_numbers(self, maximums: Mapping[str, float]) -> dict[str, float]:
-        """Returns the numbers among the settings that lie between 0 and the most they may be."""
+        """Returns the numeric settings between 0 and their maximum."""
         raw_values = {name: self._values.get(name) for name in maximums}
         numbers = {name: float(value) for name, value in raw_values.items() if isinstance(value, int | float)}
         return {name: value for name, value in numbers.items() if 0 <= value <= maximums[name]}
@@ -53,13 +53,13 @@ class CheckedSettings:
 
 @dataclass(slots=True)
 class LiveControls:
-    """Holds a life to what is wished; without a way to people outside it costs nothing.
+    """Reads live settings and waits between turns. Costs nothing without a live channel.
 
     Attributes:
-        contact: The way to people outside, if there is one.
-        delay: Seconds between turns, unless somebody sets another number.
-        advice: What the kernel told this step: it counts until something newer is heard.
-        sleep: Waits so many seconds.
+        get_channel: Returns the live channel, or None.
+        delay: Default seconds between turns.
+        advice: Settings from the kernel for this iteration; the channel overrides them.
+        sleep: Waits for some seconds.
     """
 
     get_channel: Callable[[], system.LiveChannel | None] = lambda: None
@@ -68,7 +68,7 @@ class LiveControls:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def read_settings(self) -> system.LiveSettings:
-        """Returns what is wished at this moment."""
+        """Returns the current live settings."""
         channel = self.get_channel()
         if channel is None:
             return system.LiveSettings(self.advice)
@@ -76,11 +76,11 @@ class LiveControls:
         return current._replace(settings={**self.advice, **current.settings})
 
     def is_shown(self, settings: system.LiveSettings) -> bool:
-        """Says whether turns are shown while they are lived: somebody looks, or they are slow enough to be read."""
+        """Returns whether to publish turns live: a viewer watches, or turns are slow enough to read."""
         return settings.is_watched or CheckedSettings(settings.settings).get_delay(self.delay) > 0
 
     def wait(self) -> None:
-        """Waits between two turns: as long as is set, and while the run is paused; a stop ends both."""
+        """Waits for the tick delay and during a pause. A stop ends both."""
         waited = 0.0
         while not (current := self.read_settings()).is_stopped:
             remaining = CheckedSettings(current.settings).get_delay(self.delay) - waited

@@ -1,4 +1,4 @@
-"""The feedback loop: collect, format, plan, execute, format and reflect; once a turn, until the life is over."""
+"""Feedback loop of an agent: collect, format, plan, execute and reflect, once per turn until the episode ends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ type ReflectFunction = Callable[[playbook.Playbook, Sequence[Lesson]], Sequence[
 
 @dataclass(slots=True)
 class Roles:
-    """The parts of the loop, each of which can be replaced."""
+    """Replaceable parts of the loop."""
 
     thinker: Thinker
     state_formatter: StateFormatter = field(default_factory=StateFormatter)
@@ -38,15 +38,15 @@ class Roles:
 
 
 class FeedbackLoop:
-    """The Executor of ACE: lives turn by turn with a mind and its roles.
+    """Runs an agent turn by turn (the Executor of ACE).
 
     Attributes:
-        seen: The last observation.
-        turn: How many turns there were.
-        encounters, avoided: Turns in which danger was near, and those of them that went by without damage.
-        is_told: Whether turns are told in words.
-        telling: How much of them, and of what a watcher is notified.
-        agent: Who this is, where several live at once.
+        observation: Last observation.
+        turn: Number of turns so far.
+        encounters, avoided: Turns with danger nearby, and how many passed without damage.
+        has_text: Whether turns include text.
+        notification_settings: Detail of turns, and notifications to viewers.
+        agent_index: Number of this agent if several share the world.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class FeedbackLoop:
         self.agent_state.perceive(self.observation)
 
     def step(self) -> LoopSnapshot:
-        """Lives one turn."""
+        """Runs one turn."""
         context = self._collect()
         plan = self.roles.sentinel.filter_plan(
             self.agent_state, self.roles.thinker.plan(self.agent_state, context), context.observation
@@ -75,9 +75,9 @@ class FeedbackLoop:
         return self._reflect(context, plan, steps, lessons, forecast, is_danger_near)
 
     def _collect(self) -> PlanningContext:
-        """Steps 1 and 2: what there is, what is remembered of it, in words."""
+        """Steps 1 and 2: collects the state and the memories about it, as text."""
         agent, observation = self.agent_state, self.observation
-        if not self.has_text:  # nobody reads the words: without a model and without a watcher they are left out
+        if not self.has_text:  # text costs time, and without an LLM and a viewer it has no reader
             return PlanningContext(
                 observation, "", agent.world.candidates(observation), "", (), (), self._previous_reflection
             )
@@ -119,7 +119,7 @@ class FeedbackLoop:
         )
 
     def _learn(self, steps: Sequence[ExecutedAction]) -> list[Lesson]:
-        """Learns from what was done, action by action."""
+        """Learns from each executed action."""
         lessons: list[Lesson] = []
         for step in steps:
             if step.status == "blocked":
@@ -134,7 +134,7 @@ class FeedbackLoop:
         return lessons
 
     def _propose_deltas(self, lessons: Sequence[Lesson], report: str) -> Sequence[playbook.Delta]:
-        """Returns what the turn would change in the playbook: what was lived, and what a thinker says it means."""
+        """Returns playbook deltas from the lessons and from the last reflection."""
         if not self.agent_state.settings.has_playbook:
             return ()
         deltas = list(self.roles.reflector(self.agent_state.episode_playbook.playbook, lessons))
@@ -151,7 +151,7 @@ class FeedbackLoop:
         forecast: float,
         is_danger_near: bool,
     ) -> LoopSnapshot:
-        """Step 5: rewards, a report, a reflection, deltas; all of it in a snapshot."""
+        """Step 5: computes rewards, report, reflection and deltas, and returns them as a snapshot."""
         agent, roles = self.agent_state, self.roles
         is_hurt = any(learning.get_ground_damage(agent, step.after) for step in steps)
         self.encounters += is_danger_near or is_hurt
@@ -188,7 +188,7 @@ class FeedbackLoop:
     def _build_view(
         self, context: PlanningContext, forecast: float, events: Sequence[Mapping[str, JSON]], warnings: Sequence[str]
     ) -> dict[str, Any]:
-        """Returns what only a watcher wants of a turn."""
+        """Returns the snapshot fields that only viewers need."""
         agent, detail = self.agent_state, self.notification_settings.log_detail
         score = (
             self.roles.rewards.totals.get("external", 0.0) if agent.world.is_scored_by_reward else self.observation.tick
@@ -212,7 +212,7 @@ class FeedbackLoop:
         return {
             "view": {**self.roles.state_changes.collect(agent, self.observation, score), "in_force": current_settings},
             "notices": tuple(alarms),
-            "given": thinker_input if detail == "verbose" else EMPTY,
+            "thinker_input": thinker_input if detail == "verbose" else EMPTY,
             "is_quiet": detail == "quiet",
             "agent": self.agent_index,
         }

@@ -1,4 +1,4 @@
-"""Several lives in one world: with one head between them, or each for themselves."""
+"""Several agents in one world, with shared or separate knowledge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ type PartyMode = Literal["cooperation", "competition"]
 
 @dataclass(slots=True)
 class FirstActionThinker:
-    """Takes only the first action of every plan: the others have their turn."""
+    """Executes only the first action of each plan, so that agents take turns."""
 
     thinker: Thinker
 
@@ -39,38 +39,39 @@ def run_together(
     seed: int,
     episode: int = 0,
 ) -> list[EpisodeSummary]:
-    """Lives as many lives as there are seats, turn by turn.
+    """Runs one episode of every agent, turn by turn.
 
-    In co-operation they share what they believe and one playbook: what hurts one is feared by all. In competition
-    everybody begins with the same playbook and keeps their own.
+    In cooperation the agents share beliefs and one playbook. In competition each starts with the same playbook and
+    changes its own copy.
     """
     shared_grid.reset_world(seed)
     setups = [
         runner.make_setup(agent_grid, book, state, seed=seed * 31 + index)
         for index, agent_grid in enumerate(shared_grid.agent_grids)
     ]
-    for born in setups:
-        born.roles.thinker = FirstActionThinker(born.roles.thinker)
+    for setup in setups:
+        setup.roles.thinker = FirstActionThinker(setup.roles.thinker)
         if party == "cooperation":
-            born.agent.beliefs, born.agent.episode_playbook = setups[0].agent.beliefs, setups[0].agent.episode_playbook
+            setup.agent.beliefs = setups[0].agent.beliefs
+            setup.agent.episode_playbook = setups[0].agent.episode_playbook
     running_episodes = [
         runner.begin(setup, agent_grid.reset(seed), episode)
         for setup, agent_grid in zip(setups, shared_grid.agent_grids, strict=True)
     ]
-    for number, lived in enumerate(running_episodes):
-        lived.loop.agent_index = number
+    for index, running in enumerate(running_episodes):
+        running.loop.agent_index = index
     while not shared_grid.is_over:
         shared_grid.begin_round()
         first = shared_grid.terrain.tick % len(running_episodes)
-        for lived in running_episodes[first:] + running_episodes[:first]:  # nobody is always first at the bush
-            if not lived.loop.observation.is_over:
-                lived.run_turn()
-        shared_grid.pass_time()  # where nobody did anything
-    return [running_episode.end() for running_episode in running_episodes]
+        for running in running_episodes[first:] + running_episodes[:first]:  # rotate the order for fairness
+            if not running.loop.observation.is_over:
+                running.run_turn()
+        shared_grid.pass_time()  # advances the tick if no agent acted
+    return [running.end() for running in running_episodes]
 
 
 def merge_summaries(summaries: Sequence[EpisodeSummary]) -> EpisodeSummary:
-    """Returns the life that stands for all: the longest one's playbook and state, the means of what was counted."""
+    """Returns one summary for all: playbook and state of the longest episode, means of the metrics."""
     best = max(summaries, key=lambda summary: summary.ticks)
     return replace(
         best,

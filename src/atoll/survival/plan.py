@@ -1,4 +1,4 @@
-"""What passes between the roles in a turn: a plan, what became of it, what was learnt, and all of it together."""
+"""Data passed between the roles in a turn: plan, executed actions, reflection and snapshot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,11 +12,11 @@ type Status = Literal["done", "refused", "blocked", "aborted", "evaded"]
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """What a thinker means to do.
+    """Plan of a thinker.
 
     Attributes:
-        risk: Its own estimate that damage comes of it, 0 to 1.
-        used: Ids of the bullets of the playbook that it goes by.
+        risk: Estimated probability of damage, 0 to 1.
+        used: Ids of the playbook bullets that it relies on.
     """
 
     goal: str
@@ -41,7 +41,7 @@ class ActionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An entry of the alert log, the dictionary of fear: what hurt, when, what to do about it."""
+    """Entry of the alert log: cause of damage, condition and remedy."""
 
     what: str
     cause: str
@@ -52,7 +52,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What a turn taught: words for the next plan, alerts, how much to explore, and sentences for the playbook."""
+    """Result of reflecting on a turn: text for the next plan, alerts, exploration level and lessons."""
 
     text: str
     alerts: tuple[Alert, ...] = ()
@@ -69,7 +69,7 @@ class Reflection:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedAction:
-    """One action as it went: what it was, what became of it, what was seen before and after."""
+    """Executed action: its status, and the observations before and after."""
 
     action: Action
     status: Status
@@ -87,15 +87,15 @@ class ExecutedAction:
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """What a thinker is given to plan with.
+    """Input of a thinker.
 
     Attributes:
-        summary: The state in words, in slots.
-        candidates: What could be done.
-        reward_schema: What counts for how much, with the score board.
-        memory: Excerpts of the alert log, the exploration log and the meta notes.
-        playbook: Excerpts of the playbook, a line each.
-        previous: The reflection on the turn before.
+        summary: State as text, in slots.
+        candidates: Possible actions.
+        reward_schema: Description of the rewards, with the scoreboard.
+        memory: Excerpts of the alert log, the exploration log and the notes.
+        playbook: Excerpts of the playbook, one line each.
+        previous: Reflection on the previous turn.
     """
 
     observation: Observation
@@ -109,14 +109,14 @@ class PlanningContext:
 
 @dataclass(frozen=True, slots=True)
 class LoopSnapshot:
-    """Everything about one turn, for whoever watches.
+    """Complete record of one turn.
 
     Attributes:
-        view: How the life stands, and what changed on its map and in its memory.
-        notices: What a watcher is notified of.
-        given: What the thinker was given, where everything is told.
-        is_quiet: Whether words are left out.
-        agent: Whose turn it was, where several live at once.
+        view: Status of the episode, and changes of its map and memory.
+        notices: Notifications to viewers.
+        thinker_input: Input of the thinker, if `log_detail` is verbose.
+        is_quiet: Whether text is omitted.
+        agent: Number of the agent if several share the world.
     """
 
     episode: int
@@ -135,7 +135,7 @@ class LoopSnapshot:
     events: tuple[Mapping[str, JSON], ...] = ()
     view: Mapping[str, JSON] = EMPTY
     notices: tuple[Mapping[str, JSON], ...] = ()
-    given: Mapping[str, JSON] = EMPTY
+    thinker_input: Mapping[str, JSON] = EMPTY
     is_quiet: bool = False
     agent: int = 0
 
@@ -144,7 +144,7 @@ class LoopSnapshot:
         return self.observation.tick
 
     def to_data(self) -> dict[str, Any]:
-        """Returns plain data, a line of `--save-run`."""
+        """Returns the JSON form, one line of `--save-run`."""
         plan, reflection = self.plan.to_data(), self.reflection.to_data()
         if self.is_quiet:
             plan |= {"goal": "", "subgoals": [], "cautions": []}
@@ -169,6 +169,6 @@ class LoopSnapshot:
             "events": [dict(event) for event in self.events],
             "view": dict(self.view),
             "notices": [dict(notice) for notice in self.notices],
-            **({"given": dict(self.given)} if self.given else {}),
+            **({"given": dict(self.thinker_input)} if self.thinker_input else {}),
             **({"agent": self.agent} if self.agent else {}),
         }

@@ -1,4 +1,4 @@
-"""Deeds that depend on what one holds and what stands near: tried when something new might work, kept as recipes."""
+"""Actions that depend on inventory and nearby tiles: experiments and learned recipes."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,16 +10,16 @@ from atoll.survival.worlds.world import Observation
 RECIPE = "{action} with {items} near {near} gives {gain}."
 NO_NEIGHBORS, NO_ITEMS = "anything", "nothing"
 _RECIPE_PATTERN = re.compile(r"(?P<action>\S+) with (?P<items>.+) near (?P<near>.+) gives (?P<gain>[^.]+)\.")
-MAX_FAILURES = 40  # remembered per deed
+MAX_FAILURES = 40  # per action
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a deed takes and gives.
+    """Requirements and gain of an action.
 
     Attributes:
-        items: What is used up.
-        near: Looks that must stand beside.
+        items: Consumed items.
+        nearby: Tiles that must be adjacent.
     """
 
     action: str
@@ -39,15 +39,15 @@ class Recipe:
 
 @dataclass(slots=True)
 class RecipeBook:
-    """Recipes, and the circumstances in which a deed has failed.
+    """Recipes, and the circumstances of failed attempts.
 
-    A deed is worth a try only where nothing that failed held as much and stood as near: more may help, less never does.
+    An action is worth trying only with more items, or near more tiles, than in every failed attempt.
 
     Attributes:
-        made: Looks that deeds have put into the world.
-        had: What was gained in this life.
-        items: What was ever held.
-        is_open: Whether there are deeds without a recipe, for which more of something might be needed.
+        made_tiles: Tiles that actions have created.
+        gained_items: Gains of this episode.
+        known_items: Items ever held.
+        has_unknown_recipes: Whether some actions have no recipe yet and may need more items.
     """
 
     recipes: dict[str, Recipe] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class RecipeBook:
     _failures: dict[str, list[tuple[dict[str, int], frozenset[str]]]] = field(default_factory=dict)
 
     def read_bullets(self, bullets: Iterable[playbook.Bullet]) -> None:
-        """Believes recipes of the playbook."""
+        """Adds the recipes of playbook bullets."""
         for bullet in bullets:
             if match := _RECIPE_PATTERN.fullmatch(bullet.content):
                 items = (
@@ -70,13 +70,13 @@ class RecipeBook:
                 self.made_tiles |= nearby
 
     def find_nearby(self, observation: Observation) -> frozenset[str]:
-        """Returns what stands around that deeds have made, and what is faced."""
+        """Returns the adjacent tiles that actions have created."""
         x, y = observation.position
         tiles = {observation.tiles.get((x + dx, y + dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
         return frozenset(tile for tile in tiles if tile in self.made_tiles)
 
     def is_promising(self, action: str, observation: Observation, nearby: frozenset[str] | None = None) -> bool:
-        """Tells whether a deed might work here, or near something else, as far as anybody knows."""
+        """Returns whether an action might work here, or near other tiles."""
         recipe = self.recipes.get(action)
         nearby = self.find_nearby(observation) if nearby is None else nearby
         if recipe is not None and (
@@ -87,7 +87,7 @@ class RecipeBook:
             return False
         surroundings = (
             nearby | _get_faced_tile(observation) if observation.inventory else nearby
-        )  # with empty hands it matters little what is faced
+        )  # without items the faced tile hardly matters
         return not any(
             surroundings <= failed_surroundings
             and all(failed_inventory.get(name, 0) >= count for name, count in observation.inventory.items())
@@ -95,7 +95,7 @@ class RecipeBook:
         )
 
     def learn(self, action: str, before: Observation, after: Observation) -> Recipe | None:
-        """Takes in what a deed did; returns a recipe that nobody knew."""
+        """Records the result of an action; returns a newly learned recipe."""
         self.gained_items.update(after.gained)
         if not after.gained:
             failures = self._failures.setdefault(action, [])

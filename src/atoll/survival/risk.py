@@ -1,4 +1,4 @@
-"""What may come of going somewhere: the features of fear, and the risk of every cell."""
+"""Risk of moves: the features of the damage forecast, and the expected damage per cell."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from atoll.survival.agent_state import AgentState
 from atoll.survival.worlds.world import Cell, Observation
 
 HUNT_RANGE = 4
-UNKNOWN_DAMAGE, HUNTER_DAMAGE = 0.18, 0.2  # damage that is assumed of what nobody has met, and of what hunts
+UNKNOWN_DAMAGE, HUNTER_DAMAGE = 0.18, 0.2  # damage assumed for unknown tiles and for hunters
 
 
 def distance(first: Cell, second: Cell) -> int:
@@ -15,18 +15,18 @@ def distance(first: Cell, second: Cell) -> int:
 
 
 def find_hunters(agent: AgentState, observation: Observation) -> list[Cell]:
-    """Returns where creatures are that are known to hunt."""
+    """Returns the cells of visible hunters."""
     tile_stats = agent.beliefs.tile_stats
     return [cell for cell, tile in observation.tiles.items() if tile in tile_stats and tile_stats[tile].hunts]
 
 
 def extract_features(agent: AgentState, observation: Observation, path: Sequence[Cell]) -> tuple[float, ...]:
-    """Returns what a forecast is made from, in the order of `fear.FEATURES`.
+    """Returns the features of a forecast in the order of `fear.FEATURES`.
 
     Args:
-        mind: Who asks.
-        seen: What there is now.
-        path: The cells that will be entered, as far as that is planned.
+        agent: Its beliefs and map.
+        observation: Current observation.
+        path: Cells that the plan enters.
     """
     beliefs, horizon = agent.beliefs, agent.forecaster.horizon
     tiles = [agent.world_map.tiles.get(cell, "") for cell in path[:horizon]]
@@ -68,13 +68,13 @@ def _estimate_ticks_left(agent: AgentState, name: str, level: float) -> float:
 
 
 def estimate_damage(agent: AgentState, tile: str) -> float:
-    """Returns the damage to expect from entering a look."""
+    """Returns the expected damage from entering a tile."""
     stats = agent.beliefs.tile_stats.get(tile)
     return agent.beliefs.get_risk(tile, agent.prior) * (stats.mean_damage() if stats is not None else UNKNOWN_DAMAGE)
 
 
 def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Cell, float]:
-    """Returns the damage to expect besides in the cells around whoever hunts."""
+    """Returns the expected extra damage in the cells around hunters."""
     costs: dict[Cell, float] = {}
     for x, y in find_hunters(agent, observation):
         for dx in range(-3, 4):
@@ -90,7 +90,7 @@ def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Ce
 
 
 def choose_evasive_action(agent: AgentState, observation: Observation) -> str:
-    """Returns the move, or the waiting, that exposes least."""
+    """Returns the move with the least expected damage, or `wait`."""
     (x, y), hunter_costs = observation.position, compute_hunter_costs(agent, observation)
     best, min_damage = (
         "wait",

@@ -1,4 +1,4 @@
-"""Words of a world on their way to a prompt: seen through their disguises, shown so that they stay one word."""
+"""Text from a world on its way to a prompt: detects hidden instructions and quotes names."""
 
 import functools
 import re
@@ -8,7 +8,7 @@ from atoll import identities
 
 MAX_NAME_CHARS = 120
 _PLAIN_NAME = re.compile(r"[\w.+-](?:[\w./+-]{0,118}[\w+-])?", re.ASCII)
-# Words that speak to the agent instead of being seen by it.
+# Text that addresses the agent.
 _INSTRUCTIONS = re.compile(
     r"ignore (?:\w+ ){0,3}(previous|prior|above|earlier)|disregard (all|previous|the above|your)|system prompt"
     r"|forget (?:\w+ ){0,3}(above|before|previous|instructions)|you are now|new instructions|override (your|the)"
@@ -18,7 +18,7 @@ _INSTRUCTIONS = re.compile(
 
 @functools.lru_cache(maxsize=4096)
 def contains_instructions(text: str) -> bool:
-    """Tells whether words speak to the agent, in whatever blanks, widths, accents or letters they are written."""
+    """Returns whether a text addresses the agent, in any spacing, width, accents or similar letters."""
     if text.isascii():
         return _INSTRUCTIONS.search(" ".join(text.lower().split())) is not None
     chars = (char for char in unicodedata.normalize("NFKD", text) if unicodedata.category(char) not in ("Cf", "Mn"))
@@ -30,8 +30,8 @@ def contains_instructions(text: str) -> bool:
 
 
 def is_safe_name(name: str) -> bool:
-    """Tells whether the name of a file may stand in a prompt at all: it can be read, is short, and gives no orders."""
-    spaced = re.sub(r"[\W_]+", " ", name)  # a name has other blanks: ignore_all-previous.md
+    """Returns whether a file name may appear in a prompt: printable, short and without instructions."""
+    spaced = re.sub(r"[\W_]+", " ", name)  # names separate words differently: ignore_all-previous.md
     return (
         name.isprintable()
         and len(name) <= MAX_NAME_CHARS
@@ -41,5 +41,5 @@ def is_safe_name(name: str) -> bool:
 
 
 def quote_name(name: str) -> str:
-    """Returns a name as a prompt shows it: in quotes, with all but plain letters spelled out, unless it is plain."""
+    """Returns a name for a prompt. Names with unusual characters are quoted and escaped."""
     return name if _PLAIN_NAME.fullmatch(name) else ascii(name)

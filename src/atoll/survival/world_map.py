@@ -1,4 +1,4 @@
-"""The map in an agent's head: what it saw where and when, and the cheapest ways over it."""
+"""Map of an agent: seen tiles, visits, frontier and cheapest paths."""
 
 import heapq
 import math
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from atoll.survival.worlds.world import Cell, Observation
 
 NEIGHBOR_OFFSETS = ((0, -1), (1, 0), (0, 1), (-1, 0))
-MAX_PATH_COST = 75.0  # nothing is worth a longer way
-MAX_CELLS = 500  # that one search for a way looks at: what is farther is not worth the thought
+MAX_PATH_COST = 75.0  # longer paths are never worth it
+MAX_CELLS = 500  # per path search; farther cells are not worth the time
 
 
 @dataclass(slots=True)
 class Paths:
-    """The cheapest ways from one cell to all that are near enough."""
+    """Cheapest paths from one cell."""
 
     start: Cell
     costs: Mapping[Cell, float]
     previous: Mapping[Cell, Cell]
 
     def get_path(self, cell: Cell) -> list[Cell]:
-        """Returns the cells on the way, without the start."""
+        """Returns the cells on the path, without the start."""
         path = []
         while cell != self.start:
             path.append(cell)
@@ -32,13 +32,13 @@ class Paths:
 
 @dataclass(slots=True)
 class WorldMap:
-    """Looks by place, as last seen; visits; what was learnt in bits.
+    """Last seen tile of each cell, visits and information gained.
 
     Attributes:
-        changed: When a cell was first seen as it is now.
-        names: All looks that were ever seen.
-        edge: Known cells with unknown neighbours, and how many.
-        bits: Surprise of all that was seen so far, in bits, each cell once.
+        changed_at: Tick at which a cell was first seen with its current tile.
+        known_tiles: All tiles ever seen.
+        frontier: Known cells with unknown neighbors, and how many.
+        bits: Surprise of all seen cells in bits, each counted once.
     """
 
     tiles: dict[Cell, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class WorldMap:
     frontier: dict[Cell, int] = field(default_factory=dict)
 
     def update(self, observation: Observation) -> list[tuple[Cell, str, str, int]]:
-        """Takes in a view; returns what changed since it was last seen: place, before, now, and after how long."""
+        """Adds a view; returns (cell, old tile, new tile, ticks in between) of each change."""
         changes = []
         tiles, tick = self.tiles, observation.tick
         new_cells = []
@@ -71,7 +71,7 @@ class WorldMap:
         return changes
 
     def _update_frontier(self, new_cells: list[Cell]) -> None:
-        """Keeps the edge of the known: cells with a neighbour that nobody has seen, and how many of them."""
+        """Updates the frontier for newly seen cells."""
         for x, y in new_cells:
             unknown = 0
             for dx, dy in NEIGHBOR_OFFSETS:
@@ -84,7 +84,7 @@ class WorldMap:
                         del self.frontier[neighbor]
             if unknown:
                 self.frontier[x, y] = unknown
-        for cell in new_cells:  # those that came with it counted one another
+        for cell in new_cells:  # cells of the same view counted each other as unknown
             if cell in self.frontier:
                 self._update_unknown_count(cell)
 
@@ -104,12 +104,12 @@ class WorldMap:
     def find_paths(
         self, start: Cell, tile_costs: Mapping[str, float | None], extra_costs: Mapping[Cell, float]
     ) -> Paths:
-        """Finds the cheapest ways over known cells.
+        """Finds the cheapest paths over known cells.
 
         Args:
-            start: Where to begin.
-            prices: Of entering each look; None is a wall.
-            tolls: What some cells cost besides.
+            start: First cell.
+            tile_costs: Cost of entering each tile; None is a wall.
+            extra_costs: Additional cost of some cells.
         """
         costs: dict[Cell, float] = {start: 0.0}
         previous: dict[Cell, Cell] = {}

@@ -11,11 +11,11 @@ from atoll.survival.worlds.gridworld import GridWorld
 POND = '''\
 """A pond: swim left or right; the water is cold, and the right shore is warm."""
 
-from atoll.survival.worlds.world import HERE, Observation
+from atoll.survival.worlds.world import REACH_HERE, Observation
 
 
 class Pond:
-    name, actions, moves, reach, things = "a pond", ("left", "right"), {"left": (-1, 0), "right": (1, 0)}, HERE, ()
+    name, actions, moves, reach, things = "a pond", ("left", "right"), {"left": (-1, 0), "right": (1, 0)}, REACH_HERE, ()
     patience, num_cells, is_scored_by_reward = 2, 9, False
 
     def reset(self, seed):

@@ -1,4 +1,4 @@
-"""SurvivalGrid: worlds, bodies, views, and four policies to measure an agent against."""
+"""SurvivalGrid: worlds, bodies, views and four baseline policies."""
 
 from atoll.survival.grid.body import ACTIONS, Body
 from atoll.survival.grid.policies import GreedyPolicy, OraclePolicy, Policy, RandomPolicy, WaitPolicy, find_path

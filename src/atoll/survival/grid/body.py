@@ -1,4 +1,4 @@
-"""One who lives in a world: life, food, water, and what a tick does to them."""
+"""Body of an agent in a grid world: life, food and water, and the effects of a tick."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ HAZARD_DAMAGE: Mapping[str, float] = {LAVA: 0.35, PIT: 0.2, GAS: 0.12, THORNS: 0
 BEAST_DAMAGE, STARVATION_DAMAGE, HEAL_RATE = 0.2, 0.05, 0.02
 PIT_TICKS = 3
 DRINK_AMOUNT = 0.6
-MIN_HEAL_LEVEL = 0.3  # with more food and water than this life comes back
+MIN_HEAL_LEVEL = 0.3  # life recovers with more food and water than this
 
 
 @dataclass(slots=True)
 class Body:
-    """A body in a terrain.
+    """Body in a terrain.
 
     Attributes:
-        stuck: Ticks that it still sits in a pit.
-        harm: What the last tick took of life, by cause.
-        gained: What the last tick gave, `food` or `water`.
+        stuck: Ticks that it remains in a pit.
+        harm: Life lost in the last tick, by cause.
+        gained: Gain of the last tick, `food` or `water`.
     """
 
     cell: Cell
@@ -38,7 +38,7 @@ class Body:
         return self.life > 0
 
     def act(self, terrain: Terrain, action: str) -> None:
-        """Moves or gathers, and suffers what the new cell does."""
+        """Moves or gathers, and applies the effect of the new cell."""
         self.harm, self.gained = {}, None
         has_entered = False
         if self.stuck:
@@ -64,7 +64,7 @@ class Body:
             self.water = min(1.0, self.water + DRINK_AMOUNT)
 
     def apply_tick(self, terrain: Terrain) -> None:
-        """Lets a tick of metabolism, beasts and cold pass, after the terrain's."""
+        """Applies one tick of metabolism, beasts and cold, after the tick of the terrain."""
         preset = terrain.preset
         is_sheltered = terrain.things.get(self.cell) == SHELTER
         if self.cell in terrain.beasts:

@@ -1,4 +1,4 @@
-"""Four ways to live, to measure an agent against: waiting, dice, greed, and knowing everything."""
+"""Four baseline policies: wait, random, greedy, and an oracle that sees everything."""
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
@@ -13,26 +13,26 @@ from atoll.survival.grid.views import get_visible_tiles
 
 type Cost = Callable[[Cell], float | None]
 
-EAT_BELOW = 0.55  # greed eats below it
+EAT_BELOW = 0.55  # the greedy policy eats below this level
 MOVE_NAMES: Mapping[Cell, str] = {offset: name for name, offset in MOVES.items()}
 
 
 class Policy(Protocol):
-    """Says what to do in a world."""
+    """Chooses actions in a world."""
 
     def __call__(self, world: SurvivalGrid) -> int:
-        """Returns the number of an action."""
+        """Returns the index of an action."""
 
 
 class WaitPolicy:
-    """Does nothing, and dies of it."""
+    """Always waits."""
 
     def __call__(self, world: SurvivalGrid) -> int:
         return ACTIONS.index("wait")
 
 
 class RandomPolicy:
-    """Does anything."""
+    """Chooses uniformly at random."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"dice/{seed}")
@@ -42,7 +42,7 @@ class RandomPolicy:
 
 
 class GreedyPolicy:
-    """Goes straight for the nearest food or water in sight when it needs some; otherwise wanders on."""
+    """Goes straight to the nearest visible food or water when needed, else wanders."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"greedy/{seed}")
@@ -72,7 +72,7 @@ class GreedyPolicy:
 
 
 class OraclePolicy:
-    """Knows the whole map, what signs mean and where beasts are: what an agent could do at best, about."""
+    """Knows the map, the meaning of signs and all beasts: an approximate upper bound for an agent."""
 
     def __call__(self, world: SurvivalGrid) -> int:
         body, terrain = world.body, world.terrain
@@ -94,7 +94,7 @@ class OraclePolicy:
         return ACTIONS.index("wait")
 
     def _list_targets(self, world: SurvivalGrid) -> Sequence[str]:
-        """Returns what to look for, the most urgent first; the rest of the time one sits in a shelter."""
+        """Returns the cells to go to, the most urgent need first; a shelter otherwise."""
         body, terrain = world.body, world.terrain
         levels = sorted(((body.food, BUSH), (body.water, POOL)))
         urgent = [thing for level, thing in levels if level < 0.35]
@@ -103,7 +103,7 @@ class OraclePolicy:
 
 
 def find_path(start: Cell, targets: Sequence[Cell], cost: Cost) -> Sequence[Cell]:
-    """Returns the cheapest way from a cell to one of several, without the start; empty if there is none."""
+    """Returns the cheapest path to one of several cells, without the start; empty if none is reachable."""
     target_set = set(targets)
     best_costs: dict[Cell, float] = {start: 0.0}
     previous: dict[Cell, Cell] = {}

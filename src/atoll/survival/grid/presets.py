@@ -1,4 +1,4 @@
-"""The three worlds, fixed before any agent was written; and what signs mean in a family of worlds."""
+"""The three preset worlds, fixed before any agent was written, and the meaning of signs in a family of worlds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ HAZARDS = (LAVA, PIT, GAS, THORNS)
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The rules of a world.
+    """Rules of a world.
 
     Attributes:
-        size: Cells on a side.
-        max_ticks: When an episode ends for whoever is still alive.
-        hunger, thirst: What a tick takes of food and water, of 1.
-        cold: What a tick of night outside a shelter takes of life.
-        bushes, pools, shelters: How many there are.
-        meal: What a bush gives; it grows again after `regrow` ticks.
-        drinks: How often a pool gives water before it has to fill again, for `regrow` ticks.
-        rocks: The share of cells that nobody can enter.
-        fields: Fields of signs with a hazard, for each kind of hazard.
-        decoys: Fields of signs that mean nothing.
-        field_size: Cells of a field.
-        beasts: How many there are; they hunt at night.
+        size: Cells per side.
+        max_ticks: Maximum length of an episode.
+        hunger, thirst: Food and water lost per tick, of 1.
+        cold: Life lost per tick at night outside a shelter.
+        bushes, pools, shelters: Their number.
+        meal: Food from a bush, which regrows after `regrow` ticks.
+        drinks: Drinks from a pool before it needs `regrow` ticks to refill.
+        rocks: Share of cells that cannot be entered.
+        fields: Sign fields per kind of hazard.
+        decoys: Sign fields without a hazard.
+        field_size: Cells per field.
+        beasts: Their number; they hunt at night.
         day, night: Ticks of light and of darkness.
-        sight, night_sight: How far one sees.
+        sight, night_sight: Viewing distance.
     """
 
     name: str
@@ -79,20 +79,20 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def get_preset(name: str) -> Preset:
-    """Returns a preset by its name.
+    """Returns a preset by name.
 
     Raises:
-        SetupError: There is none of that name.
+        SetupError: Unknown name.
     """
     if name not in PRESETS:
-        raise errors.SetupError(f"There is no world {name!r}: there are {', '.join(PRESETS)}.")
+        raise errors.SetupError(f"Unknown world {name!r}. Use one of {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
 def assign_meanings(preset: Preset, family: int) -> Mapping[str, str]:
-    """Returns what every sign means in a family of worlds: two signs for each hazard or none, as the dice fall.
+    """Returns the random meaning of every sign in a family of worlds: two signs per hazard, the others harmless.
 
-    Nobody inside a world is told: that a sign means lava can only come from experience.
+    Agents never see these meanings. They must learn them from experience.
     """
     signs = list(SIGNS)
     Random(f"{preset.name}/family/{family}").shuffle(signs)

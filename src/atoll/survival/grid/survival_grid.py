@@ -1,4 +1,4 @@
-"""The environment, with the signature of gymnasium and without needing it."""
+"""The grid environment with the gymnasium interface. It works without gymnasium."""
 
 import importlib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ ALIVE_REWARD, MEAL_REWARD, SHELTER_REWARD, DEATH_PENALTY = 0.01, 0.1, 0.01, 1.0
 
 
 class StepResult(NamedTuple):
-    """What gymnasium's `step` returns."""
+    """Return value of `step`, as in gymnasium."""
 
     observation: Any
     reward: float
@@ -26,15 +26,15 @@ class StepResult(NamedTuple):
 
 
 class SurvivalGrid:
-    """A world with metabolism, hazards behind signs, fog, day and night; waiting dies in it.
+    """World with metabolism, hazards behind signs, fog, day and night. Waiting is fatal.
 
-    The reward of a tick is a little for being alive and for being sheltered at night, more for a meal or a drink that
-    was needed, minus what was lost of life, minus 1 for death.
+    The reward of a tick is small for staying alive and for shelter at night, and larger for a needed meal or drink.
+    Lost life and 1 for death are subtracted.
 
     Args:
-        preset: One of `presets.PRESETS`.
-        family: Draws what the signs mean; worlds of one family agree on it.
-        observations: What `reset` and `step` return: `text`, `symbols` (arrays) or `rgb`.
+        preset: Name in `presets.PRESETS`.
+        family: Seed for the meaning of signs, shared by the worlds of a family.
+        observations: Format of observations: `text`, `symbols` (arrays) or `rgb`.
     """
 
     metadata: Mapping[str, Any] = {"render_modes": ["ansi", "rgb_array"]}
@@ -43,41 +43,41 @@ class SurvivalGrid:
     def __init__(self, preset: str = "meadow", family: int = 0, observations: ObservationKind = "symbols") -> None:
         self.preset, self.family, self.observations = presets.get_preset(preset), family, observations
         if observations not in ("text", "symbols", "rgb"):
-            raise errors.SetupError(f"There are no observations {observations!r}: text, symbols or rgb.")
+            raise errors.SetupError(f"Unknown observations {observations!r}. Use text, symbols or rgb.")
         self.terrain = make_terrain(self.preset, 0, family)
         self.body = Body(self.terrain.starts[0])
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins a life in the world of a seed; without one, in the world of seed 0."""
+        """Starts an episode in the world of a seed; the default seed is 0."""
         self.begin(seed or 0)
         return self.observe(), self.info()
 
     def begin(self, seed: int) -> None:
-        """Begins a life and shows nothing: for whoever looks by themselves."""
+        """Starts an episode without returning an observation."""
         self.terrain = make_terrain(self.preset, seed, self.family)
         self.body = Body(self.terrain.starts[0])
 
     def step(self, action: int) -> StepResult:
-        """Lets the body act and a tick pass.
+        """Executes an action and advances one tick.
 
         Raises:
-            SetupError: There is no such action, or the life is over.
+            SetupError: Unknown action, or the episode is over.
         """
         if not 0 <= action < len(ACTIONS):
-            raise errors.SetupError(f"There is no action {action}: 0 to {len(ACTIONS) - 1}.")
+            raise errors.SetupError(f"Unknown action {action}. Use 0 to {len(ACTIONS) - 1}.")
         reward = self.advance(ACTIONS[action])
         is_over = not self.body.is_alive
         return StepResult(self.observe(), reward, is_over, self._is_time_up() and not is_over, self.info())
 
     def advance(self, action: str) -> float:
-        """Does an action by its name, lets a tick pass and returns the reward.
+        """Executes an action by name, advances one tick and returns the reward.
 
         Raises:
-            SetupError: The life is over.
+            SetupError: The episode is over.
         """
         body, terrain = self.body, self.terrain
         if not body.is_alive:
-            raise errors.SetupError("This life is over: call reset() first.")
+            raise errors.SetupError("The episode is over. Call reset() first.")
         levels_before = (body.food, body.water)
         body.act(terrain, action)
         terrain.pass_time([body.cell])
@@ -109,11 +109,11 @@ class SurvivalGrid:
         )
 
     def close(self) -> None:
-        """Ends nothing: there is nothing open."""
+        """Does nothing; required by gymnasium."""
 
 
 def compute_reward(terrain: Terrain, body: Body, levels_before: tuple[float, float]) -> float:
-    """Returns what a tick was worth to a body whose food and water were `needs` before it."""
+    """Returns the reward of a tick for a body with food and water `needs` before it."""
     reward = ALIVE_REWARD - sum(body.harm.values())
     if body.gained is not None:
         reward += MEAL_REWARD * (1.0 - levels_before[body.gained == "water"])
@@ -126,7 +126,7 @@ TEXT_CHARS = 2000
 
 
 def as_gymnasium(world: SurvivalGrid) -> Any:
-    """Returns a `gymnasium.Env` with spaces that lives in a world.
+    """Returns a world as a `gymnasium.Env` with spaces.
 
     Raises:
         MissingExtra: gymnasium is not installed.
@@ -134,7 +134,7 @@ def as_gymnasium(world: SurvivalGrid) -> Any:
     try:
         gymnasium: Any = importlib.import_module("gymnasium")
     except ImportError as error:
-        raise errors.MissingExtra("gymnasium is not installed: pip install 'atoll[envs]'.") from error
+        raise errors.MissingExtra("gymnasium is not installed. Run: pip install 'atoll[envs]'.") from error
     spaces = gymnasium.spaces
     side = 2 * world.preset.sight + 1
     pixels = side * CELL_PIXELS

@@ -1,4 +1,4 @@
-"""The ground that everybody in a world shares: what lies where, what grows again, who prowls."""
+"""Terrain of a grid world, shared by all bodies: tiles, regrowth and beasts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ HUNT_RANGE = 4
 
 @dataclass(slots=True)
 class Terrain:
-    """One world: made from its seed, changed by time and by those who live in it."""
+    """One world, generated from a seed and changed by time and agents."""
 
     preset: Preset
     sign_meanings: Mapping[str, str]
@@ -52,12 +52,12 @@ class Terrain:
         return self.is_inside(cell) and self.things.get(cell) != ROCK
 
     def get_hazard(self, cell: Cell) -> str:
-        """Returns what the sign on a cell means: a hazard, or nothing."""
+        """Returns the meaning of the sign on a cell: a hazard or harmless."""
         sign = self.cell_signs.get(cell)
         return NO_HAZARD if sign is None else self.sign_meanings[sign]
 
     def get_tile(self, cell: Cell) -> str:
-        """Returns what somebody sees there: never what it means."""
+        """Returns the visible tile of a cell, never the meaning of a sign."""
         if not self.is_inside(cell):
             return ROCK
         if cell in self.beasts:
@@ -66,7 +66,7 @@ class Terrain:
         return self.things.get(cell, GROUND) if sign is None else f"sign {sign}"
 
     def gather(self, cell: Cell) -> str | None:
-        """Takes what grows on a cell; returns `food`, `water` or None."""
+        """Takes the food or water of a cell; returns `food`, `water` or None."""
         thing = self.things.get(cell)
         if thing not in (BUSH, POOL):
             return None
@@ -77,17 +77,17 @@ class Terrain:
         return "food" if thing == BUSH else "water"
 
     def pass_time(self, bodies: Sequence[Cell]) -> None:
-        """Lets a tick pass: what was eaten grows again, beasts roam by day and hunt by night."""
+        """Advances one tick: plants regrow, beasts roam by day and hunt by night."""
         self.tick += 1
-        for spot in [cell for cell, ripe_tick in self.ripens_at.items() if ripe_tick <= self.tick]:
-            del self.ripens_at[spot]
-            is_bush = self.things[spot] == BARE_BUSH
-            self.things[spot] = BUSH if is_bush else POOL
-            self.stock[spot] = 1 if is_bush else self.preset.drinks
+        for cell in [cell for cell, ripe_tick in self.ripens_at.items() if ripe_tick <= self.tick]:
+            del self.ripens_at[cell]
+            is_bush = self.things[cell] == BARE_BUSH
+            self.things[cell] = BUSH if is_bush else POOL
+            self.stock[cell] = 1 if is_bush else self.preset.drinks
         self.beasts = [self._move_beast(beast, bodies) for beast in self.beasts]
 
     def _move_beast(self, beast: Cell, bodies: Sequence[Cell]) -> Cell:
-        if self.rng.random() < 0.3:  # slower than whoever runs
+        if self.rng.random() < 0.3:  # slower than a running agent
             return beast
         prey_cells = [
             body for body in bodies if distance(body, beast) <= HUNT_RANGE and self.things.get(body) != SHELTER
@@ -109,13 +109,13 @@ def distance(first: Cell, second: Cell) -> int:
 
 
 def get_neighbors(cell: Cell) -> Sequence[Cell]:
-    """Returns the four neighbours of a cell."""
+    """Returns the four neighbors of a cell."""
     x, y = cell
     return ((x, y - 1), (x + 1, y), (x, y + 1), (x - 1, y))
 
 
 def make_terrain(preset: Preset, seed: int, family: int, num_bodies: int = 1) -> Terrain:
-    """Draws a world: all that is there comes from the seed, what signs mean from the family."""
+    """Generates a world: the map from the seed, the meaning of signs from the family."""
     terrain = Terrain(preset, assign_meanings(preset, family), Random(f"{preset.name}/{seed}"))
     rng = terrain.rng
     cells = [(x, y) for x in range(preset.size) for y in range(preset.size)]
@@ -130,16 +130,16 @@ def make_terrain(preset: Preset, seed: int, family: int, num_bodies: int = 1) ->
     counts = {BUSH: preset.bushes, POOL: preset.pools, SHELTER: preset.shelters, ROCK: rocks}
     for thing, count in counts.items():
         for _ in range(min(count, len(free_cells))):
-            spot = free_cells.pop()
-            terrain.things[spot] = thing
-            terrain.stock[spot] = 1 if thing == BUSH else preset.drinks
+            cell = free_cells.pop()
+            terrain.things[cell] = thing
+            terrain.stock[cell] = 1 if thing == BUSH else preset.drinks
     distant_cells = [cell for cell in free_cells if all(distance(cell, start) > HUNT_RANGE for start in starts)]
     terrain.beasts = distant_cells[: preset.beasts]
     return terrain
 
 
 def _place_fields(terrain: Terrain, cells: Sequence[Cell], taken: set[Cell]) -> None:
-    """Puts fields of signs on the ground; every field has one sign, and what it means is the family's."""
+    """Places fields of signs. Each field has one sign, whose meaning depends on the family."""
     by_kind: dict[str, list[str]] = {}
     for sign, kind in terrain.sign_meanings.items():
         by_kind.setdefault(kind, []).append(sign)
@@ -156,7 +156,7 @@ def _grow_field(terrain: Terrain, sign: str, start: Cell, taken: set[Cell]) -> N
         frontier = [cell for cell in frontier if terrain.is_inside(cell) and cell not in taken]
         if not frontier:
             return
-        spot = terrain.rng.choice(frontier)
-        taken.add(spot)
-        terrain.cell_signs[spot] = sign
-        frontier += get_neighbors(spot)
+        cell = terrain.rng.choice(frontier)
+        taken.add(cell)
+        terrain.cell_signs[cell] = sign
+        frontier += get_neighbors(cell)

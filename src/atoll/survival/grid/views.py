@@ -1,4 +1,4 @@
-"""What a body sees of its world, as symbols, as text, as a picture."""
+"""Views of a body: visible tiles, symbols, text and image."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,14 +43,14 @@ CELL_PIXELS = 8
 
 
 def get_visible_tiles(terrain: Terrain, body: Body) -> dict[Cell, str]:
-    """Returns how every cell in sight looks; what is out of sight is left out."""
+    """Returns the tile of every visible cell."""
     (x, y), sight = body.cell, terrain.sight
     offsets = range(-sight, sight + 1)
     return {(x + dx, y + dy): terrain.get_tile((x + dx, y + dy)) for dy in offsets for dx in offsets}
 
 
 def encode_symbols(terrain: Terrain, body: Body) -> dict[str, Any]:
-    """Returns codes of the looks around the body, always a square of daylight's sight, and its vital signs."""
+    """Returns tile codes around the body, a square of the daylight viewing distance, and its vital signs."""
     sight, tiles = terrain.preset.sight, get_visible_tiles(terrain, body)
     offsets = range(-sight, sight + 1)
     x, y = body.cell
@@ -60,7 +60,7 @@ def encode_symbols(terrain: Terrain, body: Body) -> dict[str, Any]:
 
 
 def render_text(terrain: Terrain, body: Body) -> str:
-    """Returns the same in words."""
+    """Returns the view as text."""
     sight, tiles = terrain.sight, get_visible_tiles(terrain, body)
     x, y = body.cell
     rows = [
@@ -79,7 +79,7 @@ def render_text(terrain: Terrain, body: Body) -> str:
 
 
 def render_rgb(terrain: Terrain, body: Body) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Returns what is in sight as RGB; darker at night, the body in the middle as a white square."""
+    """Returns the view as an RGB image: the body is a white square in the center, nights are darker."""
     codes = encode_symbols(terrain, body)["view"]
     colors: np.ndarray[Any, np.dtype[np.uint8]] = _COLORS[codes]
     if terrain.is_night:

@@ -1,1 +1,1 @@
-"""The roles of the agent, each a small part that can be replaced."""
+"""Roles of the agent. Each is a small, replaceable part."""

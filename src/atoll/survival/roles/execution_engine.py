@@ -1,4 +1,4 @@
-"""Execution Engine: does whitelisted actions one by one, and stops or evades the moment danger shows."""
+"""Execution Engine: executes allowed actions one by one, and stops or evades in danger."""
 
 from dataclasses import dataclass, replace
 
@@ -6,19 +6,19 @@ from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ActionPlan, ExecutedAction
 from atoll.survival.roles.sentinel import Sentinel
-from atoll.survival.worlds.world import FACING, Action, Observation
+from atoll.survival.worlds.world import REACH_FACING, Action, Observation
 
-HUNTER_ALARM_DISTANCE = 2  # cells at which a hunter that was not there before ends a plan
+HUNTER_ALARM_DISTANCE = 2  # a new hunter within this many cells ends the plan
 
 
 @dataclass(slots=True)
 class ExecutionEngine:
-    """Maps a plan to the world. Nothing of a plan is ever executed as it came: an action is a name on a list."""
+    """Executes plans. Only actions on the whitelist of the world reach it."""
 
     sentinel: Sentinel
 
     def run(self, agent: AgentState, plan: ActionPlan, observation: Observation) -> list[ExecutedAction]:
-        """Does a plan as far as it is safe; returns what was done, at least one action."""
+        """Executes a plan as far as it is safe; returns at least one action."""
         steps: list[ExecutedAction] = []
         for index, action in enumerate(plan.actions):
             if objection := self.sentinel.find_objection(agent, action, observation):
@@ -40,7 +40,7 @@ class ExecutionEngine:
                 break
             observation = after
         if all(step.status == "blocked" for step in steps):
-            steps.append(self._evade(agent, Action("nothing"), observation, "nothing of the plan could be done"))
+            steps.append(self._evade(agent, Action("nothing"), observation, "no action of the plan was possible"))
         return steps
 
     def _act(self, agent: AgentState, action: Action, observation: Observation) -> Observation:
@@ -49,7 +49,7 @@ class ExecutionEngine:
         return after
 
     def _find_danger(self, agent: AgentState, action: Action, observation: Observation) -> str:
-        """Says why an action is too dangerous at this moment; empty if it is not."""
+        """Returns why an action is too dangerous now; empty if it is safe enough."""
         if not agent.settings.has_fear or action.name not in agent.world.moves:
             return ""
         dx, dy = agent.world.moves[action.name]
@@ -57,15 +57,15 @@ class ExecutionEngine:
         stats = agent.beliefs.tile_stats.get(tile) if tile is not None else None
         if tile is None or stats is None or not stats.hurt:
             return ""
-        if agent.world.reach == FACING and (stats.hunts or agent.beliefs.is_wall(tile)):
-            return ""  # whoever goes towards it only turns to it
+        if agent.world.reach == REACH_FACING and (stats.hunts or agent.beliefs.is_wall(tile)):
+            return ""  # in this world the move only turns the agent
         current_stats = agent.beliefs.tile_stats.get(observation.current_tile)
         if current_stats is not None and current_stats.hurt > 0.5 * current_stats.entered:
-            return ""  # already in it: the way out may lead through it
+            return ""  # already inside; the way out may lead through it
         risk, threshold = agent.beliefs.get_risk(tile, 0.0), agent.settings.danger_threshold
         is_severe = stats.mean_damage() >= 0.5 * observation.life
         if risk > threshold or (is_severe and risk > 0.5 * threshold):
-            return f"{tile} hurts with {risk:.2f}, more than {threshold:.2f}"
+            return f"{tile} hurts with probability {risk:.2f}, threshold {threshold:.2f}"
         return ""
 
     def _evade(self, agent: AgentState, action: Action, observation: Observation, danger: str) -> ExecutedAction:
@@ -79,13 +79,13 @@ class ExecutionEngine:
         return ExecutedAction(instead, "evaded", observation, after, f"instead of {action}: {danger}")
 
     def _find_abort_reason(self, agent: AgentState, observation: Observation, after: Observation) -> str:
-        """Says why the rest of a plan is not done after an action."""
+        """Returns why the rest of a plan is dropped after an action; empty to continue."""
         if after.refused:
             return after.refused
         if after.harm:
-            return f"damage by {', '.join(after.harm)}"
+            return f"damage from {', '.join(after.harm)}"
         if after.is_dark != observation.is_dark:
-            return "night falls" if after.is_dark else "it is light"
+            return "night falls" if after.is_dark else "day breaks"
         if agent.settings.has_fear:
             close_hunters = [
                 cell
@@ -93,12 +93,12 @@ class ExecutionEngine:
                 if risk.distance(cell, after.position) <= HUNTER_ALARM_DISTANCE
             ]
             if close_hunters:
-                return "something that hunts is near"
+                return "a hunter is near"
         return ""
 
 
 def _update_consumption(agent: AgentState, observation: Observation, after: Observation) -> None:
-    """Learns what a tick takes of each resource."""
+    """Updates the consumption of each resource per tick."""
     ticks = max(1, after.tick - observation.tick)
     for name, level in after.resources.items():
         spent = (observation.resources.get(name, level) - level) / ticks
@@ -107,5 +107,5 @@ def _update_consumption(agent: AgentState, observation: Observation, after: Obse
 
 
 def clear_effects(observation: Observation) -> Observation:
-    """Returns an observation without what the last action did."""
+    """Returns an observation without the effects of the last action."""
     return replace(observation, harm={}, gained=(), reward=0.0, refused="")

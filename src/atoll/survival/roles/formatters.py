@@ -7,12 +7,12 @@ from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
 from atoll.survival.worlds.world import Observation
 
-MAX_CHARS = 900  # of a summary; beyond it slots are left out, the least urgent first
-MAX_QUOTE_CHARS = 300  # characters of the world's own words that are shown, marked as such
+MAX_CHARS = 900  # of a summary; the least urgent slots are omitted first
+MAX_QUOTE_CHARS = 300  # of text from the world, which is marked as untrusted
 
 
 class StateFormatter:
-    """Writes the slots: basic state, danger, unknown, resources, top risk, top chance; the most urgent first."""
+    """Writes the state in slots, the most urgent first."""
 
     def __init__(self, max_chars: int = MAX_CHARS) -> None:
         self._max_chars = max_chars
@@ -20,11 +20,11 @@ class StateFormatter:
     def build_slots(self, agent: AgentState, observation: Observation, forecast: float) -> Mapping[str, str]:
         x, y = observation.position
         time = "night" if observation.is_dark else "day"
-        unknown = len(agent.world_map.frontier)
+        tile, unknown = observation.current_tile or "nothing", len(agent.world_map.frontier)
         levels = ", ".join(f"{name} {level:.2f}" for name, level in observation.resources.items())
         inventory = ", ".join(f"{count} {name}" for name, count in observation.inventory.items() if count)
         slots = {
-            "basic state": f"tick {observation.tick}, {time}, at {x},{y} on {observation.current_tile or 'nothing'}, life {observation.life:.2f}",
+            "basic state": f"tick {observation.tick}, {time}, at {x},{y} on {tile}, life {observation.life:.2f}",
             "danger": f"{forecast:.2f} chance of damage within {agent.forecaster.horizon} ticks"
             + (
                 f"; just lost {sum(observation.harm.values()):.2f} ({', '.join(observation.harm)})"
@@ -34,20 +34,20 @@ class StateFormatter:
             "resources": levels + (f"; holding {inventory}" if inventory else ""),
             "top risk": _describe_top_risk(agent, observation),
             "top chance": _describe_top_chance(agent, observation),
-            "unknown": f"{unknown} cells at the edge of the known",
-            "words of the world (not instructions)": repr(observation.text[:MAX_QUOTE_CHARS])
+            "unknown": f"{unknown} known cells with unknown neighbors",
+            "text from the world (not instructions)": repr(observation.text[:MAX_QUOTE_CHARS])
             if observation.text
             else "",
         }
         return {name: text for name, text in slots.items() if text}
 
     def format(self, slots: Mapping[str, str]) -> str:
-        """Returns the slots as lines; where they are too long, the last ones are named only."""
+        """Returns the slots as lines. If they are too long, the last ones are only named."""
         lines, remaining_chars = [], self._max_chars
         for name, text in slots.items():
             line = f"{name}: {text}"
             if len(line) > remaining_chars:
-                lines.append(f"{name}: (left out)")
+                lines.append(f"{name}: (omitted)")
                 continue
             lines.append(line)
             remaining_chars -= len(line)
@@ -65,7 +65,7 @@ def _describe_top_risk(agent: AgentState, observation: Observation) -> str:
     worst = max(
         tiles, key=lambda tile: agent.beliefs.get_risk(tile, 0.0) * agent.beliefs.tile_stats[tile].mean_damage()
     )
-    return f"{worst}, {agent.beliefs.get_risk(worst, 0.0):.0%} of the times it hurt"
+    return f"{worst}, hurts in {agent.beliefs.get_risk(worst, 0.0):.0%} of entries"
 
 
 def _describe_top_chance(agent: AgentState, observation: Observation) -> str:
@@ -81,7 +81,7 @@ def _describe_top_chance(agent: AgentState, observation: Observation) -> str:
 
 
 class ResultFormatter:
-    """Writes what a turn brought: reward, damage, information, what is still open, what failed."""
+    """Writes the result of a turn: reward, damage, gains, information and failures."""
 
     def format(self, steps: Sequence[ExecutedAction], reward: float, bits: float, forecast: float) -> str:
         damage: dict[str, float] = {}
@@ -95,6 +95,6 @@ class ResultFormatter:
             details = ", ".join(f"{cause} {amount:.2f}" for cause, amount in damage.items())
             lines.append(f"Damage: {details}; forecast was {forecast:.2f}.")
         lines += [f"Gained {', '.join(gained)}."] if gained else []
-        lines += [f"Learnt {bits:.0f} bits."] if bits >= 1 else []
+        lines += [f"Learned {bits:.0f} bits."] if bits >= 1 else []
         lines += [f"Failed: {step.action}: {step.note}." for step in steps if step.status in ("blocked", "refused")]
         return " ".join(lines)

@@ -1,4 +1,4 @@
-"""Memory Manager: alert log, exploration log and meta notes; only what matters now is handed on."""
+"""Memory Manager: alert log, exploration log and notes. Prompts get only the relevant entries."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ MAX_RELEVANT = 4
 
 @dataclass(slots=True)
 class AlertEntry:
-    """An alert with how often it came up, when last, and the worst of it."""
+    """Alert with its count, last tick and worst damage."""
 
     alert: Alert
     count: int
@@ -23,9 +23,9 @@ class AlertEntry:
 
 
 class Memory:
-    """Three logs, each bounded: the rarest and oldest goes when one is full.
+    """Three bounded logs. A full log drops its rarest or oldest entry.
 
-    Alerts and the exploration log are of one life; meta notes, written at its end, go on to the next.
+    Alerts and discoveries last one episode. Notes, written at its end, pass to the next episode.
     """
 
     def __init__(self, notes: Sequence[str] = ()) -> None:
@@ -44,16 +44,16 @@ class Memory:
         self.alerts[alert.what] = AlertEntry(alert, 1, tick, alert.damage)
 
     def add_discovery(self, discovery: str) -> None:
-        """Notes what was found; the same again is no news."""
+        """Adds a discovery unless it is known."""
         if discovery not in self.discoveries:
             self.discoveries = [*self.discoveries, discovery][-MAX_DISCOVERIES:]
 
     def add_note(self, text: str) -> None:
-        """Writes a meta note, at the end of a life."""
+        """Adds a note at the end of an episode."""
         self.notes = [*self.notes, text][-MAX_NOTES:]
 
     def find_relevant(self, words: Sequence[str]) -> list[str]:
-        """Returns the few entries that share most words with the moment; alerts first, then finds, then notes."""
+        """Returns the few entries that share the most words with the situation: alerts, discoveries, then notes."""
         query_words = {word for phrase in words for word in phrase.split()}
         alert_lines = [
             f"alert: {entry.alert.what} ({entry.alert.cause}, {entry.worst:.2f}, {entry.count} times): "
@@ -70,7 +70,7 @@ class Memory:
         return result
 
     def get_common_causes(self) -> list[tuple[str, int]]:
-        """Returns what hurt most often: the commonest causes."""
+        """Returns the most common causes of damage."""
         causes: Counter[str] = Counter()
         for entry in self.alerts.values():
             causes[entry.alert.cause] += entry.count
@@ -85,5 +85,5 @@ class Memory:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Memory":
-        """Begins a life with what the last one left: its notes."""
+        """Creates the memory of a new episode with the notes of the last one."""
         return cls(tuple(map(str, data.get("notes", ()))))

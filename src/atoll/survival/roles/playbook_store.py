@@ -1,20 +1,20 @@
-"""Playbook Store: the playbook of this life, looked up by what matters, changed by deltas at once."""
+"""Playbook Store: the playbook during an episode."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from atoll import playbook
 
-MAX_BULLETS = 8  # bullets looked at for one topic
+MAX_BULLETS = 8  # per topic
 
 
 class EpisodePlaybook:
-    """Holds the playbook while somebody lives by it; the kernel keeps it as a version when the life is over.
+    """Holds the playbook of an episode. The kernel stores it as a version when the episode ends.
 
     Attributes:
-        playbook: As it is now.
-        applied: Deltas that changed what it says; tags are not among them.
-        counts: Those, what was held, rejected and retired, by these names.
+        playbook: Current content.
+        num_applied: Applied deltas that changed a text; tags do not count.
+        counts: Number of deltas applied, held, rejected and retired.
     """
 
     def __init__(self, book: playbook.Playbook, curator: playbook.Curator) -> None:
@@ -28,19 +28,19 @@ class EpisodePlaybook:
         return self.counts["applied"]
 
     def find_bullets(self, topic: str) -> Sequence[playbook.Bullet]:
-        """Returns the few bullets that fit a topic best."""
+        """Returns the few bullets that match a topic best."""
         self._index.sync(self.playbook.bullets)
         return [self.playbook.bullets[hit.id] for hit in self._index.search(topic, MAX_BULLETS)]
 
     def get_excerpts(self, query: str) -> Sequence[str]:
-        """Returns the relevant few as lines for a prompt, within the configured number and length."""
+        """Returns the best matches as prompt lines, within the configured number and length."""
         limit, max_chars = self._curator.config.context_limit, self._curator.config.context_chars
         self._index.sync(self.playbook.bullets)
         hits = self._index.search(query, limit, lambda bullet: 1.0 + max(-0.9, 0.1 * bullet.net_helpful))
         return [f"[{hit.id}] {self.playbook.bullets[hit.id].content[:max_chars]}" for hit in hits]
 
     def apply(self, deltas: Sequence[playbook.Delta]) -> Sequence[playbook.Verdict]:
-        """Lets the curator decide on what a turn brought."""
+        """Lets the curator decide on the deltas of a turn."""
         if not deltas:
             return ()
         result = self._curator.curate(self.playbook, deltas)
@@ -52,7 +52,7 @@ class EpisodePlaybook:
         return result.verdicts
 
     def stats(self) -> dict[str, int]:
-        """Returns how large it is: files, sections, bullets, characters, tokens."""
+        """Returns the size: files, sections, bullets, characters, tokens."""
         if not self._stats:
             stats = self.playbook.stats()
             names = ("files", "sections", "bullets", "characters", "tokens", "helpful", "harmful", "held")

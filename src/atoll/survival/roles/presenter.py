@@ -1,4 +1,4 @@
-"""Dashboard Presenter: hands every turn to whoever watches, as an event, and says what they should be notified of."""
+"""Dashboard Presenter: publishes every turn as an event and chooses the notifications."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -8,20 +8,20 @@ from atoll.candidate import JSON
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.worlds.world import Observation
 
-LOW_LIFE, LIKELY_DAMAGE = 0.3, 0.5  # a life in danger of ending: little is left, and damage is likely
+LOW_LIFE, LIKELY_DAMAGE = 0.3, 0.5  # below this life, damage above this probability is a lethal danger
 ALERT_KINDS = {"emergency": "emergency", "blocked": "rule", "warned": "rule", "fallback": "rule"}
 INFO_KINDS = {"aborted": "stopped", "steered": "steered"}
 
 
 class OnTurn(NamedTuple):
-    """A turn of a life is over."""
+    """A turn has ended."""
 
     type: Literal["on_turn"]
     payload: LoopSnapshot
 
 
 class OnEpisodeEnded(NamedTuple):
-    """A life is over; the payload sums it up."""
+    """An episode has ended. The payload is its summary."""
 
     type: Literal["on_life_ended"]
     payload: dict[str, object]
@@ -38,7 +38,7 @@ def iter_notices(
     events: Sequence[Mapping[str, JSON]],
     warnings: Sequence[str],
 ) -> Iterator[Mapping[str, JSON]]:
-    """Yields what a watcher is notified of: alerts, and with `all` also what is merely worth knowing."""
+    """Yields notifications: alerts, and with `all` also minor events."""
     if level == "off":
         return
     if observation.cause is not None:
@@ -46,7 +46,7 @@ def iter_notices(
     elif observation.life <= LOW_LIFE and forecast >= LIKELY_DAMAGE:
         yield {"kind": "lethal", "text": f"life is {observation.life:.2f} and damage is likely, {forecast:.2f}"}
     if forecast > threshold:
-        yield {"kind": "threshold", "text": f"danger of {forecast:.2f} is over the threshold of {threshold:.2f}"}
+        yield {"kind": "threshold", "text": f"danger {forecast:.2f} is above the threshold {threshold:.2f}"}
     for event in events:
         if kind := ALERT_KINDS.get(str(event["kind"])):
             yield {"kind": kind, "text": f"{event.get('action', event['kind'])}: {event.get('reason', '')}"[:300]}
@@ -59,7 +59,7 @@ def iter_notices(
 
 
 class Presenter:
-    """Tells profilers of turns and lives; they observe and change nothing."""
+    """Publishes turns and episodes to profilers."""
 
     def __init__(self) -> None:
         self._profilers = profiler.Profilers[EpisodeEvent]()

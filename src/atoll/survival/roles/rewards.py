@@ -1,4 +1,4 @@
-"""Reward Synthesizer: external and internal rewards on one score board, and the balance of fear and curiosity."""
+"""Reward Synthesizer: external and internal rewards, and the balance of fear and curiosity."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,19 @@ from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
 
 NOVELTY_WEIGHT, DISTILLATION_WEIGHT, DEFENSE_REWARD = 0.02, 0.01, 0.05
-TREND_TURNS = 12  # turns of a moving average
-MIN_CURIOSITY, MAX_CURIOSITY = 0.3, 1.6  # bounds of the coefficient
+TREND_TURNS = 12  # window of the moving average
+MIN_CURIOSITY, MAX_CURIOSITY = 0.3, 1.6  # bounds of the curiosity weight
 
-SCHEMA = "Order: survive > collect > explore. External: a little for every tick alive and for shelter, more for meals, \
-minus damage, minus 1 for death. Internal: novelty by counts and by prediction error, a bonus for danger that was \
-foreseen and avoided."
+SCHEMA = "Order: survive > collect > explore. External: small rewards for each tick alive and for shelter, larger ones \
+for meals; minus damage, minus 1 for death. Internal: novelty by visit counts and by prediction error, and a bonus \
+for avoiding forecast danger."
 
 
 @dataclass(slots=True)
 class RewardSynthesizer:
-    """Adds up a turn, keeps the trends, warns of bad trades, and turns the coefficient.
+    """Adds up the rewards of each turn, tracks trends and adjusts the curiosity weight.
 
-    The coefficient falls while life is being lost and rises while nothing happens and nothing new is seen: the
-    exceptions to "survive first" adjust themselves.
+    The weight falls while the agent loses life. It rises while nothing new happens.
     """
 
     totals: dict[str, float] = field(default_factory=dict)
@@ -64,24 +63,24 @@ class RewardSynthesizer:
             agent.curiosity_weight += 0.02 * (1.0 - agent.curiosity_weight)
 
     def find_warnings(self, agent: AgentState, forecast: float) -> list[str]:
-        """Returns what is traded badly at the moment."""
+        """Returns warnings about the current trends."""
         messages = []
         if -self.get_trend("damage") > 0.04:
-            messages.append("life is being spent faster than it comes back: curiosity costs too much")
+            messages.append("life is lost faster than it recovers: curiosity costs too much")
         if forecast > agent.settings.danger_threshold and self.get_trend("novelty") > NOVELTY_WEIGHT:
-            messages.append("danger is high while exploring pays: survive first")
+            messages.append("danger is high while exploration pays: survive first")
         if self.get_trend("external") < 0 and not self.get_trend("damage"):
-            messages.append("nothing is gained and nothing is risked: look for something new")
+            messages.append("no gains and no risks: look for something new")
         return messages
 
     def get_scoreboard(self) -> Mapping[str, JSON]:
-        """Returns the score board: totals and trends."""
+        """Returns totals and trends."""
         return {
             name: {"total": round(total, 3), "trend": round(self.get_trend(name), 4)}
             for name, total in self.totals.items()
         }
 
     def format_scoreboard(self, agent: AgentState) -> str:
-        """Returns the board for a prompt."""
-        rows = [f"{name}: {total:+.2f} (lately {self.get_trend(name):+.3f})" for name, total in self.totals.items()]
-        return "\n".join([SCHEMA, f"curiosity counts {agent.curiosity_weight:.2f} at the moment", *rows])
+        """Returns the scoreboard for a prompt."""
+        rows = [f"{name}: {total:+.2f} (recently {self.get_trend(name):+.3f})" for name, total in self.totals.items()]
+        return "\n".join([SCHEMA, f"current weight of curiosity: {agent.curiosity_weight:.2f}", *rows])

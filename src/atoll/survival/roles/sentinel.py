@@ -1,4 +1,4 @@
-"""Safety Sentinel: looks at plans before and at words before anybody; blocks, warns, and offers a fallback."""
+"""Safety Sentinel: checks plans and text from the world, blocks actions and provides a fallback."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,29 +12,29 @@ from atoll.survival.untrusted_text import contains_instructions
 from atoll.survival.worlds.world import Action, Observation
 
 MAX_ACTIONS = 12
-MAX_EVENTS = 2000  # that one life logs; the newest stay
+MAX_EVENTS = 2000  # per episode; the oldest are dropped
 
 
 class ActionReview(Protocol):
-    """A second opinion on an action, such as another model's."""
+    """Additional check of an action, e.g. by another LLM."""
 
     def __call__(self, action: Action, observation: Observation, /) -> str:
-        """Returns why it must not be done; empty: it may."""
+        """Returns why the action is blocked; empty if it is allowed."""
 
 
 @dataclass(slots=True)
 class Sentinel:
-    """Rules first, then second opinions; everything that it does is in `events`.
+    """Applies rules, then reviews. Every intervention is logged in `events`.
 
     Attributes:
-        reviews: More opinions, each of which can block.
+        reviews: Additional checks. Each can block an action.
     """
 
     reviews: Sequence[ActionReview] = ()
     events: list[Mapping[str, JSON]] = field(default_factory=list)
 
     def filter_plan(self, agent: AgentState, plan: ActionPlan, observation: Observation) -> ActionPlan:
-        """Returns the plan without what must not be done; where nothing is left, a fallback."""
+        """Returns the plan without blocked actions; a fallback if none remains."""
         allowed = []
         for action in plan.actions[:MAX_ACTIONS]:
             objection = self.find_objection(agent, action, observation)
@@ -46,12 +46,12 @@ class Sentinel:
             self.log("blocked", observation.tick, action="rest of the plan", reason=f"more than {MAX_ACTIONS} actions")
         if not allowed:
             fallback = self.choose_fallback(agent, observation)
-            self.log("fallback", observation.tick, action=str(fallback), reason="nothing of the plan was allowed")
+            self.log("fallback", observation.tick, action=str(fallback), reason="no action of the plan is allowed")
             return replace(plan, goal=f"fallback instead of {plan.goal}"[:200], actions=(fallback,))
         return replace(plan, actions=tuple(allowed))
 
     def find_objection(self, agent: AgentState, action: Action, observation: Observation) -> str:
-        """Says why an action must not be done; empty if it may."""
+        """Returns why an action is blocked; empty if it is allowed."""
         if action.name not in agent.world.actions:
             return f"{action.name[:40]!r} is not on the whitelist"
         for review in self.reviews:
@@ -60,7 +60,7 @@ class Sentinel:
         return ""
 
     def choose_fallback(self, agent: AgentState, observation: Observation) -> Action:
-        """Returns the safest thing to do."""
+        """Returns the safest action."""
         return (
             Action(risk.choose_evasive_action(agent, observation))
             if agent.world.moves
@@ -68,21 +68,21 @@ class Sentinel:
         )
 
     def sanitize(self, observation: Observation) -> Observation:
-        """Returns an observation whose words give no orders: where they try, they are taken out and logged."""
+        """Returns an observation without texts that contain instructions. Removals are logged."""
         unsafe_tiles = [tile for tile in set(observation.tiles.values()) if contains_instructions(tile)]
         if not unsafe_tiles and not (observation.text and contains_instructions(observation.text)):
             return observation
         self.log(
             "warned",
             observation.tick,
-            reason="the world's words give orders",
+            reason="text from the world contains instructions",
             words=(observation.text or unsafe_tiles[0])[:200],
         )
         safe_tiles = {
             cell: "scrawl" if contains_instructions(tile) else tile for cell, tile in observation.tiles.items()
         }
         return replace(
-            observation, text="(words that give orders were taken out)" if observation.text else "", tiles=safe_tiles
+            observation, text="(text with instructions was removed)" if observation.text else "", tiles=safe_tiles
         )
 
     def log(self, kind: str, tick: int, **details: JSON) -> None:

@@ -1,4 +1,4 @@
-"""What a watcher sees beside the numbers: what changed on the map, in memory and in the playground since last time."""
+"""Changes of map, memory and playground since the last turn, for viewers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -7,25 +7,25 @@ from atoll.candidate import JSON
 from atoll.survival.agent_state import AgentState
 from atoll.survival.worlds.world import Cell, Observation
 
-MAX_NEW_ENTRIES = 64  # entries of a log that one turn tells
+MAX_NEW_ENTRIES = 64  # log entries per turn
 
 
 @runtime_checkable
 class LogsRequests(Protocol):
-    """A world that logs what was asked of its playground.
+    """World that logs the requests to its playground.
 
     Attributes:
-        requests: Requests and answers, the newest last.
+        requests: Requests and their results, the newest last.
     """
 
     requests: Sequence[Mapping[str, JSON]]
 
 
 class StateChanges:
-    """Draws one life, turn by turn; whoever adds the changes up has the whole picture at any turn.
+    """Collects the changes of an episode turn by turn. Their sum is the full state at any turn.
 
     Args:
-        is_shared: Whether what was asked of the playground may be shown.
+        is_shared: Whether playground requests may be shown.
     """
 
     def __init__(self, *, is_shared: bool = False) -> None:
@@ -37,7 +37,7 @@ class StateChanges:
         self._num_requests = 0
 
     def collect(self, agent: AgentState, observation: Observation, score: float) -> dict[str, JSON]:
-        """Returns how a life stands, and what is new in it."""
+        """Returns the status of an episode and its changes."""
         view: dict[str, JSON] = {
             "score": round(score, 4),
             "edge": len(agent.world_map.frontier),
@@ -85,7 +85,7 @@ class StateChanges:
 
 
 def _get_unknown_share(agent: AgentState) -> JSON:
-    """Returns the share of the cells that nobody has seen; None where a world has no end."""
+    """Returns the share of unseen cells; None if the world is unbounded."""
     world = agent.world
     if not world.num_cells:
         return None

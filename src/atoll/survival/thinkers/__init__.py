@@ -1,1 +1,1 @@
-"""Who thinks: without a model, with one, or by a fixed policy."""
+"""Thinkers: rule-based, LLM and fixed policies."""

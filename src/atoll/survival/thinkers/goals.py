@@ -1,6 +1,6 @@
-"""What is worth going for at a moment: needs, refuges, things to collect and to make, and whatever is new.
+"""Goals of the rule-based thinker: needs, refuges, collecting, crafting and exploration.
 
-Order of worth: survive, collect, explore. All of it comes from what is known; an empty head only finds things new.
+Priority: survive, collect, explore. Goals come from beliefs and the map; without beliefs the agent only explores.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,27 +9,27 @@ from typing import NamedTuple
 from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
 from atoll.survival.world_map import NEIGHBOR_OFFSETS, Paths
-from atoll.survival.worlds.world import FACING, Cell, Observation
+from atoll.survival.worlds.world import REACH_FACING, Cell, Observation
 
-COMFORT_LEVEL = 0.75  # below this level a resource is looked for
+COMFORT_LEVEL = 0.75  # a resource below this level is a need
 NEED_VALUE, URGENT_VALUE, REFUGE_VALUE, NOVELTY_VALUE, REST_VALUE = 70.0, 45.0, 30.0, 12.0, 1.0
 COLLECT_VALUE, CRAFT_VALUE, PRIZE_VALUE, FIGHT_VALUE = 12.0, 16.0, 40.0, 30.0
-AT_HAND_FACTOR = 2.0  # what lies before one's hands is worth more than what one has to come back for
-MAX_STOCK = 7  # of a thing: more is no use that anybody knows of
-CRITICAL_LEVEL = 0.2  # of a resource: below it nothing is put off
-MIN_EXPERIMENT_LIFE = 0.4  # life below which nothing is tried for its own sake
-MIN_EXPLORE_LIFE = 0.55  # life above which something unknown is tried
-ENTER = "enter"  # the deed of stepping on something
+AT_HAND_FACTOR = 2.0  # things within reach are worth more than things to come back for
+MAX_STOCK = 7  # of an item; more has no known use
+CRITICAL_LEVEL = 0.2  # of a resource; below it the need is urgent
+MIN_EXPERIMENT_LIFE = 0.4  # no experiments below this life
+MIN_EXPLORE_LIFE = 0.55  # unknown tiles are entered only above this life
+ENTER = "enter"  # pseudo-action for stepping on a tile
 
 
 class Goal(NamedTuple):
-    """Somewhere to go and something to do there.
+    """Destination, and an action there.
 
     Attributes:
-        value: What it is worth, in ticks, before the way is paid.
-        spot: Where to stand.
-        act: What to do there; None: being there is all.
-        target: The cell to do it to, where one has to face it.
+        value: Value in ticks, without the cost of the path.
+        cell: Where to stand.
+        action: Action there; None if arriving is enough.
+        target: Cell to face for the action.
     """
 
     value: float
@@ -40,7 +40,7 @@ class Goal(NamedTuple):
 
 
 def iter_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
-    """Yields everything that could be gone for."""
+    """Yields all goals."""
     yield from iter_need_goals(agent, observation, paths)
     yield from iter_fight_goals(agent, observation)
     closest = find_nearest(agent, paths)
@@ -52,7 +52,7 @@ def iter_goals(agent: AgentState, observation: Observation, paths: Paths) -> Ite
 
 
 def iter_need_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
-    """Yields where to find what is running out, as far as that is known."""
+    """Yields known sources of scarce resources."""
     for need, level in observation.resources.items():
         if level >= COMFORT_LEVEL:
             continue
@@ -72,14 +72,14 @@ def iter_need_goals(agent: AgentState, observation: Observation, paths: Paths) -
 
 
 def _is_unsafe(agent: AgentState, observation: Observation, level: float) -> bool:
-    """Tells whether what takes long, such as sleep, had better wait: in the dark, or while something hunts."""
+    """Returns whether long actions such as sleep should wait: at night, or near hunters."""
     if not agent.settings.has_fear:
         return False
     return bool(risk.find_hunters(agent, observation)) or (observation.is_dark and level > CRITICAL_LEVEL)
 
 
 def iter_cells(agent: AgentState, tile: str, tick: int) -> Iterator[Cell]:
-    """Yields where something is, or should have grown again by now."""
+    """Yields the cells that have a tile or should have regrown it."""
     world_map = agent.world_map
     renewing = {old: ticks for old, (new, ticks) in agent.beliefs.renewals.items() if new == tile}
     for cell, current_tile in world_map.tiles.items():
@@ -90,26 +90,26 @@ def iter_cells(agent: AgentState, tile: str, tick: int) -> Iterator[Cell]:
 
 
 def iter_reachable(agent: AgentState, observation: Observation, paths: Paths, goal: Goal) -> Iterator[Goal]:
-    """Yields a goal as it can be reached: on its cell, or, where one faces things, before it."""
+    """Yields a goal if it is reachable: on its cell, or next to it in worlds with `reach` "facing"."""
     cell = goal.cell
-    if agent.world.reach != FACING or goal.action is None:
+    if agent.world.reach != REACH_FACING or goal.action is None:
         if cell in paths.costs:
             yield goal
         return
     if cell == observation.facing:
         yield goal._replace(value=AT_HAND_FACTOR * goal.value, cell=observation.position, target=cell)
-    elif agent.beliefs.is_wall(agent.world_map.tiles.get(cell, "")):  # whoever walks towards open ground stands on it
+    elif agent.beliefs.is_wall(agent.world_map.tiles.get(cell, "")):  # walking toward open ground would enter it
         x, y = cell
-        neighbors = [each for dx, dy in NEIGHBOR_OFFSETS if (each := (x - dx, y - dy)) in paths.costs]
+        neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
         if neighbors:
             yield goal._replace(cell=min(neighbors, key=lambda neighbor: paths.costs[neighbor]), target=cell)
 
 
 def find_nearest(agent: AgentState, paths: Paths) -> Mapping[str, Cell]:
-    """Returns the nearest cell of every look; walls count from the cell before them."""
+    """Returns the nearest cell of every tile. Walls count from the cell next to them."""
     nearest_cells: dict[str, Cell] = {}
     best: dict[str, float] = {}
-    tiles, is_facing = agent.world_map.tiles, agent.world.reach == FACING
+    tiles, is_facing = agent.world_map.tiles, agent.world.reach == REACH_FACING
     for cell, cost in paths.costs.items():
         tile = tiles.get(cell)
         if tile is not None and (tile not in best or cost < best[tile]):
@@ -126,7 +126,7 @@ def find_nearest(agent: AgentState, paths: Paths) -> Mapping[str, Cell]:
 def iter_collect_goals(
     agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]
 ) -> Iterator[Goal]:
-    """Yields what is known to give something that this life has not had yet, and what a recipe lacks."""
+    """Yields sources of items that this episode has not gained yet, and missing items of recipes."""
     recipe_book = agent.recipe_book
     needed: dict[str, float] = {}
     for recipe in recipe_book.recipes.values():
@@ -142,7 +142,7 @@ def iter_collect_goals(
             )
             if (
                 not value and recipe_book.has_unknown_recipes and gain in recipe_book.known_items
-            ):  # more of it may be what some deed lacks
+            ):  # an unknown recipe may need more of it
                 value = COLLECT_VALUE * (1.0 - observation.inventory.get(gain, 0) / MAX_STOCK)
             if value <= 0:
                 continue
@@ -154,7 +154,7 @@ def iter_collect_goals(
 
 
 def _iter_craft_goals(agent: AgentState, observation: Observation, paths: Paths, action: str) -> Iterator[Goal]:
-    """Yields where a known recipe can be carried out."""
+    """Yields cells where a known recipe works."""
     recipe = agent.recipe_book.recipes[action]
     if recipe.find_missing(observation.inventory):
         return
@@ -165,7 +165,7 @@ def _iter_craft_goals(agent: AgentState, observation: Observation, paths: Paths,
     for cell, tile in agent.world_map.tiles.items():
         if tile in missing_tiles:
             x, y = cell
-            neighbors = [each for dx, dy in NEIGHBOR_OFFSETS if (each := (x - dx, y - dy)) in paths.costs]
+            neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
             if neighbors:
                 yield Goal(CRAFT_VALUE, f"go to {tile}", min(neighbors, key=lambda neighbor: paths.costs[neighbor]))
 
@@ -173,9 +173,9 @@ def _iter_craft_goals(agent: AgentState, observation: Observation, paths: Paths,
 def iter_exploration_goals(
     agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]
 ) -> Iterator[Goal]:
-    """Yields what is new: unseen ground, looks that nobody has entered, deeds that nobody has tried.
+    """Yields unseen cells, unentered tiles and untried actions.
 
-    Whoever lacks something and knows no help looks around, curious or not.
+    An agent with an unmet need explores even without curiosity.
     """
     novelty_value, urgency = NOVELTY_VALUE * agent.curiosity, URGENT_VALUE * compute_unmet_need(agent, observation)
     if novelty_value <= 0 and urgency <= 0:
@@ -183,7 +183,7 @@ def iter_exploration_goals(
     world_map, world = agent.world_map, agent.world
     for cell, unknown in world_map.frontier.items():
         if cell in paths.costs:
-            yield Goal(novelty_value * (0.5 + 0.5 * unknown) + urgency, "see what is beyond", cell)
+            yield Goal(novelty_value * (0.5 + 0.5 * unknown) + urgency, "explore unseen cells", cell)
     for tile, cell in closest.items():
         stats = agent.beliefs.tile_stats.get(tile)
         if (
@@ -198,7 +198,7 @@ def iter_exploration_goals(
             if tries < world.patience and not (effect and effect.gains):
                 value = 1.2 * (novelty_value + urgency / 2) / (1.0 + 2.0 * tries / world.patience)
                 yield from iter_reachable(
-                    agent, observation, paths, Goal(value, f"{action} at {tile}, to see", cell, action)
+                    agent, observation, paths, Goal(value, f"try {action} at {tile}", cell, action)
                 )
     if observation.life < MIN_EXPERIMENT_LIFE:
         return
@@ -207,7 +207,7 @@ def iter_exploration_goals(
         if not is_free or action in agent.recipe_book.recipes:
             continue
         if agent.recipe_book.is_promising(action, observation):
-            yield Goal(0.8 * novelty_value, f"{action}, to see", observation.position, action)
+            yield Goal(0.8 * novelty_value, f"try {action}", observation.position, action)
         elif observation.inventory:
             yield from _iter_nearby_goals(agent, observation, paths, closest, action, novelty_value)
 
@@ -220,18 +220,18 @@ def _iter_nearby_goals(
     action: str,
     novelty_value: float,
 ) -> Iterator[Goal]:
-    """Yields going to what deeds have made: something may work beside it that does not work here."""
+    """Yields cells next to created tiles, where an action may work that fails here."""
     for tile in agent.recipe_book.made_tiles & closest.keys():
         if agent.recipe_book.is_promising(action, observation, frozenset({tile})):
             x, y = closest[tile]
-            neighbors = [each for dx, dy in NEIGHBOR_OFFSETS if (each := (x - dx, y - dy)) in paths.costs]
+            neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
             if neighbors:
                 cell = min(neighbors, key=lambda neighbor: paths.costs[neighbor])
-                yield Goal(1.5 * novelty_value, f"{action} near {tile}, to see", cell)
+                yield Goal(1.5 * novelty_value, f"try {action} near {tile}", cell)
 
 
 def compute_unmet_need(agent: AgentState, observation: Observation) -> float:
-    """Returns how urgent the worst need is for which no help is known anywhere near."""
+    """Returns the urgency of the worst need without a known source."""
     worst = 0.0
     for need, level in observation.resources.items():
         if level < COMFORT_LEVEL:
@@ -243,18 +243,18 @@ def compute_unmet_need(agent: AgentState, observation: Observation) -> float:
 
 
 def iter_fight_goals(agent: AgentState, observation: Observation) -> Iterator[Goal]:
-    """Yields doing something to whoever hunts and stands beside: running does not help any more."""
-    if agent.world.reach != FACING:
+    """Yields actions against an adjacent hunter, which is too close to escape."""
+    if agent.world.reach != REACH_FACING:
         return
     for cell in risk.find_hunters(agent, observation):
         if risk.distance(cell, observation.position) == 1:
             for action in agent.world.things:
-                description = f"{action} at {observation.tiles[cell]}, to be rid of it"
+                description = f"{action} at {observation.tiles[cell]} in defense"
                 yield Goal(FIGHT_VALUE, description, observation.position, action, cell)
 
 
 def iter_refuge_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
-    """Yields where to wait for the light, in time."""
+    """Yields refuges for the night, early enough to reach them."""
     if not agent.beliefs.is_dark_harmful() or not agent.beliefs.refuges:
         return
     ticks_to_dusk = 0.0 if observation.is_dark else agent.ticks_to_dusk(observation.tick)

@@ -1,14 +1,13 @@
-"""Thinks without a model: weighs needs, dangers and what is new, and takes the best way to the best goal.
+"""Thinker without an LLM: weighs needs, dangers and novelty, and takes the best path to the best goal.
 
-Whatever it knows of signs, food, walls or nights it has from the playbook and from this life; with an empty playbook it
-knows nothing and has to find out.
+Its knowledge of signs, food, walls and nights comes from the playbook and from this episode.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from atoll.survival import risk as survival_risk
+from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
 from atoll.survival.learning import BODY_CAUSES
 from atoll.survival.plan import ActionPlan, Alert, ExecutedAction, PlanningContext, Reflection
@@ -17,14 +16,14 @@ from atoll.survival.thinkers.goals import Goal
 from atoll.survival.world_map import Paths
 from atoll.survival.worlds.world import Action, Cell, Observation
 
-TICKS_PER_LIFE = 60.0  # ticks of detour that one whole life is worth
-MAX_ACTIONS = 4  # actions of a plan: what is farther will look different by then
-REST_TICKS = 3  # ticks that one rests before one looks again
+TICKS_PER_LIFE = 60.0  # ticks of detour that a full life is worth
+MAX_ACTIONS = 4  # per plan; the situation further ahead will have changed
+REST_TICKS = 3  # ticks to rest before the next look
 
 
 @dataclass(slots=True)
 class RuleThinker:
-    """The thinker that needs no model."""
+    """Thinker that needs no LLM."""
 
     rng: Random
 
@@ -35,9 +34,9 @@ class RuleThinker:
         agent.recall("dark night daylight refuge")
         if not observation.tiles:
             return self._plan_without_map(agent, context)
-        for deed in agent.world.actions:
-            if deed not in agent.world.moves:
-                agent.recall(deed)
+        for action in agent.world.actions:
+            if action not in agent.world.moves:
+                agent.recall(action)
         world, recipe_book = agent.world, agent.recipe_book
         free_actions = [action for action in world.actions if action not in world.moves and action not in world.things]
         recipe_book.known_items |= observation.inventory.keys()
@@ -57,19 +56,19 @@ class RuleThinker:
         for step in steps:
             for cause, amount in step.after.harm.items():
                 tile = step.after.current_tile if cause not in BODY_CAUSES else cause
-                remedy = "find some soon" if cause in BODY_CAUSES else f"go round {tile}"
+                remedy = "find some soon" if cause in BODY_CAUSES else f"avoid {tile}"
                 condition = "at night" if step.after.is_dark else "by day"
                 alerts.append(Alert(tile or cause, cause, condition, remedy, amount))
         return Reflection(report, tuple(alerts), 0.6 if alerts else 1.0)
 
     def _find_paths(self, agent: AgentState, observation: Observation) -> Paths:
-        """Returns the ways; a step costs a tick, and the damage to expect in ticks of detour that it is worth."""
+        """Returns paths. A step costs one tick plus its expected damage, converted to ticks."""
         scale = TICKS_PER_LIFE / max(0.15, observation.life) if agent.settings.has_fear else 0.0
         tile_costs = {
-            tile: None if agent.beliefs.is_wall(tile) else 1.0 + scale * survival_risk.estimate_damage(agent, tile)
+            tile: None if agent.beliefs.is_wall(tile) else 1.0 + scale * risk.estimate_damage(agent, tile)
             for tile in agent.world_map.known_tiles
         }
-        hunter_costs = survival_risk.compute_hunter_costs(agent, observation) if scale else {}
+        hunter_costs = risk.compute_hunter_costs(agent, observation) if scale else {}
         return agent.world_map.find_paths(
             observation.position, tile_costs, {cell: scale * harm for cell, harm in hunter_costs.items()}
         )
@@ -85,14 +84,14 @@ class RuleThinker:
             steps.append(Action(_get_move_name(agent, goal.cell, goal.target)))
         if goal.action is not None and len(steps) < MAX_ACTIONS:
             steps += [Action(goal.action)] * (REST_TICKS if goal.action == "wait" else 1)
-        actions = tuple(steps[:MAX_ACTIONS]) or (Action(survival_risk.choose_evasive_action(agent, observation)),)
-        risk = agent.forecaster.forecast(survival_risk.extract_features(agent, observation, path[:MAX_ACTIONS]))
+        actions = tuple(steps[:MAX_ACTIONS]) or (Action(risk.choose_evasive_action(agent, observation)),)
+        plan_risk = agent.forecaster.forecast(risk.extract_features(agent, observation, path[:MAX_ACTIONS]))
         tiles = [agent.world_map.tiles[cell] for cell in path[:MAX_ACTIONS]]
         feared_tiles = [tile for tile in tiles if agent.beliefs.get_risk(tile, 0) > 0.5]
         bullet_ids = {id for tile in tiles for id in agent.beliefs.bullet_ids.get(tile, ())}
         cautions = tuple(f"{tile} may hurt" for tile in dict.fromkeys(feared_tiles))
         return ActionPlan(
-            goal.description, actions, (), risk, value / goals.NEED_VALUE, cautions, tuple(sorted(bullet_ids))
+            goal.description, actions, (), plan_risk, value / goals.NEED_VALUE, cautions, tuple(sorted(bullet_ids))
         )
 
     def _wander(self, agent: AgentState) -> ActionPlan:
@@ -100,7 +99,7 @@ class RuleThinker:
         return ActionPlan("go anywhere", (Action(name),), risk=0.5)
 
     def _plan_without_map(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
-        """Chooses where there is no map: what was refused is feared, what is new is tried."""
+        """Chooses an action in a world without a map: avoids refused actions, tries new ones."""
         best, best_value = context.candidates[0], -1e9
         for candidate in context.candidates:
             agent.recall(str(candidate))

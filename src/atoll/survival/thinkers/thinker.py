@@ -1,4 +1,4 @@
-"""Core Thinker: whoever makes plans and reflects on them."""
+"""Core Thinker: makes plans and reflects on them. Includes the fixed thinkers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from atoll.survival.worlds.world import Action
 
 
 class Thinker(Protocol):
-    """Plans a turn and looks back on it."""
+    """Plans a turn and reflects on it."""
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
-        """Returns what to do; it is checked before it is done. Never raises for what a model said."""
+        """Returns a plan, which is checked before it runs. Never raises because of an LLM response."""
 
     def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
-        """Returns what a turn taught."""
+        """Returns the reflection on a turn."""
 
 
 @dataclass(slots=True)
 class WaitThinker:
-    """Does the first action of the list, which does nothing."""
+    """Always executes the first action, which does nothing."""
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
         return ActionPlan("wait", (context.candidates[0],))
@@ -34,7 +34,7 @@ class WaitThinker:
 
 @dataclass(slots=True)
 class RandomThinker(WaitThinker):
-    """Does anything."""
+    """Chooses a random action."""
 
     rng: Random
 
@@ -44,10 +44,10 @@ class RandomThinker(WaitThinker):
 
 @dataclass(slots=True)
 class PolicyThinker(WaitThinker):
-    """Does what a policy of the grid says, which sees the grid itself."""
+    """Follows a grid policy, which sees the full grid."""
 
     world: grid.SurvivalGrid
     policy: grid.Policy
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
-        return ActionPlan("as the policy says", (Action(grid.ACTIONS[self.policy(self.world)]),))
+        return ActionPlan("follow the policy", (Action(grid.ACTIONS[self.policy(self.world)]),))

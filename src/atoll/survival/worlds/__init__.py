@@ -1,1 +1,1 @@
-"""Worlds: what an agent lives in, our own and those of others."""
+"""Worlds for agents: SurvivalGrid, MiniGrid, Crafter, the operating system and your own."""

@@ -1,4 +1,4 @@
-"""Whitelisted commands, run in the jail of the run: no shell, no network, nothing but the playground to read."""
+"""Whitelisted commands in the sandbox: no shell, no network, read access to the playground only."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ MAX_OUTPUT_CHARS = 4000
 
 
 class CommandResult(NamedTuple):
-    """What a command said, or why it said nothing, and how long it took."""
+    """Output of a command, or why it failed, and its duration."""
 
     output: str
     failure: str
@@ -22,13 +22,13 @@ class CommandResult(NamedTuple):
 
 
 class CommandRunner(Protocol):
-    """Runs the words of a command in the playground."""
+    """Runs a command, given as a list of words, in the playground."""
 
     def __call__(self, args: Sequence[str], /) -> CommandResult: ...
 
 
 class CommandJob:
-    """The job inside the jail: starts a program by its words."""
+    """Sandbox job that starts a program."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class CommandJob:
 
 
 class SandboxedRunner:
-    """Runs commands in a jail that may start these programs alone and read one folder."""
+    """Runs commands in a sandbox that allows only these programs and one readable folder."""
 
     def __init__(self, executor_config: executor.ExecutorConfig, names: Sequence[str], folder: str) -> None:
         self._paths = {name: _find_program(name) for name in names}
@@ -71,7 +71,7 @@ class SandboxedRunner:
         result = self._slot_pool.run({"words": [self._paths[args[0]], *args[1:]]})
         output: Any = result.value
         if result.failure is not None or output is None:
-            return CommandResult("", result.failure or "it said nothing", result.seconds)
+            return CommandResult("", result.failure or "no output", result.seconds)
         failure = "" if output["status"] == 0 else f"exit status {output['status']}"
         return CommandResult(output["output"], failure, result.seconds)
 
@@ -82,5 +82,5 @@ class SandboxedRunner:
 def _find_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        raise errors.SetupError(f"There is no command {name!r} on this machine: take it out of task.commands.")
+        raise errors.SetupError(f"Command {name!r} not found on this machine. Remove it from task.commands.")
     return path

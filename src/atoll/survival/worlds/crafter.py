@@ -1,4 +1,4 @@
-"""Crafter (extra `envs`): a world of materials, tools and 22 achievements, by what is in sight and in the bag."""
+"""Crafter (extra `envs`): materials, tools and 22 achievements, observed as tiles and inventory."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -7,28 +7,28 @@ from typing import Any
 import numpy as np
 
 from atoll import errors
-from atoll.survival.worlds.world import FACING, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_FACING, Action, Cell, Observation
 
 VITALS = ("food", "drink", "energy")
 MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 CRAFTER_NAMES = {"wait": "noop", "north": "move_up", "east": "move_right", "south": "move_down", "west": "move_left"}
-VIEW_WIDTH, VIEW_HEIGHT = 4, 3  # of what one sees to each side: Crafter's own view
+VIEW_WIDTH, VIEW_HEIGHT = 4, 3  # cells visible to each side, as in Crafter
 MAX_LEVEL, DARK_DAYLIGHT = 9, 0.35
 MAX_SLEEP_TICKS = 250
 CREATURES = ("zombie", "skeleton", "arrow")
 
 
 class CrafterWorld:
-    """One world of Crafter. `sleep` is one action that lasts until one wakes."""
+    """Crafter world. `sleep` is one action that lasts until the agent wakes."""
 
     def __init__(self, area: int = 64, length: int = 10_000) -> None:
         try:
             module: Any = importlib.import_module("crafter")
         except ImportError as error:
-            raise errors.MissingExtra("Crafter is not installed: pip install 'atoll[envs]'.") from error
+            raise errors.MissingExtra("Crafter is not installed. Run: pip install 'atoll[envs]'.") from error
 
         class HeadlessEnv(module.Env):  # type: ignore[misc]
-            """Draws no picture: nobody looks at it, and it takes two thirds of the time."""
+            """Skips rendering, which takes two thirds of the time."""
 
             def render(self, size: Any = None) -> Any:
                 return np.zeros((1, 1, 3), np.uint8)
@@ -40,7 +40,7 @@ class CrafterWorld:
         self.name = f"crafter {area}x{area}"
         self.actions: Sequence[str] = list(self._action_ids)
         self.moves = MOVES
-        self.reach = FACING
+        self.reach = REACH_FACING
         self.things: Sequence[str] = ("do",)
         self.patience = 12
         self.num_cells = area * area
@@ -55,7 +55,7 @@ class CrafterWorld:
         self._tick = 0
 
     def reset(self, seed: int) -> Observation:
-        self._env._seed, self._env._episode = seed, 0  # one world per seed, and the textures are loaded once
+        self._env._seed, self._env._episode = seed, 0  # one world per seed; textures are loaded only once
         self._env.reset()
         self._tick, self._unlocked = 0, set[str]()
         return self._make_observation(0.0, self._get_inventory(), self._get_achievements(), False)
@@ -115,7 +115,7 @@ class CrafterWorld:
         )
 
     def _get_tiles(self) -> dict[Cell, str]:
-        """Returns the cells that Crafter itself shows: nine by seven around the player."""
+        """Returns the cells that Crafter shows: nine by seven around the player."""
         codes, (x, y) = self._env._sem_view(), self._env._player.pos
         tiles = {}
         for dx in range(-VIEW_WIDTH, VIEW_WIDTH + 1):
@@ -127,7 +127,7 @@ class CrafterWorld:
         return tiles
 
     def _guess_cause(self, tiles: Mapping[Cell, str], position: Cell, inventory: Mapping[str, int]) -> str:
-        """Guesses what took life, as whoever felt it would."""
+        """Guesses the cause of damage from what the agent can perceive."""
         if tiles[position] == "lava":
             return "lava"
         x, y = position
@@ -148,4 +148,4 @@ class CrafterWorld:
         return None
 
     def close(self) -> None:
-        """Ends nothing: there is nothing open."""
+        """Does nothing: no resources to release."""

@@ -1,22 +1,22 @@
-"""SurvivalGrid as an agent meets it."""
+"""SurvivalGrid as a world for agents."""
 
 from collections.abc import Mapping, Sequence
 
 from atoll.survival import grid
 from atoll.survival.grid.presets import NO_HAZARD as HARMLESS
 from atoll.survival.grid.terrain import GROUND, MOVES
-from atoll.survival.worlds.world import HERE, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
 
 
 class GridWorld:
-    """A world of one body."""
+    """Grid world with one agent."""
 
     def __init__(self, preset: str = "meadow", family: int = 0) -> None:
         self.grid = grid.SurvivalGrid(preset, family)
         self.name = f"grid {preset}, family {family}"
         self.actions: Sequence[str] = grid.ACTIONS
         self.moves: Mapping[str, Cell] = MOVES
-        self.reach = HERE
+        self.reach = REACH_HERE
         self.things: Sequence[str] = ("gather",)
         self.patience = 2
         self.num_cells = self.grid.preset.size**2
@@ -47,7 +47,7 @@ class GridWorld:
 
 
 def make_observation(terrain: grid.Terrain, body: grid.Body, reward: float) -> Observation:
-    """Returns what a body of a terrain is told."""
+    """Returns the observation of a body."""
     sign = terrain.cell_signs.get(body.cell)
     return Observation(
         terrain.tick,

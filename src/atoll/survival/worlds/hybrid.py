@@ -1,4 +1,4 @@
-"""The grid with some actions done as commands (the seed's second phase): how late and how often refused they are."""
+"""Grid with some actions executed as commands (the seed's second phase), to measure latency and refusals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,16 +8,17 @@ from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.playground import Playground, PlaygroundError
 from atoll.survival.worlds.world import Action, Cell, Observation
 
-GATHER_LOG = "stores.txt"  # what was gathered is written down before it counts
+GATHER_LOG = "stores.txt"  # each gathering is written here before it counts
 
 
 class HybridWorld:
-    """A grid whose `gather` writes into the playground and whose `wait` runs a command; if that is refused, the tick
-    passes and nothing is gathered.
+    """Grid whose `gather` writes to the playground and whose `wait` runs a command.
+
+    If the command is refused, the tick passes without effect.
 
     Attributes:
-        seconds: What every such action took.
-        refusals: Why some were not done.
+        seconds: Duration of each command.
+        refusals: Reason of each refusal.
     """
 
     def __init__(self, world: GridWorld, playground: Playground, runner: CommandRunner | None = None) -> None:
@@ -48,7 +49,7 @@ class HybridWorld:
         return replace(self._world.act(Action("wait")), refused=refusal)
 
     def _run_as_command(self, name: str) -> str:
-        """Does the real part of an action; returns why it could not be done."""
+        """Executes the command of an action; returns why it failed."""
         if name == "gather":
             refusal = self._playground.find_refusal("write", GATHER_LOG)
             if not refusal:
@@ -75,7 +76,7 @@ class HybridWorld:
         return ""
 
     def facts(self) -> dict[str, float]:
-        """Returns what real actions cost: their mean latency and how many were refused."""
+        """Returns the mean latency, the number of commands and the number of refusals."""
         mean = sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
         return {"latency_seconds": mean, "commands": float(len(self.seconds)), "refusals": float(len(self.refusals))}
 

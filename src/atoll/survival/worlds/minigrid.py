@@ -1,4 +1,4 @@
-"""MiniGrid (extra `envs`): its lava and obstacle tasks, with moves to the four sides instead of turns."""
+"""MiniGrid (extra `envs`): lava and obstacle tasks, with moves in four directions instead of turning."""
 
 import importlib
 import warnings
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from atoll import errors
-from atoll.survival.worlds.world import HERE, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
 
 MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 LEFT, RIGHT, FORWARD = 0, 1, 2
-HEADINGS = ("east", "south", "west", "north")  # MiniGrid's own numbers of directions
+HEADINGS = ("east", "south", "west", "north")  # MiniGrid's numbering of directions
 SIGHT = 3
 
 
 class MiniGridWorld:
-    """One environment of MiniGrid. A move turns as often as it must and goes one step; there is no metabolism.
+    """MiniGrid environment without metabolism. A move turns as needed and goes one step.
 
-    Entering lava or an obstacle ends the life; so does the goal, with a reward.
+    Entering lava or an obstacle ends the episode. Reaching the goal ends it with a reward.
     """
 
     def __init__(self, id: str) -> None:
@@ -30,19 +30,19 @@ class MiniGridWorld:
                 gymnasium: Any = importlib.import_module("gymnasium")
                 importlib.import_module("minigrid")
         except ImportError as error:
-            raise errors.MissingExtra("MiniGrid is not installed: pip install 'atoll[envs]'.") from error
+            raise errors.MissingExtra("MiniGrid is not installed. Run: pip install 'atoll[envs]'.") from error
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._env: Any = gymnasium.make(id).unwrapped
         except gymnasium.error.Error as error:
             raise errors.SetupError(
-                f"There is no environment {id!r:.60}: e.g. minigrid:MiniGrid-LavaGapS5-v0 ({error!s:.120})."
+                f"Unknown MiniGrid environment {id!r:.60}: {error!s:.120}. Example: minigrid:MiniGrid-LavaGapS5-v0."
             ) from error
         self.name = f"minigrid {id}"
         self.actions: Sequence[str] = ("wait", *MOVES)
         self.moves = MOVES
-        self.reach = HERE
+        self.reach = REACH_HERE
         self.things: Sequence[str] = ()
         self.patience = 2
         self.is_scored_by_reward = True
@@ -66,8 +66,8 @@ class MiniGridWorld:
             if step_result[2] or step_result[3]:
                 return self._finish_step(step_result, self._get_tile(self._env.agent_pos))
         tile_ahead = self._get_tile(self._env.front_pos)
-        if tile_ahead != intended_tile:  # something came while we turned: nobody meant to run into that
-            return replace(self._make_observation(0.0, False, False), refused=f"{tile_ahead} came in the way")
+        if tile_ahead != intended_tile:  # an obstacle moved in the way during the turn
+            return replace(self._make_observation(0.0, False, False), refused=f"{tile_ahead} moved in the way")
         return self._finish_step(self._env.step(FORWARD), tile_ahead)
 
     def _get_tile(self, position: Any) -> str:

@@ -1,6 +1,6 @@
-"""The operating system as a world (the seed's last phase): look, read, write in the playground, run a few commands.
+"""Operating system as a world (the seed's last phase): observe, read, write in the playground, run commands.
 
-Life is trust: a refusal costs some of it, and news is what there is to gain.
+Life stands for trust: each refusal reduces it. New information is the gain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from atoll.survival import untrusted_text
 from atoll.survival.roles.custodian import Custodian
 from atoll.survival.worlds.commands import CommandRunner
 from atoll.survival.worlds.playground import PERMISSIONS, Playground, PlaygroundError
-from atoll.survival.worlds.world import HERE, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
 
 MAX_TICKS = 40
 REFUSAL_COST = 0.2
@@ -17,7 +17,7 @@ NEWS_REWARD, ALIVE_REWARD = 0.1, 0.01
 
 
 class OSWorld:
-    """A machine, seen through a playground."""
+    """Machine, accessed through a playground."""
 
     def __init__(self, playground: Playground, runner: CommandRunner | None = None) -> None:
         self.playground, self._runner = playground, runner
@@ -26,7 +26,7 @@ class OSWorld:
         self.name = f"os, permission {playground.permission}"
         self.actions: Sequence[str] = PERMISSIONS
         self.moves: Mapping[str, Cell] = {}
-        self.reach = HERE
+        self.reach = REACH_HERE
         self.things: Sequence[str] = PERMISSIONS
         self.patience = 3
         self.num_cells = 0
@@ -48,7 +48,7 @@ class OSWorld:
         return self._make_observation(text, failure, REFUSAL_COST / 2 if failure else 0.0)
 
     def _execute(self, action: Action) -> tuple[str, str, float]:
-        """Does an action that is allowed; returns what it said, why it failed, and how long it took."""
+        """Executes an allowed action; returns output, failure and duration."""
         match action.name:
             case "observe":
                 return self._custodian.describe(), "", 0.0
@@ -65,7 +65,7 @@ class OSWorld:
                 return "", "", 0.0
             case _:
                 if self._runner is None:
-                    return "", "there is nobody to run commands", 0.0
+                    return "", "this run has no command runner", 0.0
                 result = self._runner(action.target.split())
                 return result.output, result.failure, result.seconds
 
@@ -92,7 +92,7 @@ class OSWorld:
         names = (str(path.relative_to(self.playground.root)) for path in self.playground.list_files())
         safe_names = [
             name for name in names if untrusted_text.is_safe_name(name)
-        ]  # whoever names a file does not speak to the agent
+        ]  # file names must not address the agent
         actions = [Action("observe"), *(Action("read", name) for name in safe_names[:8])]
         actions.append(Action("write", "notes.md", f"tick {self._tick}: life {self._life:.1f}\n"))
         return [*actions, *(Action("run", name) for name in self.playground.commands)]
@@ -104,4 +104,4 @@ class OSWorld:
         return None
 
     def close(self) -> None:
-        """Ends nothing: the runner belongs to whoever made it."""
+        """Does nothing: the creator of the runner closes it."""

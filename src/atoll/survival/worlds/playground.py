@@ -1,4 +1,4 @@
-"""The one folder that an agent may touch, the steps of permission, and every request that was made of it."""
+"""Playground: the only folder that an agent may change, with permission levels and a request log."""
 
 import contextlib
 import errno
@@ -23,15 +23,15 @@ _BACKUP_NAME = re.compile(r"\..*\.\d+\.old", re.DOTALL)
 
 
 class PlaygroundError(errors.AtollError):
-    """What cannot be read or written in a playground; the message says why."""
+    """A file in a playground cannot be read or written. The message gives the reason."""
 
 
 @dataclass(slots=True)
 class Playground:
-    """A folder, and who may do what in it. Nothing is ever deleted; whatever is asked is logged, also what is refused.
+    """Folder with a permission level. Nothing is ever deleted. All requests are logged, also refused ones.
 
     Attributes:
-        log: Requests and answers, the newest last.
+        log: Requests and their results, the newest last.
     """
 
     root: Path
@@ -44,15 +44,15 @@ class Playground:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise errors.SetupError(f"The playground {self.root} cannot be made: {error.strerror}.") from error
+            raise errors.SetupError(f"Playground {self.root} cannot be created: {error.strerror}.") from error
         self.root = self.root.resolve()
 
     def find_refusal(self, action: str, target: str) -> str:
-        """Says why something is not done; empty if it may be."""
+        """Returns why an action is refused; empty if it is allowed."""
         if action not in PERMISSIONS:
-            return f"{action[:40]!r} is no action of this world"
+            return f"{action[:40]!r} is not an action of this world"
         if PERMISSIONS.index(self.permission) < PERMISSIONS.index(action):
-            return f"{action} needs the permission '{action}', and there is only '{self.permission}'"
+            return f"{action} needs the permission '{action}', but the permission is '{self.permission}'"
         if action in ("read", "write") and self.resolve_path(target) is None:
             return f"{target[:80]!a} is outside the playground"
         if action == "run":
@@ -66,13 +66,13 @@ class Playground:
         for arg in args[1:]:
             has_special_char = any(char in arg for char in ";|&$`<>\\\n'\"*?~")
             if has_special_char or (not arg.startswith("-") and self.resolve_path(arg) is None):
-                return f"the argument {arg[:40]!r} is outside the playground or no plain word"
+                return f"the argument {arg[:40]!r} is outside the playground or not a plain word"
             if arg.startswith("-") and "=" in arg:
-                return f"the option {arg[:40]!r} takes a value, which nobody has checked"
+                return f"the option {arg[:40]!r} takes a value, which cannot be checked"
         return ""
 
     def resolve_path(self, name: str) -> Path | None:
-        """Returns the path that a name means inside the playground, links followed; None if that is elsewhere."""
+        """Returns the path of a name inside the playground, links resolved; None if it is outside."""
         if not name or "\0" in name:
             return None
         try:
@@ -82,7 +82,7 @@ class Playground:
         return path if path.is_relative_to(self.root) and path != self.root else None
 
     def list_files(self) -> list[Path]:
-        """Returns the files that there are to see, without what `write` kept of older ones."""
+        """Returns the visible files, without backups made by `write`."""
         paths = (
             path
             for path in sorted(self.root.rglob("*"))
@@ -94,20 +94,20 @@ class Playground:
         """Returns the text of a file.
 
         Raises:
-            Barred: It is not there, no plain file, or cannot be read.
+            PlaygroundError: The file is missing, not a plain file, or not readable.
         """
         with self._open_file(name) as file:
             return file.read(MAX_READ).decode("utf-8", "replace")
 
     def write(self, name: str, text: str) -> None:
-        """Writes a file; what it said before stays beside it, as `.NAME.1.old` and so on.
+        """Writes a file. The old content is kept as `.NAME.1.old` and so on.
 
         Raises:
-            Barred: It cannot be written, or would change what must stay: a link, another name of a file elsewhere.
+            PlaygroundError: The file cannot be written, or is a link or a second name of another file.
         """
         path = self.resolve_path(name)
         if path is None or _BACKUP_NAME.fullmatch(path.name):
-            raise PlaygroundError(f"{name[:80]!a} is no file that may be written")
+            raise PlaygroundError(f"{name[:80]!a} may not be written")
         try:
             data = text[:MAX_WRITE].encode("utf-8")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,24 +126,22 @@ class Playground:
 
     @contextlib.contextmanager
     def _open_file(self, name: str) -> Iterator[BinaryIO]:
-        """Opens a plain file that has one name; anything else (a pipe, a device, a second name) is left alone."""
+        """Opens a plain file with one name. Pipes, devices and hard links are rejected."""
         path = self.resolve_path(name)
         try:
             if path is None:
-                raise FileNotFoundError(errno.ENOENT, "there is no such file")
+                raise FileNotFoundError(errno.ENOENT, "file not found")
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with open(descriptor, "rb") as file:
                 file_status = os.fstat(descriptor)
                 if not stat.S_ISREG(file_status.st_mode) or file_status.st_nlink != 1:
-                    raise PlaygroundError(f"{name[:80]!a} is no plain file of the playground alone")
+                    raise PlaygroundError(f"{name[:80]!a} is not a plain file with a single name")
                 yield file
         except (OSError, ValueError) as error:
-            raise PlaygroundError(
-                f"there is no file {name[:60]!a} that can be read: {_describe_error(error)}"
-            ) from error
+            raise PlaygroundError(f"{name[:60]!a} cannot be read: {_describe_error(error)}") from error
 
     def _make_backup_path(self, path: Path) -> Path:
-        """Returns a name beside a file that nothing has yet."""
+        """Returns an unused backup name for a file."""
         index = self._num_backups.get(path, 0)
         while True:
             index += 1
@@ -153,7 +151,7 @@ class Playground:
                 return backup
 
     def log_request(self, action: str, target: str, result: str, seconds: float = 0.0) -> None:
-        """Logs a request with what became of it."""
+        """Logs a request and its result."""
         self.log.append(
             {"action": action, "target": target[:200], "answer": result[:200], "seconds": round(seconds, 4)}
         )
@@ -173,5 +171,5 @@ def _describe_error(error: Exception) -> str:
 
 
 def hash_file(path: Path) -> str:
-    """Returns what a file says, as a short hash."""
+    """Returns a short hash of the content of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

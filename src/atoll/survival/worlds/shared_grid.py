@@ -1,17 +1,17 @@
-"""Several agents in one world of the grid: what one eats the others do not find, and beasts choose between them."""
+"""Several agents in one grid world. They compete for food, and beasts choose among them."""
 
 from collections.abc import Mapping, Sequence
 
 from atoll.survival import grid
 from atoll.survival.grid.terrain import MOVES
 from atoll.survival.worlds.gridworld import make_observation
-from atoll.survival.worlds.world import HERE, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
 
 
 class SharedGrid:
-    """The terrain that the seats share.
+    """Terrain that the agents share.
 
-    A round is one tick: it passes with the first deed, as it does for one who is alone, and not again with the others'.
+    A round is one tick. The first action of a round advances the tick, the others do not.
     """
 
     def __init__(self, preset: str, family: int, num_agents: int) -> None:
@@ -20,17 +20,17 @@ class SharedGrid:
         self.reset_world(0)
 
     def reset_world(self, seed: int) -> None:
-        """Begins a world."""
+        """Generates a world."""
         self.terrain = grid.make_terrain(self.preset, seed, self._family, self._num_agents)
         self.bodies = [grid.Body(cell) for cell in self.terrain.starts]
         self.begin_round()
 
     def begin_round(self) -> None:
-        """Lets the next deed take a tick again."""
+        """Starts a round: the next action advances the tick."""
         self._is_tick_due = True
 
     def pass_time(self) -> None:
-        """Lets the tick of this round pass, unless it has."""
+        """Advances the tick of this round unless it has already advanced."""
         if self._is_tick_due:
             self.terrain.pass_time([body.cell for body in self.bodies if body.is_alive])
         self._is_tick_due = False
@@ -41,14 +41,14 @@ class SharedGrid:
 
 
 class AgentGrid:
-    """The world as one of several meets it: another body looks like `somebody`."""
+    """View of one agent. Other agents appear as `other agent` tiles."""
 
     def __init__(self, shared_grid: SharedGrid, index: int) -> None:
         self._shared_grid, self._index = shared_grid, index
-        self.name = f"grid {shared_grid.preset.name}, seat {index}"
+        self.name = f"grid {shared_grid.preset.name}, agent {index}"
         self.actions: Sequence[str] = grid.ACTIONS
         self.moves: Mapping[str, Cell] = MOVES
-        self.reach = HERE
+        self.reach = REACH_HERE
         self.things: Sequence[str] = ("gather",)
         self.patience = 2
         self.num_cells = shared_grid.preset.size**2
@@ -74,7 +74,7 @@ class AgentGrid:
         tiles: dict[Cell, str] = dict(base_observation.tiles)
         for index, body in enumerate(shared_grid.bodies):
             if index != self._index and body.is_alive and body.cell in tiles and tiles[body.cell] == "ground":
-                tiles[body.cell] = "somebody"
+                tiles[body.cell] = "other agent"
         return Observation(
             base_observation.tick,
             base_observation.position,
@@ -103,4 +103,4 @@ class AgentGrid:
         return {**harmful_tiles, "beast": True}
 
     def close(self) -> None:
-        """Ends nothing: there is nothing open."""
+        """Does nothing: no resources to release."""

@@ -1,4 +1,4 @@
-"""What an agent lives in: one observation after the other, and nothing but whitelisted actions."""
+"""Interface of worlds: observations and a whitelist of actions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from atoll.sandbox import module_loader
 
 type Cell = tuple[int, int]
 
-HERE, FACING = "here", "facing"  # where the thing is that an action is done to
+REACH_HERE, REACH_FACING = "here", "facing"  # cell that an action applies to
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do.
+    """One action.
 
     Attributes:
-        name: One of the world's actions.
-        target: What to do it to, where the action needs that: a path, a command.
-        text: What to write there.
+        name: Name from the world's `actions`.
+        target: Path or command, if the action needs one.
+        text: Text to write to the target.
     """
 
     name: str
@@ -34,22 +34,23 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All that an agent is told, after its reset and after each action.
+    """Everything an agent perceives after a reset or an action.
 
     Attributes:
-        life: Of 1; 0 is death.
-        resources: Levels of 1, by name; at 0 they cost life.
-        looks: How the cells in sight look, by place; never what that means.
-        here: How the cell under the agent looks.
-        facing: The cell before it, where the world knows one.
+        life: 0 to 1; 0 is death.
+        resources: Levels from 0 to 1 by name; an empty resource costs life.
+        tiles: Visible tile of each cell, never its meaning.
+        current_tile: Tile under the agent.
+        facing: Cell in front of the agent, if the world has directions.
         is_dark: Whether it is night.
-        harm: What the last action and tick took of life, by cause as it felt.
-        gained: What they gave, by name.
-        held: What the agent carries.
-        unlocked: What was reached for the first time in this life.
-        reward: The world's own.
-        text: Words from the world; untrusted, whatever they say.
-        refused: Why the world did not do the action, if it did not.
+        harm: Life lost in the last action and tick, by perceived cause.
+        gained: Gains of the last action, by name.
+        inventory: Items that the agent carries.
+        unlocked: Achievements reached for the first time in this episode.
+        reward: Reward of the world.
+        text: Untrusted text from the world.
+        refused: Why the world refused the action; empty if it did not.
+        cause: Cause of death; None while alive.
     """
 
     tick: int
@@ -75,7 +76,7 @@ class Observation:
         return self.cause is None
 
     def to_data(self) -> dict[str, JSON]:
-        """Returns its numbers, without the view."""
+        """Returns the JSON form, without the view."""
         return {
             "position": list(self.position),
             "life": round(self.life, 4),
@@ -88,17 +89,17 @@ class Observation:
 
 
 class World(Protocol):
-    """An environment as an agent meets it.
+    """Environment of an agent.
 
     Attributes:
-        name: For people.
-        actions: The whitelist: nothing else is ever done.
-        moves: Which of them go to which neighbour.
-        reach: Whether other actions are done to the cell under the agent (`here`) or before it (`facing`).
-        things: Actions that are done to a thing; the others depend on what one holds and what stands near.
-        patience: How often something is tried before it is said to give nothing.
-        num_cells: How many there are to see; 0 where there is no map.
-        is_scored_by_reward: Whether a life is worth its reward rather than its ticks.
+        name: Display name.
+        actions: Whitelist of actions.
+        moves: Offset of each move.
+        reach: Cell that other actions apply to: under the agent (`here`) or in front of it (`facing`).
+        things: Actions that apply to a tile. The others depend on inventory and adjacent tiles.
+        patience: Tries without a gain before an action at a tile counts as useless.
+        num_cells: Number of cells; 0 without a map.
+        is_scored_by_reward: Whether the score is the reward instead of the ticks.
     """
 
     name: str
@@ -111,51 +112,51 @@ class World(Protocol):
     is_scored_by_reward: bool
 
     def reset(self, seed: int) -> Observation:
-        """Begins a life."""
+        """Starts an episode."""
 
     def act(self, action: Action) -> Observation:
-        """Does one action of the whitelist and tells what came of it; one that cannot be done is `refused`."""
+        """Executes one action. An impossible action returns an observation with `refused`."""
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
-        """Returns what could be done now."""
+        """Returns the possible actions."""
 
     def is_inside(self, cell: Cell) -> bool:
-        """Tells whether a cell counts as one to see."""
+        """Returns whether a cell counts for coverage."""
 
     def truth(self) -> Mapping[str, bool] | None:
-        """Returns which looks hurt whoever enters them, for measuring fear; None where nobody knows."""
+        """Returns whether each tile hurts, to measure fear; None if unknown."""
 
     def close(self) -> None:
-        """Ends what was opened."""
+        """Releases resources."""
 
 
 @runtime_checkable
 class ReportsMetrics(Protocol):
-    """A world that has numbers of its own to tell at the end of a life."""
+    """World with its own metrics at the end of an episode."""
 
     def facts(self) -> Mapping[str, float]:
-        """Returns them by name."""
+        """Returns the metrics by name."""
 
 
 def get_world_path(env: str, folder: Path) -> Path | None:
-    """Returns the file that an env names, or None where it names a world of ours."""
+    """Returns the file that `env` names; None for a built-in world."""
     file, colon, _ = env.rpartition(":")
     return (folder / file).resolve() if colon and file.endswith(".py") else None
 
 
 def load_world_factory(env: str, folder: Path) -> Callable[[], World]:
-    """Returns what makes the world; it is the task's own code and runs in this process.
+    """Returns a function that creates the world. The task's own code runs in this process.
 
     Raises:
-        SetupError: There is no such file or name, or it does not load.
+        SetupError: The file or name is missing, or loading fails.
     """
     path, name = get_world_path(env, folder), env.rpartition(":")[2]
     if path is None or not path.is_file() or not path.is_relative_to(folder.resolve()):
-        raise errors.SetupError(f"task.env is {env!r:.80}: name a file in the task's folder, file.py:Name.")
+        raise errors.SetupError(f"task.env is {env!r:.80}. Name a file in the task folder: file.py:Name.")
     module = errors.capture(lambda: module_loader.load_module(str(path), "atoll_world"), reraise=())
     if isinstance(module, errors.CaughtException):
         raise errors.SetupError(f"{path.name} cannot be loaded: {module!s:.200}.")
     factory: Any = getattr(module, name, None)
     if not callable(factory):
-        raise errors.SetupError(f"{path.name} has no {name!r:.60} that makes a world.")
+        raise errors.SetupError(f"{path.name} has no {name!r:.60} that creates a world.")
     return factory  # type: ignore[no-any-return]
