@@ -60,7 +60,7 @@ def test_how_a_run_ended_is_known_before_its_journal_is_added_up(kind, kept, mon
 def test_a_shared_run_lives_by_its_leases_and_ends_by_its_end_whoever_still_wrote(kept):
     run = kept.create_run(config={"shared": "yes"})
     leases = kept.leases(run, "a coordinator", 60.0)
-    leases.open(2)
+    leases.create_rows(2)
     leases.renew()
     found = run_totals.RunTotals(kept, run)
     assert run_status.RunStatusReader(kept, kept.get_run(run), found).get_status() == ("running", "")
