@@ -87,7 +87,7 @@ class RunStatusReader:
         return next((name for name in ("interrupted", "stopped", "failed") if reason.startswith(name)), "done"), reason
 
     def _is_paused(self) -> bool:
-        """Checks whether the run is paused. An episode obeys between ticks, before the journal records the command."""
+        """Checks whether the run is paused. An episode obeys between turns, before the journal records the command."""
         if config.get_episode_reader(str(self.run.config.get("system", ""))) is None:
             return self.totals.is_paused
         command_kinds = [command.kind for command in self.run_store.inbox(self.run.id).read(self.totals.last_command)]

@@ -103,9 +103,9 @@ def list_turns(
     after: Annotated[int, Query(ge=0, le=2**53, description="`next` of the previous page.")] = 0,
     limit: Limit = 500,
 ) -> dict[str, Any]:
-    """Returns the ticks of the current episode, or of a finished and saved one, in order.
+    """Returns the turns of the current episode, or of a finished and saved one, in order.
 
-    The current episode is visible if an LLM plans or ticks have a delay. Others take less than a second; POST `watch`
+    The current episode is visible if an LLM plans or turns have a delay. Others take less than a second; POST `watch`
     makes them visible.
     """
     episode_reader = get_episode_reader(run_store, run)
@@ -137,14 +137,14 @@ def list_turns(
 
 @functools.lru_cache(maxsize=4)
 def _load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Any]:
-    """Reads the ticks of a finished episode, which never change."""
+    """Reads the turns of a finished episode, which never change."""
     loaded_turns: Sequence[Any] = get_episode_reader(run_store, run).load_turns(run_store, run, episode)
     return loaded_turns
 
 
 @router.post("/watch")
 def watch(run_store: StoreDep, run: RunId) -> dict[str, Any]:
-    """Makes the run publish all its ticks for the next 30 seconds."""
+    """Makes the run publish all its turns for the next 30 seconds."""
     get_episode_reader(run_store, run)
     live_channel.mark_watched(run_store, run)
     return {"run": run, "under_way": live_channel.find_shown_step(run_store, run)}
@@ -152,7 +152,7 @@ def watch(run_store: StoreDep, run: RunId) -> dict[str, Any]:
 
 def _describe_missing(episode: int) -> str:
     return (
-        f"The ticks of episode {episode} are not saved. Runs save episodes 1 to 3 and each power of two. Use "
+        f"The turns of episode {episode} are not saved. Runs save episodes 1 to 3 and each power of two. Use "
         "'atoll run --save-run DIR' to save all; this page opens such files."
     )
 
@@ -163,7 +163,7 @@ snapshots_router = APIRouter(tags=["life"])
 
 
 class Snapshots(BaseModel):
-    """Ticks in order. `next` continues after them, also when new ticks appear; null if the run has no episodes."""
+    """Turns in order. `next` continues after them, also when new turns appear; null if the run has no episodes."""
 
     run: str
     snapshots: list[dict[str, Any]]
@@ -176,7 +176,7 @@ class Snapshots(BaseModel):
 def list_snapshots(
     run_store: StoreDep, cache: CacheDep, run: RunQuery = "latest", limit: Limit = 100, after: After = None
 ) -> Snapshots:
-    """Returns the ticks of the saved episodes and of the current one, in pages."""
+    """Returns the turns of the saved episodes and of the current one, in pages."""
     run_id = runs.find_run(run_store, run)
     episode_reader = config.get_episode_reader(run_store.get_run(run_id).config.get("system", ""))
     is_live = run_store.has_writer(run_id)
@@ -209,7 +209,7 @@ def list_snapshots(
 
 
 def _list_saved_episodes(run_store: store.Store, run: str, episode_reader: Any) -> list[int]:
-    """Returns the numbers of the finished episodes with saved ticks."""
+    """Returns the numbers of the finished episodes with saved turns."""
     episodes = deque(episode_reader.iter_finished_episodes(run_store, run), maxlen=MAX_SCANNED_EPISODES)
     return [episode.episode for episode in episodes if episode.snapshots is not None]
 
@@ -224,5 +224,5 @@ def _read_turns(
 
 @functools.lru_cache(maxsize=16)
 def _load_saved_turns(run_store: store.Store, run: str, episode_reader: Any, episode: int) -> tuple[Any, ...]:
-    """Reads the ticks of a finished episode, which never change."""
+    """Reads the turns of a finished episode, which never change."""
     return tuple(episode_reader.load_turns(run_store, run, episode))

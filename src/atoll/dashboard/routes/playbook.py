@@ -135,9 +135,9 @@ def _change_to_json(change: store.ChangeEntry) -> dict[str, Any]:
 
 @router.get("/deltas")
 def list_deltas(run_store: StoreDep, key: KeyQuery, version: Annotated[int, Query(ge=1, le=2**53)]) -> dict[str, Any]:
-    """Returns the deltas of the episode that made a version, with tick, outcome and reason.
+    """Returns the deltas of the episode that made a version, with turn, outcome and reason.
 
-    Versions from other sources have their deltas in the history. Episodes without saved ticks have only counts.
+    Versions from other sources have their deltas in the history. Episodes without saved turns have only counts.
     """
     run, episode = key.removeprefix(PREFIX), _get_episode(open_playbook(run_store, key), version)
     if episode is None:
