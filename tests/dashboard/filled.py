@@ -65,7 +65,7 @@ def fill(folder: Path) -> Filled:
 
 def _run(kept: store.Store, folder: Path, settings: list[str], model: testing.ScriptedLLM | None = None) -> str:
     plan = config.load(folder, [config.parse_set(each) for each in settings])
-    made = {} if model is None else {"model": lambda plan: model}
+    made = {} if model is None else {"llm_factory": lambda run_config: model}
     with runs.Session(kept, plan, allowed=runs.UnsafeOptions(unsafe=True), **made) as session:  # type: ignore[arg-type]
         session.run()
         session.conclude()
@@ -133,6 +133,6 @@ def _roll_out(known: governed.Parameters) -> None:
     )
     result = runner.run_shadow("risk/penalty", 0.3, 1.0)
     status.save_shadow_result(known, "risk/penalty", 0.3, result, "ann")
-    why = {"author": "evolver", "by": "ann", "reason": "the EMA of last week"}
+    why = {"proposer": "evolver", "approver": "ann", "reason": "the EMA of last week"}
     rollout_actions.start_rollout(known, "risk/penalty", 0.3, {"guardrails": guards}, **why)
     rollout.Rollout(known, "risk/penalty").add_shadow_result(result)

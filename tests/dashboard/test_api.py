@@ -30,7 +30,7 @@ def operations(client):
     "num_examples", [4, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])], ids=["few", "many"]
 )
 def test_no_question_breaks_the_server(num_examples, owned, kept):
-    runs = [run.id for run in kept.runs()]
+    runs = [run.id for run in kept.list_runs()]
     for operation in operations(owned):
         if operation.path == ENDLESS:
             continue

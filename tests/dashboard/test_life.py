@@ -53,7 +53,7 @@ def test_the_turns_of_a_life_come_in_pages(decider, place):
 def test_what_is_not_there_is_said(decider, place):
     assert decider.get(of_run(place.lives, "turns", 77)).json()["turns"] == []
     answer = decider.get(of_run(place.texts))
-    assert (answer.status_code, "has no lives" in answer.json()["detail"]) == (422, True)
+    assert (answer.status_code, "has no episodes" in answer.json()["detail"]) == (422, True)
 
 
 def test_to_watch_needs_the_token(decider, place):

@@ -24,7 +24,7 @@ def step(number: int) -> list[Record]:
 
 
 def test_a_digest_reads_only_what_is_new(kept, monkeypatch):
-    monkeypatch.setattr(run_totals, "SPAN", 3)
+    monkeypatch.setattr(run_totals, "BATCH_RECORDS", 3)
     kept.journal("run").write(Record("started", 0, -1, {"budget": {"iterations": 10}}), *step(1), *step(2), *step(3))
     found = run_totals.RunTotals(kept, "run")
     assert not found.advance(0.0)
@@ -49,26 +49,26 @@ def test_a_digest_passes_over_records_of_another_form(kept):
 
 @pytest.mark.parametrize("kind", ["ended", "concluded", "executed"])
 def test_how_a_run_ended_is_known_before_its_journal_is_added_up(kind, kept, monkeypatch):
-    monkeypatch.setattr(run_totals, "SPAN", 1)
+    monkeypatch.setattr(run_totals, "BATCH_RECORDS", 1)
     said = {"reason": "iterations: 3 of 3", "result": {}, "executor": {"evaluations": 3, "again": 0}}
     kept.journal("run").write(*step(1), Record(kind, 0, -1, said))
     found = run_totals.RunTotals(kept, "run")
     assert not found.advance(0.0)
-    assert run_status.RunStatusReader(kept, kept.run("run"), found).get_status() == ("finished", "iterations: 3 of 3")
+    assert run_status.RunStatusReader(kept, kept.get_run("run"), found).get_status() == ("done", "iterations: 3 of 3")
 
 
 def test_a_shared_run_lives_by_its_leases_and_ends_by_its_end_whoever_still_wrote(kept):
-    run = kept.create(config={"shared": "yes"})
+    run = kept.create_run(config={"shared": "yes"})
     leases = kept.leases(run, "a coordinator", 60.0)
-    leases.open(2)
+    leases.create_rows(2)
     leases.renew()
     found = run_totals.RunTotals(kept, run)
-    assert run_status.RunStatusReader(kept, kept.run(run), found).get_status() == ("running", "")
+    assert run_status.RunStatusReader(kept, kept.get_run(run), found).get_status() == ("running", "")
     leases.leave()
-    assert run_status.RunStatusReader(kept, kept.run(run), found).get_status()[0] == "interrupted"
+    assert run_status.RunStatusReader(kept, kept.get_run(run), found).get_status()[0] == "crashed"
     kept.journal(run).write(Record("ended", 0, -1, {"reason": "stopped"}), *step(1))
     assert found.advance(10.0)
-    assert run_status.RunStatusReader(kept, kept.run(run), found).get_status() == ("stopped", "stopped")
+    assert run_status.RunStatusReader(kept, kept.get_run(run), found).get_status() == ("stopped", "stopped")
 
 
 def test_a_record_of_a_cluster_says_what_it_counted(kept):
@@ -81,9 +81,9 @@ def test_a_record_of_a_cluster_says_what_it_counted(kept):
 
 @pytest.mark.parametrize("is_warm", [False, True])
 def test_rare_records_are_found_among_many(is_warm, kept, monkeypatch):
-    monkeypatch.setattr(record_search, "SPAN", 32)
-    monkeypatch.setattr(record_search, "WORD_SPAN", 16)
-    monkeypatch.setattr(record_search, "FEW", 4)
+    monkeypatch.setattr(record_search, "SEGMENT_RECORDS", 32)
+    monkeypatch.setattr(record_search, "TEXT_SEGMENT_RECORDS", 16)
+    monkeypatch.setattr(record_search, "MAX_INDEXED", 4)
     kinds = ["reset" if n % 25 == 0 else "judged" if n % 2 else "applied" for n in range(1, 201)]
     kept.journal("run").write(*(Record(kind, n, 0, {"n": f"<{n}>"}) for n, kind in enumerate(kinds, 1)))
     finder = record_search.RecordSearch(kept, "run")
@@ -103,7 +103,7 @@ def test_rare_records_are_found_among_many(is_warm, kept, monkeypatch):
 
 
 def test_a_look_that_takes_too_long_says_how_far_it_came(kept, monkeypatch):
-    monkeypatch.setattr(record_search, "WORD_SPAN", 16)
+    monkeypatch.setattr(record_search, "TEXT_SEGMENT_RECORDS", 16)
     kept.journal("run").write(*(Record("judged", n, 0, {"n": n}) for n in range(1, 101)))
     finder, before, looks = record_search.RecordSearch(kept, "run"), 101, 0
     while True:
@@ -134,7 +134,7 @@ def test_an_answer_is_made_again_only_when_something_changed_and_time_has_gone_b
 
 
 def test_long_journals_are_read_ahead(kept, monkeypatch):
-    monkeypatch.setattr(record_search, "SPAN", 4)
+    monkeypatch.setattr(record_search, "SEGMENT_RECORDS", 4)
     kept.journal("run").write(*(record for n in range(1, 11) for record in step(n)))
     digests, finders = run_totals.RunTotalsCache(kept), record_search.RecordSearchCache(kept)
     reading = server.Prefetcher(kept, digests, finders)

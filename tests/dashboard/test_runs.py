@@ -15,7 +15,7 @@ def get(client, path, **params):
 
 
 def test_the_runs_are_listed_newest_first_page_by_page(client, kept):
-    ids = [run.id for run in kept.runs()]
+    ids = [run.id for run in kept.list_runs()]
     page = get(client, "/api/runs", limit=2)
     assert [row["id"] for row in page["runs"]] == ids[:2]
     assert page["total"] == len(ids)
@@ -34,7 +34,7 @@ def test_a_run_shows_what_its_summary_says(run, client, kept):
     assert found["used"]["failures"] == summary.totals.failures
     assert found["used"]["calls"] == summary.totals.cost.calls
     assert found["used"]["tokens_out"] == summary.totals.cost.tokens_out
-    assert found["status"] == "finished"
+    assert found["status"] == "done"
     assert found["is_counted"] is True
     islands = {each["island"]: each for each in found["islands"]}
     for each in progress.summarize_islands(kept, run):

@@ -78,7 +78,7 @@ def test_the_address_with_the_token_leaves_a_cookie_that_no_script_reads(kept):
 
 def test_a_wrong_token_leaves_no_cookie(client):
     found = client.get("/", params={"token": "guess"}, follow_redirects=False)
-    assert found.text == "That is not the token: open the address that 'atoll dashboard' printed.\n"
+    assert found.text == "The token is wrong. Open the address that 'atoll dashboard' printed.\n"
     assert found.status_code == 401
     assert "set-cookie" not in found.headers
 
@@ -181,7 +181,7 @@ def test_no_path_leads_out_of_the_page(client):
     for path in (
         "/ui/static/../server.py",
         "/ui/static/..%2fserver.py",
-        "/ui/static/%2e%2e/given.py",
+        "/ui/static/%2e%2e/dependencies.py",
         "/ui/static//etc",
     ):
         assert client.get(f"/ui/static/{path}").status_code == 404, path
@@ -201,4 +201,4 @@ def test_the_store_of_a_path_is_closed_with_the_application(tmp_path):
     with TestClient(app, base_url=OURS) as client:
         assert client.get("/api/runs").json()["total"] == 1
     with pytest.raises(errors.SetupError, match="closed"):
-        app.state.store.runs()
+        app.state.store.list_runs()

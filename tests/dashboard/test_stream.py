@@ -109,7 +109,7 @@ def test_a_client_that_comes_back_misses_nothing(how, kept, address, connect):
 
 
 def test_one_that_is_far_behind_reads_the_store(kept, address, monkeypatch, connect):
-    monkeypatch.setattr(event_stream, "KEPT", 50)
+    monkeypatch.setattr(event_stream, "BUFFERED_RECORDS", 50)
     newest = connect(address)
     while not newest.told:
         newest.read()
@@ -158,8 +158,8 @@ def test_nobody_polls_when_nobody_watches(kept, connect):
     with stage.served(kept) as served:
         client = connect(served.address)
         tails = served.app.state.tails
-        toys.until(lambda: any(each._task for each in tails._found.values()), 60)
-        [tail] = tails._found.values()
+        toys.until(lambda: any(each._task for each in tails._tails.values()), 60)
+        [tail] = tails._tails.values()
         client.socket.close()
         toys.until(lambda: tail._task is None, 60)
         assert tails.num_clients == 0

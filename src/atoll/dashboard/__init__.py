@@ -1,1 +1,1 @@
-"""The dashboard: every run of a store, watched and steered in a browser."""
+"""Dashboard: shows and controls the runs of a store in a browser."""

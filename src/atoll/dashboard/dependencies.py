@@ -1,4 +1,4 @@
-"""What routes are given: the store, a run that exists, and the limits of a page."""
+"""Dependencies of the routes: the store, an existing run, caches, page limits and cursors."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ def _find_run(run_store: StoreDep, run: Annotated[str, Path(max_length=MAX_TEXT)
 
 
 def _make_status_reader(request: Request, run_store: StoreDep) -> Callable[[str, float], RunStatusReader]:
-    totals_cache: RunTotalsCache = request.app.state.digests
+    totals_cache: RunTotalsCache = request.app.state.totals_cache
 
     def read_status(run: str, seconds: float) -> RunStatusReader:
         totals = totals_cache.get(run)
@@ -47,24 +47,24 @@ def _get_cache(request: Request) -> ResponseCache:
 
 
 CacheDep = Annotated[ResponseCache, Depends(_get_cache)]
-# Returns how a run stands, after reading on in its journal for so many seconds at most.
+# Returns the status of a run after reading its journal for at most this many seconds.
 StatusReaderDep = Annotated[Callable[[str, float], RunStatusReader], Depends(_make_status_reader)]
-# A run's id, its beginning or end, or `latest`; an unknown one is answered with 404 before the route begins.
+# Id of a run, its beginning or end, or `latest`. An unknown run gives 404 before the route starts.
 RunId = Annotated[str, Depends(_find_run)]
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many at most.")]
-After = Annotated[str | None, Query(max_length=MAX_TEXT, description="The `next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Maximum number of rows.")]
+After = Annotated[str | None, Query(max_length=MAX_TEXT, description="`next` of the previous page.")]
 
 
 def make_cursor(*position: Any) -> str:
-    """Returns a place as a cursor."""
+    """Encodes a position in a list as a cursor."""
     return base64.urlsafe_b64encode(json.dumps(position, allow_nan=False).encode()).decode().rstrip("=")
 
 
 def parse_cursor(cursor: str, *types: type | tuple[type, ...]) -> list[Any]:
-    """Reads a cursor back.
+    """Decodes a cursor.
 
     Raises:
-        SetupError: It is none of ours.
+        SetupError: The text is not a cursor of this list.
     """
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)))
@@ -77,9 +77,9 @@ def parse_cursor(cursor: str, *types: type | tuple[type, ...]) -> list[Any]:
             return list(values)
     except (ValueError, binascii.Error, RecursionError):
         pass
-    raise errors.SetupError("`after` is no place in this list: give what `next` said, or nothing.")
+    raise errors.SetupError("`after` is not a position in this list. Pass `next` of the previous page, or omit it.")
 
 
 def _fits_column(values: list[Any]) -> bool:
-    """Says whether every number fits into a column."""
+    """Checks that every number fits into a database column."""
     return all(math.isfinite(value) if isinstance(value, float) else abs(value) < 2**62 for value in values)

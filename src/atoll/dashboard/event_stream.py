@@ -1,11 +1,10 @@
-"""The live stream: the journal of a run as server-sent events, to many clients at once.
+"""Live stream: the journal of a run as server-sent events, for many clients at once.
 
-    store ──poll──> Tail (one per run that is watched) ──> Client, Client, ...
+    store ──poll──> RunTail (one per watched run) ──> client, client, ...
 
-A tail reads the store a few times a second, whoever writes it, and keeps the newest records as bytes. A client has no
-queue of its own, only its place: who is far behind reads the store. So nothing waits for a client that stalls, and
-nothing is kept for it; when a send takes too long its connection is cut, and its browser comes back with
-`Last-Event-ID` to where it was.
+A tail polls the store a few times a second and buffers the newest records as bytes. A client has no queue, only a
+position. A client that is far behind reads from the store, so a stalled client neither delays others nor uses memory.
+If a send takes too long, the server closes the connection. The browser then reconnects with `Last-Event-ID`.
 """
 
 import asyncio
@@ -28,10 +27,10 @@ from atoll.store.records.queries import NumberedRecord, RecordQueries
 
 POLL_SECONDS = 0.2
 PING_SECONDS = 10
-STALLED_SECONDS = 10.0  # that one send may take
+STALLED_SECONDS = 10.0  # maximum time of one send
 RETRY_MILLISECONDS = 1000
-BUFFERED_RECORDS = 4096  # records that a tail keeps
-BATCH = 512  # records that are sent at once
+BUFFERED_RECORDS = 4096  # per tail
+BATCH = 512  # maximum number of records in one send
 MAX_CLIENTS = 500
 
 router = APIRouter(tags=["events"])
@@ -39,29 +38,29 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RunTail:
-    """The end of a run's journal, as it grows. Lives in the event loop; the store is read in threads."""
+    """Newest records of a run. Runs in the event loop and reads the store in threads."""
 
     def __init__(self, run_store: store.Store, run: str, poll_seconds: float = POLL_SECONDS) -> None:
         self._queries, self._poll_seconds = RecordQueries(run_store, run), poll_seconds
         self._newest: deque[bytes] = deque(maxlen=BUFFERED_RECORDS)
-        self.end = 0  # the number of the last of them
+        self.end = 0  # sequence number of the last buffered record
         self._grown = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self.num_clients = 0
         self.is_closed = False
 
     async def enter(self) -> None:
-        """Begins to poll with the first client."""
+        """Adds a client; the first one starts polling."""
         self.num_clients += 1
         if self._task is None:
             end = await run_in_threadpool(self._queries.get_end)
-            if self._task is None:  # nobody else came meanwhile
+            if self._task is None:  # unless another client has started it
                 self._newest.clear()
                 self.end = end
                 self._task = asyncio.create_task(self._poll())
 
     async def leave(self) -> None:
-        """Ends polling with the last client."""
+        """Removes a client; the last one stops polling."""
         self.num_clients -= 1
         if not self.num_clients and self._task is not None:
             task, self._task = self._task, None
@@ -70,7 +69,7 @@ class RunTail:
                 await task
 
     async def read_after(self, seq: int) -> tuple[bytes, int]:
-        """Waits for records behind a number; returns some of them as they are sent, and the number of the last."""
+        """Waits for records after a sequence number; returns encoded events and the last sequence number."""
         while not self.is_closed:
             end = self.end
             if seq < end:
@@ -85,7 +84,7 @@ class RunTail:
         return b"", seq
 
     async def close(self) -> None:
-        """Lets all clients go."""
+        """Ends the streams of all clients."""
         async with self._grown:
             self.is_closed = True
             self._grown.notify_all()
@@ -99,7 +98,7 @@ class RunTail:
             try:
                 records = await run_in_threadpool(self._read_new)
             except errors.StoreFailed:
-                records = ()  # a server that is away for a moment: whoever watches waits for it
+                records = ()  # the database may be back at the next poll
             if records:
                 async with self._grown:
                     self._newest.extend(map(encode_event, records))
@@ -113,7 +112,7 @@ class RunTail:
 
 
 class RunTails:
-    """The tails of the runs that somebody watches."""
+    """Tails of all watched runs."""
 
     def __init__(self, run_store: store.Store) -> None:
         self._run_store, self._tails = run_store, dict[str, RunTail]()
@@ -122,7 +121,7 @@ class RunTails:
 
     @contextlib.asynccontextmanager
     async def subscribe(self, run: str) -> AsyncIterator[RunTail]:
-        """Lends the tail of a run, which polls as long as somebody has it."""
+        """Yields the tail of a run, which polls while it has clients."""
         tail = self._tails.get(run)
         if tail is None:
             new_tail = await run_in_threadpool(RunTail, self._run_store, run)
@@ -131,7 +130,7 @@ class RunTails:
         try:
             await tail.enter()
             yield tail
-        finally:  # also of who left, or met a store that failed, before he was in
+        finally:  # also if the client left or the store failed during `enter`
             self.num_clients -= 1
             await tail.leave()
             if not tail.num_clients:
@@ -144,7 +143,7 @@ class RunTails:
 
 
 def encode_event(event: NumberedRecord) -> bytes:
-    """Returns a record as it is sent."""
+    """Encodes a record as a server-sent event."""
     data = {
         "seq": event.seq,
         "kind": event.kind,
@@ -156,7 +155,7 @@ def encode_event(event: NumberedRecord) -> bytes:
 
 
 class EventStreamResponse(EventSourceResponse):
-    """An answer that goes on; one whose client does not take it is ended."""
+    """Streaming response that ends if its client reads nothing."""
 
     def __init__(self, content: AsyncIterator[bytes], tails: RunTails) -> None:
         super().__init__(content, ping=PING_SECONDS, send_timeout=STALLED_SECONDS)
@@ -177,19 +176,19 @@ class EventStreamResponse(EventSourceResponse):
 async def stream_timeline(
     request: Request,
     run_store: StoreDep,
-    run: Annotated[str, Query(max_length=MAX_TEXT, description="A run's id, or `latest`.")] = "latest",
+    run: Annotated[str, Query(max_length=MAX_TEXT, description="Id of a run, or `latest`.")] = "latest",
     after: Annotated[
-        int | None, Query(ge=0, le=1 << 60, description="Send what is behind this record; default: what is new.")
+        int | None, Query(ge=0, le=1 << 60, description="Send records after this one; default: only new records.")
     ] = None,
     last_event_id: Annotated[str | None, Header(max_length=MAX_TEXT)] = None,
 ) -> EventSourceResponse:
     """Streams the records of a run as they are written, each with its number as `id`.
 
-    A client that comes back with `Last-Event-ID` misses nothing. Comments keep the line alive.
+    A client that reconnects with `Last-Event-ID` misses no record. Comments keep the connection alive.
     """
     tails: RunTails = request.app.state.tails
     if tails.num_clients >= MAX_CLIENTS:
-        raise errors.Conflict(f"{MAX_CLIENTS} clients watch already: close some of them.")
+        raise errors.Conflict(f"The stream already has {MAX_CLIENTS} clients. Close some of them.")
     run_id = await run_in_threadpool(runs.find_run, run_store, run)
     last_seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
     return EventStreamResponse(_iter_records(tails, run_id, last_seen), tails)

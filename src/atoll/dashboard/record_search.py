@@ -1,8 +1,8 @@
-"""Finding records of a kind, or with a word in them, among very many: newest first, and never for long.
+"""Search for records by kind or text, newest first, within a time limit.
 
-The store has no index for this, since whoever writes a run would pay for it at each step. Instead
-what was seen once is remembered: of every stretch of the journal how many records there are of each kind, and where
-those are of which there are few. Stretches never change. A look takes its time at most, and says how far it came.
+The store has no index for this, since it would slow down every write. Instead the search remembers, for each segment
+of the journal, the number of records of each kind and the positions of rare kinds. Complete segments never change.
+A search that reaches its time limit reports how far it came.
 """
 
 import time
@@ -14,17 +14,17 @@ from atoll import store
 from atoll.dashboard import response_cache
 from atoll.store.records.queries import NumberedRecord, RecordQueries
 
-SEGMENT_RECORDS = 32_768  # records of a stretch
-MAX_INDEXED = 256  # of a kind in a stretch: so few are remembered one by one
-TEXT_SEGMENT_RECORDS = 16_384  # records that are searched for a word at a time
+SEGMENT_RECORDS = 32_768  # size of a segment
+MAX_INDEXED = 256  # kinds with at most this many records in a segment are indexed
+TEXT_SEGMENT_RECORDS = 16_384  # records per text search
 
 
 class Segment(NamedTuple):
-    """What was seen of `SPAN` records.
+    """Index of `SEGMENT_RECORDS` records.
 
     Attributes:
-        counts: How many there are, by kind.
-        places: The numbers of those of which there are few, by kind.
+        counts: Number of records, by kind.
+        positions: Sequence numbers of the records of rare kinds, by kind.
     """
 
     counts: Mapping[str, int]
@@ -32,12 +32,12 @@ class Segment(NamedTuple):
 
 
 class SearchPage(NamedTuple):
-    """What a look came upon.
+    """Result of a search.
 
     Attributes:
-        events: Newest first.
-        looked: The oldest number that was looked at; nothing newer than it was missed.
-        is_done: There is nothing older that was not looked at.
+        events: Matching records, newest first.
+        oldest_searched: Sequence number of the oldest record that was searched.
+        is_done: No older records are left to search.
     """
 
     events: Sequence[NumberedRecord]
@@ -46,7 +46,7 @@ class SearchPage(NamedTuple):
 
 
 class RecordSearch:
-    """Looks through the journal of one run."""
+    """Searches the journal of one run."""
 
     def __init__(self, run_store: store.Store, run: str) -> None:
         self.queries = RecordQueries(run_store, run)
@@ -54,13 +54,14 @@ class RecordSearch:
         self._lock = Lock()
 
     def search(self, kinds: Sequence[str], text: str, before: int, limit: int, seconds: float) -> SearchPage:
-        """Looks for records older than one, for so many seconds at most.
+        """Returns records older than `before`; stops after `seconds`.
 
         Args:
-            kinds: Which are wanted; empty: all.
-            words: What must stand in them; empty: anything.
-            before: The number that all must be below.
-            limit: How many at most.
+            kinds: Kinds to return; empty: all.
+            text: Text that the records contain; empty: any.
+            before: Sequence number above all results.
+            limit: Maximum number of results.
+            seconds: Time limit.
         """
         deadline = time.monotonic() + seconds
         num_records = self.queries.get_end()
@@ -82,7 +83,7 @@ class RecordSearch:
         return SearchPage(matches, oldest_searched, oldest_searched <= 1)
 
     def index_next_segment(self) -> bool:
-        """Looks at one more stretch that nobody asked for yet; returns whether there was one."""
+        """Indexes the newest segment that is not indexed; returns False if none is left."""
         num_complete = self.queries.get_end() // SEGMENT_RECORDS
         missing = next((index for index in reversed(range(num_complete)) if index not in self._segments), None)
         if missing is None:
@@ -105,10 +106,10 @@ class RecordSearch:
         return list(reversed(self.queries.list_by_seq(positions[:limit])))
 
     def _find_present_kinds(self, kinds: Sequence[str], first: int, num_records: int) -> Sequence[str]:
-        """Returns those of some kinds that there may be in the stretch of a record."""
+        """Returns the kinds that may occur in the segment that starts at `first`."""
         index = (first - 1) // SEGMENT_RECORDS
         if not kinds or (index + 1) * SEGMENT_RECORDS > num_records:
-            return kinds  # it still grows
+            return kinds  # the segment still grows
         counts = self._load_segment(index).counts
         return [kind for kind in kinds if kind in counts]
 
@@ -126,7 +127,7 @@ class RecordSearch:
 
 
 class RecordSearchCache(response_cache.PerRunCache[RecordSearch]):
-    """The finders of a store's runs, each made once."""
+    """Searches of all runs of a store."""
 
     def __init__(self, run_store: store.Store) -> None:
         super().__init__(run_store, RecordSearch)
@@ -137,7 +138,7 @@ def _make_page(records: Sequence[NumberedRecord], oldest_searched: int, limit: i
 
 
 def _iter_ranges(end: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yields the first and last numbers of stretches below `end`, newest first, each within a multiple of `size`."""
+    """Yields first and last sequence numbers of ranges below `end`, newest first, aligned to `size`."""
     last = end - 1
     while last >= 1:
         first = (last - 1) // size * size + 1

@@ -1,4 +1,4 @@
-"""Answers that are kept a while: nobody pays twice for a look at what has not changed, nor often for a dear one."""
+"""Cache of API responses. Unchanged data is not recomputed; expensive responses are refreshed rarely."""
 
 import time
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from atoll import store
 
 MAX_ENTRIES = 256
-REUSE_FACTOR = 5.0  # an answer that took a second is good for five
+REUSE_FACTOR = 5.0  # a response that took one second is reused for five
 
 
 class _CacheEntry(NamedTuple):
@@ -20,18 +20,18 @@ class _CacheEntry(NamedTuple):
 
 
 class ResponseCache:
-    """Keeps the newest answers."""
+    """Keeps the newest responses."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._entries, self._lock = clock, OrderedDict[Hashable, _CacheEntry](), Lock()
 
     def get[T](self, key: Hashable, stamp: Hashable, compute: Callable[[], T]) -> T:
-        """Returns an answer made before, or makes it.
+        """Returns the cached response, or computes it.
 
         Args:
-            key: What is asked.
-            stamp: What the answer depends on. With another stamp one is good for as long only as it was dear.
-            make: Makes it; several threads may do so at once.
+            key: Name of the response.
+            stamp: Version of the data. With another stamp, a response is reused only for a time set by its cost.
+            compute: Computes the response; may run in several threads at once.
         """
         with self._lock:
             entry = self._entries.get(key)
@@ -49,16 +49,16 @@ class ResponseCache:
 
 
 class PerRunCache[T]:
-    """What is made once for each run of a store."""
+    """Objects that are created once per run."""
 
     def __init__(self, run_store: store.Store, make: Callable[[store.Store, str], T]) -> None:
         self._run_store, self._make, self._items, self._lock = run_store, make, dict[str, T](), Lock()
 
     def get(self, run: str) -> T:
-        """Returns what there is of a run, however far it is.
+        """Returns the object of a run, and creates it if needed.
 
         Raises:
-            NotFound: There is no such run.
+            NotFound: The run does not exist.
         """
         with self._lock:
             item = self._items.get(run)

@@ -1,7 +1,7 @@
-"""How a run stands, as the views show it: what it is, what it has found, what it has used."""
+"""Status of a run as the views show it: configuration, best candidate and usage."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -14,14 +14,11 @@ from atoll.store.candidates import queries
 
 MAX_TEXT = 1000
 
-type Status = Literal["running", "paused", "finished", "stopped", "failed", "interrupted"]
-
 
 class RunUsage(BaseModel):
-    """What a run has used.
+    """Usage of a run.
 
-    `is_counted` is false while a long journal is still being added up: then these are the sums up to `counted`, a share
-    of it, and a later look has the rest.
+    `is_counted` is false while a long journal is still being read. The numbers then cover the share `counted` of it.
     """
 
     steps: int
@@ -43,7 +40,7 @@ class RunRow(BaseModel):
     id: str
     system: str
     task: str
-    status: Status
+    status: summary.Status
     reason: str
     began: str
     best: str | None
@@ -67,7 +64,7 @@ class RunRow(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RunStatusReader:
-    """What is asked of the store about one run."""
+    """Reads the status of one run from the store."""
 
     run_store: store.Store
     run: runs.Run
@@ -77,8 +74,8 @@ class RunStatusReader:
     def candidate_queries(self) -> queries.CandidateQueries:
         return queries.CandidateQueries(self.run_store, self.run.id)
 
-    def get_status(self) -> tuple[Status, str]:
-        """Returns how it stands, and why it ended."""
+    def get_status(self) -> tuple[summary.Status, str]:
+        """Returns the status, and the reason why the run ended."""
         if self.run_store.has_writer(self.run.id):
             return "paused" if self._is_paused() else "running", ""
         reason = self.totals.reason
@@ -86,15 +83,11 @@ class RunStatusReader:
             end = summary.find_end_record(self.run_store, self.run.id)
             reason = None if end is None else str(end.data.get("reason", ""))
         if reason is None:
-            return "interrupted", "its process ended before the run did"
-        if reason.startswith("stopped"):
-            return "stopped", reason
-        if reason.startswith("failed"):
-            return "failed", reason
-        return "interrupted" if reason.startswith("interrupted") else "finished", reason
+            return "crashed", "the process ended before the run was done"
+        return next((name for name in ("interrupted", "stopped", "failed") if reason.startswith(name)), "done"), reason
 
     def _is_paused(self) -> bool:
-        """Says whether it waits; a life obeys between its turns, before its step is over and the journal says so."""
+        """Checks whether the run is paused. An episode obeys between turns, before the journal records the command."""
         if config.get_episode_reader(str(self.run.config.get("system", ""))) is None:
             return self.totals.is_paused
         command_kinds = [command.kind for command in self.run_store.inbox(self.run.id).read(self.totals.last_command)]
@@ -102,7 +95,7 @@ class RunStatusReader:
         return pause_commands[-1] == "pause" if pause_commands else self.totals.is_paused
 
     def compute_usage(self, num_failed: int) -> RunUsage:
-        """Returns what it has used; `num_failed`: children that were judged and got no score."""
+        """Returns the usage; `num_failed` is the number of evaluated children without a score."""
         totals, cost = self.totals, self.totals.cost
         return RunUsage(
             steps=totals.steps,
@@ -119,7 +112,7 @@ class RunStatusReader:
         )
 
     def make_row(self) -> RunRow:
-        """Returns the run as a list shows it."""
+        """Returns the row of the run in lists."""
         totals, queries = self.totals, self.candidate_queries
         best, initial = queries.list_best(), queries.find(["0.0"])
         status, reason = self.get_status()
@@ -136,7 +129,7 @@ class RunStatusReader:
             best=best[0].id if best else None,
             best_score=best[0].score if best else None,
             initial_score=initial["0.0"].score if "0.0" in initial else None,
-            # Before all is added up, what is in the table of candidates is the better number.
+            # Until the journal is counted, the table of candidates has the better number.
             evaluations=totals.evaluations if totals.is_counted else num_candidates,
             candidates=num_candidates,
             steps=totals.steps if totals.is_counted else queries.get_last_step(),
@@ -155,12 +148,12 @@ class RunStatusReader:
 
 
 def _get_run_section(started: Any, run_config: Any) -> dict[str, Any]:
-    """Returns the section `run` of a run's configuration, as it was started last."""
+    """Returns the section `run` of the configuration at the latest start."""
     section = (started.get("plan") or run_config).get("run")
     return section if isinstance(section, dict) else {}
 
 
 def _format_goal(budget: dict[str, float | None], target: object) -> str:
-    """Says in a few words when the run will end."""
+    """Describes the target score and the limits of a run."""
     limits = [f"{limit:g} {name}" for name, limit in budget.items() if limit is not None]
     return ", ".join([*([f"score {target:g}"] if isinstance(target, int | float) else []), *limits])

@@ -1,6 +1,6 @@
-"""A run in numbers: what it has used, and how it stands.
+"""Totals of a run, computed from its journal.
 
-Nothing here holds a request up: `advance` reads until its deadline and says whether it came to the end.
+`advance` reads until its deadline and returns whether it reached the end, so no request waits for a long journal.
 """
 
 import contextlib
@@ -19,16 +19,16 @@ from atoll import evaluation, store
 from atoll.dashboard import response_cache
 from atoll.store.records import json_codec, queries
 
-BATCH_RECORDS = 20_000  # records looked through at a time: about 10 ms
+BATCH_RECORDS = 20_000  # records per batch: about 10 ms
 
 
 class JournalTotals(ABC):
-    """Numbers of a run, as far as its journal was read.
+    """Totals over the records read so far.
 
     Attributes:
-        kinds: Of the records that are read.
-        seq: How far it was read.
-        end: How long the journal was at the last look.
+        kinds: Kinds of the records to read.
+        seq: Sequence number of the last record read.
+        end: Sequence number of the last record in the journal when `advance` was last called.
     """
 
     kinds: ClassVar[Sequence[str]]
@@ -39,18 +39,18 @@ class JournalTotals(ABC):
 
     @property
     def is_counted(self) -> bool:
-        """Says whether all that was there at the last look is in the numbers."""
+        """True if the totals cover the journal up to `end`."""
         return self.seq >= self.end
 
     def advance(self, seconds: float) -> bool:
-        """Reads on for so long at most; returns whether it came to the end."""
+        """Reads for at most this many seconds; returns whether it reached the end."""
         deadline = time.monotonic() + seconds
         with self._lock:
             self.end = self._queries.get_end()
             while self.seq < self.end:
                 last = min(self.seq + BATCH_RECORDS, self.end)
                 for row in self._queries.list_rows(self.kinds, self.seq + 1, last):
-                    with contextlib.suppress(msgspec.ValidationError, TypeError):  # a record of others looks different
+                    with contextlib.suppress(msgspec.ValidationError, TypeError):  # records of other systems may differ
                         self._add_record(*row)
                 self.seq = last
                 if time.monotonic() >= deadline:
@@ -60,10 +60,10 @@ class JournalTotals(ABC):
 
     @abstractmethod
     def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
-        """Adds a record."""
+        """Adds one record to the totals."""
 
-    def _on_advanced(self) -> None:  # noqa: B027 - most need not hear of it
-        """Hears that a look ended."""
+    def _on_advanced(self) -> None:  # noqa: B027 - optional
+        """Called after each `advance`."""
 
 
 class _AppliedRecord(msgspec.Struct):
@@ -76,18 +76,18 @@ _applied_reader = json_codec.JSONReader(_AppliedRecord)
 
 
 class RunTotals(JournalTotals):
-    """What a run has used and how it stands, as far as its journal was read.
+    """Usage and state of a run.
 
     Attributes:
-        evaluations: Candidates and drafts judged, the start included.
-        failures: Proposals that gave no child.
-        budget: The limits, as they were raised.
-        settings: What was set from outside, by name.
-        sessions: How often it was started.
-        reason: Why it ended; None: it has not.
-        is_braked: It was paused.
-        number: Of the last command that it read between two steps.
-        result: What its system says of it; empty where it says nothing.
+        evaluations: Number of evaluations, including trials and the initial candidate.
+        failures: Iterations without a child.
+        budget: Current limits.
+        settings: Settings changed during the run, by name.
+        sessions: Number of starts.
+        reason: Why the run ended; None: it has not ended.
+        is_paused: Whether the run is paused.
+        last_command: Number of the last command that the run obeyed.
+        result: Result of the system; may be empty.
     """
 
     kinds = ("applied", "founded", "started", "controlled", "ended", "concluded")
@@ -106,17 +106,17 @@ class RunTotals(JournalTotals):
         self.is_paused, self.last_command = False, 0
         self._steps, self._evaluations = array("q"), array("q")
         self._usd, self._tokens = array("d"), array("q")
-        self.first_observed: tuple[float, int] | None = None  # when and at how many evaluations it was seen first, live
+        self.first_observed: tuple[float, int] | None = None  # time and evaluations at the first observation
 
     def get_usage_at(self, step: int) -> tuple[int, float, int]:
-        """Returns the evaluations, dollars and tokens up to a step."""
+        """Returns evaluations, dollars and tokens up to an iteration."""
         index = bisect_right(self._steps, step) - 1
         if index < 0:
             return min(1, self.evaluations), 0.0, 0
         return self._evaluations[index], self._usd[index], self._tokens[index]
 
     def compute_used_share(self) -> float | None:
-        """Returns the share of the budget that is used, of the limit that is nearest; None: there is none to count."""
+        """Returns the used share of the limit that is nearest; None: no limit that can be counted."""
         cost = self.cost
         used = {"iterations": self.steps, "evaluations": self.evaluations, "calls": cost.calls, "usd": cost.usd}
         used["tokens"] = cost.tokens_in + cost.tokens_out
@@ -124,7 +124,7 @@ class RunTotals(JournalTotals):
         return min(1.0, max(shares)) if shares else None
 
     def estimate_remaining_seconds(self) -> float | None:
-        """Returns how long it will take to use the rest of the budget at the pace that was seen; None: unknown."""
+        """Estimates the seconds until the budget is used at the observed pace; None: unknown."""
         share = self.compute_used_share()
         if self.first_observed is None or share is None or self.reason is not None:
             return None
@@ -164,7 +164,7 @@ class RunTotals(JournalTotals):
         self.steps = max(self.steps, step)
         self.evaluations += record.evaluations
         self.failures += record.failure is not None
-        self.cost += evaluation.Cost(*record.cost)  # type: ignore[arg-type] # as the kernel wrote it
+        self.cost += evaluation.Cost(*record.cost)  # type: ignore[arg-type] # written by the run
         self._steps.append(step if not self._steps else max(step, self._steps[-1]))
         self._evaluations.append(self.evaluations)
         self._usd.append(self.cost.usd)
@@ -186,7 +186,7 @@ class RunTotals(JournalTotals):
 
 
 class RunTotalsCache(response_cache.PerRunCache[RunTotals]):
-    """The digests of a store's runs, each made once."""
+    """Totals of all runs of a store."""
 
     def __init__(self, run_store: store.Store) -> None:
         super().__init__(run_store, RunTotals)

@@ -1,22 +1,23 @@
-"""Best and mean of every island over evaluations and over cost, in as many points as a screen shows."""
+"""Curves of the best and mean score of each island over evaluations and cost, with a limited number of points."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from atoll.dashboard.run_totals import RunTotals
 from atoll.store.candidates.queries import CandidateQueries, ScoreBucket
 
-MAX_POINTS = 500  # of one line
-MAX_TOTAL_POINTS = 12_000  # points of all lines together
+MAX_POINTS = 500  # per line
+MAX_TOTAL_POINTS = 12_000  # all lines together
 
 
 class Line(BaseModel):
-    """One line. All lists are of one length; `evaluations`, `cost_usd` and `tokens` are those of the whole run.
+    """One line. All lists have the same length; `evaluations`, `cost_usd` and `tokens` count the whole run.
 
     Attributes:
-        best: The best so far.
-        mean: Of what was judged in the steps since the point before; null: nothing had a score.
+        best: Best score so far.
+        mean: Mean score of the evaluations since the previous point; null: no score.
     """
 
     island: int | None
@@ -29,40 +30,39 @@ class Line(BaseModel):
 
 
 class Curve(BaseModel):
-    """The whole run as one line (its `island` is null), and each of its islands.
+    """One line for the run (`island` is null) and one for each island.
 
-    `steps_per_point` is how many steps a point stands for. Until `is_counted` the axes of cost are too short.
+    `steps_per_point` is the number of iterations per point. Until `is_counted`, the cost axes are incomplete.
     """
 
     run: str
-    whole: Line
+    run_line: Annotated[Line, Field(serialization_alias="whole")]
     islands: list[Line]
     steps_per_point: int
     is_counted: bool
 
 
 def get_num_islands(totals: RunTotals) -> int:
-    """Returns how many islands the set-up of a run says; 0: it says nothing."""
+    """Returns the number of islands in the setup of a run; 0: unknown."""
     count = totals.setup.get("num_islands")
     return count if isinstance(count, int) else 0
 
 
 def compute_curve(queries: CandidateQueries, totals: RunTotals) -> Curve:
-    """Returns the curves of a run."""
     max_points = max(20, min(MAX_POINTS, MAX_TOTAL_POINTS // max(1, get_num_islands(totals))))
     width = -(-(queries.get_last_step() + 1) // max_points)
     buckets = queries.list_buckets(width)
     initial_score = next((bucket.best for bucket in buckets if bucket.step == 0), None)
     by_island: dict[int, list[ScoreBucket]] = {}
-    for each in buckets:
-        by_island.setdefault(each.island, []).append(each)
+    for bucket in buckets:
+        by_island.setdefault(bucket.island, []).append(bucket)
     lines = [
         _make_line(island_buckets, totals, island, initial_score)
         for island, island_buckets in sorted(by_island.items())
     ]
     return Curve(
         run=totals.run,
-        whole=_make_line(_merge_islands(buckets, width), totals, None, None),
+        run_line=_make_line(_merge_islands(buckets, width), totals, None, None),
         islands=lines,
         steps_per_point=width,
         is_counted=totals.is_counted,
@@ -72,8 +72,8 @@ def compute_curve(queries: CandidateQueries, totals: RunTotals) -> Curve:
 def _merge_islands(buckets: Sequence[ScoreBucket], width: int) -> list[ScoreBucket]:
     merged: dict[int, ScoreBucket] = {}
     for bucket in buckets:
-        place = bucket.step // width
-        merged[place] = _add_buckets(merged[place], bucket) if place in merged else bucket
+        index = bucket.step // width
+        merged[index] = _add_buckets(merged[index], bucket) if index in merged else bucket
     return [merged[index] for index in sorted(merged)]
 
 

@@ -1,11 +1,11 @@
-"""Who may ask what: the token, the names a browser may know this server by, and what a page of ours may load.
+"""Access control: token, cookie, host names, request origin and response headers.
 
-    a read on loopback        anybody on this machine
-    a read elsewhere          who has the token
-    a change                  who has the token, and from a browser only our own page
+    read on loopback          every user of this machine
+    read from elsewhere       requires the token
+    change                    requires the token; browsers may send it only from the dashboard's page
 
-The token comes as `Authorization: Bearer T`, as `X-Atoll-Token: T`, or as a cookie that `GET /?token=T` leaves behind.
-The cookie is no copy of the token: from it nobody learns what was given to `--token`.
+The token is sent as `Authorization: Bearer T`, as `X-Atoll-Token: T`, or as a cookie that `GET /?token=T` sets.
+The cookie is a keyed hash, so it does not reveal the token.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Says whether an address can be reached from this machine only."""
+    """Checks that only this machine can reach an address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -66,11 +66,11 @@ def make_token() -> str:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """What opens the server.
+    """Token of a server.
 
     Attributes:
-        token: The secret word.
-        host: The address that the server is bound to.
+        token: The secret.
+        host: Address that the server is bound to.
     """
 
     token: str
@@ -78,7 +78,7 @@ class AccessToken:
 
     def __post_init__(self) -> None:
         if len(self.token) < 8:
-            raise errors.SetupError("A token needs 8 characters at least: give a longer one, or none to get a new one.")
+            raise errors.SetupError("The token is too short. Use at least 8 characters, or omit it.")
 
     @property
     def is_local(self) -> bool:
@@ -89,7 +89,7 @@ class AccessToken:
         return hmac.new(self.token.encode(), b"atoll dashboard cookie", hashlib.sha256).hexdigest()
 
     def is_known_host(self, host: str) -> bool:
-        """Says whether a browser may call us so: a name that is not ours may lead here by a trick of its DNS."""
+        """Checks the Host header; this prevents DNS rebinding."""
         name = _strip_port(host)
         if self.is_local:
             return is_loopback(name)
@@ -99,7 +99,7 @@ class AccessToken:
         return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.token.encode())
 
     def is_authorized(self, headers: Headers, cookie_name: str) -> bool:
-        """Says whether a request brings the token or the cookie."""
+        """Checks that a request has the token or the cookie."""
         return self.is_authorized_by_header(headers) or hmac.compare_digest(
             _get_cookie(headers, cookie_name).encode("utf-8", "surrogatepass"), self.cookie.encode()
         )
@@ -111,7 +111,7 @@ class AccessToken:
 
 
 class SecurityMiddleware:
-    """Stands before the application and lets in what may come in."""
+    """ASGI middleware that rejects requests without permission and adds the security headers."""
 
     def __init__(self, app: ASGIApp, access_token: AccessToken) -> None:
         self._app, self._access_token = app, access_token
@@ -121,7 +121,7 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise errors.SetupError("The dashboard speaks HTTP only.")
+            raise errors.SetupError("The dashboard supports HTTP only.")
         response = self._make_early_response(scope)
         bounded_receive = _BoundedReceive(receive)
         if response is not None:
@@ -130,12 +130,12 @@ class SecurityMiddleware:
             await self._app(scope, bounded_receive, _add_headers(send))
 
     def _make_early_response(self, scope: Scope) -> Response | None:
-        """Returns what is answered instead of the application; None: it may answer."""
+        """Returns a response that replaces the application's; None: the request is allowed."""
         headers, method = Headers(scope=scope), scope["method"]
         if not self._access_token.is_known_host(headers.get("host", "")):
-            return make_refusal(421, "This server does not go by that name: open it by its address.")
+            return make_refusal(421, "Host name not allowed. Open the dashboard by its address.")
         if _is_too_long(headers):
-            return make_refusal(413, f"The body is longer than {MAX_BODY} bytes.")
+            return make_refusal(413, f"The body is longer than {MAX_BODY} bytes. Send less.")
         cookie_name = get_cookie_name(scope)
         if scope["path"] == "/" and method == "GET" and (login := self._login(scope, cookie_name)):
             return login
@@ -144,21 +144,21 @@ class SecurityMiddleware:
         if self._access_token.is_local or self._access_token.is_authorized(headers, cookie_name):
             return None
         make_response = make_plain_refusal if scope["path"] == "/" else make_refusal
-        return make_response(401, "Open the address that 'atoll dashboard' printed, with its token.")
+        return make_response(401, "The token is missing. Open the address that 'atoll dashboard' printed.")
 
     def _login(self, scope: Scope, cookie_name: str) -> Response | None:
         try:
             tokens = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
         except ValueError:
             return make_plain_refusal(
-                400, "The address has too many fields: open the one that 'atoll dashboard' printed."
+                400, "The address has too many fields. Open the one that 'atoll dashboard' printed."
             )
         if not tokens:
             return None
         if not self._access_token.matches(tokens[0]):
-            return make_plain_refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
-        response = RedirectResponse("/", 303)  # the token leaves the address bar and the history
-        is_https = scope["scheme"] == "https"  # behind a proxy that says so; loopback has no certificate
+            return make_plain_refusal(401, "The token is wrong. Open the address that 'atoll dashboard' printed.")
+        response = RedirectResponse("/", 303)  # removes the token from the address bar and the history
+        is_https = scope["scheme"] == "https"  # behind a TLS proxy; loopback has no certificate
         response.set_cookie(
             cookie_name, self._access_token.cookie, httponly=True, samesite="strict", path="/", secure=is_https
         )
@@ -166,20 +166,20 @@ class SecurityMiddleware:
 
     def _check_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return make_refusal(403, "A change is taken from the dashboard's own page only.")
+            return make_refusal(403, "Changes are accepted from the dashboard's own page only.")
         origin = headers.get("origin")
         if origin is not None and origin != f"{scheme}://{headers['host']}":
-            return make_refusal(403, "A change is taken from the dashboard's own page only.")
+            return make_refusal(403, "Changes are accepted from the dashboard's own page only.")
         if self._access_token.is_authorized_by_header(headers):
             return None
         if not self._access_token.is_authorized(headers, cookie_name):
-            return make_refusal(401, "A change needs the token: open the address that 'atoll dashboard' printed.")
-        # Every browser names the origin of a change; who has a cookie but no origin is none of ours.
-        return None if origin is not None else make_refusal(403, "A change by cookie needs an Origin.")
+            return make_refusal(401, "Changes need the token. Open the address that 'atoll dashboard' printed.")
+        # Browsers send the origin with every change, so a cookie without an origin is suspicious.
+        return None if origin is not None else make_refusal(403, "Changes with a cookie need an Origin header.")
 
 
 class _BoundedReceive:
-    """Reads a body, and no more of it than is allowed."""
+    """Disconnects when a body is longer than `MAX_BODY`."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive, self._size = receive, 0
@@ -195,24 +195,24 @@ def make_refusal(status: int, message: str) -> Response:
 
 
 def make_plain_refusal(status: int, message: str) -> Response:
-    """Returns a refusal for the one address that people open by hand."""
+    """Returns a refusal as plain text, for the address that users open directly."""
     return PlainTextResponse(f"{message}\n", status, {"cache-control": "no-store"})
 
 
 def get_cookie_name(scope: Scope) -> str:
-    """Returns the name of our cookie: browsers share cookies between the ports of a host."""
+    """Returns a cookie name with the port, since browsers share cookies between the ports of a host."""
     server = scope.get("server") or ("", 0)
     return f"atoll_{server[1]}"
 
 
 def can_change(scope: Scope) -> bool:
-    """Says whether whoever asks has the token."""
-    access_token: AccessToken = scope["app"].state.lock
+    """Checks that the sender of a request has the token."""
+    access_token: AccessToken = scope["app"].state.access_token
     return access_token.is_authorized(Headers(scope=scope), get_cookie_name(scope))
 
 
 def _add_headers(send: Send) -> Send:
-    """Returns a `send` that gives every answer our headers."""
+    """Wraps `send` so that every response has the security headers."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -226,7 +226,7 @@ def _add_headers(send: Send) -> Send:
 
 
 def _strip_port(host: str) -> str:
-    """Returns a Host header without its port."""
+    """Removes the port from a Host header."""
     if host.startswith("["):
         return host.partition("]")[0].strip("[")
     return host.rpartition(":")[0] if host.count(":") == 1 else host
@@ -250,7 +250,7 @@ def _get_cookie(headers: Headers, name: str) -> str:
 
 def _is_too_long(headers: Headers) -> bool:
     lengths: Iterable[str] = headers.getlist("content-length")
-    # By its digits first: Python reads no number of thousands of them.
+    # Digits are counted first, since Python refuses to parse very long numbers.
     return any(
         not length.isdecimal() or len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY for length in lengths
     )

@@ -1,4 +1,4 @@
-"""The application, and what serves it."""
+"""ASGI application of the dashboard and its HTTP server."""
 
 import contextlib
 import logging
@@ -36,12 +36,12 @@ router = APIRouter(include_in_schema=False)
 @router.get("/ui")
 @router.get("/ui/")
 def serve_page() -> Response:
-    """Returns the page; all its views are one file and its modules."""
+    """Returns the page, which contains all views."""
     return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
 
 class _RevalidatedFiles(StaticFiles):
-    """Files that a browser keeps and asks about each time, so that a new version is seen at once."""
+    """Files that browsers cache but revalidate, so that a new version appears at once."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -55,9 +55,9 @@ def static_files() -> StaticFiles:
 
 @router.get("/docs")
 def serve_docs(request: Request) -> Response:
-    """Lists the API in plain words; a script from elsewhere would draw it nicer, and none is loaded."""
+    """Lists the API as text, since an interactive page would need scripts from another server."""
     paths = request.app.openapi()["paths"]
-    lines = [f"Atoll {request.app.version}: what this server answers. The whole of it: /openapi.json", ""]
+    lines = [f"Atoll {request.app.version}: HTTP API. Full description: /openapi.json", ""]
     for path, methods in paths.items():
         for method, operation in methods.items():
             lines += [f"{method.upper():5} {path}", *_describe_operation(operation), ""]
@@ -71,23 +71,23 @@ def _describe_operation(operation: Mapping[str, Any]) -> Iterator[str]:
 
 
 SLICE_SECONDS = 0.05
-NUM_NEWEST_RUNS = 20  # runs that are read ahead
+NUM_NEWEST_RUNS = 20  # runs to prefetch
 PAUSE_SECONDS = 30.0
 
 
 class Prefetcher:
-    """Reads the newest runs of a store into the digests and the finders, a portion at a time."""
+    """Fills the totals and search indexes of the newest runs in a background thread."""
 
     def __init__(self, run_store: store.Store, totals_cache: RunTotalsCache, search_cache: RecordSearchCache) -> None:
         self._run_store, self._totals_cache, self._search_cache = run_store, totals_cache, search_cache
         self._stopped = Event()
-        self._thread = Thread(target=self._read, name="atoll-dashboard-warmth", daemon=True)
+        self._thread = Thread(target=self._read, name="atoll-dashboard-prefetch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it and waits until it has let go of the store."""
+        """Stops the thread and waits until it no longer uses the store."""
         self._stopped.set()
         self._thread.join()
 
@@ -99,11 +99,11 @@ class Prefetcher:
                     self._run_in_slices(lambda: totals.advance(SLICE_SECONDS))  # noqa: B023 - called at once
                     self._run_in_slices(lambda: not search.index_next_segment())  # noqa: B023 - called at once
             except errors.AtollError:
-                pass  # whoever asks for the run is told what is wrong with it
+                pass  # a request for the run reports the error
             self._stopped.wait(PAUSE_SECONDS)
 
     def _run_in_slices(self, run_slice: Callable[[], bool]) -> None:
-        """Works until nothing is left, at half time."""
+        """Works until nothing is left, and sleeps half of the time."""
         is_done = False
         while not is_done and not self._stopped.is_set():
             start_time = time.monotonic()
@@ -111,7 +111,7 @@ class Prefetcher:
             self._stopped.wait(time.monotonic() - start_time)
 
 
-DESCRIPTION = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
+DESCRIPTION = "Runs of a store. Changes need the token. All lists are paged."
 
 
 def create_app(
@@ -120,22 +120,22 @@ def create_app(
     """Returns the dashboard of a store as an ASGI application.
 
     Args:
-        kept: A store, which stays the caller's, or where it is: then it is closed with the application.
-        token: What opens changes, and everything where `host` is not of this machine; None: a new one.
-        host: The address that it will be bound to, by which browsers must call it.
+        store_or_path: A store, which the caller closes, or a path or URL, which the application opens and closes.
+        token: Token for changes, and for reads unless `host` is a loopback address; None: a random token.
+        host: Address that the server will be bound to; browsers must use it.
 
     Raises:
-        SetupError: An address that others can reach needs a token; or that is no store.
+        SetupError: `host` is reachable from other machines and `token` is None, or the store cannot be opened.
     """
     if token is None and not security.is_loopback(host):
-        raise errors.SetupError(f"Others can reach {host}: give a token with --token, or keep to 127.0.0.1.")
+        raise errors.SetupError(f"Other machines can reach {host}. Pass --token, or use 127.0.0.1.")
     access_token = security.AccessToken(token or security.make_token(), host)
     owns_store = not isinstance(store_or_path, store.Store)
     run_store = store_or_path if isinstance(store_or_path, store.Store) else store.Store(store_or_path)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        prefetcher = Prefetcher(run_store, app.state.digests, app.state.finders)
+        prefetcher = Prefetcher(run_store, app.state.totals_cache, app.state.search_cache)
         prefetcher.start()
         try:
             yield
@@ -152,13 +152,10 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.store, app.state.lock, app.state.digests = run_store, access_token, RunTotalsCache(run_store)
-    app.state.ancestors, app.state.finders, app.state.tails = (
-        {},
-        RecordSearchCache(run_store),
-        event_stream.RunTails(run_store),
-    )
-    app.state.calls, app.state.memo = {}, ResponseCache()
+    app.state.store, app.state.access_token = run_store, access_token
+    app.state.totals_cache, app.state.search_cache = RunTotalsCache(run_store), RecordSearchCache(run_store)
+    app.state.tails, app.state.cache = event_stream.RunTails(run_store), ResponseCache()
+    app.state.ancestors, app.state.llm_totals = {}, {}
     app.add_middleware(security.SecurityMiddleware, access_token=access_token)
     for api_router in (router, event_stream.router, *ROUTERS):
         app.include_router(api_router)
@@ -168,7 +165,7 @@ def create_app(
 
 
 def _add_error_handlers(app: FastAPI) -> None:
-    """Answers what goes wrong in one sentence, as the command line does."""
+    """Returns errors as one sentence, like the command line."""
     statuses = {
         errors.NotFound: 404,
         errors.Conflict: 409,
@@ -183,7 +180,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     async def handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError), "added for it"
-        # What was sent is not sent back: it may be long, and no JSON can hold NaN or half a character.
+        # The input is omitted: it may be long, and JSON cannot contain NaN or lone surrogates.
         details = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in error.errors()]
         return JSONResponse({"detail": text_limits.to_json_data(details, 1000)}, 422)
 
@@ -193,7 +190,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends the live streams before it waits for all answers to end."""
+    """Ends the live streams before it waits for open responses."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app = self.config.app
@@ -203,14 +200,14 @@ class _Server(uvicorn.Server):
 
 
 class DashboardServer:
-    """A dashboard at an address; the port is taken as soon as this is made.
+    """HTTP server of a dashboard. The constructor binds the port.
 
     Attributes:
-        address: What to open, with the token in it.
+        address: URL to open, with the token.
         app: The application.
 
     Raises:
-        SetupError: The address cannot be taken, or needs a token.
+        SetupError: The address is not available, or needs a token.
     """
 
     def __init__(self, run_store: store.Store, *, host: str, port: int, token: str | None = None) -> None:
@@ -218,7 +215,7 @@ class DashboardServer:
         self._socket = _bind(host, port)
         bound_host, bound_port = self._socket.getsockname()[:2]
         url_host = f"[{bound_host}]" if ":" in bound_host else bound_host
-        self.address = f"http://{url_host}:{bound_port}/?token={quote(app.state.lock.token)}"
+        self.address = f"http://{url_host}:{bound_port}/?token={quote(app.state.access_token.token)}"
         config = uvicorn.Config(
             app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
         )
@@ -231,29 +228,29 @@ class DashboardServer:
             self._server.run([self._socket])
 
     def stop(self) -> None:
-        """Ends `run`; called from any thread."""
+        """Ends `run`; thread-safe."""
         self._server.should_exit = True
 
 
 def _is_relevant(record: logging.LogRecord) -> bool:
-    """Leaves out what the server says of every stream that was cut."""
+    """Filters out the warning about each closed stream."""
     return "without completing response" not in record.getMessage()
 
 
 def _bind(host: str, port: int) -> socket.socket:
     try:
         address_info = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        # Named TCP, or asyncio would not send small pieces at once: every answer would take 40 ms more.
+        # With the protocol set, asyncio enables TCP_NODELAY, which saves 40 ms per response.
         listener = socket.socket(address_info[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):  # so that a client that takes nothing is gone after a while
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # closes connections of stalled clients
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
             listener.bind(address_info[4])
-            listener.listen(128)  # who comes before the first answer waits
+            listener.listen(128)  # early connections wait
         except OSError:
             listener.close()
             raise
     except OSError as error:
-        raise errors.SetupError(f"{host}:{port} cannot be taken ({error.strerror}): give another --port.") from error
+        raise errors.SetupError(f"Cannot listen on {host}:{port} ({error.strerror}). Pass another --port.") from error
     return listener

@@ -1,4 +1,4 @@
-"""Data as an answer can hold it: finite numbers, whole characters, and no more text than a page can bear."""
+"""Safe response data: finite numbers, valid Unicode, limited lengths, and diffs in bounded time."""
 
 import difflib
 import math
@@ -9,13 +9,13 @@ from urllib.parse import quote
 import pydantic
 from pydantic import BaseModel
 
-MAX_VALUE_CHARS = 100_000  # of one text in an answer
-MAX_ITEMS = 20_000  # of one list in an answer
+MAX_VALUE_CHARS = 100_000  # per text in a response
+MAX_ITEMS = 20_000  # per list in a response
 TRUNCATION_NOTE = "\n… cut here: {left:,} characters more"
 
 
 def limit_text(value: str, max_chars: int = MAX_VALUE_CHARS) -> str:
-    """Returns a text that can be sent: half characters are replaced, and a long one is cut, which it says."""
+    """Replaces invalid characters and truncates long texts with a note."""
     limited = (
         value if len(value) <= max_chars else value[:max_chars] + TRUNCATION_NOTE.format(left=len(value) - max_chars)
     )
@@ -23,7 +23,7 @@ def limit_text(value: str, max_chars: int = MAX_VALUE_CHARS) -> str:
 
 
 def to_json_data(value: Any, max_chars: int = MAX_VALUE_CHARS) -> Any:
-    """Returns a value as plain JSON: what is not finite is null, what is no JSON is shown as text."""
+    """Converts a value to JSON data: non-finite numbers become null, other types become text."""
     match value:
         case None | bool() | int():
             return value
@@ -40,36 +40,36 @@ def to_json_data(value: Any, max_chars: int = MAX_VALUE_CHARS) -> Any:
 
 
 class RequestBody(pydantic.BaseModel):
-    """What somebody sends: known fields only."""
+    """Body of a request; unknown fields are rejected."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
-Reason = Annotated[str, pydantic.Field(min_length=1, max_length=2000, description="Why; compulsory, and kept.")]
-AuthorName = Annotated[str, pydantic.Field(min_length=1, max_length=200, description="Who decides.")]
+Reason = Annotated[str, pydantic.Field(min_length=1, max_length=2000, description="Why; required and stored.")]
+AuthorName = Annotated[str, pydantic.Field(min_length=1, max_length=200, description="Name of the author or reviewer.")]
 
 
 class AuthorAndReason(RequestBody):
-    """Who changes something, and why."""
+    """Body of a change: author and reason."""
 
     by: AuthorName
     reason: Reason
 
 
-MAX_WORK = 1_000_000  # lines met with their likes: about 0.2 s
+MAX_WORK = 1_000_000  # compared lines: about 0.2 s
 CONTEXT = 3
 
 
 class BoundedDiff(difflib.SequenceMatcher[str]):
-    """Finds the lines that two texts share, until its work is used up.
+    """Sequence matcher with a work limit.
 
     Attributes:
-        is_cut: It was, so there may be more.
+        is_truncated: The limit was reached, so there may be more matches.
     """
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, old, new)
-        positions: Mapping[str, Sequence[int]] = vars(self)["b2j"]  # documented, but unknown to the types
+        positions: Mapping[str, Sequence[int]] = vars(self)["b2j"]  # documented, but missing in the type stubs
         self._mean_matches = 1 + sum(len(positions.get(line, ())) for line in old) / max(1, len(old))
         self._size, self._work, self.is_truncated = len(old), 0.0, False
 
@@ -82,7 +82,7 @@ class BoundedDiff(difflib.SequenceMatcher[str]):
 
 
 def make_unified_diff(old: Sequence[str], new: Sequence[str], before: str, after: str) -> tuple[list[str], bool]:
-    """Returns a unified diff, empty for equal texts, and whether it says more than had to change."""
+    """Returns a unified diff, empty for equal texts, and whether it may not be minimal."""
     matcher = BoundedDiff(old, new)
     lines = [line for group in matcher.get_grouped_opcodes(CONTEXT) for line in _format_hunk(group, old, new)]
     return [f"--- {before}", f"+++ {after}", *lines] if lines else [], matcher.is_truncated
@@ -102,18 +102,18 @@ def _format_hunk(
 
 
 def _format_range(first: int, end: int) -> str:
-    """Returns lines as a unified diff counts them: from 1, and an empty range by the line before it."""
+    """Formats a line range of a unified diff: from 1; an empty range names the line before it."""
     size = end - first
     return f"{first + (size > 0)}" if size == 1 else f"{first + (size > 0)},{size}"
 
 
-MAX_SOURCE_CHARS = 200_000  # of a source, a prompt or a reply in an answer; the rest is fetched apart
-MAX_DIFF_LINES = 4000  # of each side
-MAX_LINE = 2000  # characters of a line in a difference
+MAX_SOURCE_CHARS = 200_000  # per source, prompt or response; the rest is downloaded separately
+MAX_DIFF_LINES = 4000  # per side
+MAX_LINE = 2000  # characters per line of a diff
 
 
 class Text(BaseModel):
-    """A text, cut where it is very long; `size` is that of the whole, in characters."""
+    """A text, truncated if very long; `size` is the full length in characters."""
 
     text: str
     size: int
@@ -121,7 +121,7 @@ class Text(BaseModel):
 
 
 class Difference(BaseModel):
-    """What changed between two texts, as a unified diff; `truncated` where they were not compared to their ends."""
+    """Unified diff of two texts; `truncated` means that the comparison is incomplete."""
 
     parent: str
     diff: str
@@ -129,17 +129,17 @@ class Difference(BaseModel):
 
 
 def truncate(text: str, max_chars: int = MAX_SOURCE_CHARS) -> Text:
-    """Returns a text as far as it may go; half a surrogate, which no JSON may hold, is shown as a mark."""
+    """Truncates a text and replaces lone surrogates."""
     return Text(text=replace_invalid(text[:max_chars]), size=len(text), truncated=len(text) > max_chars)
 
 
 def replace_invalid(text: str) -> str:
-    """Returns a text that UTF-8 can say."""
+    """Replaces characters that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def compare_texts(parent: str, before: str, after: str) -> Difference:
-    """Compares two texts by lines."""
+    """Compares two texts line by line."""
     old, is_old_truncated = _split_lines(before)
     new, is_new_truncated = _split_lines(after)
     lines, is_truncated = make_unified_diff(old, new, f"candidate {parent}", "this")
@@ -157,5 +157,5 @@ def _split_lines(text: str) -> tuple[list[str], bool]:
 
 
 def quote_name(name: str) -> str:
-    """Returns a name as it stands in an address or a header."""
+    """Escapes a name for a URL or a header."""
     return quote(replace_invalid(name), safe="")

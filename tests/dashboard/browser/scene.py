@@ -43,7 +43,7 @@ class Scene:
         """Fills in a decision, takes it, and returns where the answer stands."""
         found = self.page.get_by_role("form", name=form)
         found.get_by_label("Your name").fill(name)
-        found.get_by_label("Reason (compulsory)").fill(reason)
+        found.get_by_label("Reason (required)").fill(reason)
         found.get_by_role("button", name=button, exact=True).click()
         return found.get_by_role("status")
 

@@ -9,7 +9,7 @@ from tests.dashboard import filled
 def test_a_proposal_is_looked_at_and_approved_with_a_reason(scene):
     wish = scene.place.proposals[0]
     page = scene.go("/governance")
-    expect(page.get_by_text("2 waiting of 2")).to_be_visible()
+    expect(page.get_by_text("2 of 2 pending")).to_be_visible()
     page.get_by_role("link", name="Go faster").click()
     card = page.locator(".card", has=page.get_by_role("heading", name="Go faster"))
     expect(card.get_by_text("content hash")).to_be_visible()
@@ -18,11 +18,11 @@ def test_a_proposal_is_looked_at_and_approved_with_a_reason(scene):
     form = f"Decide on {wish}"
     page.get_by_role("form", name=form).get_by_role("button", name="Approve").click()
     expect(page.get_by_role("form", name=form).get_by_role("status")).to_have_text(
-        "Say who you are: a decision has a name."
+        "Enter your name."
     )
-    expect(scene.sign(form, "carol", "   ", "Approve")).to_have_text("Say why: a decision has a reason.")
+    expect(scene.sign(form, "carol", "   ", "Approve")).to_have_text("Enter a reason.")
     scene.is_refused = True
-    expect(scene.sign(form, "AGENT", "I want it", "Approve")).to_contain_text("nobody decides on a change of their own")
+    expect(scene.sign(form, "AGENT", "I want it", "Approve")).to_contain_text("authors cannot approve their own proposals")
     page.get_by_role("form", name=form).get_by_label("Your name").fill("carol")
     scene.sign(form, "carol", "measured twice", "Approve")
     expect(card.get_by_text("measured twice")).to_be_visible()
@@ -44,12 +44,12 @@ def test_a_parameter_is_compared_locked_and_rolled_back(scene):
     scene.sign("lock risk/penalty", "ann", "release week", "Lock")
     expect(page.get_by_text("by ann: release week")).to_be_visible()
     scene.sign("Roll risk/penalty back", "ann", "0.4 was worse", "Roll back")
-    expect(page.get_by_text("back to 1: ")).to_be_visible()
+    expect(page.get_by_text("rollback to 1: ")).to_be_visible()
     scene.sign("unlock risk/penalty", "ann", "released", "Unlock")
     expect(page.get_by_role("form", name="lock risk/penalty", exact=True)).to_be_visible()
     known = governed.StoredParameters(scene.kept)
     assert (known.get("risk/penalty"), known.get_lock("risk/penalty")) == ((0.5, 3), None)
-    page.get_by_label("also playbooks, proposals, rollouts, tools and what runs were told").check()
+    page.get_by_label("include reserved keys (playbooks, proposals, rollouts, tools, commands)").check()
     expect(page.get_by_role("link", name="playbook/cook")).to_be_visible()
 
 
@@ -62,11 +62,11 @@ def test_rollouts_have_intervals_and_are_aborted_and_the_log_is_verified(scene):
     scene.sign("Abort the rollout of risk/penalty", "ann", "customers complain", "Abort and roll back")
     expect(page.get_by_text("rolled back", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Audit").click()
-    expect(page.get_by_text("changes are what was written")).to_be_visible()
+    expect(page.get_by_text("changes verified")).to_be_visible()
     with scene.kept.database.begin_write() as connection:
         connection.exec_driver_sql("update changes set reason = 'another' where seq = 3")
     page.get_by_role("button", name="Verify again").click()
-    expect(page.get_by_text("The log is not what was written.")).to_be_visible()
+    expect(page.get_by_text("The change log was modified.")).to_be_visible()
 
 
 def test_without_the_token_nothing_is_sent(scene):
@@ -74,7 +74,7 @@ def test_without_the_token_nothing_is_sent(scene):
     page = scene.go(f"/governance/proposals/{scene.place.proposals[0]}")
     page.reload()
     form = f"Decide on {scene.place.proposals[0]}"
-    expect(scene.sign(form, "carol", "so", "Approve")).to_have_text("A change needs the token.")
+    expect(scene.sign(form, "carol", "so", "Approve")).to_have_text("Changes need the token.")
     assert governed.Evolver(governed.StoredParameters(scene.kept)).proposals.get(scene.place.proposals[0]).status == (
         "pending"
     )
@@ -82,7 +82,7 @@ def test_without_the_token_nothing_is_sent(scene):
 
 def test_hostile_words_stay_words(scene):
     page = scene.go("/governance/parameters/prompt%2Fsystem")
-    expect(page.get_by_label("value now")).to_contain_text("<script>window.hacked = 1</script>")
-    expect(page.get_by_label("value now").locator(".hidden-mark").first).to_have_text("RLO")
+    expect(page.get_by_label("current value")).to_contain_text("<script>window.hacked = 1</script>")
+    expect(page.get_by_label("current value").locator(".hidden-mark").first).to_have_text("RLO")
     assert page.locator("main script, main img, main a[href^='javascript']").count() == 0
-    assert filled.HOSTILE[:20] in page.get_by_label("value now").inner_text()
+    assert filled.HOSTILE[:20] in page.get_by_label("current value").inner_text()

@@ -19,7 +19,7 @@ def test_markup_in_every_text_of_a_candidate_stays_text(page: Page, shown: Stage
     expect(page.get_by_role("table", name="Metrics")).to_contain_text("<img src=x")
     for summary in page.locator("section.card details > summary").all():
         summary.click()
-    expect(page.get_by_role("region", name="Reply", exact=True)).to_contain_text("<svg onload")
+    expect(page.get_by_role("region", name="Response", exact=True)).to_contain_text("<svg onload")
     expect(page.get_by_role("region", name="Prompt", exact=True)).to_contain_text("![i](http://example.org/x.png)")
     expect(page.get_by_role("region", name="Artifacts").locator("pre").first).to_contain_text("<iframe srcdoc")
     assert untouched(page)
@@ -29,7 +29,7 @@ def test_markup_in_names_reasons_and_models_stays_text_in_every_view(page: Page,
     page.goto(shown.url)
     expect(page.get_by_role("table", name="Runs of the store")).to_contain_text("<img src=x")
     assert untouched(page)
-    for view, seen in (("overview", "finished"), ("islands", "island 0"), ("events", "replied"), ("models", "<img")):
+    for view, seen in (("overview", "done"), ("islands", "island 0"), ("events", "replied"), ("models", "<img")):
         page.goto(shown.at(f"runs/{stage.HOSTILE}/{view}"))
         expect(page.get_by_role("main")).to_contain_text(seen)
         expect(page.get_by_text("Loading …")).to_have_count(0)

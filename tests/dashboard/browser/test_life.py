@@ -29,18 +29,18 @@ def test_a_finished_life_is_gone_through_turn_by_turn(scene, tmp_path):
     expect(page.locator("output")).to_contain_text("turn 1 of")
     expect(page.get_by_label("follow the newest")).not_to_be_checked()
     assert drawn(page) != whole
-    expect(page.get_by_text("Nothing hurt yet.")).to_be_visible()
+    expect(page.get_by_text("No damage yet.")).to_be_visible()
     page.get_by_role("table", name="Actions by turn").get_by_role("button", name="3", exact=True).click()
     expect(page.locator("output")).to_contain_text("turn 3 of")
-    for title in ("How reliable fear is", "Fear and curiosity", "Score by life"):
+    for title in ("Reliability of danger forecasts", "Exploration by predicted danger", "Score by episode"):
         expect(page.get_by_role("heading", name=title)).to_be_visible()
-    page.get_by_role("combobox", name="Life", exact=True).select_option("2")
-    expect(page.locator("output")).to_contain_text("life 2")
+    page.get_by_role("combobox", name="Episode", exact=True).select_option("2")
+    expect(page.locator("output")).to_contain_text("episode 2")
     turns = [dict(each) for each in episode_reports.load_turns(scene.kept, scene.place.lives, 1)]
     turns[0]["plan"]["goal"] = turns[-1]["plan"]["goal"] = filled.HOSTILE
     saved = scenes.file_of(tmp_path, "no turn\n" + "".join(f"{json.dumps(each)}\n" for each in turns))
     page.get_by_label("Turns saved by --save-run").set_input_files(saved)
-    expect(page.locator("output")).to_contain_text("life 1")
+    expect(page.locator("output")).to_contain_text("episode 1")
     expect(page.locator("main")).to_contain_text("<script>window.hacked = 1</script>")
 
 
@@ -52,7 +52,7 @@ def test_a_life_under_way_is_followed_and_steered(scene):
         thread.start()
         page = scene.go(f"/runs/{session.run_id}/life")
         expect(page.get_by_role("meter", name="life")).to_be_visible()
-        expect(page.get_by_role("option", name="life 1, under way")).to_be_attached()
+        expect(page.get_by_role("option", name="episode 1, running")).to_be_attached()
         first = page.locator("output").inner_text()
         expect(page.locator("output")).not_to_have_text(first)
         page.get_by_text("Adjust").click()

@@ -17,17 +17,17 @@ def test_bullets_verdicts_size_and_what_waits(scene):
     expect(timeline.locator(".hidden-mark").first).to_have_text("RLO")
     (held,) = playbook.PlaybookStore(scene.kept.versions(), key="playbook/cook").list_held()
     form = f"Decide on {held.id}"
-    expect(scene.sign(form, "ann", " ", "Apply")).to_have_text("Say why: a decision has a reason.")
+    expect(scene.sign(form, "ann", " ", "Apply")).to_have_text("Enter a reason.")
     scene.sign(form, "ann", "they were rubber", "Apply")
-    expect(page.get_by_text("Nothing waits.")).to_be_visible()
+    expect(page.get_by_text("No held deltas.")).to_be_visible()
     expect(page.get_by_role("table", name="Section recipes")).to_contain_text("Never boil eggs for 7 minutes.")
     expect(timeline).to_contain_text("ann: they were rubber")
-    page.get_by_role("button", name="Look at version 1").click()
+    page.get_by_role("button", name="Show version 1").click()
     expect(page.get_by_role("table", name="Section recipes")).to_contain_text("recipes-00001")
     page.get_by_role("button", name="Newest version").click()
-    page.get_by_role("button", name="Go back to version 1").click()
-    scene.sign("Go back to version 1", "ann", "it got worse", "Roll back")
-    expect(timeline).to_contain_text("back to 1")
+    page.get_by_role("button", name="Roll back to version 1").click()
+    scene.sign("Roll back to version 1", "ann", "it got worse", "Roll back")
+    expect(timeline).to_contain_text("rollback to 1")
     notes = playbook.PlaybookStore(scene.kept.versions(), key="playbook/cook")
     assert notes.version == 5
     assert next(each.content for each in notes.current().bullets.values()) == "Boil eggs for 7 minutes."
@@ -35,9 +35,9 @@ def test_bullets_verdicts_size_and_what_waits(scene):
 
 def test_a_run_of_lives_has_its_playbook(scene):
     page = scene.go(f"/runs/{scene.place.lives}/playbook")
-    expect(page.get_by_role("heading", name="What it says")).to_be_visible()
+    expect(page.get_by_role("heading", name="Bullets")).to_be_visible()
     expect(page.get_by_role("table", name="Section tactics")).to_contain_text("Avoid")
-    page.get_by_text("What was proposed in this life").last.click()
+    page.get_by_text("Deltas of this episode").last.click()
     expect(page.locator(".verdict .badge").first).to_have_text("applied")
     page.set_viewport_size({"width": 360, "height": 740})
     expect(page.get_by_role("table", name="Section tactics")).to_be_visible()

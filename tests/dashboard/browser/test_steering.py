@@ -86,10 +86,10 @@ def test_budget_and_settings_go_both_ways_and_are_written_down(steering: Page, s
     for each in (page, other):
         each.goto(shown.at(f"runs/{live}/overview"))
         each.get_by_text("Adjust", exact=True).click()
-    expect(page.get_by_text("in force: 5000")).to_be_visible()
+    expect(page.get_by_text("current: 5000")).to_be_visible()
     page.get_by_role("spinbutton", name="iterations").fill("6000")
     page.get_by_role("button", name="Raise").click()
-    expect(other.get_by_text("in force: 6000")).to_be_visible()  # somebody else sees it
+    expect(other.get_by_text("current: 6000")).to_be_visible()  # somebody else sees it
     expect(page.get_by_label("Danger threshold")).to_have_value("0.7")
     page.get_by_label("Danger threshold").fill("0.25")
     page.get_by_label("Exploration bonus").fill("2")
@@ -102,7 +102,7 @@ def test_budget_and_settings_go_both_ways_and_are_written_down(steering: Page, s
     expect(other.get_by_label("Log detail")).to_have_value("verbose")
     expect(other.get_by_label("Notifications")).to_have_value("alerts")
     expect(other.get_by_label("Seconds between turns")).to_have_value("7")
-    expect(page.get_by_role("table", name="What was asked of this run")).to_contain_text("danger_threshold=0.25")
+    expect(page.get_by_role("table", name="Commands to this run")).to_contain_text("danger_threshold=0.25")
     stage.wait(lambda: len(orders(shown, live)) == 2)
     assert orders(shown, live)[1].data["data"]["danger_threshold"] == 0.25
     shown.kept.inbox(live).post("set", danger_threshold=0.5)  # from a terminal
@@ -114,16 +114,16 @@ def test_what_makes_no_sense_is_refused_with_a_reason(watched, steering: Page, s
     page.goto(shown.at(f"runs/{live}/overview"))
     page.get_by_text("Adjust", exact=True).click()
     page.get_by_role("button", name="Raise").click()
-    expect(page.locator(".answer")).to_have_text("Give a higher limit first.")
+    expect(page.locator(".answer")).to_have_text("Enter a higher limit.")
     page.get_by_role("spinbutton", name="iterations").fill("40")
     page.get_by_role("button", name="Raise").click()
     expect(page.locator(".answer")).to_contain_text(
-        "Nothing was sent: a limit can only be raised, and iterations is 5000"
+        "Limits can only be raised. Now iterations is 5000"
     )
     page.get_by_label("Another setting").fill("danger_treshold")
-    page.get_by_label("Its value").fill("0.5")
+    page.get_by_label("New value").fill("0.5")
     page.get_by_role("button", name="Apply").click()
-    expect(page.locator(".answer")).to_contain_text("Refused:")
+    expect(page.locator(".answer")).to_contain_text("Rejected:")
     expect(page.locator(".answer")).to_contain_text("danger_threshold")  # the nearest right one
     watched.complaints.clear()  # the browser itself notes every 422
 
@@ -133,13 +133,13 @@ def test_who_has_no_token_is_told_so_and_can_give_it(watched, shown: Stage, live
     page.goto(shown.at(f"runs/{live}/overview"))
     expect(page.get_by_role("button", name="Read only")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
-    dialog = page.get_by_role("dialog", name="Steer the runs")
+    dialog = page.get_by_role("dialog", name="Control the runs")
     dialog.get_by_label("Token").fill("a wrong one")
     dialog.get_by_role("button", name="Use").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("not the token")
+    expect(dialog.get_by_role("alert")).to_contain_text("The token is wrong")
     dialog.get_by_label("Token").fill(stage.TOKEN)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="May steer")).to_be_visible()
+    expect(page.get_by_role("button", name="Can change")).to_be_visible()
     assert orders(shown, live) == []
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".run-header .badge")).to_have_text("paused")

@@ -15,7 +15,7 @@ def test_the_runs_are_listed_with_status_best_and_cost_and_can_be_searched(page:
     page.goto(shown.url)
     table = page.get_by_role("table", name="Runs of the store")
     asked = table.get_by_role("row").filter(has=page.get_by_role("link", name=stage.ASKED, exact=True))
-    expect(asked).to_contain_text("finished")
+    expect(asked).to_contain_text("done")
     expect(asked).to_contain_text("some-model")
     expect(asked).to_contain_text("$0.0060")
     expect(table.get_by_role("row").filter(has_text="running")).to_contain_text(stage.LIVE)
@@ -51,7 +51,7 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     page.get_by_label("Show").select_option("best")
     expect(lines).to_have_count(4)
     page.get_by_label("Over", exact=True).select_option("step")
-    expect(page.locator(".axis-name", has_text="steps")).to_be_visible()
+    expect(page.locator(".axis-name", has_text="iterations")).to_be_visible()
     expect(page.locator("option[value=cost_usd]")).to_be_disabled()  # this run was free
     page.get_by_label("Over", exact=True).select_option("evaluations")
     page.get_by_role("button", name="island 0 best").click()
@@ -60,7 +60,7 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     rows = page.get_by_role("table", name="Improvements").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(best.id)
     page.get_by_text("As a table").click()
-    expect(page.get_by_role("table", name="Score by island, as numbers")).to_contain_text("island 2 best")
+    expect(page.get_by_role("table", name="Score by island, values")).to_contain_text("island 2 best")
 
 
 def test_a_chart_is_read_by_keys_and_says_its_values(page: Page, shown: Stage):
@@ -95,7 +95,7 @@ def test_the_lineage_is_walked_by_keys_to_the_best_and_opened(page: Page, shown:
 
 def test_the_line_to_the_best_is_a_table_too(page: Page, shown: Stage):
     page.goto(shown.at(f"runs/{stage.FINISHED}/lineage"))
-    line = page.get_by_role("table", name="The line from the best back to the start")
+    line = page.get_by_role("table", name="Path from the best to the initial candidate")
     expect(line.get_by_role("row").last).to_contain_text("0.0")
 
 
@@ -120,7 +120,7 @@ def test_a_candidate_is_told_in_full(page: Page, shown: Stage):
     expect(page.get_by_role("region", name="Source of 5.0")).to_contain_text("2.5")
     expect(page.get_by_text("Gate: accept")).to_be_visible()
     expect(page.get_by_text("against 1.0")).to_be_visible()
-    difference = page.get_by_role("region", name="Difference to 1.0")
+    difference = page.get_by_role("region", name="Diff to 1.0")
     expect(difference.locator(".removed")).to_contain_text("-1.0")
     expect(difference.locator(".added")).to_contain_text("+2.5")
     expect(page.get_by_role("heading", name="Scores per instance")).to_be_visible()
@@ -128,7 +128,7 @@ def test_a_candidate_is_told_in_full(page: Page, shown: Stage):
     expect(page.get_by_role("region", name="Feedback").last).to_contain_text("2.5 is near")
     page.get_by_text("Call 0").click()
     expect(page.get_by_role("region", name="Prompt", exact=True)).to_contain_text("What comes next?")
-    expect(page.get_by_role("region", name="Reply", exact=True)).to_contain_text("2.5")
+    expect(page.get_by_role("region", name="Response", exact=True)).to_contain_text("2.5")
     page.get_by_role("link", name="1.0", exact=True).first.click()
     expect(page.get_by_role("heading", name="Candidate 1.0")).to_be_visible()
 
@@ -171,17 +171,17 @@ def test_events_are_filtered_searched_and_opened(page: Page, shown: Stage):
     rows.first.locator("summary").click()
     expect(rows.first.locator("pre")).to_contain_text("What comes next?")
     page.get_by_label("Search").fill("nobody ever wrote this")
-    expect(page.get_by_text("No event fits.")).to_be_visible()
+    expect(page.get_by_text("No matching events.")).to_be_visible()
 
 
 def test_models_show_calls_tokens_and_cost_and_a_run_without_one_says_so(page: Page, shown: Stage):
     page.goto(shown.at(f"runs/{stage.ASKED}/models"))
-    row = page.get_by_role("table", name="Models of the run").locator("tbody tr").first
+    row = page.get_by_role("table", name="LLMs of the run").locator("tbody tr").first
     expect(row).to_contain_text("6")
     expect(row).to_contain_text("$0.0060")
     expect(row).to_contain_text("500 ms")
     page.goto(shown.at(f"runs/{stage.FINISHED}/models"))
-    expect(page.get_by_text("This run asked no model")).to_be_visible()
+    expect(page.get_by_text("This run uses no LLM")).to_be_visible()
 
 
 @pytest.mark.parametrize("view", ["", *(f"runs/{stage.FINISHED}/{view}" for view in VIEWS)])
@@ -246,7 +246,7 @@ def test_both_looks_can_be_read_and_the_choice_stays(page: Page, shown: Stage):
     page.goto(shown.at(f"runs/{stage.ASKED}/candidate/5.0"))
     expect(page.get_by_text("Gate: accept")).to_be_visible()
     assert contrasts(page) == []
-    page.get_by_role("button", name="Switch to the light look").click()
+    page.get_by_role("button", name="Switch to light mode").click()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     assert contrasts(page) == []
     page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))

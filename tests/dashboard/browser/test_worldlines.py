@@ -9,7 +9,7 @@ def test_the_graph_leads_to_conversations(scene):
     page = scene.go(f"/runs/{scene.place.texts}/worldlines?island=1")
     nodes = page.locator(".graph-frame .graph-node")
     expect(page.get_by_role("heading", name="Worldlines of island 1, one of 2")).to_be_visible()
-    expect(page.get_by_role("list", name="What the graph shows")).to_contain_text("solved: larger and green")
+    expect(page.get_by_role("list", name="Legend of the graph")).to_contain_text("solved: larger and green")
     expect(nodes).to_have_count(12)
     expect(page.locator(".graph-lines path").first).to_be_attached()
     nodes.nth(11).click()
@@ -23,14 +23,14 @@ def test_the_graph_leads_to_conversations(scene):
 
 def test_a_worldline_is_read_approved_and_merged(scene):
     page = scene.go(f"/runs/{scene.place.workspace}/worldlines/1")
-    expect(page.get_by_label("what the critic said")).to_contain_text("<script>window.hacked = 1</script>")
-    expect(page.get_by_label("what the critic said").locator(".hidden-mark").first).to_have_text("RLO")
+    expect(page.get_by_label("critique")).to_contain_text("<script>window.hacked = 1</script>")
+    expect(page.get_by_label("critique").locator(".hidden-mark").first).to_have_text("RLO")
     review = page.locator(".review")
     expect(review.locator(".badge")).to_have_text("waits")
     expect(review.locator(".line.added")).to_contain_text('<svg onload="window.hacked = 3">')
     expect(page.get_by_role("button", name="Merge into the repository")).to_have_count(0)
     form = f"Review {review.locator('h3 code').inner_text()}"
-    expect(scene.sign(form, "ann", "", "Approve")).to_have_text("Say why: a decision has a reason.")
+    expect(scene.sign(form, "ann", "", "Approve")).to_have_text("Enter a reason.")
     scene.is_refused = True
     expect(scene.sign(form, "Atoll", "mine", "Approve")).to_contain_text("wrote this worldline and cannot approve it")
     scene.sign(form, "ann", "it adds", "Approve")

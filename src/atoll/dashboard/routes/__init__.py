@@ -1,4 +1,4 @@
-"""The routes, one file for each view. A new file is named in `ROUTERS`."""
+"""Routes, one file per view. Add new files to `ROUTERS`."""
 
 from collections.abc import Sequence
 

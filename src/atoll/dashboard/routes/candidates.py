@@ -1,11 +1,11 @@
-"""The candidates of a run: in lists, and one of them with all that is known about it."""
+"""Candidates of a run: lists, details, sources and artifacts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import PlainTextResponse, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from atoll import errors, store
 from atoll.dashboard import dependencies, text_limits
@@ -15,21 +15,21 @@ from atoll.runs import progress, text_format
 from atoll.store.candidates import queries as candidates_queries
 from atoll.store.records import queries as records_queries
 
-MAX_PARENTS = 10  # with a difference to each
+MAX_PARENTS = 10  # with a diff each
 MAX_SCORES = 5000
 MAX_ARTIFACTS = 200
 MAX_CALLS = 50
-MAX_HEAD = 400  # characters of an artifact
-MAX_BODY = 4 << 20  # bytes of an artifact or a source that are sent at once
+MAX_HEAD = 400  # characters of an artifact in a list
+MAX_BODY = 4 << 20  # maximum size of one download part
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
 
-CandidateId = Annotated[str, Path(max_length=MAX_TEXT, description="An id such as 12.0, a version, `best` or `start`.")]
-Offset = Annotated[int, Query(ge=0, le=1 << 40, description="Where to begin.")]
+CandidateId = Annotated[str, Path(max_length=MAX_TEXT, description="Id such as 12.0, a version, `best` or `initial`.")]
+Offset = Annotated[int, Query(ge=0, le=1 << 40, description="First position.")]
 
 
 class CandidateRow(BaseModel):
-    """A candidate in a list. `verdict` is null until its step was applied, and of a draft."""
+    """A candidate in a list. `verdict` is null for trials and until the iteration is applied."""
 
     id: str
     step: int
@@ -46,7 +46,7 @@ class CandidatePage(BaseModel):
 
 
 class Artifact(BaseModel):
-    """A named body; `text` is how it begins."""
+    """Named output of an evaluation; `head` is its beginning."""
 
     name: str
     size: int
@@ -55,7 +55,7 @@ class Artifact(BaseModel):
 
 
 class Call(BaseModel):
-    """What a model was asked in the step of a candidate, and what it said."""
+    """One LLM call of the iteration that created a candidate."""
 
     call: str
     model: str
@@ -68,11 +68,11 @@ class Call(BaseModel):
 
 
 class Candidate(CandidateRow):
-    """All that is known about a candidate. `shown` is its content as people read it, where its system knows better."""
+    """Details of a candidate. `shown` is its display text if that differs from its content."""
 
     parents: list[str]
     content: text_limits.Text
-    shown: text_limits.Text | None
+    display_text: Annotated[text_limits.Text | None, Field(serialization_alias="shown")]
     diffs: list[text_limits.Difference]
     scores: list[float]
     num_scores: int
@@ -93,15 +93,15 @@ def list_candidates(
     run: RunId,
     sort: Literal["newest", "oldest", "best", "worst"] = "newest",
     island: Annotated[int | None, Query(ge=-1, le=1 << 31)] = None,
-    failed: Annotated[bool | None, Query(description="Only those without a score, or only those with one.")] = None,
-    drafts: Annotated[bool | None, Query(description="Only drafts, or none of them.")] = None,
+    failed: Annotated[bool | None, Query(description="Only candidates without a score, or only with one.")] = None,
+    drafts: Annotated[bool | None, Query(description="Only trials, or no trials.")] = None,
     verdict: Annotated[Literal["accept", "hold", "reject"] | None, Query()] = None,
     min_score: Annotated[float | None, Query(allow_inf_nan=False)] = None,
-    id: Annotated[str, Query(max_length=MAX_TEXT, description="An id, a step or a version.")] = "",
+    id: Annotated[str, Query(max_length=MAX_TEXT, description="Id, iteration or version.")] = "",
     limit: Limit = 100,
     after: After = None,
 ) -> CandidatePage:
-    """Lists candidates by step or by score, filtered."""
+    """Lists candidates by iteration or by score, with filters."""
     kinds: tuple[type | tuple[type, ...], ...] = (int, bool, int)
     kinds = ((int, float), *kinds) if sort in ("best", "worst") else kinds
     position = dependencies.parse_cursor(after, *kinds) if after else None
@@ -115,7 +115,7 @@ def list_candidates(
 
 @router.get("/candidates/{id}")
 def show_candidate(run_store: StoreDep, run: RunId, id: CandidateId) -> Candidate:
-    """Shows one candidate with its source, its differences to its parents, and how it came about."""
+    """Returns a candidate with its source, diffs to its parents, evaluation and LLM calls."""
     row = progress.find_candidate(run_store, run, id)
     head = candidates_queries.CandidateQueries(run_store, run).find([row.id])[row.id]
     queries = records_queries.RecordQueries(run_store, run)
@@ -125,7 +125,7 @@ def show_candidate(run_store: StoreDep, run: RunId, id: CandidateId) -> Candidat
         **_make_row(head).model_dump(),
         parents=list(map(text_limits.replace_invalid, row.parents)),
         content=text_limits.truncate(row.content),
-        shown=text_limits.truncate(display_text) if display_text != row.content else None,
+        display_text=text_limits.truncate(display_text) if display_text != row.content else None,
         diffs=_compare_with_parents(run_store, run, row),
         scores=list(row.scores[:MAX_SCORES]),
         num_scores=len(row.scores),
@@ -143,7 +143,7 @@ def show_candidate(run_store: StoreDep, run: RunId, id: CandidateId) -> Candidat
 
 @router.get("/candidates/{id}/source", response_class=PlainTextResponse)
 def download_source(run_store: StoreDep, run: RunId, id: CandidateId, offset: Offset = 0) -> Response:
-    """Returns the source as plain text, from an offset in characters on; `X-Size` is the length of the whole."""
+    """Returns the source as plain text from an offset in characters; `X-Size` is the full length."""
     content = progress.find_candidate(run_store, run, id).content
     return _make_text_response(content[offset : offset + MAX_BODY], f"{id}.txt", len(content))
 
@@ -156,7 +156,7 @@ def download_artifact(
     name: Annotated[str, Path(max_length=MAX_TEXT)],
     offset: Offset = 0,
 ) -> Response:
-    """Returns an artifact as plain text to be saved, whatever it is; `X-Size` is the length of the whole, in bytes."""
+    """Returns an artifact as a plain-text download; `X-Size` is the full length in bytes."""
     row = progress.find_candidate(run_store, run, id)
     head = candidates_queries.CandidateQueries(run_store, run).find([row.id])[row.id]
     refs = {
@@ -213,7 +213,7 @@ def _list_artifacts(
 
 
 def _load_data(queries: records_queries.RecordQueries, head: candidates_queries.CandidateHead) -> Mapping[str, Any]:
-    """Returns the data that hold a candidate: those of its judgement, or its place among the children of its step."""
+    """Returns the record data of a candidate: its evaluation, or its entry among the children of its iteration."""
     records = queries.list_by_seq([head.seq])
     data = queries.load_data(records[0]) if records else {}
     if data.get("id") == head.id:
@@ -244,7 +244,7 @@ def _make_call(data: Mapping[str, Any]) -> Call:
 
 
 def _make_text_response(text: str, name: str, size: int) -> Response:
-    """Returns foreign text so that no browser takes it for anything else."""
+    """Returns untrusted text as a download that browsers do not render."""
     headers = {
         "content-disposition": f"attachment; filename*=UTF-8''{text_limits.quote_name(name)}",
         "x-size": str(size),

@@ -1,4 +1,4 @@
-"""What can be said to a run: pause, resume, stop, more budget, other settings. The run obeys in its own process."""
+"""Commands to a run: pause, resume, stop, raise the budget, change settings. The run's own process obeys them."""
 
 import json
 import math
@@ -15,27 +15,27 @@ from atoll.runs import control_requests
 
 LIMITS = tuple(field.name for field in fields(control.Budget))
 COUNTS = ("iterations", "evaluations", "calls", "tokens")
-DEFAULT_AUTHOR = "dashboard"  # who asks, where nobody says a name
+DEFAULT_AUTHOR = "dashboard"  # author of commands without a name
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["control"])
 
 
 class ControlRequest(text_limits.RequestBody):
-    """What is asked of a run.
+    """A command to a run.
 
-    `limits` belong to `budget`, and raise; `values` belong to `set`, such as `danger_threshold`, `exploration_bonus`,
-    `log_detail`, `notifications` and `tick_delay` of a run of lives.
+    `limits` belong to `budget` and only raise limits. `values` belong to `set`; survival runs have `danger_threshold`,
+    `exploration_bonus`, `log_detail`, `notifications` and `tick_delay`.
     """
 
     action: Literal["pause", "resume", "stop", "budget", "set"]
     limits: Annotated[dict[str, float], Field(max_length=10, default_factory=dict)]
     values: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
-    by: Annotated[str, Field(max_length=200, description="Who asks.")] = DEFAULT_AUTHOR
+    by: Annotated[str, Field(max_length=200, description="Name of the author.")] = DEFAULT_AUTHOR
     reason: Annotated[str, Field(max_length=2000, description="Why.")] = ""
 
 
 class ControlResponse(BaseModel):
-    """What was left for the run: it obeys with its next step, and says so in its journal as `controlled`."""
+    """Receipt of a command. The run obeys at its next iteration and writes a `controlled` record."""
 
     run: str
     message: str
@@ -44,7 +44,7 @@ class ControlResponse(BaseModel):
 
 
 class LoggedRequest(BaseModel):
-    """An order in the log of the store."""
+    """A command in the change log of the store."""
 
     n: int
     by: str
@@ -60,7 +60,7 @@ class ControlLog(BaseModel):
 
 @router.post("/control")
 def control_run(run_store: StoreDep, run: RunId, body: ControlRequest) -> ControlResponse:
-    """Asks something of a run; who asked what is written into the store's log of changes."""
+    """Sends a command to a run and writes it to the change log."""
     receipt = control_requests.send_commands(
         run_store, run, [_to_command(body)], author=body.by.strip() or DEFAULT_AUTHOR, reason=body.reason.strip()
     )
@@ -71,16 +71,16 @@ def control_run(run_store: StoreDep, run: RunId, body: ControlRequest) -> Contro
 
 @router.get("/control")
 def list_requests(run_store: StoreDep, run: RunId, limit: Limit = 100) -> ControlLog:
-    """Lists what was asked of a run, newest first: who, when, what and why."""
+    """Lists the commands to a run with author, time and reason, newest first."""
     entries = run_store.change_log().list_history(f"{control_requests.KEY_PREFIX}{run}", limit)
     return ControlLog(run=run, orders=[_to_logged_request(entry) for entry in reversed(entries)])
 
 
 def _to_command(body: ControlRequest) -> control_requests.RequestedCommand:
     if body.action != "budget" and body.limits:
-        raise errors.SetupError("Limits belong to the action 'budget'.")
+        raise errors.SetupError("Only the action 'budget' takes `limits`.")
     if body.action != "set" and body.values:
-        raise errors.SetupError("Values belong to the action 'set'.")
+        raise errors.SetupError("Only the action 'set' takes `values`.")
     match body.action:
         case "pause" | "resume":
             return body.action, {}
@@ -90,18 +90,18 @@ def _to_command(body: ControlRequest) -> control_requests.RequestedCommand:
             return "raise", _check_limits(body.limits)
         case "set":
             if not body.values:
-                raise errors.SetupError("'set' needs what to change, in `values`.")
+                raise errors.SetupError("The action 'set' needs `values`.")
             return "set", body.values
 
 
 def _check_limits(limits: dict[str, float]) -> dict[str, float]:
     if not limits:
-        raise errors.SetupError("'budget' needs the new limits, in `limits`.")
+        raise errors.SetupError("The action 'budget' needs `limits`.")
     for name, limit in limits.items():
         if name not in LIMITS:
-            raise errors.SetupError(f"There is no limit {name!r:.60}: give {', '.join(LIMITS)}.")
+            raise errors.SetupError(f"Limit {name!r:.60} is unknown. Use one of {', '.join(LIMITS)}.")
         if not (math.isfinite(limit) and limit > 0 and (name not in COUNTS or limit < 2**53)):
-            raise errors.SetupError(f"{name}={limit} is no limit: give a number above 0.")
+            raise errors.SetupError(f"{name}={limit} is not a valid limit. Use a number above 0.")
     return {name: int(limit) if name in COUNTS else limit for name, limit in limits.items()}
 
 

@@ -1,4 +1,4 @@
-"""Lives: the one under way turn by turn, those that are over, and what fear and curiosity came to."""
+"""Episodes of survival runs: the current one, finished ones, and their statistics."""
 
 import functools
 from collections import deque
@@ -17,31 +17,31 @@ from atoll.store.records.queries import RecordQueries
 
 router = APIRouter(prefix="/api/runs/{run}/life", tags=["life"])
 
-MAX_LISTED_EPISODES = 500  # lives that an overview lists, the newest
-NUM_RELIABILITY_EPISODES = 60  # lives whose forecasts make the reliability diagram, the newest
-NUM_CURVE_EPISODES = 6  # kept lives whose turns make the curve of fear and curiosity, the newest
+MAX_LISTED_EPISODES = 500  # newest episodes in the overview
+NUM_RELIABILITY_EPISODES = 60  # newest episodes in the reliability diagram
+NUM_CURVE_EPISODES = 6  # newest saved episodes in the exploration curve
 MAX_TEXT = 8000
 
 
 def get_episode_reader(run_store: store.Store, run: str) -> Any:
-    """Returns what reads the lives of a run.
+    """Returns the module that reads the episodes of a run.
 
     Raises:
-        SetupError: Its steps are no lives.
+        SetupError: The system of the run has no episodes.
     """
     system = run_store.get_run(run).config.get("system", "")
     episode_reader = config.get_episode_reader(system)
     if episode_reader is None:
-        raise errors.SetupError(f"Run {run} has no lives: its system is {system or 'unknown'}.")
+        raise errors.SetupError(f"Run {run} has no episodes, since its system is {system or 'unknown'}.")
     return episode_reader
 
 
 @router.get("")
 def show_episodes(run_store: StoreDep, run: RunId, cache: CacheDep) -> dict[str, Any]:
-    """Shows the lives of a run: the newest in numbers, how reliable forecasts were, and what is set."""
+    """Returns the newest episodes of a run, the reliability of forecasts, and the current settings."""
     episode_reader, is_live = get_episode_reader(run_store, run), run_store.has_writer(run)
     summary = cache.get(
-        ("life", run), run_store.candidates(run).count(), lambda: _summarize(run_store, run, episode_reader)
+        ("episodes", run), run_store.candidates(run).count(), lambda: _summarize(run_store, run, episode_reader)
     )
     current_episode = live_channel.find_shown_step(run_store, run) if is_live else None
     return {
@@ -79,7 +79,7 @@ def _summarize(run_store: store.Store, run: str, episode_reader: Any) -> dict[st
 
 
 def get_current_settings(run_store: store.Store, run: str) -> dict[str, Any]:
-    """Returns what can be steered and how it is set: as the run began, and as somebody has changed it since."""
+    """Returns the live settings of a run with their current values."""
     survival_config = run_store.get_run(run).config.get("survival", {})
     return {
         name: survival_config.get(name) for name in get_episode_reader(run_store, run).LIVE_SETTINGS
@@ -87,7 +87,7 @@ def get_current_settings(run_store: store.Store, run: str) -> dict[str, Any]:
 
 
 def get_live_settings(run_store: store.Store, run: str) -> dict[str, Any]:
-    """Returns what a run of lives was told since it began; it obeys between turns, and its journal says so later."""
+    """Returns the settings changed since the start. The journal records them later, at the end of the episode."""
     episode_reader = config.get_episode_reader(run_store.get_run(run).config.get("system", ""))
     if episode_reader is None:
         return {}
@@ -100,13 +100,13 @@ def list_turns(
     run_store: StoreDep,
     run: RunId,
     episode: Annotated[int, Field(ge=1, le=2**53)],
-    after: Annotated[int, Query(ge=0, le=2**53, description="The `next` of the page before.")] = 0,
+    after: Annotated[int, Query(ge=0, le=2**53, description="`next` of the previous page.")] = 0,
     limit: Limit = 500,
 ) -> dict[str, Any]:
-    """Shows the turns of a life in their order: of one under way, or of one that is over and whose turns were kept.
+    """Returns the turns of the current episode, or of a finished and saved one, in order.
 
-    A life under way shows itself where a model plans or where there is a delay between turns; other lives take less
-    than a second, and are shown while they last only to who says that they watch.
+    The current episode is visible if an LLM plans or turns have a delay. Others take less than a second; POST `watch`
+    makes them visible.
     """
     episode_reader = get_episode_reader(run_store, run)
     finished = episode_reader.get_episode(run_store, run, episode)
@@ -137,14 +137,14 @@ def list_turns(
 
 @functools.lru_cache(maxsize=4)
 def _load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Any]:
-    """Reads the turns of a life that is over, which never change: a page is a part of them."""
+    """Reads the turns of a finished episode, which never change."""
     loaded_turns: Sequence[Any] = get_episode_reader(run_store, run).load_turns(run_store, run, episode)
     return loaded_turns
 
 
 @router.post("/watch")
 def watch(run_store: StoreDep, run: RunId) -> dict[str, Any]:
-    """Says that somebody looks, so that lives without a delay are shown too while they last; holds for 30 seconds."""
+    """Makes the run publish all its turns for the next 30 seconds."""
     get_episode_reader(run_store, run)
     live_channel.mark_watched(run_store, run)
     return {"run": run, "under_way": live_channel.find_shown_step(run_store, run)}
@@ -152,18 +152,18 @@ def watch(run_store: StoreDep, run: RunId) -> dict[str, Any]:
 
 def _describe_missing(episode: int) -> str:
     return (
-        f"The turns of life {episode} are not kept: those of the first three lives are, and of each power of two; "
-        "'atoll run --save-run DIR' keeps all, and this page opens such files."
+        f"The turns of episode {episode} are not saved. Runs save episodes 1 to 3 and each power of two. Use "
+        "'atoll run --save-run DIR' to save all; this page opens such files."
     )
 
 
-MAX_SCANNED_EPISODES = 5000  # the newest, that are looked through for their turns
+MAX_SCANNED_EPISODES = 5000  # newest episodes to read
 
 snapshots_router = APIRouter(tags=["life"])
 
 
 class Snapshots(BaseModel):
-    """Turns in their order. `next` goes on behind them, also once more were lived; null where a run has no lives."""
+    """Turns in order. `next` continues after them, also when new turns appear; null if the run has no episodes."""
 
     run: str
     snapshots: list[dict[str, Any]]
@@ -176,7 +176,7 @@ class Snapshots(BaseModel):
 def list_snapshots(
     run_store: StoreDep, cache: CacheDep, run: RunQuery = "latest", limit: Limit = 100, after: After = None
 ) -> Snapshots:
-    """Shows the turns of the lives that were kept, and of the one under way; `after` goes on where a page ended."""
+    """Returns the turns of the saved episodes and of the current one, in pages."""
     run_id = runs.find_run(run_store, run)
     episode_reader = config.get_episode_reader(run_store.get_run(run_id).config.get("system", ""))
     is_live = run_store.has_writer(run_id)
@@ -185,7 +185,9 @@ def list_snapshots(
     episode, turn = dependencies.parse_cursor(after, int, int) if after else (0, 0)
     turns: list[dict[str, Any]] = []
     end = RecordQueries(run_store, run_id).get_end()
-    finished = cache.get(("kept lives", run_id), end, lambda: _list_saved_episodes(run_store, run_id, episode_reader))
+    finished = cache.get(
+        ("saved episodes", run_id), end, lambda: _list_saved_episodes(run_store, run_id, episode_reader)
+    )
     current_episode = live_channel.find_shown_step(run_store, run_id)
     unfinished = [current_episode] if current_episode is not None and current_episode not in finished else []
     for episode_id in (item for item in sorted([*finished, *unfinished]) if item >= episode):
@@ -207,7 +209,7 @@ def list_snapshots(
 
 
 def _list_saved_episodes(run_store: store.Store, run: str, episode_reader: Any) -> list[int]:
-    """Returns the numbers of the lives that are over and whose turns are kept."""
+    """Returns the numbers of the finished episodes with saved turns."""
     episodes = deque(episode_reader.iter_finished_episodes(run_store, run), maxlen=MAX_SCANNED_EPISODES)
     return [episode.episode for episode in episodes if episode.snapshots is not None]
 
@@ -222,5 +224,5 @@ def _read_turns(
 
 @functools.lru_cache(maxsize=16)
 def _load_saved_turns(run_store: store.Store, run: str, episode_reader: Any, episode: int) -> tuple[Any, ...]:
-    """Reads the turns of a life that is over; they never change."""
+    """Reads the turns of a finished episode, which never change."""
     return tuple(episode_reader.load_turns(run_store, run, episode))

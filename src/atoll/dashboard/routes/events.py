@@ -1,4 +1,4 @@
-"""What happened in a run: its journal, searched, and as it grows."""
+"""Records of a run: list, search, details."""
 
 import json
 from typing import Annotated
@@ -13,17 +13,19 @@ from atoll.dashboard.record_search import RecordSearchCache
 from atoll.runs.text_format import summarize_record
 from atoll.store.records.queries import NumberedRecord, RecordQueries
 
-SEARCH_SECONDS = 0.15  # before an answer says how far it came
+SEARCH_SECONDS = 0.15  # time limit of a search
 
 router = APIRouter(tags=["events"])
 
-RunQuery = Annotated[str, Query(max_length=MAX_TEXT, description="A run's id, or `latest`.")]
-Kinds = Annotated[str, Query(max_length=MAX_TEXT, description="Kinds of records, with commas; empty: all.")]
-SearchText = Annotated[str, Query(max_length=MAX_TEXT, description="A text that stands in the record; either case.")]
+RunQuery = Annotated[str, Query(max_length=MAX_TEXT, description="Id of a run, or `latest`.")]
+Kinds = Annotated[str, Query(max_length=MAX_TEXT, description="Record kinds, separated by commas; empty: all.")]
+SearchText = Annotated[
+    str, Query(max_length=MAX_TEXT, description="Text that the record contains; case does not matter.")
+]
 
 
 class EventRow(BaseModel):
-    """A record of the journal in a line."""
+    """A record in a list."""
 
     seq: int
     kind: str
@@ -36,8 +38,8 @@ class EventRow(BaseModel):
 class EventPage(BaseModel):
     """Records, newest first.
 
-    A search ends after a while: all down to `looked` were seen, and `next` goes on from there. `is_done` says that
-    nothing older is left.
+    A search has a time limit: `looked` is the oldest record it read, and `next` continues from there. `is_done` means
+    that no older record is left.
     """
 
     run: str
@@ -49,7 +51,7 @@ class EventPage(BaseModel):
 
 
 class FullEvent(EventRow):
-    """A record with its data as JSON text, cut where that is very long."""
+    """A record with its data as JSON text, truncated if very long."""
 
     run: str
     data: text_limits.Text
@@ -65,14 +67,14 @@ def list_events(
     limit: Limit = 100,
     after: After = None,
 ) -> EventPage:
-    """Lists the records of a run, newest first, of some kinds or with some words in them."""
+    """Lists the records of a run, newest first, optionally by kind and text."""
     run_id = runs.find_run(run_store, run)
-    search_cache: RecordSearchCache = request.app.state.finders
+    search_cache: RecordSearchCache = request.app.state.search_cache
     search = search_cache.get(run_id)
     end = search.queries.get_end()
     before = dependencies.parse_cursor(after, int)[0] if after else end + 1
     kinds = [name for part in kind.split(",") if (name := part.strip())]
-    # The journal is written in ASCII: what stands in it is searched as it stands there.
+    # The journal is ASCII, so the search text is escaped in the same way.
     page = search.search(kinds, escape_text(q), before, limit, SEARCH_SECONDS)
     return EventPage(
         run=run_id,
@@ -88,18 +90,17 @@ def list_events(
 def show_event(
     run_store: StoreDep, run: Annotated[str, Path(max_length=MAX_TEXT)], seq: Annotated[int, Path(ge=1, le=1 << 60)]
 ) -> FullEvent:
-    """Shows one record with its data."""
+    """Returns one record with its data."""
     run_id = runs.find_run(run_store, run)
     queries = RecordQueries(run_store, run_id)
     records = queries.list_by_seq([seq])
     if not records:
-        raise errors.NotFound(f"Run {run_id} has no record {seq}.")
+        raise errors.NotFound(f"Record {seq} not found in run {run_id}.")
     data = json.dumps(queries.load_data(records[0]), indent=2, ensure_ascii=False)
     return FullEvent(**make_row(records[0]).model_dump(), run=run_id, data=text_limits.truncate(data))
 
 
 def make_row(event: NumberedRecord) -> EventRow:
-    """Returns a record as a line."""
     return EventRow(
         seq=event.seq,
         kind=event.kind,
@@ -111,5 +112,5 @@ def make_row(event: NumberedRecord) -> EventRow:
 
 
 def escape_text(text: str) -> str:
-    """Returns a text as it stands inside a JSON string in ASCII."""
+    """Escapes a text like an ASCII JSON string."""
     return json.dumps(text)[1:-1]

@@ -1,4 +1,4 @@
-"""What people decide: proposals, parameters, shadows and rollouts, and whether the log of all that is whole."""
+"""Governance: proposals, parameters, shadow runs, rollouts and the audit log."""
 
 import json
 from typing import Annotated, Any
@@ -16,32 +16,31 @@ from atoll.store.versions import errors as versions_errors
 
 router = APIRouter(prefix="/api/governance", tags=["governance"])
 
-MAX_VALUE = 20_000  # characters of a value
-KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which parameter.")]
+MAX_VALUE = 20_000  # characters
+KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Key of the parameter.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class ProposalDecision(text_limits.AuthorAndReason):
-    """A decision on a proposal as it was looked at."""
+    """A decision on a proposal with the content hash that was read."""
 
     approve: bool
     content_hash: Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class ParameterChange(text_limits.AuthorAndReason):
-    """A change of a parameter's lock, or the end of its rollout."""
+    """Locks or unlocks a parameter, or aborts its rollout."""
 
     key: Key
 
 
 class ParameterRollback(ParameterChange):
-    """Back to an old value, as a new version."""
+    """Restores an old value as a new version."""
 
     version: Annotated[int, Field(ge=1, le=2**53)]
 
 
 def open_parameters(run_store: store.Store) -> governed.Parameters:
-    """Returns the parameters of a store that stays open."""
     return governed.StoredParameters(run_store)
 
 
@@ -51,7 +50,7 @@ def make_evolver(run_store: store.Store) -> governed.Evolver:
 
 @router.get("/proposals")
 def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Limit = 100) -> dict[str, Any]:
-    """Lists proposals, the newest first; those that wait come before the others."""
+    """Lists proposals, pending ones first, each group newest first."""
     evolver = make_evolver(run_store)
     matching = [proposal for proposal in evolver.history() if status in (None, proposal.status)][::-1]
     ordered = sorted(matching, key=lambda proposal: proposal.status != "pending")
@@ -65,7 +64,7 @@ def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Lim
 
 @router.get("/proposals/{proposal}")
 def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
-    """Shows one proposal: what would change, why, who said what of it, and what a decision takes."""
+    """Returns one proposal with its content, rationale, reviews and quorum."""
     evolver = make_evolver(run_store)
     current = evolver.proposals.get(proposal)
     needed = evolver.proposals.policy.get_quorum(current)
@@ -79,10 +78,10 @@ def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
 
 @router.post("/proposals/{proposal}/decision")
 def decide(run_store: StoreDep, proposal: str, body: ProposalDecision) -> dict[str, Any]:
-    """Approves or rejects a proposal; when enough have approved, it is carried out.
+    """Approves or rejects a proposal; applies it when the quorum is reached.
 
-    Refused: no reason, no name, the author's own proposal, another content than the one that was looked at, or one
-    that was decided or has expired.
+    The request fails without a reason or a name, for the author's own proposal, if the content has changed, or if the
+    proposal is already decided or has expired.
     """
     evolver = make_evolver(run_store)
     decided = evolver.proposals.decide(
@@ -109,7 +108,7 @@ def list_parameters(
     everything: bool = False,
     limit: Limit = 100,
 ) -> dict[str, Any]:
-    """Lists parameters by key: version, value, lock, aliases; without what has a place of its own, unless asked for."""
+    """Lists parameters by key with version, value, lock and aliases. `everything` includes reserved keys."""
     params = open_parameters(run_store)
     keys = [
         key
@@ -135,7 +134,7 @@ def _parameter_to_json(params: governed.Parameters, key: str) -> dict[str, Any]:
 
 @router.get("/parameters/history")
 def list_parameter_history(run_store: StoreDep, key: KeyQuery, limit: Limit = 50) -> dict[str, Any]:
-    """Lists the newest versions of a parameter, newest first, and whether it is locked."""
+    """Lists the versions of a parameter, newest first, and its lock."""
     params = open_parameters(run_store)
     changes = [
         {
@@ -159,7 +158,7 @@ def compare_versions(
     new: Annotated[int, Query(ge=1, le=2**53)],
     old: Annotated[int, Query(ge=1, le=2**53)],
 ) -> dict[str, Any]:
-    """Compares two versions of a parameter, as a patch of their text."""
+    """Returns the diff of two versions of a parameter."""
     params = open_parameters(run_store)
     before, after = (
         _format_value(params.get(f"{key}@{version}").value, indent=2).splitlines() for version in (old, new)
@@ -170,7 +169,7 @@ def compare_versions(
 
 @router.post("/parameters/lock")
 def lock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
-    """Refuses changes of a parameter, but for rollbacks, until it is unlocked."""
+    """Locks a parameter: only rollbacks are possible until it is unlocked."""
     params = open_parameters(run_store)
     params.lock(body.key, body.reason, author=body.by)
     return _parameter_to_json(params, body.key)
@@ -178,7 +177,7 @@ def lock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
 
 @router.post("/parameters/unlock")
 def unlock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
-    """Lets changes of a parameter in again."""
+    """Unlocks a parameter."""
     params = open_parameters(run_store)
     params.unlock(body.key, body.reason, author=body.by)
     return _parameter_to_json(params, body.key)
@@ -186,7 +185,7 @@ def unlock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
 
 @router.post("/parameters/rollback")
 def rollback(run_store: StoreDep, body: ParameterRollback) -> dict[str, Any]:
-    """Makes an old value the newest again, as a new version; of a locked parameter too."""
+    """Restores an old value as a new version, also of a locked parameter."""
     reserved_keys.check_not_reserved(body.key)
     params = open_parameters(run_store)
     params.rollback(body.key, body.version, body.reason, author=body.by)
@@ -195,7 +194,7 @@ def rollback(run_store: StoreDep, body: ParameterRollback) -> dict[str, Any]:
 
 @router.get("/rollouts")
 def list_rollouts(run_store: StoreDep) -> dict[str, Any]:
-    """Shows where rollouts stand, with the intervals of what they guard, and the shadow runs that were kept."""
+    """Returns the rollouts with their guardrail intervals, and the saved shadow results."""
     params = open_parameters(run_store)
     rows = [
         text_limits.to_json_data(rollout_status.rollout_to_json(status), 2000)
@@ -209,7 +208,7 @@ def list_rollouts(run_store: StoreDep) -> dict[str, Any]:
 
 @router.post("/rollouts/abort")
 def abort(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
-    """Rolls a rollout back by hand, whatever its stage."""
+    """Aborts a rollout at any stage and rolls it back."""
     response: dict[str, Any] = text_limits.to_json_data(
         rollout_status.rollout_to_json(
             rollout.Rollout(open_parameters(run_store), body.key).abort(body.reason, author=body.by)
@@ -221,9 +220,9 @@ def abort(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
 
 @router.get("/audit")
 def verify_audit_log(run_store: StoreDep, cache: CacheDep) -> dict[str, Any]:
-    """Checks the log of all changes from its first to its last, and shows the newest.
+    """Verifies the complete change log and returns the newest changes.
 
-    A long log is not checked anew each time that somebody asks: what took a second holds for five.
+    The result is cached for five times as long as the check took.
     """
     return cache.get("audit", object(), lambda: _verify_log(run_store))
 
@@ -251,8 +250,8 @@ def _verify_log(run_store: store.Store) -> dict[str, Any]:
 
 
 def _format_value(value: Any, indent: int | None = None) -> str:
-    """Returns a text as it is, and all else as JSON."""
+    """Formats a value: text unchanged, other values as JSON."""
     try:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent)
     except (TypeError, ValueError) as error:
-        raise errors.StoreFailed(f"A value cannot be shown: {error}.") from error
+        raise errors.StoreFailed(f"A value is not valid JSON: {error}.") from error

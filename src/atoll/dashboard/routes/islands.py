@@ -1,4 +1,4 @@
-"""The islands of a run: what lives on each, its map, its front, and who went from one to another."""
+"""Islands of a run: clusters, feature maps, Pareto fronts, migrations and resets."""
 
 import math
 import time
@@ -13,7 +13,6 @@ from atoll.dashboard import score_curves, text_limits
 from atoll.dashboard.dependencies import CacheDep, RunId, StatusReaderDep
 from atoll.dashboard.record_search import RecordSearch, RecordSearchCache
 from atoll.dashboard.run_status import RunStatusReader
-from atoll.store.candidates import queries as counting
 from atoll.store.candidates.queries import CandidateHead, CandidateQueries
 from atoll.store.records import json_codec
 
@@ -26,7 +25,7 @@ DEFAULT_FEATURES = (LENGTH, DISTANCE)
 
 
 class CandidateFeatures(NamedTuple):
-    """A candidate in measures."""
+    """Score, metrics and scores by instance of a candidate."""
 
     id: str
     island: int
@@ -36,7 +35,7 @@ class CandidateFeatures(NamedTuple):
 
 
 class MapCell(NamedTuple):
-    """A cell of the map with the best that fell into it."""
+    """A cell of the feature map with its best candidate."""
 
     x: int
     y: int
@@ -59,7 +58,7 @@ _evaluated_reader = json_codec.JSONReader(_EvaluatedRecord)
 
 
 def load_features(queries: CandidateQueries, seconds: float) -> tuple[Sequence[CandidateFeatures], bool]:
-    """Returns the best that were accepted, for so many seconds at most, and whether those are all."""
+    """Returns the best accepted candidates read within `seconds`, and whether these are all."""
     deadline = time.monotonic() + seconds
     heads = queries.list_best(MAX_CANDIDATES)
     initial_lines = _load_initial_lines(queries)
@@ -75,44 +74,44 @@ def load_features(queries: CandidateQueries, seconds: float) -> tuple[Sequence[C
 def bin_features(
     candidates: Sequence[CandidateFeatures], names: Sequence[str], num_bins: int = NUM_BINS
 ) -> Mapping[str, list[MapCell]]:
-    """Returns the cells of each island's map of two features, by the island as text."""
+    """Returns the cells of the two-feature map of each island; keys are island numbers as text."""
     scales = [
         _scale([candidate.metrics[name] for candidate in candidates if name in candidate.metrics]) for name in names[:2]
     ]
     cells_by_island: dict[str, dict[tuple[int, int], MapCell]] = {}
-    for each in candidates:
-        if any(name not in each.metrics for name in names[:2]):
+    for candidate in candidates:
+        if any(name not in candidate.metrics for name in names[:2]):
             continue
-        position = [_bin(each.metrics[name], scale, num_bins) for name, scale in zip(names, scales, strict=False)]
+        position = [_bin(candidate.metrics[name], scale, num_bins) for name, scale in zip(names, scales, strict=False)]
         x, y = position[0], position[1] if len(position) > 1 else 0
-        cells = cells_by_island.setdefault(str(each.island), {})
+        cells = cells_by_island.setdefault(str(candidate.island), {})
         current = cells.get((x, y))
-        if current is None or each.score > current.score:
-            cells[x, y] = MapCell(x, y, each.score, each.id, 1 + (current.size if current else 0))
+        if current is None or candidate.score > current.score:
+            cells[x, y] = MapCell(x, y, candidate.score, candidate.id, 1 + (current.size if current else 0))
         else:
             cells[x, y] = current._replace(size=current.size + 1)
     return {island: list(cells.values()) for island, cells in cells_by_island.items()}
 
 
 def find_front(candidates: Sequence[CandidateFeatures]) -> Sequence[CandidateFeatures]:
-    """Returns those that nobody is at least as good as on every instance and better on one, the best first.
+    """Returns the Pareto front over the scores by instance, best score first.
 
-    Where candidates have no scores by instance, their first two measures take that place.
+    Candidates without scores by instance are compared by their first two metrics.
     """
     rows = [(candidate, candidate.scores or tuple(list(candidate.metrics.values())[:2])) for candidate in candidates]
     width = max((len(scores) for _, scores in rows), default=0)
     rows = [(candidate, scores) for candidate, scores in rows if len(scores) == width and width > 1]
     front_rows: list[tuple[CandidateFeatures, tuple[float, ...]]] = []
-    for each, scores in rows:  # by score: who comes later can hardly beat who is there
+    for candidate, scores in rows:  # ordered by score, so later rows rarely dominate earlier ones
         if len(front_rows) >= MAX_FRONT:
             break
         if not any(all(a >= b for a, b in zip(other, scores, strict=True)) for _, other in front_rows):
-            front_rows.append((each, scores))
+            front_rows.append((candidate, scores))
     return [candidate for candidate, _ in front_rows]
 
 
 def choose_features(config: Mapping[str, Any], candidates: Sequence[CandidateFeatures]) -> list[str]:
-    """Returns the two features of a run's map: those it was set up with, else length and distance from the start."""
+    """Returns the two features of the map: the configured ones, else length and distance from the initial program."""
     task = config.get("task")
     configured = task.get("features") if isinstance(task, Mapping) else None
     names = [str(name) for name in configured or DEFAULT_FEATURES]
@@ -128,7 +127,7 @@ def _iter_features(
         try:
             record = _evaluated_reader.read(texts.get(head.seq, "{}"))
         except msgspec.ValidationError:
-            continue  # a measure that is no number, of a judge that is not ours
+            continue  # a custom evaluator wrote a metric that is not a number
         if head.score is None or record.evaluation is None:
             continue
         content = record.content or ""
@@ -163,20 +162,20 @@ def _bin(value: float, scale: tuple[float, float], num_bins: int) -> int:
     low, high = scale
     if high <= low or not math.isfinite(value):
         return 0
-    # In halves: from the least number that there is to the greatest is further than any number.
+    # Halved, since the range of very large numbers would overflow.
     return min(num_bins - 1, int((value / 2 - low / 2) / (high / 2 - low / 2) * num_bins)) if high / 2 > low / 2 else 0
 
 
 READ_SECONDS = 0.2
 MAX_MOVES = 300
-MAX_CLUSTERS = 30  # of an island
+MAX_CLUSTERS = 30  # per island
 MAX_ISLANDS = 1000
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["islands"])
 
 
 class Cluster(BaseModel):
-    """Candidates of an island that have the same score."""
+    """Candidates of an island with the same score."""
 
     score: float
     size: int
@@ -184,7 +183,7 @@ class Cluster(BaseModel):
 
 
 class Cell(BaseModel):
-    """A cell of the map: its place, the best in it, and how many of those that were looked at fell into it."""
+    """A cell of the map: position, best candidate and number of candidates."""
 
     x: int
     y: int
@@ -194,7 +193,7 @@ class Cell(BaseModel):
 
 
 class Point(BaseModel):
-    """A candidate on the front, with its measures and its scores by instance."""
+    """A candidate on the Pareto front."""
 
     id: str
     score: float
@@ -217,7 +216,7 @@ class Island(BaseModel):
 
 
 class Move(BaseModel):
-    """Somebody came to an island from another, or an island was founded anew."""
+    """A migration to an island, or the reset of an island."""
 
     kind: str
     seq: int
@@ -229,7 +228,7 @@ class Move(BaseModel):
 
 
 class Feature(BaseModel):
-    """A feature of the map; a bin is a tenth of the range from `low` to `high`."""
+    """A feature of the map with ten bins from `low` to `high`."""
 
     name: str
     low: float
@@ -237,7 +236,7 @@ class Feature(BaseModel):
 
 
 class Islands(BaseModel):
-    """All islands. `is_whole` says whether all that were accepted are in the maps, or only the best of them."""
+    """All islands. `is_whole` is false if the maps contain only the best accepted candidates."""
 
     run: str
     islands: list[Island]
@@ -249,9 +248,9 @@ class Islands(BaseModel):
 
 @router.get("/islands")
 def show_islands(request: Request, run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Islands:
-    """Shows what lives on each island, the migrations and the resets."""
+    """Returns the candidates of each island, the migrations and the resets."""
     status = read_status(run, READ_SECONDS)
-    search_cache: RecordSearchCache = request.app.state.finders
+    search_cache: RecordSearchCache = request.app.state.search_cache
     return cache.get(("islands", run), status.totals.end, lambda: _build_islands(run, status, search_cache.get(run)))
 
 
@@ -271,7 +270,7 @@ def _build_islands(run: str, status: RunStatusReader, search: RecordSearch) -> I
 
 
 def _make_rows(
-    queries: counting.CandidateQueries, num_islands: int, candidates: Any, feature_names: list[str], moves: list[Move]
+    queries: CandidateQueries, num_islands: int, candidates: Any, feature_names: list[str], moves: list[Move]
 ) -> list[Island]:
     counts = {row.island: row for row in queries.count_by_island()}
     cells, clusters = bin_features(candidates, feature_names), queries.list_clusters(MAX_CLUSTERS)
@@ -312,7 +311,7 @@ def _make_feature(name: str, candidates: Any) -> Feature:
 
 
 def _find_moves(search: RecordSearch) -> tuple[list[Move], int]:
-    """Returns the newest migrations and resets, and how far back they were looked for."""
+    """Returns the newest migrations and resets, and the oldest record that was searched."""
     page = search.search(("migrated", "reset"), "", search.queries.get_end() + 1, MAX_MOVES, READ_SECONDS)
     moves = []
     for event in page.events:

@@ -1,4 +1,4 @@
-"""The family tree of a run: as many nodes as a screen bears, and the line to the best."""
+"""Lineage of a run: candidates with their parents, and the path to the best."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
 
 
 class Nodes(BaseModel):
-    """Candidates as lists of one length, in the order of their steps. `parents` are ids, also of nodes not here."""
+    """Candidates as lists of the same length, by iteration. `parents` may name candidates outside the page."""
 
     ids: list[str]
     parents: list[list[str]]
@@ -32,10 +32,9 @@ class Nodes(BaseModel):
 
 
 class Lineage(BaseModel):
-    """A window of the tree, from step `first` to step `last` of `total_steps`.
+    """A part of the tree, from iteration `first` to `last` of `total_steps`.
 
-    `path` is the line from the best candidate back to the start, over the best parent each time; it may leave the
-    window.
+    `path` goes from the best candidate back to the initial one, always to the best parent. It may leave the window.
     """
 
     nodes: Nodes
@@ -48,7 +47,7 @@ class Lineage(BaseModel):
 
 
 class Ancestor(NamedTuple):
-    """A candidate with its parents and the best of them with its record; none of that ever changes."""
+    """A candidate with its parents, and its best parent with its record. This never changes."""
 
     head: candidates_queries.CandidateHead
     parents: list[str]
@@ -69,13 +68,17 @@ def show_lineage(
     request: Request,
     run_store: StoreDep,
     run: RunId,
-    limit: Annotated[int, Query(ge=1, le=MAX_NODES, description="How many nodes at most.")] = 2000,
-    first: Annotated[int | None, Query(ge=0, le=1 << 40, description="From which step; default: the newest.")] = None,
-    drafts: Annotated[bool, Query(description="Drafts too.")] = False,
-    to: Annotated[str, Query(max_length=MAX_TEXT, description="Whose line; default: the best's.")] = progress.BEST,
+    limit: Annotated[int, Query(ge=1, le=MAX_NODES, description="Maximum number of nodes.")] = 2000,
+    first: Annotated[
+        int | None, Query(ge=0, le=1 << 40, description="First iteration; default: the newest candidates.")
+    ] = None,
+    drafts: Annotated[bool, Query(description="Include trials.")] = False,
+    to: Annotated[
+        str, Query(max_length=MAX_TEXT, description="End of the path; default: the best candidate.")
+    ] = progress.BEST,
     after: After = None,
 ) -> Lineage:
-    """Returns candidates with their parents, and the line to the best or to another one."""
+    """Returns candidates with their parents, and the path to the best or another candidate."""
     queries = candidates_queries.CandidateQueries(run_store, run)
     last_step, total = queries.get_last_step(), queries.count()
     first_step = dependencies.parse_cursor(after, int)[0] if after else first
@@ -86,7 +89,7 @@ def show_lineage(
         heads = list(queries.list_page(row_filter, "oldest", (first_step - 1, True, 2**31), limit))
     steps = [head.step for head in heads]
     has_more = len(heads) == limit and bool(steps) and steps[-1] < last_step
-    # A step that did not fit whole is shown again on the next page.
+    # An iteration that did not fit completely is repeated on the next page.
     next_step = (steps[-1] if steps[-1] > steps[0] else steps[-1] + 1) if has_more else None
     return Lineage(
         nodes=_make_nodes(heads, load_parents(queries, heads)),
@@ -113,7 +116,7 @@ def _make_nodes(heads: Sequence[candidates_queries.CandidateHead], parents: Mapp
 def load_parents(
     queries: candidates_queries.CandidateQueries, heads: Sequence[candidates_queries.CandidateHead]
 ) -> dict[str, list[str]]:
-    """Returns the parents of candidates, read from the records that hold them."""
+    """Reads the parents of candidates from their records."""
     parents: dict[str, list[str]] = {}
     for text in queries.load_contents(heads).values():
         parents |= _parse_parents(text)
@@ -128,7 +131,7 @@ def _parse_parents(text: str) -> dict[str, list[str]]:
 
 
 def _get_cached_ancestors(request: Request, run: str) -> dict[str, Ancestor]:
-    """Returns the ancestors of a run that were looked up already; a long line is walked once."""
+    """Returns the known ancestors of a run, so that a long path is read once."""
     ancestors_by_run: dict[str, dict[str, Ancestor]] = request.app.state.ancestors
     if sum(map(len, ancestors_by_run.values())) > MAX_CACHED_ANCESTORS:
         ancestors_by_run.clear()
@@ -138,7 +141,7 @@ def _get_cached_ancestors(request: Request, run: str) -> dict[str, Ancestor]:
 def _trace_path(
     run_store: StoreDep, queries: candidates_queries.CandidateQueries, run: str, to: str, ancestors: dict[str, Ancestor]
 ) -> Nodes:
-    """Returns the line from a candidate to the start; empty where nothing has a score yet."""
+    """Returns the path from a candidate to the initial one; empty if no candidate has a score."""
     best = queries.list_best() if to == progress.BEST else []
     start_id = progress.find_candidate(run_store, run, to).id if to != progress.BEST else best[0].id if best else None
     records = queries.find_with_records([start_id]) if start_id else {}
@@ -161,7 +164,7 @@ def _trace_path(
 def _find_best_parent(
     queries: candidates_queries.CandidateQueries, parent_ids: Sequence[str]
 ) -> tuple[candidates_queries.CandidateHead, str] | None:
-    """Returns the best of some parents; of equal ones the last, as engines put the best last."""
+    """Returns the best parent; of equal ones the last, since mutators put the best last."""
     if not parent_ids:
         return None
     aliases = {name: head.id for name, head in queries.find([name for name in parent_ids if "@" in name]).items()}

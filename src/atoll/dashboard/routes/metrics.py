@@ -1,4 +1,4 @@
-"""Numbers for other programs: as JSON, and for Prometheus as text where `Accept` asks for that."""
+"""Metrics as JSON, or as Prometheus text if `Accept` asks for it."""
 
 import time
 from collections import Counter
@@ -16,14 +16,14 @@ MAX_RUNS = 50
 READ_SECONDS = 0.25
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 GAUGES: Mapping[str, str] = {
-    "best_score": "The best score so far.",
-    "initial_score": "The score of the start.",
-    "evaluations": "Candidates and drafts judged.",
-    "candidates": "Candidates and drafts stored.",
-    "steps": "Steps that were applied.",
-    "cost_usd": "US dollars that replies took.",
-    "tokens": "Tokens that replies took, in and out.",
-    "used_share": "Share of the budget that is used.",
+    "best_score": "Best score so far.",
+    "initial_score": "Score of the initial candidate.",
+    "evaluations": "Number of evaluations.",
+    "candidates": "Number of stored candidates, including trials.",
+    "steps": "Number of iterations.",
+    "cost_usd": "Cost of LLM calls in US dollars.",
+    "tokens": "Input and output tokens of LLM calls.",
+    "used_share": "Used share of the budget.",
     "events": "Records in the journal.",
 }
 
@@ -31,7 +31,7 @@ router = APIRouter(tags=["metrics"])
 
 
 class Metrics(BaseModel):
-    """The store and its newest runs in numbers."""
+    """Metrics of the store and its newest runs."""
 
     runs: list[RunRow]
     total_runs: int
@@ -46,7 +46,7 @@ class Metrics(BaseModel):
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "JSON, or Prometheus."}},
 )
 def show_metrics(request: Request, run_store: StoreDep, read_status: StatusReaderDep) -> Metrics | Response:
-    """Returns numbers of the newest runs, and of this server."""
+    """Returns metrics of the newest runs and of this server."""
     all_runs = run_store.list_runs()
     deadline = time.monotonic() + READ_SECONDS
     rows = [read_status(run.id, max(0.0, deadline - time.monotonic())).make_row() for run in all_runs[:MAX_RUNS]]
@@ -64,21 +64,21 @@ def show_metrics(request: Request, run_store: StoreDep, read_status: StatusReade
 
 
 def wants_text(accept: str) -> bool:
-    """Says whether plain text is asked for before JSON."""
+    """Checks whether an Accept header prefers plain text to JSON."""
     kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     requested = [kind for kind in kinds if kind in ("text/plain", "application/openmetrics-text", "application/json")]
     return bool(requested) and requested[0] != "application/json"
 
 
 def format_prometheus(data: Metrics) -> Iterator[str]:
-    """Yields the numbers in the format of Prometheus."""
+    """Yields the metrics as Prometheus text."""
     yield "# HELP atoll_runs Runs in the store.\n# TYPE atoll_runs gauge\n"
     yield f"atoll_runs {data.total_runs}\n"
     yield "# HELP atoll_clients Clients of the live stream.\n# TYPE atoll_clients gauge\n"
     yield f"atoll_clients {data.clients}\n"
-    yield "# HELP atoll_clients_cut_total Clients that took nothing and were cut.\n"
+    yield "# HELP atoll_clients_cut_total Clients that were disconnected because they read nothing.\n"
     yield f"# TYPE atoll_clients_cut_total counter\natoll_clients_cut_total {data.clients_cut}\n"
-    yield "# HELP atoll_run_status 1 for the status that a run has.\n# TYPE atoll_run_status gauge\n"
+    yield "# HELP atoll_run_status 1 for the current status of a run.\n# TYPE atoll_run_status gauge\n"
     yield from (f'atoll_run_status{{{_format_labels(row)},status="{row.status}"}} 1\n' for row in data.runs)
     for name, description in GAUGES.items():
         yield f"# HELP atoll_run_{name} {description}\n# TYPE atoll_run_{name} gauge\n"

@@ -1,4 +1,4 @@
-"""The models that a run asks: calls, latency, failures, tokens, dollars, and how a bandit shares the steps."""
+"""LLMs of a run: calls, latency, failures, tokens, cost, and shares of the iterations."""
 
 from array import array
 from bisect import bisect_right
@@ -15,8 +15,8 @@ from atoll.dashboard.dependencies import RunId, StatusReaderDep, StoreDep
 from atoll.dashboard.run_totals import JournalTotals
 from atoll.store.records import json_codec
 
-NUM_RECENT = 200  # latencies that are told one by one
-ADVICE_KEY = "llm"  # what advice names a model by
+NUM_RECENT = 200  # latencies that are listed
+ADVICE_KEY = "llm"  # key of the LLM in the advice of a router
 
 
 class _ResponseRecord(msgspec.Struct):
@@ -40,11 +40,11 @@ _response_reader, _issued_reader, _applied_reader = (
 
 
 class LLMStats:
-    """What one model was asked.
+    """Calls of one LLM.
 
     Attributes:
-        chosen: Steps that were advised to ask it.
-        failures: Of those, steps that gave no child.
+        chosen: Number of iterations that a router assigned to it.
+        failures: Number of these without a child.
     """
 
     def __init__(self) -> None:
@@ -53,13 +53,13 @@ class LLMStats:
         self.seconds = array("d")
 
     def compute_quantiles(self, *shares: float) -> list[float | None]:
-        """Returns within how many seconds so large a share of the calls were answered."""
+        """Returns latency quantiles in seconds."""
         ordered = sorted(self.seconds)
         return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None for share in shares]
 
 
 class LLMTotals(JournalTotals):
-    """The calls of one run, as far as its journal was read."""
+    """LLM calls of one run."""
 
     kinds = ("replied", "begun", "applied")
 
@@ -71,12 +71,12 @@ class LLMTotals(JournalTotals):
         self._open_iterations: dict[int, str] = {}
 
     def get_advised(self, step: int) -> str | None:
-        """Returns the model that a step was advised to ask; None: it was not advised."""
+        """Returns the LLM that a router chose for an iteration; None: no choice."""
         index = bisect_right(self._steps, step) - 1
         return self._advised_names[index] if index >= 0 and self._steps[index] == step else None
 
     def compute_shares(self, num_newest: int = 200) -> dict[str, float]:
-        """Returns the shares of the models in the newest steps that were advised."""
+        """Returns the share of each LLM in the newest routed iterations."""
         recent = Counter(self._advised_names[-num_newest:])
         return {name: count / recent.total() for name, count in recent.items()}
 
@@ -84,7 +84,7 @@ class LLMTotals(JournalTotals):
         if kind == "replied":
             response = _response_reader.read(text)
             stats = self._get_stats(response.model or "unnamed")
-            cost = evaluation.Cost(*response.usage[:4])  # type: ignore[arg-type] # as the ledger wrote it
+            cost = evaluation.Cost(*response.usage[:4])  # type: ignore[arg-type] # written by the call cache
             stats.calls += 1
             stats.tokens_in, stats.tokens_out = stats.tokens_in + cost.tokens_in, stats.tokens_out + cost.tokens_out
             stats.usd += cost.usd
@@ -120,11 +120,10 @@ router = APIRouter(prefix="/api/runs/{run}", tags=["models"])
 
 
 class ModelRow(BaseModel):
-    """A model.
+    """An LLM.
 
-    `share` is that of the newest 200 steps that were advised which model to ask, null where no step is; `improvements`
-    are the new bests of steps that it was asked in, and `reward` their share of the steps. `latencies` are those of the
-    newest calls, in seconds.
+    `share` is its share of the newest 200 routed iterations, null without a router. `improvements` counts new best
+    candidates of its iterations, and `reward` is their share. `latencies` are those of the newest calls, in seconds.
     """
 
     model: str
@@ -150,7 +149,7 @@ class Failure(BaseModel):
 
 
 class Models(BaseModel):
-    """All models of a run. Until `is_counted` these are the numbers of a part of the journal, the share `counted`."""
+    """All LLMs of a run. Until `is_counted`, the numbers cover the share `counted` of the journal."""
 
     run: str
     route: str
@@ -162,8 +161,8 @@ class Models(BaseModel):
 
 @router.get("/models")
 def list_models(request: Request, run_store: StoreDep, run: RunId, read_status: StatusReaderDep) -> Models:
-    """Shows what was asked of models and what it took."""
-    totals_by_run: dict[str, LLMTotals] = request.app.state.calls
+    """Returns the LLMs of a run with their calls and cost."""
+    totals_by_run: dict[str, LLMTotals] = request.app.state.llm_totals
     totals = totals_by_run.get(run) or totals_by_run.setdefault(run, LLMTotals(run_store, run))
     totals.advance(READ_SECONDS)
     status = read_status(run, 0.0)

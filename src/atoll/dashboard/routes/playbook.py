@@ -1,4 +1,4 @@
-"""Playbooks: what agents have learnt, how it came about, what waits for somebody, and back."""
+"""Playbooks: bullets, versions, deltas, rollbacks and decisions on held deltas."""
 
 import json
 from collections import Counter
@@ -19,19 +19,19 @@ router = APIRouter(prefix="/api/playbooks", tags=["playbook"])
 PREFIX = "playbook/"
 COUNTS = ("applied", "held", "rejected", "retired")
 MAX_BULLETS, MAX_DELTAS = 2000, 2000
-KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which playbook.")]
+KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Key of the playbook.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class RollbackRequest(text_limits.AuthorAndReason):
-    """Back to an old version, as a new one."""
+    """Restores an old version as a new one."""
 
     key: Key
     version: Annotated[int, Field(ge=1, le=2**53)]
 
 
 class DeltaDecision(text_limits.AuthorAndReason):
-    """What somebody decides about a delta that waits."""
+    """A decision on a held delta."""
 
     key: Key
     id: Annotated[str, Field(min_length=4, max_length=64)]
@@ -39,13 +39,13 @@ class DeltaDecision(text_limits.AuthorAndReason):
 
 
 def open_playbook(run_store: store.Store, key: str) -> playbook.PlaybookStore:
-    """Opens a playbook under the limits of the run that it belongs to.
+    """Opens a playbook with the limits of its run.
 
     Raises:
-        NotFound: There is none of that name.
+        NotFound: The key is not a playbook.
     """
     if not key.startswith(PREFIX) or key not in run_store.versions().list(key):
-        raise errors.NotFound(f"There is no playbook {key!r:.100}.")
+        raise errors.NotFound(f"Playbook {key!r:.100} not found.")
     return playbook.PlaybookStore(run_store.versions(), key=key, curator=playbook.Curator(_load_limits(run_store, key)))
 
 
@@ -60,7 +60,7 @@ def _load_limits(run_store: store.Store, key: str) -> playbook.Config:
 
 @router.get("")
 def list_playbooks(run_store: StoreDep) -> dict[str, Any]:
-    """Lists the playbooks of the store by key, with the run that each belongs to, if any."""
+    """Lists the playbooks of the store by key, each with its run, if any."""
     runs = {run.id for run in run_store.list_runs()}
     keys = run_store.versions().list(PREFIX)
     rows = [
@@ -73,7 +73,7 @@ def list_playbooks(run_store: StoreDep) -> dict[str, Any]:
 def show_playbook(
     run_store: StoreDep, key: KeyQuery, version: Annotated[int | None, Query(ge=1, le=2**53)] = None
 ) -> dict[str, Any]:
-    """Shows a playbook, now or as it was: its bullets by section, its size against its limits, and what waits."""
+    """Returns a playbook or an old version of it: bullets, size, limits and held deltas."""
     playbook_store = open_playbook(run_store, key)
     content = playbook_store.get_version(version) if version else playbook_store.current()
     bullets = list(content.bullets.values())
@@ -102,10 +102,10 @@ def _bullet_to_json(bullet: playbook.Bullet) -> dict[str, Any]:
 def list_versions(
     run_store: StoreDep, key: KeyQuery, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
 ) -> dict[str, Any]:
-    """Lists versions, newest first: what was applied, held and rejected and why, what was retired, and rollbacks."""
+    """Lists versions, newest first: applied, held and rejected deltas with reasons, retired bullets, rollbacks."""
     last = open_playbook(run_store, key).version
     first = last if before is None else min(last, before - 1)
-    versions = range(first, max(0, first - limit), -1)  # by number: a run of lives has many versions, each a whole book
+    versions = range(first, max(0, first - limit), -1)  # read one by one, since each version is a complete playbook
     rows = [
         text_limits.to_json_data(_change_to_json(change), 4000)
         for version in versions
@@ -135,13 +135,13 @@ def _change_to_json(change: store.ChangeEntry) -> dict[str, Any]:
 
 @router.get("/deltas")
 def list_deltas(run_store: StoreDep, key: KeyQuery, version: Annotated[int, Query(ge=1, le=2**53)]) -> dict[str, Any]:
-    """Shows what was proposed in the life that made a version, turn by turn, with every verdict and its reason.
+    """Returns the deltas of the episode that made a version, with turn, outcome and reason.
 
-    A version that no life made has its verdicts in the history; of lives whose turns were not kept only the counts are.
+    Versions from other sources have their deltas in the history. Episodes without saved turns have only counts.
     """
     run, episode = key.removeprefix(PREFIX), _get_episode(open_playbook(run_store, key), version)
     if episode is None:
-        raise errors.NotFound(f"Version {version} of {key} comes from no life: its verdicts are in the history.")
+        raise errors.NotFound(f"Version {version} of {key} has no episode. Its deltas are in the history.")
     turns = config.get_episode_reader(run_store.get_run(run).config.get("system", "")).load_turns(
         run_store, run, episode
     )
@@ -152,7 +152,7 @@ def list_deltas(run_store: StoreDep, key: KeyQuery, version: Annotated[int, Quer
 
 
 def _get_episode(playbook_store: playbook.PlaybookStore, version: int) -> int | None:
-    """Returns the number of the life that a version was written in."""
+    """Returns the episode that wrote a version, if any."""
     try:
         episode = (
             json.loads(playbook_store.versions.get(playbook_store.key, version).value).get("lived", {}).get("episode")
@@ -164,17 +164,17 @@ def _get_episode(playbook_store: playbook.PlaybookStore, version: int) -> int | 
 
 @router.post("/rollback")
 def rollback(run_store: StoreDep, body: RollbackRequest) -> dict[str, Any]:
-    """Makes an old version the newest again; the history keeps everything."""
+    """Restores an old version as a new one; the history is kept."""
     playbook_store = open_playbook(run_store, body.key)
     if not body.reason.strip() or not body.by.strip():
-        raise errors.SetupError("A rollback needs a reason and a name: say why, and who you are.")
+        raise errors.SetupError("A rollback needs a reason and a name. Pass both.")
     playbook_store.rollback(body.version, body.reason, body.by)
     return {"key": body.key, "version": playbook_store.version, "restored": body.version}
 
 
 @router.post("/settle")
 def decide_delta(run_store: StoreDep, body: DeltaDecision) -> dict[str, Any]:
-    """Applies or rejects a delta that waits; the reason stands in the history as its evidence."""
+    """Applies or rejects a held delta; the history records the reason as its evidence."""
     change = open_playbook(run_store, body.key).decide_held(body.id, body.reason, body.by, is_approved=body.apply)
     (verdict,) = change.verdicts
     return {"key": body.key, "version": change.n, **text_limits.to_json_data(verdict.to_data(), 4000)}

@@ -1,4 +1,4 @@
-"""The runs of a store, and one of them at a glance: how it stands, its curves, its improvements."""
+"""Runs of a store: list, overview, score curves, improvements."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ from atoll.dashboard.run_status import RunRow, RunUsage
 from atoll.runs import baselines
 from atoll.store.candidates.queries import CandidateQueries
 
-LIST_SECONDS = 0.1  # spent at most on adding up journals, for a list and for one run
+LIST_SECONDS = 0.1  # time limits for reading journals
 RUN_SECONDS = 0.15
 CURVE_SECONDS = 0.05
 BASELINE_SECONDS = 0.05
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api", tags=["runs"])
 
 
 class Session(BaseModel):
-    """What a page needs to know before anything else."""
+    """Version, store and permissions of the page."""
 
     version: str
     store: str
@@ -32,7 +32,7 @@ class Session(BaseModel):
 
 
 class RunPage(BaseModel):
-    """Some runs, newest first. `next` is where the following page begins; null: there is none."""
+    """Runs, newest first. `next` is the cursor of the following page; null: last page."""
 
     runs: list[RunRow]
     total: int
@@ -50,7 +50,7 @@ class IslandSummary(BaseModel):
 
 
 class BaselineSummary(BaseModel):
-    """A plainer way with the same budget that a run is compared with."""
+    """A baseline run with the same budget."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ class BaselineSummary(BaseModel):
 
 
 class Overview(RunRow):
-    """One run with all that the first view shows besides its curves."""
+    """One run as the overview shows it, without curves."""
 
     used: RunUsage
     config: dict[str, Any]
@@ -86,7 +86,7 @@ class Improvement(BaseModel):
 
 
 class Improvements(BaseModel):
-    """The candidates that were each better than all before; of very many only the last."""
+    """New best candidates in order; only the last ones if there are very many."""
 
     improvements: list[Improvement]
     total: int
@@ -94,7 +94,7 @@ class Improvements(BaseModel):
 
 @router.get("/session")
 def show_session(request: Request, run_store: StoreDep) -> Session:
-    """Says whose store this is, and whether this browser may change anything."""
+    """Returns the store, and whether the browser may make changes."""
     return Session(
         version=atoll.__version__, store=run_store.database.name, can_change=security.can_change(request.scope)
     )
@@ -114,7 +114,7 @@ def list_runs(run_store: StoreDep, read_status: StatusReaderDep, limit: Limit = 
 
 @router.get("/runs/{run}")
 def show_run(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Overview:
-    """Shows how a run stands, what it was given and what it has found."""
+    """Returns the status, configuration, usage and result of a run."""
     status = read_status(run, RUN_SECONDS)
     totals = status.totals
     num_failed = cache.get(("failed", run), totals.end, run_store.candidates(run).count_failed)
@@ -141,7 +141,7 @@ def show_run(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, cach
 
 @router.get("/runs/{run}/curve")
 def show_curve(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> score_curves.Curve:
-    """Draws best and mean of every island over evaluations and over cost, thinned out to a few hundred points."""
+    """Returns best and mean score of each island over evaluations and cost, in a few hundred points."""
     status = read_status(run, CURVE_SECONDS)
     stamp = status.totals.seq, status.totals.end
     return cache.get(("curve", run), stamp, lambda: score_curves.compute_curve(status.candidate_queries, status.totals))
@@ -149,7 +149,7 @@ def show_curve(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> sco
 
 @router.get("/runs/{run}/improvements")
 def list_improvements(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Improvements:
-    """Lists the candidates that were each better than all before."""
+    """Lists the new best candidates in order."""
     status = read_status(run, CURVE_SECONDS)
     all_improvements = cache.get(("improvements", run), status.totals.end, status.candidate_queries.list_improvements)
     rows = []

@@ -1,4 +1,4 @@
-"""Worldlines: the graph of a run of minds, the conversations that made it, and the review of what it wrote in git."""
+"""Worldlines of mind runs: graph, conversations, and review of git branches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -15,15 +15,15 @@ from atoll.runs import worldline_review
 
 router = APIRouter(prefix="/api/runs/{run}/worldlines", tags=["worldlines"])
 
-MAX_ROWS = 4000  # candidates of an island that one graph is made of
+MAX_ROWS = 4000  # maximum number of candidates in a graph
 MAX_PATCH = 400_000
-MAX_TURN = 40_000  # characters of a plan, of what a critic or a judge said
-# The five terms of the fitness, in the order of their weights, each with how it enters the sum.
+MAX_TURN = 40_000  # characters per plan, critique or feedback
+# The five terms of the fitness, in the order of their weights.
 FITNESS_TERMS = ("temporal_consistency", "divergence", "task_progress", "review_feedback", "resource_cost")
 
 
 class WorldlineDecision(text_limits.AuthorAndReason):
-    """A decision about a worldline at the commit that was looked at."""
+    """A decision on a worldline at the reviewed commit."""
 
     verdict: Literal["approve", "reject"]
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
@@ -33,7 +33,7 @@ class WorldlineDecision(text_limits.AuthorAndReason):
 def show_graph(
     run_store: StoreDep, run: RunId, island: Annotated[int, Query(ge=0, le=1_000_000)] = 0
 ) -> dict[str, Any]:
-    """Shows the worldlines of an island by generation, with their parents, and how their fitness is weighed."""
+    """Returns the worldlines of an island by generation with their parents and the fitness weights."""
     rows = list(islice(_iter_children(run_store, run, island), MAX_ROWS + 1))
     config = run_store.get_run(run).config
     return {
@@ -53,14 +53,14 @@ def _iter_children(run_store: store.Store, run: str, island: int) -> Iterable[st
 
 
 def _get_strategy(config: Mapping[str, Any], island: int) -> str:
-    """Returns the name of the strategy by which an island weighs fitness."""
+    """Returns the name of an island's weighting strategy."""
     mind_config = config.get("mind", {})
     names, num_islands = mind_config.get("strategies") or (), mind_config.get("num_islands") or 1
     return str(names[island % num_islands % len(names)]) if names and num_islands > 1 else "common weights"
 
 
 def _group_generations(rows: Sequence[store.Row]) -> list[dict[str, Any]]:
-    """Groups turns into worldlines and those into generations; a step is one worldline."""
+    """Groups turns into worldlines, and worldlines into generations. One iteration is one worldline."""
     steps: dict[int, dict[int, list[store.Row]]] = {}
     for row in rows:
         steps.setdefault(_get_generation(row), {}).setdefault(row.step, []).append(row)
@@ -76,7 +76,7 @@ def _group_generations(rows: Sequence[store.Row]) -> list[dict[str, Any]]:
 def _mean(scores: Sequence[float]) -> float | None:
     try:
         return fmean(scores) if scores else None
-    except OverflowError:  # scores near the greatest number
+    except OverflowError:  # very large scores
         return None
 
 
@@ -103,12 +103,12 @@ def _worldline_to_json(step: int, rows: Sequence[store.Row]) -> dict[str, Any]:
 
 @router.get("/turns/{step}")
 def list_turns(run_store: StoreDep, run: RunId, step: Annotated[int, Field(ge=1, le=2**53)]) -> dict[str, Any]:
-    """Shows the conversation of a worldline, turn by turn: what the critic said, the plan, the judge, the fitness."""
+    """Returns the turns of a worldline: critique, plan, feedback of the evaluator, fitness."""
     rows, turn_rows = run_store.candidates(run), list[store.Row]()
     while len(turn_rows) < 200 and (row := rows.find(f"{step}.{len(turn_rows)}")) is not None:
         turn_rows.append(row)
     if not turn_rows:
-        raise errors.NotFound(f"Run {run} has no worldline {step}.")
+        raise errors.NotFound(f"Worldline {step} not found in run {run}.")
     return {"run": run, "step": step, "island": turn_rows[0].island, "turns": [_turn_to_json(row) for row in turn_rows]}
 
 
@@ -133,9 +133,9 @@ def _turn_to_json(row: store.Row) -> dict[str, Any]:
 
 @router.get("/reviews")
 def list_reviews(run_store: StoreDep, run: RunId) -> dict[str, Any]:
-    """Lists the worldlines that a run left in a repository, with what was decided about each.
+    """Lists the worldlines of a run in a git repository with their decisions.
 
-    A run whose worldlines are texts has none; `why` says so.
+    Runs with text worldlines have none; `why` explains it.
     """
     try:
         target = worldline_review.find_review_target(run_store, run)
@@ -147,13 +147,13 @@ def list_reviews(run_store: StoreDep, run: RunId) -> dict[str, Any]:
     return {
         "run": run,
         "reviews": text_limits.to_json_data(review_rows, 2000),
-        "why": None if review_rows else "There is nothing to review yet.",
+        "why": None if review_rows else "Nothing to review yet.",
     }
 
 
 @router.get("/reviews/{worldline}/diff")
 def show_diff(run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)]) -> dict[str, Any]:
-    """Shows how a worldline differs from what it was forked from, as a patch."""
+    """Returns the diff of a worldline to its base commit."""
     queue = worldline_review.open_reviews(worldline_review.find_review_target(run_store, run))
     review = queue.get(worldline)
     patch = queue.repository.diff(review.base, review.commit)
@@ -164,9 +164,9 @@ def show_diff(run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(m
 def decide(
     run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)], body: WorldlineDecision
 ) -> dict[str, Any]:
-    """Approves or rejects a worldline at the commit that was looked at.
+    """Approves or rejects a worldline at the reviewed commit.
 
-    Refused: no reason, who wrote it, a commit that is not the newest, a run that is still at work.
+    The request fails without a reason, for the author, for an old commit, or while the run is active.
     """
     target = worldline_review.find_review_target(run_store, run)
     review = worldline_review.decide(target, worldline, body.verdict, body.by, body.reason, body.commit)
@@ -176,7 +176,7 @@ def decide(
 
 @router.post("/reviews/{worldline}/merge")
 def merge(run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)]) -> dict[str, Any]:
-    """Merges a worldline whose approval stands, and no other, into the branch of the repository's worktree."""
+    """Merges an approved worldline into the current branch of the repository."""
     target = worldline_review.find_review_target(run_store, run)
     merge_result = worldline_review.merge(target, worldline)
     return {

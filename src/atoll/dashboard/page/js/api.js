@@ -51,7 +51,7 @@ async function ask(method, path, { query, body, signal, isText } = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The server does not answer. Is 'atoll dashboard' still running?", 0);
+    throw new Refused("The server does not respond. Check that 'atoll dashboard' is running.", 0);
   }
   const data = isText && reply.ok ? await reply.text() : await read(reply);
   if (!reply.ok) throw new Refused(complaint(reply.status, data), reply.status);
@@ -67,7 +67,7 @@ function complaint(status, data) {
   const said = data?.detail ?? data?.error ?? data?.message ?? data;
   const words = Array.isArray(said) ? said.map((each) => each?.msg ?? String(each)).join("; ") : said;
   if (typeof words === "string" && words) return words.slice(0, 600);
-  return `The server answered ${status}.`;
+  return `The server returned status ${status}.`;
 }
 
 export function get(path, options) {

@@ -92,7 +92,7 @@ function mount(place, root) {
   place.view.load().then((module) => {
     waiting.remove();
     if (!ended.signal.aborted) module.default.mount(root, context);
-  }, () => put(waiting, "This view could not be loaded: is 'atoll dashboard' still running? Then reload the page."));
+  }, () => put(waiting, "Cannot load this view. Check that 'atoll dashboard' is running, and reload the page."));
   return ended;
 }
 

@@ -9,25 +9,25 @@ import { inline } from "./text.js";
 export const ALIVE = new Set(["running", "paused"]); // how a run stands that somebody writes
 const LIMITS = ["iterations", "evaluations", "calls", "tokens", "usd", "seconds"];
 const SETTINGS = [
-  { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: "any", hint: "0 to 1: above this chance of damage an action is not done" },
-  { name: "exploration_bonus", label: "Exploration bonus", kind: "number", min: 0, max: 10, step: "any", hint: "0 to 10: multiplies the worth of what is new" },
+  { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: "any", hint: "0 to 1; actions with a higher risk of damage are not taken" },
+  { name: "exploration_bonus", label: "Exploration bonus", kind: "number", min: 0, max: 10, step: "any", hint: "0 to 10; multiplies the reward for exploration" },
   { name: "log_detail", label: "Log detail", kind: "choice", choices: ["quiet", "normal", "verbose"] },
   { name: "notifications", label: "Notifications", kind: "choice", choices: ["off", "alerts", "all"] },
-  { name: "tick_delay", label: "Seconds between turns", kind: "number", min: 0, max: 3600, step: "any", hint: "0 to 3600: for whoever watches" },
+  { name: "tick_delay", label: "Seconds between turns", kind: "number", min: 0, max: 3600, step: "any", hint: "0 to 3600; slows the run down for watching" },
 ];
 
 export class Controls {
   #run;
   #options;
   #now = null;
-  #buttons = h("div", { class: "row", role: "group", "aria-label": "Steer the run" });
+  #buttons = h("div", { class: "row", role: "group", "aria-label": "Control the run" });
   #answer = h("p", { class: "answer", role: "status" });
   #limits = new Map();
   #settings = new Map();
   #key = h("input", { name: "key", autocomplete: "off", spellcheck: "false" });
   #value = h("input", { name: "value", autocomplete: "off", spellcheck: "false" });
   #log = h("div", {});
-  #unlimited = h("p", { class: "empty" }, "No limit is set: there is nothing to raise.");
+  #unlimited = h("p", { class: "empty" }, "The run has no limits.");
   #panel;
 
   constructor(run, options) {
@@ -50,7 +50,7 @@ export class Controls {
       const isSet = limit !== null && limit !== undefined;
       input.closest(".field").hidden = !isSet;
       num += isSet;
-      say(shown, `in force: ${score(limit)}`);
+      say(shown, `current: ${score(limit)}`);
     }
     this.#unlimited.hidden = num > 0;
     const own = now.config?.[now.system] ?? {};
@@ -86,7 +86,7 @@ export class Controls {
         h("button", { type: "submit" }, "Raise")),
       h("form", { "aria-label": "Settings", on: { submit: (event) => this.#set(event) } },
         h("h2", {}, "Settings"),
-        h("div", { class: "fields" }, SETTINGS.map((each) => this.#setting(each)), field("Another setting", this.#key, "a key of its system"), field("Its value", this.#value)),
+        h("div", { class: "fields" }, SETTINGS.map((each) => this.#setting(each)), field("Another setting", this.#key, "a setting of the system"), field("New value", this.#value)),
         h("button", { type: "submit" }, "Apply")),
       this.#log);
   }
@@ -110,9 +110,9 @@ export class Controls {
     event.preventDefault();
     const limits = {};
     for (const [name, [input]] of this.#limits) if (input.value !== "") limits[name] = Number(input.value);
-    if (!Object.keys(limits).length) { this.#say("Give a higher limit first.", true); return; }
+    if (!Object.keys(limits).length) { this.#say("Enter a higher limit.", true); return; }
     const low = Object.keys(limits).filter((name) => limits[name] <= (this.#now?.budget?.[name] ?? -Infinity));
-    if (low.length) { this.#say(`Nothing was sent: a limit can only be raised, and ${low.map((name) => `${name} is ${score(this.#now.budget[name])}`).join(", ")} now. Stop ends the run earlier.`, true); return; }
+    if (low.length) { this.#say(`Limits can only be raised. Now ${low.map((name) => `${name} is ${score(this.#now.budget[name])}`).join(", ")}. Use Stop to end the run earlier.`, true); return; }
     const isDone = await this.#send({ action: "budget", limits });
     if (isDone) for (const [input] of this.#limits.values()) input.value = "";
   }
@@ -125,19 +125,19 @@ export class Controls {
       if (isHere && input.value !== "" && input.value !== input.dataset.inForce) values[name] = input.type === "number" ? Number(input.value) : input.value;
     }
     if (this.#key.value.trim()) values[this.#key.value.trim()] = read(this.#value.value);
-    if (!Object.keys(values).length) { this.#say("Nothing differs from what is in force.", true); return; }
+    if (!Object.keys(values).length) { this.#say("No setting was changed.", true); return; }
     if (!(await this.#send({ action: "set", values }))) return;
     this.#key.value = this.#value.value = "";
     for (const [name, input] of this.#settings) if (name in values) input.dataset.inForce = input.value; // it follows again
   }
 
   #stop() {
-    if (window.confirm(`Stop run ${this.#run}? 'atoll resume' goes on with it later.`)) this.#send({ action: "stop" });
+    if (window.confirm(`Stop run ${this.#run}? 'atoll resume' can continue it later.`)) this.#send({ action: "stop" });
   }
 
   async #send(body) {
     if (!known().can_change) {
-      this.#say("Steering needs the token.", true);
+      this.#say("Changes need the token.", true);
       document.dispatchEvent(new CustomEvent("atoll:token"));
       return false;
     }
@@ -149,7 +149,7 @@ export class Controls {
       if (this.#panel.open) this.#tellLog();
       return true;
     } catch (error) {
-      this.#say(`Refused: ${error.message}`, true);
+      this.#say(`Rejected: ${error.message}`, true);
       return false;
     }
   }
@@ -158,13 +158,13 @@ export class Controls {
   async #tellLog() {
     try {
       const { orders } = await get(ofRun(this.#run, "control"), { query: { limit: 20 }, signal: this.#options.signal });
-      const list = table("What was asked of this run", [
-        { name: "when", cell: (each) => moment(each.at) },
-        { name: "who", cell: (each) => inline(each.by, 40) },
-        { name: "what", wrap: true, cell: (each) => inline(each.reason, 160) },
+      const list = table("Commands to this run", [
+        { name: "time", cell: (each) => moment(each.at) },
+        { name: "author", cell: (each) => inline(each.by, 40) },
+        { name: "command", wrap: true, cell: (each) => inline(each.reason, 160) },
       ]);
       list.update(orders);
-      put(this.#log, orders.length ? [h("h2", {}, "Asked so far"), list.element] : null);
+      put(this.#log, orders.length ? [h("h2", {}, "Commands so far"), list.element] : null);
     } catch (error) {
       if (error.name !== "AbortError") put(this.#log);
     }

@@ -33,12 +33,12 @@ export function decision(label, actions, done = () => {}) {
 
   async function act(chosen) {
     if (!known().can_change) {
-      tell("A change needs the token.", true);
+      tell("Changes need the token.", true);
       document.dispatchEvent(new CustomEvent("atoll:token"));
       return;
     }
-    if (!name.value.trim()) { tell("Say who you are: a decision has a name.", true); name.focus(); return; }
-    if (!reason.value.trim()) { tell("Say why: a decision has a reason.", true); reason.focus(); return; }
+    if (!name.value.trim()) { tell("Enter your name.", true); name.focus(); return; }
+    if (!reason.value.trim()) { tell("Enter a reason.", true); reason.focus(); return; }
     if (chosen.confirm && !window.confirm(chosen.confirm)) return;
     remember(name.value.trim());
     buttons.forEach((each) => { each.disabled = true; });
@@ -55,7 +55,7 @@ export function decision(label, actions, done = () => {}) {
   }
 
   return h("form", { class: "decision", "aria-label": label, on: { submit: (event) => event.preventDefault() } },
-    h("div", { class: "fields" }, field("Your name", name), h("div", { class: "grow" }, field("Reason (compulsory)", reason))),
+    h("div", { class: "fields" }, field("Your name", name), h("div", { class: "grow" }, field("Reason (required)", reason))),
     h("div", { class: "row" }, buttons), answer);
 }
 
@@ -64,7 +64,7 @@ export function act(label, run, done, props = {}) {
   const answer = h("span", { class: "answer", role: "status" });
   const made = button(label, async () => {
     if (!known().can_change) {
-      say(answer, "A change needs the token.");
+      say(answer, "Changes need the token.");
       document.dispatchEvent(new CustomEvent("atoll:token"));
       return;
     }

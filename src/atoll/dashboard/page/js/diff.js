@@ -89,7 +89,7 @@ export function diff(before, after, label) {
   const lines = near(compare(before, after));
   const added = lines.filter(([sign]) => sign === "+").length;
   const removed = lines.filter(([sign]) => sign === "-").length;
-  if (!lines.length) return h("p", { class: "empty" }, "The same text.");
+  if (!lines.length) return h("p", { class: "empty" }, "No changes.");
   return h("div", {}, h("p", { class: "soft" }, `${plural(added, "line")} added, ${removed} removed`), patch(lines.map(([sign, line]) => `${sign === "@" ? "@@" : sign} ${line}`).join("\n"), label));
 }
 

@@ -27,7 +27,7 @@ function set(node, name, value) {
   } else if (name === "style") {
     for (const [key, each] of Object.entries(value)) node.style.setProperty(key, each);
   } else if (/^on/i.test(name) || name === "srcdoc") {
-    throw new Error(`${name} would run text: give a listener in 'on'`);
+    throw new Error(`${name} is not allowed. Pass a listener in 'on'.`);
   } else if (name === "value" && "value" in node) {
     node.value = value;
   } else {

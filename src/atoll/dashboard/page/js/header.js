@@ -59,7 +59,7 @@ export class RunHeader {
 function headline(now) {
   const fact = (label, value, title) => h("span", { class: "fact", title }, h("span", { class: "soft" }, label), " ", h("b", {}, value));
   return [
-    fact("best", score(now.best_score), `the start had ${score(now.initial_score)}`),
+    fact("best", score(now.best_score), `initial score ${score(now.initial_score)}`),
     fact("evaluations", count(now.evaluations)),
     fact("failures", count(now.failures)),
     fact("calls", count(now.calls)),

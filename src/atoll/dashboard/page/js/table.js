@@ -46,7 +46,7 @@ export function table(caption, columns, options = {}) {
     put(head, columns.map(heading));
     const shown = sorted();
     const focused = nameOf(body.contains(document.activeElement) ? document.activeElement : null);
-    put(body, shown.length ? shown.map(rowOf) : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "nothing yet")));
+    put(body, shown.length ? shown.map(rowOf) : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "none yet")));
     // Whoever goes by keyboard stays where they were, though the row is a new one.
     if (focused) [...body.querySelectorAll("a, button, input, select, summary")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
   }

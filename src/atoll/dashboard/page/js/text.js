@@ -88,7 +88,7 @@ export function block(text, options = {}) {
     foot.replaceChildren();
     if (waiting.done) return;
     const told = `${count(shown)} lines shown of ${bytes(whole.length)}. `;
-    add(foot, shown >= MOST_LINES ? [told, "The rest is in the export."] : [told, button("Show more lines", () => more(LINES_SHOWN * 4), { class: "quiet" })]);
+    add(foot, shown >= MOST_LINES ? [told, "Use 'atoll export' for the rest."] : [told, button("Show more lines", () => more(LINES_SHOWN * 4), { class: "quiet" })]);
   }
 
   more(options.lines ?? LINES_SHOWN);
@@ -123,7 +123,7 @@ export function piece(found, options = {}, load = null) {
 
   function tell() {
     const isDone = at >= size;
-    foot.replaceChildren(isDone ? "All of it is shown. " : `The first ${count(at)} of ${count(size)} characters. `, ...(more && !isDone ? [more] : []));
+    foot.replaceChildren(isDone ? "Complete. " : `The first ${count(at)} of ${count(size)} characters. `, ...(more && !isDone ? [more] : []));
     if (more) more.disabled = false;
   }
 

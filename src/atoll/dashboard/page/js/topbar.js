@@ -4,8 +4,8 @@ import { known, login } from "./api.js";
 import { button, field, h, put, say } from "./dom.js";
 
 const STATES = {
-  live: ["live", "Live: news arrive as they happen"],
-  polling: ["polling", "The stream is not available; the page asks every few seconds"],
+  live: ["live", "Live: new records arrive at once"],
+  polling: ["polling", "The stream is not available; the page polls every few seconds"],
   waiting: ["waiting", "Waiting for the server"],
   off: ["", ""],
 };
@@ -47,7 +47,7 @@ function themeButton() {
   const label = () => {
     const other = current() === "dark" ? "light" : "dark";
     node.textContent = other === "dark" ? "☾ Dark" : "☀ Light";
-    node.setAttribute("aria-label", `Switch to the ${other} look`);
+    node.setAttribute("aria-label", `Switch to ${other} mode`);
     document.dispatchEvent(new CustomEvent("atoll:theme"));
   };
   media.addEventListener("change", label);
@@ -61,8 +61,8 @@ function tokenButton() {
   const answer = h("p", { class: "problem", role: "alert" });
   const dialog = h("dialog", { class: "dialog", "aria-labelledby": "token-title" },
     h("form", { on: { submit: (event) => { event.preventDefault(); enter(); } } },
-      h("h2", { id: "token-title" }, "Steer the runs"),
-      h("p", {}, "Whoever changes a run needs the token that ", h("code", {}, "atoll dashboard"), " printed."),
+      h("h2", { id: "token-title" }, "Control the runs"),
+      h("p", {}, "To change a run, enter the token that ", h("code", {}, "atoll dashboard"), " printed."),
       field("Token", input), answer,
       h("div", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use"), button("Cancel", () => dialog.close()))));
   document.body.append(dialog);
@@ -79,7 +79,7 @@ function tokenButton() {
 
   const open = () => { say(answer, ""); dialog.showModal(); };
   const node = button("", open, { class: "quiet token" });
-  const label = () => { node.textContent = known().can_change ? "✓ May steer" : "Read only"; };
+  const label = () => { node.textContent = known().can_change ? "✓ Can change" : "Read only"; };
   document.addEventListener("atoll:session", label);
   document.addEventListener("atoll:token", open);
   label();

@@ -23,12 +23,12 @@ export function heat(options) {
   const spoken = h("p", { class: "note", role: "status" });
   view.element.append(spoken);
   view.svg.setAttribute("tabindex", "0");
-  view.svg.setAttribute("aria-roledescription", "heat map; arrow keys walk, Enter opens");
+  view.svg.setAttribute("aria-roledescription", "heat map; arrow keys move, Enter opens");
 
   function draw(svg, width, height) {
     const box = { left: MARGIN.left, top: MARGIN.top, right: width - MARGIN.right, bottom: height - MARGIN.bottom };
     if (!grid.cells.length) {
-      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no cell is filled yet"));
+      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no cells yet"));
       put(view.legend);
       return;
     }

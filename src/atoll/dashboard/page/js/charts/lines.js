@@ -27,7 +27,7 @@ export function lines(options) {
   let drawn = null;
   let reading = null;
   const view = frame({ ...options, alternative }, draw);
-  const reset = button("Whole range", () => { zoom = null; view.redraw(); }, { class: "quiet", hidden: true });
+  const reset = button("Full range", () => { zoom = null; view.redraw(); }, { class: "quiet", hidden: true });
   const spoken = h("span", { class: "unseen", role: "status" });
   view.tools.append(reset);
   view.element.append(spoken);
@@ -43,13 +43,13 @@ export function lines(options) {
     const range = extent(shown.flatMap((each) => each.points.map(([x]) => x)));
     reset.hidden = zoom === null;
     if (!range) {
-      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle", class: "axis-name" }, "nothing to draw yet"));
+      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle", class: "axis-name" }, "no data yet"));
       drawn = null;
       return;
     }
     const x = linear(zoom ?? (range[0] === range[1] ? [range[0] - 1, range[1] + 1] : range), [box.left, box.right]);
     const [y, isLog, isCut] = levels(shown, x.domain, box);
-    say(view.note, [isLog ? "Logarithmic scale." : "", isCut ? "Parts of the means lie outside the frame." : ""].filter(Boolean).join(" "));
+    say(view.note, [isLog ? "Logarithmic scale." : "", isCut ? "Some mean scores are outside the chart." : ""].filter(Boolean).join(" "));
     drawn = { x, y, box };
     put(svg, axes(box, x, y, { x: options.xLabel, y: options.yLabel, formatX, formatY }),
       s("clipPath", { id: clip }, s("rect", { x: box.left, y: box.top - 4, width: Math.max(0, box.right - box.left), height: box.bottom - box.top + 8 })),
@@ -150,7 +150,7 @@ export function lines(options) {
 
   function alternative() {
     const rows = series.map((each) => ({ name: each.name, first: each.points[0], last: each.points.at(-1), range: extent(each.points.map(([, y]) => y)) }));
-    const made = table(`${options.title}, as numbers`, [
+    const made = table(`${options.title}, values`, [
       { name: "series", cell: (row) => row.name },
       { name: "first", number: true, cell: (row) => score(row.first?.[1]) },
       { name: "lowest", number: true, cell: (row) => score(row.range?.[0]) },

@@ -30,7 +30,7 @@ export function scatter(options) {
     const shown = points.slice(0, MOST);
     const [rangeX, rangeY] = [extent(shown.map((each) => each.x)), extent(shown.map((each) => each.y))];
     if (!rangeX || !rangeY) {
-      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "nothing to draw yet"));
+      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no data yet"));
       return;
     }
     const x = linear(padded(rangeX), [box.left, box.right]);
@@ -42,7 +42,7 @@ export function scatter(options) {
         cx: x.of(each.x), cy: y.of(each.y), r: edge.includes(each) ? 4.5 : 3, class: `dot ${tone(edge.includes(each) ? 1 : each.tone ?? 0)}`,
         on: { click: () => options.onOpen?.(each), pointerenter: () => tell(each) },
       })));
-    if (points.length > MOST) say(view.note, `${count(MOST)} of ${count(points.length)} points are drawn.`);
+    if (points.length > MOST) say(view.note, `${count(MOST)} of ${count(points.length)} points are shown.`);
   }
 
   function tell(each) {

@@ -20,7 +20,7 @@ function mount(root, context) {
   const told = h("p", { class: "soft", role: "status" });
   const list = candidateTable(context);
   const more = button("More", () => page(), { hidden: true });
-  const search = h("input", { type: "search", value: wanted.id, placeholder: "an id such as 12.0, a step or a version", on: { input: () => { wanted.id = search.value.trim(); restart(); } } });
+  const search = h("input", { type: "search", value: wanted.id, placeholder: "id such as 12.0, iteration or version", on: { input: () => { wanted.id = search.value.trim(); restart(); } } });
   const change = (name) => (value) => { wanted[name] = value; restart(); };
   root.append(h("div", { class: "bar" },
     h("div", { class: "grow" }, field("Search", search)),
@@ -37,7 +37,7 @@ function mount(root, context) {
     next = found.next ?? null;
     more.hidden = next === null;
     list.update(rows);
-    say(told, rows.length ? `${plural(rows.length, "candidate")} shown${next === null ? "" : "; there are more"}` : "No candidate fits.");
+    say(told, rows.length ? `${plural(rows.length, "candidate")} shown${next === null ? "" : ", more available"}` : "No matching candidates.");
   }
 
   async function page() {
@@ -53,10 +53,10 @@ function candidateTable(context) {
     { name: "candidate", cell: (row) => h("a", { href: context.link("candidate", { more: [row.id] }), class: "mono" }, row.id) },
     { name: "score", number: true, cell: (row) => score(row.score) },
     { name: "island", number: true, cell: (row) => count(row.island) },
-    { name: "step", number: true, cell: (row) => count(row.step) },
-    { name: "verdict", cell: (row) => row.verdict ?? (row.is_draft ? "draft" : "waiting") },
+    { name: "iteration", number: true, cell: (row) => count(row.step) },
+    { name: "verdict", cell: (row) => row.verdict ?? (row.is_draft ? "trial" : "pending") },
     { name: "version", cell: (row) => row.version ?? "" },
-  ], { class: "stacks tight", empty: "No candidate fits." });
+  ], { class: "stacks tight", empty: "No matching candidates." });
 }
 
 function one(root, context, id) {

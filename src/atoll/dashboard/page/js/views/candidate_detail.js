@@ -20,18 +20,18 @@ export function detail(found, context) {
   const name = `Source of ${found.id}`;
   return [
     h("div", { class: "card" }, facts([
-      ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["step", count(found.step)], ["parents", listed([...new Set(found.parents)])],
-      found.version ? ["version", found.version] : null, found.is_draft ? ["draft", "judged on the way to a child"] : null,
+      ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["iteration", count(found.step)], ["parents", listed([...new Set(found.parents)])],
+      found.version ? ["version", found.version] : null, found.is_draft ? ["trial", "evaluated inside the iteration"] : null,
     ]), gate(found)),
     found.failure ? section("Failure", piece(found.failure, { label: "Failure" })) : null,
-    found.shown ? section("What it says", piece(found.shown, { label: "What it says" })) : null,
+    found.shown ? section("Display text", piece(found.shown, { label: "Display text" })) : null,
     section("Source", piece(found.content, { label: name, numbered: true, show: (text) => source(text, name) }, rest)),
     differences(found),
     h("div", { class: "cards" }, scores(found), metrics(found)),
     found.feedback.size ? section("Feedback", piece(found.feedback, { label: "Feedback" })) : null,
     artifacts(found, context),
     calls(found),
-    Object.keys(found.meta).length ? section("How it was made", asData(found.meta, "How it was made")) : null,
+    Object.keys(found.meta).length ? section("Metadata", asData(found.meta, "Metadata")) : null,
   ];
 }
 
@@ -41,7 +41,7 @@ function section(title, ...inside) {
 
 function gate(found) {
   const kind = { accept: "good", reject: "problem", hold: "warn" }[found.verdict];
-  if (!found.verdict) return h("p", { class: "soft" }, found.is_draft ? "A draft meets no gate." : "The gate has not decided yet.");
+  if (!found.verdict) return h("p", { class: "soft" }, found.is_draft ? "Trials do not pass the gate." : "The gate has not decided yet.");
   return h("p", { class: "gate" }, "Gate: ", h("b", { class: kind }, found.verdict), found.by ? h("span", { class: "soft" }, " by ", inline(found.by, 80)) : null, found.reason?.size ? [" · ", inline(found.reason.text, 1000)] : null);
 }
 
@@ -50,19 +50,19 @@ function differences(found) {
   const place = h("div", {});
   const show = (parent) => {
     const each = found.diffs.find((other) => other.parent === parent);
-    put(place, each.diff ? patch(each.diff, `Difference to ${parent}`) : h("p", { class: "empty" }, "The same text."), each.truncated ? h("p", { class: "note" }, "Only the beginnings were compared: the texts are very long.") : null);
+    put(place, each.diff ? patch(each.diff, `Diff to ${parent}`) : h("p", { class: "empty" }, "No changes."), each.truncated ? h("p", { class: "note" }, "The texts are very long. Only their beginnings were compared.") : null);
   };
   const names = found.diffs.map((each) => [each.parent, each.parent]);
   const choice = names.length > 1
     ? h("div", { class: "row" }, h("label", { for: "diff-parent" }, "against"), select(names, names.at(-1)[0], show, { id: "diff-parent" }))
     : h("p", { class: "soft" }, `against ${names[0][0]}`);
   show(names.at(-1)[0]);
-  return section("Difference to its parent", choice, place);
+  return section("Diff to parent", choice, place);
 }
 
 function scores(found) {
   const values = found.scores;
-  if (!values.length) return section("Scores per instance", h("p", { class: "empty" }, "There are none."));
+  if (!values.length) return section("Scores per instance", h("p", { class: "empty" }, "None."));
   const rows = values.map((value, place) => ({ name: `${place + 1}`, value }));
   if (rows.length <= MOST_BARS) {
     const chart = bars({ title: "Scores per instance" });
@@ -76,7 +76,7 @@ function scores(found) {
 
 function metrics(found) {
   const rows = Object.entries(found.metrics);
-  if (!rows.length) return section("Metrics", h("p", { class: "empty" }, "There are none."));
+  if (!rows.length) return section("Metrics", h("p", { class: "empty" }, "None."));
   const list = table("Metrics", [
     { name: "metric", cell: ([name]) => inline(name, 80), sort: ([name]) => name },
     { name: "value", number: true, cell: ([, value]) => score(value), sort: ([, value]) => value },
@@ -102,7 +102,7 @@ function artifact(each, context) {
 function calls(found) {
   if (!found.calls.length) return null;
   const told = (each) => [each.model, `${count(each.tokens_in)} tokens in`, `${count(each.tokens_out)} out`, duration(each.seconds), usd(each.cost_usd)].join(" · ");
-  return section(`Prompts and replies (${count(found.num_calls)})`, found.calls.map((each) => folded(
+  return section(`Prompts and responses (${count(found.num_calls)})`, found.calls.map((each) => folded(
     [`Call ${each.call} `, h("span", { class: "soft" }, inline(told(each), 200))],
-    () => h("div", {}, h("h3", {}, "Prompt"), piece(each.prompt, { label: "Prompt" }), h("h3", {}, "Reply, as it came"), piece(each.reply, { label: "Reply" })))));
+    () => h("div", {}, h("h3", {}, "Prompt"), piece(each.prompt, { label: "Prompt" }), h("h3", {}, "Response"), piece(each.reply, { label: "Response" })))));
 }

@@ -21,7 +21,7 @@ function mount(root, context) {
   const told = h("p", { class: "soft", role: "status" });
   const list = h("ol", { class: "events", "aria-label": "Events, newest first" });
   const more = button("Older events", () => load(false));
-  const search = h("input", { type: "search", value: wanted.q, placeholder: "in the data of an event", on: { input: () => { wanted.q = search.value.trim(); restart(); } } });
+  const search = h("input", { type: "search", value: wanted.q, placeholder: "text in the record", on: { input: () => { wanted.q = search.value.trim(); restart(); } } });
   const kind = select([["", "all"], ...KINDS.map((each) => [each, each])], wanted.kind, (value) => { wanted.kind = value; restart(); });
   const follow = h("input", { type: "checkbox", checked: true, on: { change: () => { isFollowing = follow.checked; if (isFollowing) restart(); } } });
   root.append(
@@ -60,8 +60,8 @@ function mount(root, context) {
     after = found.next;
     more.hidden = after === null || list.children.length >= MOST;
     const number = list.children.length;
-    const looked = found.is_done ? "" : `; looked through ${count(found.total - found.looked + 1)} of ${count(found.total)}`;
-    say(told, number || !found.is_done ? `${plural(number, "event")} shown${looked}` : "No event fits.");
+    const looked = found.is_done ? "" : `; searched ${count(found.total - found.looked + 1)} of ${count(found.total)}`;
+    say(told, number || !found.is_done ? `${plural(number, "event")} shown${looked}` : "No matching events.");
   }
 
   function hear(event) {
@@ -80,7 +80,7 @@ function mount(root, context) {
 function item(event, context) {
   const node = folded([
     h("span", { class: "kind", "data-kind": event.kind }, event.kind),
-    h("span", { class: "soft number" }, `step ${count(event.step)}`),
+    h("span", { class: "soft number" }, `iteration ${count(event.step)}`),
     h("span", { class: "soft number" }, event.island >= 0 ? `island ${event.island}` : "all"),
     inline(event.gist, 240),
   ], () => whole(event, context));

@@ -22,7 +22,7 @@ function mount(root, context) {
   const list = islandTable(context);
   const clusters = bars({ title: "Clusters by score" });
   const map = heat({ title: "MAP-Elites: the best of each cell", onOpen: open });
-  const front = scatter({ title: "Pareto front", note: "The axes are the first two measures, unless you choose others. The stairs join those that no other beats in both.", hasFront: true, onOpen: open });
+  const front = scatter({ title: "Pareto front", note: "The axes are the first two metrics; you can choose others. The line joins the candidates that no other dominates.", hasFront: true, onOpen: open });
   const moves = moveTable(context);
   const island = h("div", {});
   const axes = h("div", { class: "row" });
@@ -95,17 +95,17 @@ function islandTable(context) {
     { name: "island", cell: (each) => `island ${each.island}`, sort: (each) => each.island },
     { name: "best", cell: (each) => (each.best ? h("a", { href: context.link("candidate", { more: [each.best] }), class: "mono" }, each.best) : "–") },
     { name: "score", number: true, cell: (each) => score(each.best_score), sort: (each) => each.best_score },
-    number("candidates"), number("drafts"), number("accepted"), number("migrants"), number("resets"),
+    number("candidates"), { ...number("drafts"), title: "trials" }, number("accepted"), number("migrants"), number("resets"),
   ], { class: "stacks" });
 }
 
 function moveTable(context) {
   return table("Migrations and resets", [
     { name: "kind", cell: (each) => each.kind },
-    { name: "step", number: true, cell: (each) => count(each.step) },
+    { name: "iteration", number: true, cell: (each) => count(each.step) },
     { name: "island", cell: (each) => (each.island >= 0 ? `island ${each.island}` : "all") },
     { name: "from", cell: (each) => (Number.isInteger(each.from) ? `island ${each.from}` : "") },
     { name: "candidates", cell: (each) => each.candidates.slice(0, 6).flatMap((id, place) => [place ? ", " : "", h("a", { href: context.link("candidate", { more: [id] }), class: "mono" }, id)]) },
     { name: "score", number: true, cell: (each) => score(each.score) },
-  ], { empty: "Nobody swam, and no island began anew." });
+  ], { empty: "No migrations or resets." });
 }

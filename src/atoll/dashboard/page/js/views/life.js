@@ -66,7 +66,7 @@ class LifeView {
     put(this.#page, h("div", { class: "card" }, this.#vitals.element), h("div", { class: "cards" },
       h("section", { class: "card" }, h("h2", {}, "The agent's map"), this.#map.element), h("section", { class: "card" }, h("h2", {}, "This turn"), this.#thoughts)),
     h("div", { class: "cards" }, h("section", { class: "card" }, this.#course.element), h("section", { class: "card" }, h("h2", {}, "Alerts"), this.#notices)),
-    h("section", { class: "card" }, h("h2", {}, "What was done"), h("div", { class: "tall" }, this.#list.element)),
+    h("section", { class: "card" }, h("h2", {}, "Actions"), h("div", { class: "tall" }, this.#list.element)),
     h("section", { class: "card" }, h("h2", {}, "Memory"), this.#memory.element));
   }
 
@@ -78,7 +78,7 @@ class LifeView {
     const options = [...(found.under_way && !kept.includes(found.under_way) ? [found.under_way] : []), ...kept.toReversed()];
     if (String(options) !== this.#lives) {
       this.#lives = String(options);
-      put(this.#choice, options.length ? field("Life", select(options.map((each) => [each, each === found.under_way ? `life ${each}, under way` : `life ${each}`]), this.#episode ?? options[0], (each) => this.#enter(Number(each)))) : h("p", { class: "empty" }, "No life is over yet whose turns are kept."));
+      put(this.#choice, options.length ? field("Episode", select(options.map((each) => [each, each === found.under_way ? `episode ${each}, running` : `episode ${each}`]), this.#episode ?? options[0], (each) => this.#enter(Number(each)))) : h("p", { class: "empty" }, "No finished episode with saved turns yet."));
     }
     const wanted = this.#episode ?? (this.#isFollowing ? options[0] : null) ?? null;
     if (wanted !== null && (this.#turns.length === 0 || (this.#isFollowing && this.#context.query.get("life") === null && options[0] !== this.#shown))) this.#enter(options.includes(wanted) ? wanted : options[0], true);
@@ -161,13 +161,13 @@ class LifeView {
     const turn = this.#turns[this.#place];
     this.#slider.value = this.#place;
     this.#slider.setAttribute("aria-valuetext", `turn ${turn.turn} of ${this.#turns.length}, tick ${turn.tick}`);
-    say(this.#told, `life ${turn.episode}, turn ${count(turn.turn)} of ${count(this.#turns.length)}, tick ${count(turn.tick)}${turn.is_over ? (turn.cause ? `, died of ${turn.cause}` : ", lived on") : ""}`);
+    say(this.#told, `episode ${turn.episode}, turn ${count(turn.turn)} of ${count(this.#turns.length)}, tick ${count(turn.tick)}${turn.is_over ? (turn.cause ? `, died of ${turn.cause}` : ", survived") : ""}`);
     const story = upTo(this.#turns, this.#place);
     this.#vitals.update(turn);
     this.#map.update(story);
     this.#memory.update(story);
     put(this.#thoughts, ...thoughts(turn));
-    put(this.#notices, story.notices.length ? story.notices.slice(-100).toReversed().map((each) => h("li", { "data-kind": each.kind }, h("b", {}, each.kind), h("span", { class: "soft" }, ` tick ${each.tick} `), inline(each.text, 300))) : h("li", { class: "empty" }, "No alert."));
+    put(this.#notices, story.notices.length ? story.notices.slice(-100).toReversed().map((each) => h("li", { "data-kind": each.kind }, h("b", {}, each.kind), h("span", { class: "soft" }, ` tick ${each.tick} `), inline(each.text, 300))) : h("li", { class: "empty" }, "No alerts."));
     const from = Math.max(0, this.#place - AROUND);
     const rows = this.#turns.slice(from, this.#place + AROUND).map((each, at) => ({ turn: each, place: from + at, isChosen: from + at === this.#place }));
     this.#list.update(rows.toReversed());
@@ -184,9 +184,9 @@ class LifeView {
 
   async #openFile(file) {
     if (!file) return;
-    if (file.size > LARGEST_FILE) { put(this.#problem, h("p", { class: "problem", role: "alert" }, "That file is too large for a page: 'scripts/analyze_snapshots.py' sums it up.")); return; }
+    if (file.size > LARGEST_FILE) { put(this.#problem, h("p", { class: "problem", role: "alert" }, "The file is too large for the page. Use 'scripts/analyze_snapshots.py'.")); return; }
     const turns = read(await file.text());
-    if (!turns.length) { put(this.#problem, h("p", { class: "problem", role: "alert" }, "There is no turn in that file: give one that 'atoll run --save-run DIR' wrote.")); return; }
+    if (!turns.length) { put(this.#problem, h("p", { class: "problem", role: "alert" }, "The file has no turns. Choose one that 'atoll run --save-run DIR' wrote.")); return; }
     put(this.#problem);
     clearTimeout(this.#timer);
     this.#stopFollowing();
@@ -201,23 +201,23 @@ class LifeView {
 
 /** What holds for all lives: how each went, how reliable fear was, and how fear and curiosity go together. */
 class Overall {
-  #diagram = reliability({ title: "How reliable fear is", xLabel: "danger foretold", yLabel: "damage came" });
-  #curve = lines({ title: "Fear and curiosity: steps into the new, by the danger foretold", xLabel: "danger foretold", height: 240, formatX: (value) => percent(value), formatY: (value) => percent(value) });
-  #course = lines({ title: "Score by life", xLabel: "life", height: 220 });
+  #diagram = reliability({ title: "Reliability of danger forecasts", xLabel: "predicted danger", yLabel: "observed damage" });
+  #curve = lines({ title: "Exploration by predicted danger", xLabel: "predicted danger", height: 240, formatX: (value) => percent(value), formatY: (value) => percent(value) });
+  #course = lines({ title: "Score by episode", xLabel: "episode", height: 220 });
   #facts = h("div", {});
   #onOpen = () => {};
-  #list = table("Lives", [
-    { name: "life", number: true, cell: (row) => (row.has_turns ? button(String(row.episode), () => this.#onOpen(row.episode), { class: "quiet inline" }) : row.episode), sort: (row) => row.episode },
+  #list = table("Episodes", [
+    { name: "episode", number: true, cell: (row) => (row.has_turns ? button(String(row.episode), () => this.#onOpen(row.episode), { class: "quiet inline" }) : row.episode), sort: (row) => row.episode },
     { name: "score", number: true, cell: (row) => score(row.score, 4), sort: (row) => row.score },
     { name: "ticks", number: true, cell: (row) => count(row.ticks), sort: (row) => row.ticks },
     { name: "reward", number: true, cell: (row) => score(row.reward, 3), sort: (row) => row.reward },
     { name: "seen", title: "map seen", number: true, cell: (row) => percent(row.coverage), sort: (row) => row.coverage },
     { name: "damage", number: true, cell: (row) => score(row.damage, 3), sort: (row) => row.damage },
     { name: "how", title: "how it ended", wide: true, cell: (row) => inline(row.how, 160) },
-  ], { class: "stacks", sort: ["life", true], empty: "No life is over yet." });
+  ], { class: "stacks", sort: ["episode", true], empty: "No finished episode yet." });
 
   constructor() {
-    this.element = h("div", {}, h("h2", {}, "All lives"), this.#facts, h("div", { class: "cards" },
+    this.element = h("div", {}, h("h2", {}, "All episodes"), this.#facts, h("div", { class: "cards" },
       h("section", { class: "card" }, this.#diagram.element), h("section", { class: "card" }, this.#curve.element), h("section", { class: "card" }, this.#course.element)),
     h("section", { class: "card" }, h("div", { class: "tall" }, this.#list.element)));
   }
@@ -233,7 +233,7 @@ class Overall {
     put(this.#facts, facts([["danger threshold", score(found.settings.danger_threshold, 3)], ["exploration bonus", score(found.settings.exploration_bonus, 3)],
       ["log detail", found.settings.log_detail ?? "–"], ["notifications", found.settings.notifications ?? "–"], ["seconds between turns", score(found.settings.tick_delay, 3)], ["forecasts", count(said.size)], ["Brier skill", score(said.brier_skill, 3)], ["AUROC", score(said.auroc, 3)], ["calibration error", score(said.ece, 3)]]));
     this.#diagram.update(said.bins.map((each) => ({ foretold: each.forecast, came: each.happened, number: each.size })));
-    this.#curve.update([{ name: "steps into the new", points: found.curve.map((each) => [each.danger, each.explored]) }]);
+    this.#curve.update([{ name: "exploration", points: found.curve.map((each) => [each.danger, each.explored]) }]);
     this.#course.update([{ name: "score", points: found.lives.map((each) => [each.episode, each.score]) }]);
     this.#list.update(found.lives);
   }

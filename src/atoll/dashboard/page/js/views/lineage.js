@@ -10,7 +10,7 @@ const MOST = 5000; // nodes at once
 
 export default { mount };
 
-const KEYS = "Arrow keys walk to the parent, a child and its neighbours; + and − zoom, 0 shows all, b goes to the best, Enter opens.";
+const KEYS = "Arrow keys select the parent, a child or a neighbor; + and − zoom, 0 shows all, b goes to the best, Enter opens.";
 
 function mount(root, context) {
   let by = context.query.get("by") === "time" ? "time" : "tree";
@@ -24,21 +24,21 @@ function mount(root, context) {
   const from = h("input", { type: "number", min: 0, step: 1, class: "narrow", placeholder: "newest", value: first ?? "", on: { change: () => { first = from.value === "" ? null : from.value; refresh(); } } });
   const open = (node) => context.go(context.link("candidate", { more: [node.id] }));
   const canvas = new TreeCanvas({ signal: context.signal, label: `Lineage of the run. ${KEYS}`, onOpen: open, onSelect: (node) => put(chosen, about(node, canvas, context)) });
-  const line = table("The line from the best back to the start", [
+  const line = table("Path from the best to the initial candidate", [
     { name: "candidate", cell: (node) => h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id) },
     { name: "score", number: true, cell: (node) => score(node.score) },
     { name: "gain", number: true, cell: (node) => (Number.isFinite(node.gain) ? score(node.gain, 3) : "") },
     { name: "island", number: true, cell: (node) => count(node.island) },
-    { name: "step", number: true, cell: (node) => count(node.step) },
+    { name: "iteration", number: true, cell: (node) => count(node.step) },
   ]);
   root.append(
     h("div", { class: "bar" },
-      field("Drawn", select([["tree", "as a tree"], ["time", "score rank over steps"]], by, (value) => { by = value; context.setQuery({ by, first }); canvas.update(nodes, by, path[0]?.id); })),
-      field("From step", from),
+      field("Drawn", select([["tree", "as a tree"], ["time", "score rank over iterations"]], by, (value) => { by = value; context.setQuery({ by, first }); canvas.update(nodes, by, path[0]?.id); })),
+      field("From iteration", from),
       h("div", { class: "row" }, button("+", () => canvas.zoom(1.4), { "aria-label": "Zoom in" }), button("−", () => canvas.zoom(1 / 1.4), { "aria-label": "Zoom out" }), button("Fit", () => canvas.fit()), button("★ Best", () => choose(path[0]))),
       told),
-    problem, canvas.element, h("p", { class: "note" }, `${KEYS} Colours are islands, red has no score, the thick line leads to the best.`),
-    h("div", { class: "cards lineage-cards" }, chosen, h("div", { class: "card" }, h("h2", {}, "From the best back to the start"), line.element)));
+    problem, canvas.element, h("p", { class: "note" }, `${KEYS} Colors are islands. Red candidates have no score. The thick line leads to the best.`),
+    h("div", { class: "cards lineage-cards" }, chosen, h("div", { class: "card" }, h("h2", {}, "From best to initial"), line.element)));
 
   function choose(node) {
     if (node) canvas.select(node.id);
@@ -49,7 +49,7 @@ function mount(root, context) {
     canvas.update(nodes, by, path[0]?.id);
     line.update(path.map((node, place) => ({ ...node, gain: node.score - path[place + 1]?.score })));
     const isWhole = data.first === 0 && data.next === null && data.last >= data.total_steps;
-    say(told, isWhole ? plural(nodes.length, "candidate") : `${plural(nodes.length, "candidate")} of steps ${count(data.first)} to ${count(data.last)} of ${count(data.total_steps)}`);
+    say(told, isWhole ? plural(nodes.length, "candidate") : `${plural(nodes.length, "candidate")} of iterations ${count(data.first)} to ${count(data.last)} of ${count(data.total_steps)}`);
     if (isFirst && context.query.get("id")) canvas.select(context.query.get("id"));
     isFirst = false;
   }, problem);
@@ -70,7 +70,7 @@ function about(node, canvas, context) {
   const own = canvas.children(node);
   return [
     h("h2", {}, h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id)),
-    h("p", {}, `score ${score(node.score)} · island ${count(node.island)} · step ${count(node.step)} · ${plural(own.length, "child", "children")}`),
+    h("p", {}, `score ${score(node.score)} · island ${count(node.island)} · iteration ${count(node.step)} · ${plural(own.length, "child", "children")}`),
     h("p", { class: "soft" }, `parents: ${(node.parents ?? []).join(", ") || "none"}${node.verdict ? ` · ${node.verdict}` : ""}`),
   ];
 }

@@ -13,8 +13,8 @@ export default { mount };
 function mount(root, context) {
   const problem = h("div", {});
   const total = h("div", {});
-  const empty = h("p", { class: "empty", hidden: true }, "This run asked no model: its engine rewrites programs by their syntax and tunes their numbers.");
-  const list = table("Models of the run", [
+  const empty = h("p", { class: "empty", hidden: true }, "This run uses no LLM. Its mutators change the syntax and the numbers of programs.");
+  const list = table("LLMs of the run", [
     { name: "model", wrap: true, cell: (row) => inline(row.model, 80), sort: (row) => row.model },
     { name: "calls", number: true, cell: (row) => count(row.calls), sort: (row) => row.calls },
     { name: "failures", number: true, cell: (row) => count(row.failures), sort: (row) => row.failures },
@@ -24,17 +24,17 @@ function mount(root, context) {
     { name: "out", title: "tokens out", number: true, cell: (row) => count(row.tokens_out), sort: (row) => row.tokens_out },
     { name: "usd", title: "USD", number: true, cell: (row) => usd(row.cost_usd), sort: (row) => row.cost_usd },
     { name: "share", title: "bandit's share", number: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
-    { name: "better", title: "new bests", number: true, cell: (row) => count(row.improvements), sort: (row) => row.improvements },
+    { name: "better", title: "improvements", number: true, cell: (row) => count(row.improvements), sort: (row) => row.improvements },
     { name: "reward", number: true, cell: (row) => score(row.reward, 4), sort: (row) => row.reward },
   ], { class: "stacks" });
-  const calls = bars({ title: "Calls by model", format: count });
+  const calls = bars({ title: "Calls by LLM", format: count });
   const time = lines({ title: "Latency of the newest calls", xLabel: "call", yLabel: "seconds", formatX: count, isLinear: true });
   const cards = h("div", { class: "cards" }, h("div", { class: "card" }, calls.element), h("div", { class: "card" }, time.element));
-  const losses = table("What went wrong", [
+  const losses = table("Failures", [
     { name: "count", number: true, cell: (row) => count(row.count), sort: (row) => row.count },
     { name: "reason", wide: true, cell: (row) => inline(row.reason, 300) },
   ]);
-  const lossCard = h("div", { class: "card" }, h("h2", {}, "Steps without a child"), losses.element);
+  const lossCard = h("div", { class: "card" }, h("h2", {}, "Iterations without a child"), losses.element);
   root.append(problem, total, empty, h("div", { class: "card" }, list.element), cards, lossCard);
 
   watch(context, () => context.get(context.ofRun("models")), (data) => {
@@ -45,7 +45,7 @@ function mount(root, context) {
     losses.update(data.failures);
     lossCard.hidden = data.failures.length === 0;
     const sum = (name) => rows.reduce((all, row) => all + (row[name] ?? 0), 0);
-    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["USD", usd(sum("cost_usd"))], data.route ? ["shared by", inline(data.route, 60)] : null, data.is_counted ? null : ["counted so far", percent(data.counted)]]) : null);
+    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["USD", usd(sum("cost_usd"))], data.route ? ["routing", inline(data.route, 60)] : null, data.is_counted ? null : ["counted so far", percent(data.counted)]]) : null);
     calls.update(rows.map((row, place) => ({ name: row.model, value: row.calls, tone: place, note: row.failures ? `${count(row.failures)} failed` : "" })));
     time.update(rows.map((row, place) => ({ name: row.model, tone: place, points: row.latencies.map((each, n) => [n + 1, each]) })));
   }, problem);

@@ -9,7 +9,7 @@ import { watch } from "../watch.js";
 
 export default { mount };
 
-const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["steps", count] };
+const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["iterations", count] };
 
 const NEWEST = 40; // improvements shown unasked
 const FEW = 5; // islands up to which the means are drawn unasked
@@ -24,7 +24,7 @@ function mount(root, context) {
   const about = h("div", { class: "card" }, h("h2", {}, "The run"));
   const steps = improvementTable(context);
   const remember = () => { context.setQuery({ over, show: what }); draw(); };
-  const shown = select([["both", "best and mean"], ["best", "best only"], ["mean", "mean only"], ["all", "the whole run only"]], what ?? "both", (value) => { what = value; remember(); });
+  const shown = select([["both", "best and mean"], ["best", "best only"], ["mean", "mean only"], ["all", "run only"]], what ?? "both", (value) => { what = value; remember(); });
   const axis = select(Object.entries(AXES).map(([name, [label]]) => [name, label]), over, (value) => { over = value; remember(); });
   const controls = h("div", { class: "bar" },
     field("Over", axis),
@@ -75,10 +75,10 @@ function seriesOf(curve, over, what, baselines) {
 function budget(now) {
   const spent = { iterations: now.steps, evaluations: now.evaluations, calls: now.calls, tokens: now.tokens, usd: now.cost_usd, seconds: now.work_seconds };
   const limits = Object.entries(now.budget ?? {}).filter(([, limit]) => Number.isFinite(limit));
-  if (!limits.length) return h("p", { class: "empty" }, "No limit is set: it runs until it is stopped.");
+  if (!limits.length) return h("p", { class: "empty" }, "The run has no limits and runs until you stop it.");
   const rows = limits.map(([name, limit]) => {
     // The clock of the run is not in its journal; what its workers took together is something else.
-    if (name === "seconds") return h("p", { class: "soft" }, `At most ${duration(limit)} by the clock; its workers took ${duration(spent.seconds)} together.`);
+    if (name === "seconds") return h("p", { class: "soft" }, `Time limit ${duration(limit)}; total worker time ${duration(spent.seconds)}.`);
     const share = Math.min(1, (spent[name] ?? 0) / (limit || 1));
     const label = name === "usd" ? `${usd(spent.usd ?? 0)} of ${usd(limit)}` : `${count(spent[name] ?? 0)} of ${count(limit)} ${name}`;
     return h("div", { class: "budget-row" }, h("span", {}, label), h("span", { class: "soft" }, percent(share)),
@@ -89,8 +89,8 @@ function budget(now) {
 
 function aboutRun(now) {
   return facts([
-    ["system", now.system], ["task", inline(now.task, 120)], ["model", inline(now.llm, 80)], ["sandbox", inline(now.sandbox, 80)],
-    ["started", moment(now.began)], ["start", score(now.initial_score)], ["best", score(now.best_score)],
+    ["system", now.system], ["task", inline(now.task, 120)], ["LLM", inline(now.llm, 80)], ["sandbox", inline(now.sandbox, 80)],
+    ["started", moment(now.began)], ["initial", score(now.initial_score)], ["best", score(now.best_score)],
     ["failures", count(now.failures)], now.reason ? ["ended", inline(now.reason, 200)] : null,
   ]);
 }
@@ -104,7 +104,7 @@ function improvementTable(context) {
     { name: "score", number: true, cell: (each) => score(each.score), sort: (each) => each.score },
     { name: "evaluations", number: true, cell: (each) => count(each.evaluations), sort: (each) => each.evaluations },
     { name: "island", number: true, cell: (each) => count(each.island), sort: (each) => each.island },
-  ], { class: "tight", empty: "Nothing was better than the start yet." });
+  ], { class: "tight", empty: "No improvement yet." });
   const more = button("", () => { isAll = true; show(); }, { class: "quiet" });
 
   function show() {

@@ -9,7 +9,7 @@ import { inline } from "../text.js";
 import { watch } from "../watch.js";
 
 const PATH = "api/playbooks";
-const OUTCOMES = { applied: "finished", held: "paused", rejected: "failed" };
+const OUTCOMES = { applied: "done", held: "paused", rejected: "failed" };
 
 /** All playbooks of the store. */
 export default {
@@ -22,7 +22,7 @@ export default {
     watch(context, () => context.get(PATH), (found) => {
       const keys = found.playbooks.map((each) => each.key);
       const key = keys.includes(context.query.get("key")) ? context.query.get("key") : keys.find((each) => each === shown) ?? keys[0];
-      if (key === undefined) { put(place, h("p", { class: "empty" }, "There is no playbook yet: run an agent, e.g. 'atoll run examples/survival'.")); return; }
+      if (key === undefined) { put(place, h("p", { class: "empty" }, "No playbooks. Create one with 'atoll run examples/survival'.")); return; }
       if (key === shown) return;
       shown = key;
       put(place, h("div", { class: "bar" }, field("Playbook", select(keys.map((each) => [each, each]), key, (each) => context.go(context.link("playbooks", { run: null, query: { key: each } }))))));
@@ -45,8 +45,8 @@ function playbook(root, context, key) {
   let version = null;
   let drawn = "";
   const back = button("Newest version", () => { version = null; drawn = ""; refresh(); }, { hidden: true });
-  root.append(problem, h("div", { class: "card" }, h("div", { class: "row" }, back), size), h("div", { class: "card" }, h("h2", {}, "Waiting for a decision"), waiting),
-    h("div", { class: "card" }, h("h2", {}, "What it says"), bullets));
+  root.append(problem, h("div", { class: "card" }, h("div", { class: "row" }, back), size), h("div", { class: "card" }, h("h2", {}, "Held deltas"), waiting),
+    h("div", { class: "card" }, h("h2", {}, "Bullets"), bullets));
   const refresh = watch(context, () => context.get(`${PATH}/current`, { key, version }), (found) => {
     const state = JSON.stringify([found.version, found.newest, found.held.length]);
     if (state === drawn) return;
@@ -60,13 +60,13 @@ function playbook(root, context, key) {
   const timeline = history(root, context, key, (number) => { version = number; drawn = ""; refresh(); }, changed);
 
   function held(found) {
-    if (!found.length) return [h("p", { class: "empty" }, "Nothing waits.")];
+    if (!found.length) return [h("p", { class: "empty" }, "No held deltas.")];
     return found.map((each) => {
       const settle = (apply) => async (said) => {
         const done = await context.post(`${PATH}/settle`, { ...said, key, id: each.id, apply });
         return `${done.outcome} as version ${done.version}: ${done.reason}`;
       };
-      return h("article", { class: "held" }, delta(each.delta), h("p", { class: "soft" }, "It waits because ", inline(each.reason, 400), `; it came up ${plural(each.times, "time")}.`),
+      return h("article", { class: "held" }, delta(each.delta), h("p", { class: "soft" }, "Held because ", inline(each.reason, 400), `; seen ${plural(each.times, "time")}.`),
         decision(`Decide on ${each.id}`, [{ label: "Apply", kind: "primary", run: settle(true) }, { label: "Reject", kind: "danger", run: settle(false) }], changed));
     });
   }
@@ -85,7 +85,7 @@ function measure(found) {
 }
 
 function sections(bullets) {
-  if (!bullets.length) return [h("p", { class: "empty" }, "It is empty.")];
+  if (!bullets.length) return [h("p", { class: "empty" }, "The playbook is empty.")];
   const byName = Map.groupBy(bullets, (each) => each.section);
   return [...byName].map(([name, own]) => {
     const list = table(`Section ${name}`, [
@@ -93,7 +93,7 @@ function sections(bullets) {
       { name: "says", wide: true, cell: (row) => [inline(row.content, 2000), row.is_pinned ? h("span", { class: "soft" }, " pinned") : null] },
       { name: "helpful", number: true, cell: (row) => count(row.helpful), sort: (row) => row.helpful },
       { name: "harmful", number: true, cell: (row) => count(row.harmful), sort: (row) => row.harmful },
-      { name: "made", title: "made in turn", number: true, cell: (row) => count(row.created), sort: (row) => row.created },
+      { name: "made", title: "created in turn", number: true, cell: (row) => count(row.created), sort: (row) => row.created },
       { name: "used", title: "last used", number: true, cell: (row) => count(row.used), sort: (row) => row.used },
       { name: "from", cell: (row) => inline(row.provenance.at(-1) ?? "", 120) },
     ], { class: "stacks" });
@@ -121,7 +121,7 @@ function history(root, context, key, look, changed) {
   const returning = h("div", {});
   let next = null;
   let newest = 0;
-  root.append(h("div", { class: "card" }, h("h2", {}, "How it came about"), problem, returning, list, more));
+  root.append(h("div", { class: "card" }, h("h2", {}, "History"), problem, returning, list, more));
 
   async function load(before) {
     const found = await context.get(`${PATH}/history`, { key, before, limit: 30 });
@@ -135,9 +135,9 @@ function history(root, context, key, look, changed) {
   function entry(each) {
     const told = Object.entries(each.counts).filter(([, number]) => number).map(([name, number]) => `${number} ${name}`).join(", ");
     return h("li", {}, h("p", { class: "row" }, h("b", {}, `version ${each.version}`), h("span", { class: "soft" }, inline(each.author, 60)),
-      each.restored ? h("span", {}, `back to ${each.restored}`) : null, h("span", {}, inline(each.reason, 300)), h("span", { class: "soft" }, told),
-      button("Look at it", () => look(each.version), { class: "quiet inline", "aria-label": `Look at version ${each.version}` }),
-      each.version === newest ? null : button("Go back to it …", () => goBack(each.version), { class: "quiet inline", "aria-label": `Go back to version ${each.version}` })),
+      each.restored ? h("span", {}, `rollback to ${each.restored}`) : null, h("span", {}, inline(each.reason, 300)), h("span", { class: "soft" }, told),
+      button("Show", () => look(each.version), { class: "quiet inline", "aria-label": `Show version ${each.version}` }),
+      each.version === newest ? null : button("Roll back …", () => goBack(each.version), { class: "quiet inline", "aria-label": `Roll back to version ${each.version}` })),
     each.verdicts.length === 0 && each.restored === null && Object.values(each.counts).some(Boolean) ? proposed(each.version) : null,
     each.verdicts.map((verdict) => judged(verdict)),
     each.retired.map((gone) => h("p", { class: "soft" }, "retired ", h("code", {}, gone.id), " ", inline(gone.content, 300), ": ", inline(gone.reason, 300))));
@@ -145,19 +145,19 @@ function history(root, context, key, look, changed) {
 
   /** What a life proposed on the way to a version, asked for when somebody opens it. */
   function proposed(number) {
-    return folded("What was proposed in this life", () => {
+    return folded("Deltas of this episode", () => {
       const place = h("div", { class: "tall" }, h("p", { class: "soft" }, "Loading …"));
-      context.get(`${PATH}/deltas`, { key, version: number }).then((found) => put(place, h("p", { class: "soft" }, `${plural(found.total, "delta")} of life ${found.life}`), found.deltas.map((each) => judged(each))))
+      context.get(`${PATH}/deltas`, { key, version: number }).then((found) => put(place, h("p", { class: "soft" }, `${plural(found.total, "delta")} of episode ${found.life}`), found.deltas.map((each) => judged(each))))
         .catch((error) => error.name === "AbortError" || put(place, h("p", { class: "soft" }, error.message)));
       return place;
     });
   }
 
   function goBack(number) {
-    put(returning, h("article", { class: "held" }, h("h3", {}, `Go back to version ${number}`), h("p", { class: "soft" }, "It becomes the newest version; nothing of the history is lost."),
-      decision(`Go back to version ${number}`, [{ label: "Roll back", kind: "danger", run: async (said) => {
+    put(returning, h("article", { class: "held" }, h("h3", {}, `Roll back to version ${number}`), h("p", { class: "soft" }, "It becomes the newest version. The history is kept."),
+      decision(`Roll back to version ${number}`, [{ label: "Roll back", kind: "danger", run: async (said) => {
         const done = await context.post(`${PATH}/rollback`, { ...said, key, version: number });
-        return `Version ${done.version} is as version ${number} was.`;
+        return `Version ${done.version} is a copy of version ${number}.`;
       } }, ], changed)));
     returning.querySelector("input")?.focus();
   }

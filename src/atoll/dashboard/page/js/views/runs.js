@@ -21,8 +21,8 @@ function mount(root, context) {
   let all = [];
   const problem = h("div", {});
   const number = h("p", { class: "soft", role: "status" });
-  const search = h("input", { type: "search", value: wanted.q, placeholder: "run, system, task or model", on: { input: () => { wanted.q = search.value; render(); } } });
-  const statuses = ["running", "paused", "finished", "stopped", "interrupted", "failed"];
+  const search = h("input", { type: "search", value: wanted.q, placeholder: "run, system, task or LLM", on: { input: () => { wanted.q = search.value; render(); } } });
+  const statuses = ["running", "paused", "done", "stopped", "interrupted", "failed", "crashed"];
   const status = select([["", "all"], ...statuses.map((each) => [each, each])], wanted.status, (value) => { wanted.status = value; render(); });
   const comparison = compareCard(context, chosen, () => { render(); remember(); });
   const list = runTable(chosen, () => { remember(); comparison.update(all); render(); });
@@ -57,13 +57,13 @@ function runTable(chosen, onChoose) {
     { name: "status", cell: (run) => badge(run.status), sort: (run) => run.status },
     { name: "system", minor: true, cell: (run) => run.system, sort: (run) => run.system },
     { name: "task", wrap: true, cell: (run) => [inline(leaf(run.task), 60), run.baseline_of ? h("span", { class: "soft" }, ` baseline of ${run.baseline_of}`) : null], sort: (run) => leaf(run.task) },
-    { name: "model", minor: true, cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
-    { name: "start", minor: true, number: true, cell: (run) => score(run.initial_score), sort: (run) => run.initial_score },
+    { name: "LLM", minor: true, cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
+    { name: "initial", minor: true, number: true, cell: (run) => score(run.initial_score), sort: (run) => run.initial_score },
     { name: "best", number: true, cell: (run) => h("b", {}, score(run.best_score)), sort: (run) => run.best_score },
     { name: "evaluations", number: true, cell: (run) => count(run.evaluations), sort: (run) => run.evaluations },
     { name: "cost", number: true, cell: (run) => usd(run.cost_usd), sort: (run) => run.cost_usd },
     { name: "created", number: true, cell: (run) => h("time", { datetime: run.began, title: moment(run.began) }, ago(run.began)), sort: (run) => run.began },
-  ], { class: "stacks", sort: ["created", true], empty: "No run yet: './atoll demo' makes one in a minute.", rowClass: (run) => (chosen.has(run.id) ? "chosen" : null) });
+  ], { class: "stacks", sort: ["created", true], empty: "No runs yet. './atoll demo' creates one in a minute.", rowClass: (run) => (chosen.has(run.id) ? "chosen" : null) });
 }
 
 function toggle(chosen, run, isIn) {
@@ -73,7 +73,7 @@ function toggle(chosen, run, isIn) {
 
 /** The chart of the runs that were chosen. */
 function compareCard(context, chosen, onClear) {
-  const chart = lines({ title: "Best score of the chosen runs", xLabel: "evaluations", yLabel: "best score" });
+  const chart = lines({ title: "Best score of the selected runs", xLabel: "evaluations", yLabel: "best score" });
   const verdict = h("p", { class: "soft" });
   const clear = button("Clear", () => { chosen.clear(); element.hidden = true; onClear(); }, { class: "quiet" });
   const element = h("section", { class: "card", hidden: true, "aria-label": "Comparison" }, chart.element, h("div", { class: "row" }, verdict, clear));
@@ -90,7 +90,7 @@ function compareCard(context, chosen, onClear) {
     const used = (run) => all.find((each) => each.id === run)?.evaluations ?? 0;
     chart.update(runs.map((run, place) => ({ name: run, step: true, tone: place, points: bestPoints(curves[place], used(run)) })));
     const tasks = new Set(runs.map((run) => all.find((each) => each.id === run)).map((run) => `${run?.system} ${run?.task}`));
-    put(verdict, runs.length === 1 ? "Choose another run to compare with." : tasks.size > 1 ? "The runs have different tasks, so their scores do not compare." : "");
+    put(verdict, runs.length === 1 ? "Select another run to compare." : tasks.size > 1 ? "The runs have different tasks, so their scores are not comparable." : "");
   }
 
   return { element, update };

@@ -32,10 +32,10 @@ export default {
       const state = JSON.stringify(found.generations.map((each) => [each.generation, each.worldlines.length, each.best]));
       if (state === drawn) return;
       drawn = state;
-      put(about, h("h2", {}, `Worldlines of island ${island}`, found.islands.length > 1 ? h("span", { class: "soft" }, `, one of ${found.islands.length}: choose another at the top`) : null), facts([["kind", found.kind], ["strategy", found.strategy], ["generations", count(found.generations.length)],
+      put(about, h("h2", {}, `Worldlines of island ${island}`, found.islands.length > 1 ? h("span", { class: "soft" }, `, one of ${found.islands.length}; select another above`) : null), facts([["kind", found.kind], ["strategy", found.strategy], ["generations", count(found.generations.length)],
         ["worldlines", count(found.generations.reduce((sum, each) => sum + each.worldlines.length, 0))],
         ["fitness", Object.entries(found.weights).map(([name, weight]) => `${weight} ${name.replaceAll("_", " ")}`).join(" + ") || "–"]]),
-      found.is_cut ? h("p", { class: "warn" }, "Only the first part is drawn: 'atoll tree' prints all of it.") : null);
+      found.is_cut ? h("p", { class: "warn" }, "Only the first part is shown. 'atoll tree' prints all of it.") : null);
       drawing.update(found.generations, chosen);
       put(list, found.generations.map((each) => generation(each, context, island, chosen)));
     }, problem);
@@ -50,5 +50,5 @@ function generation(each, context, island, chosen) {
   return h("details", { open: isOpen }, h("summary", {}, `generation ${each.generation}: ${plural(each.worldlines.length, "worldline")}, best ${score(each.best, 4)}, mean ${score(each.mean, 4)}`),
     h("ul", { class: "plain-list" }, each.worldlines.map((line) => h("li", {},
       h("a", { href: link(line), "aria-current": line.step === chosen ? "true" : null }, `worldline ${line.step}`),
-      ` from ${line.parents.join(", ") || "nobody: begun anew"}; ${plural(line.turns, "turn")}, best ${score(line.best, 4)} `, h("span", { class: "soft" }, inline(line.summary, 160))))));
+      ` from ${line.parents.join(", ") || "no parent"}; ${plural(line.turns, "turn")}, best ${score(line.best, 4)} `, h("span", { class: "soft" }, inline(line.summary, 160))))));
 }

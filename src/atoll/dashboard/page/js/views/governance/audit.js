@@ -21,9 +21,9 @@ export function audit(root, context) {
   root.append(problem, h("div", { class: "card" }, result, button("Verify again", () => refresh())), h("div", { class: "card" }, h("h2", {}, "Newest changes"), list.element));
   const refresh = watch(context, () => context.get("api/governance/audit"), (found) => {
     put(result, found.is_whole
-      ? [h("p", { class: "good" }, h("b", {}, "✓ "), `All ${count(found.changes)} changes are what was written.`), facts([["end of the chain", h("code", { class: "hash" }, found.hash)]])]
-      : h("p", { class: "problem" }, h("b", {}, "✗ The log is not what was written. "), found.problem),
-      h("p", { class: "soft" }, "A tail that was cut off shows only against anchors: 'atoll audit anchor', 'atoll audit verify --anchors FILE'."));
+      ? [h("p", { class: "good" }, h("b", {}, "✓ "), `All ${count(found.changes)} changes verified.`), facts([["end of the chain", h("code", { class: "hash" }, found.hash)]])]
+      : h("p", { class: "problem" }, h("b", {}, "✗ The change log was modified. "), found.problem),
+      h("p", { class: "soft" }, "To detect removed changes at the end, use 'atoll audit anchor' and 'atoll audit verify --anchors FILE'."));
     list.update(found.newest);
   }, problem);
 }

@@ -25,7 +25,7 @@ export function parameters(root, context, chosen) {
     { name: "value", wide: true, cell: (row) => inline(row.value, 100) },
     { name: "locked", cell: (row) => (row.lock ? h("span", { class: "warn" }, "by ", inline(row.lock.by, 60)) : null) },
     { name: "aliases", cell: (row) => (Object.keys(row.aliases).length ? inline(Object.entries(row.aliases).map(([name, at]) => `@${name}=${at}`).join(" "), 80) : null) },
-  ], { class: "stacks", empty: "There is no such parameter: 'atoll params set KEY VALUE -m WHY' makes one.", rowClass: (row) => (row.key === chosen ? "chosen" : null) });
+  ], { class: "stacks", empty: "No parameters. Create one with 'atoll params set KEY VALUE -m WHY'.", rowClass: (row) => (row.key === chosen ? "chosen" : null) });
   const load = (after) => context.get(PATH, { ...asked, after, limit: 100 });
   const told = (error) => put(problem, h("p", { class: "problem", role: "alert" }, error.message));
 
@@ -37,7 +37,7 @@ export function parameters(root, context, chosen) {
   }
 
   root.append(problem, h("div", { class: "card" },
-    h("div", { class: "bar" }, field("Begins with", prefix), h("label", { class: "check" }, everything, " also playbooks, proposals, rollouts, tools and what runs were told")),
+    h("div", { class: "bar" }, field("Begins with", prefix), h("label", { class: "check" }, everything, " include reserved keys (playbooks, proposals, rollouts, tools, commands)")),
     counted, list.element, more));
   const refresh = watch(context, () => load(""), (found) => {
     rows = [];
@@ -57,7 +57,7 @@ function one(card, context, key, changed) {
   const versions = table(`Versions of ${key}`, [
     { name: "version", number: true, cell: (row) => count(row.version), sort: (row) => row.version },
     { name: "value", wide: true, cell: (row) => inline(row.value, 200) },
-    { name: "why", wide: true, cell: (row) => [row.kind === "rollback" ? `back to ${row.target}: ` : "", inline(row.reason, 300)] },
+    { name: "why", wide: true, cell: (row) => [row.kind === "rollback" ? `rollback to ${row.target}: ` : "", inline(row.reason, 300)] },
     { name: "by", cell: (row) => inline(row.author, 60), sort: (row) => row.author },
     { name: "when", cell: (row) => moment(row.at), sort: (row) => row.at },
   ], { class: "stacks" });
@@ -69,7 +69,7 @@ function one(card, context, key, changed) {
     if (state === drawn) return;
     drawn = state;
     put(head, facts([["version", count(found.version)], ["lock", found.lock ? [h("b", { class: "warn" }, "locked "), inline(`by ${found.lock.by}: ${found.lock.reason}`, 400)] : "open"]]),
-      block(found.value, { label: "value now" }));
+      block(found.value, { label: "current value" }));
     versions.update(found.changes);
     put(compared, comparing(found));
     put(forms, locking(found), returning(found));
@@ -84,7 +84,7 @@ function one(card, context, key, changed) {
     const draw = async () => {
       try {
         const told = await context.get(`${PATH}/difference`, { key, old: before, new: now });
-        put(shown, told.patch ? patch(told.patch, `from ${before} to ${now}`) : h("p", { class: "empty" }, "The same value."));
+        put(shown, told.patch ? patch(told.patch, `from ${before} to ${now}`) : h("p", { class: "empty" }, "No changes."));
       } catch (error) { if (error.name !== "AbortError") put(shown, h("p", { class: "problem" }, error.message)); }
     };
     draw();
@@ -97,10 +97,10 @@ function one(card, context, key, changed) {
     const isLocked = found.lock !== null;
     const verb = isLocked ? "unlock" : "lock";
     return h("div", {}, h("h3", {}, isLocked ? "Unlock" : "Lock"),
-      h("p", { class: "soft" }, isLocked ? "Then it can be set again." : "A locked parameter refuses changes, but for rollbacks."),
+      h("p", { class: "soft" }, isLocked ? "Unlocking allows changes again." : "A locked parameter can only be rolled back."),
       decision(`${verb} ${key}`, [{ label: isLocked ? "Unlock" : "Lock", run: async (said) => {
         const done = await context.post(`${PATH}/${verb}`, { ...said, key });
-        return done.lock ? "It is locked." : "It is open.";
+        return done.lock ? "Locked." : "Unlocked.";
       } }], heard));
   }
 

@@ -11,7 +11,7 @@ import { watch } from "../../watch.js";
 const PATH = "api/governance/proposals";
 
 export function badge(status) {
-  const looks = { pending: "running", applied: "finished", approved: "finished", rejected: "failed", failed: "failed" };
+  const looks = { pending: "running", applied: "done", approved: "done", rejected: "failed", failed: "failed" };
   return h("span", { class: "badge", "data-status": looks[status] ?? "other" }, status);
 }
 
@@ -28,10 +28,10 @@ export function proposals(root, context, chosen) {
     { name: "author", cell: (row) => inline(row.author, 40), sort: (row) => row.author },
     { name: "approvals", number: true, cell: (row) => `${row.approvals} of ${row.needed}` },
     { name: "made", cell: (row) => h("span", { title: moment(row.created_at) }, ago(row.created_at)), sort: (row) => row.created_at },
-  ], { class: "stacks", empty: "Nothing was proposed yet: 'atoll proposals submit', or an agent.", rowClass: (row) => (row.id === chosen ? "chosen" : null) });
+  ], { class: "stacks", empty: "No proposals. Create one with 'atoll proposals submit'.", rowClass: (row) => (row.id === chosen ? "chosen" : null) });
   root.append(problem, h("div", { class: "card" }, counted, list.element));
   const refresh = watch(context, () => context.get(PATH, { limit: 200 }), (found) => {
-    counted.textContent = `${found.waiting} waiting of ${found.total}`;
+    counted.textContent = `${found.waiting} of ${found.total} pending`;
     list.update(found.proposals);
   }, problem, { every: 5000 });
   if (chosen === null) return;
@@ -57,10 +57,10 @@ function one(card, context, id, changed) {
     const send = (approve) => async (said) => {
       const done = await context.post(`${PATH}/${encodeURIComponent(id)}/decision`, { ...said, approve, content_hash: found.content_hash });
       const more = done.status === "pending" ? `; ${done.approvals} of ${done.needed} approvals` : "";
-      return `It is ${done.status}${done.outcome ? `: ${done.outcome}` : more}.`;
+      return `Status: ${done.status}${done.outcome ? `: ${done.outcome}` : more}.`;
     };
     const heard = () => { refresh(); changed(); };
-    return [h("p", { class: "soft" }, `Nobody decides on a change of their own; it takes ${found.needed}, and has ${found.approvals}. What you approve is the content of this hash.`),
+    return [h("p", { class: "soft" }, `${found.approvals} of ${found.needed} approvals. Authors cannot approve their own proposals. Your decision is for the content with this hash.`),
       decision(`Decide on ${id}`, [
         { label: "Approve", kind: "primary", run: send(true) },
         { label: "Reject", kind: "danger", run: send(false) },
@@ -77,8 +77,8 @@ function about(found) {
       found.approvers?.length ? ["approvers", inline(found.approvers.join(", "), 200)] : null,
       ["content hash", h("code", { class: "hash" }, found.content_hash)]]),
     ...texts.map((name) => h("div", {}, h("h3", {}, name), block(found[name], { label: name }))),
-    found.value_before === null ? null : h("div", {}, h("h3", {}, "value now"), shownData(found.value_before, "value now")),
-    h("h3", {}, "what would be applied"), shownData(found.content, "what would be applied"),
+    found.value_before === null ? null : h("div", {}, h("h3", {}, "current value"), shownData(found.value_before, "current value")),
+    h("h3", {}, "proposed value"), shownData(found.content, "proposed value"),
   ];
 }
 

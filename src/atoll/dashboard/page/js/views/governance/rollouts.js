@@ -20,18 +20,18 @@ export function rollouts(root, context) {
     if (state === drawn) return;
     drawn = state;
     put(running, found.rollouts.length ? found.rollouts.map((each) => rollout(each, context, refresh))
-      : h("p", { class: "empty" }, "No value is rolled out: 'atoll rollout start' begins one."));
+      : h("p", { class: "empty" }, "No rollouts. Start one with 'atoll rollout start'."));
     put(shadows, found.shadows.length ? found.shadows.map(shadow)
-      : h("p", { class: "empty" }, "No shadow run was kept: 'atoll shadow KEY VALUE --with FILE --keep' keeps one."));
+      : h("p", { class: "empty" }, "No shadow runs. Save one with 'atoll shadow KEY VALUE --with FILE --keep'."));
   }, problem, { every: 5000 });
 }
 
 function rollout(state, context, refresh) {
   const rows = Object.entries(state.guarded).map(([metric, each]) => ({ metric, ...each }));
-  const guards = table(`What the rollout of ${state.key} guards`, [
+  const guards = table(`Guardrails of the rollout of ${state.key}`, [
     { name: "metric", cell: (row) => inline(row.metric, 80) },
     { name: "difference", number: true, cell: (row) => score(row.estimate, 4) },
-    { name: "interval", title: "holds at all looks", cell: (row) => interval(row.interval, { zero: true, limit: row.margin }) },
+    { name: "interval", title: "always-valid interval", cell: (row) => interval(row.interval, { zero: true, limit: row.margin }) },
     { name: "margin", number: true, cell: (row) => score(row.margin, 4) },
     { name: "treated", number: true, cell: (row) => count(row.candidate) },
     { name: "not treated", number: true, cell: (row) => count(row.baseline) },
@@ -44,7 +44,7 @@ function rollout(state, context, refresh) {
     guards.element,
     isOpen ? decision(`Abort the rollout of ${state.key}`, [{
       label: "Abort and roll back", kind: "danger", confirm: `Roll ${state.key} back now?`,
-      run: async (said) => `It is ${(await context.post("api/governance/rollouts/abort", { ...said, key: state.key })).stage}.`,
+      run: async (said) => `Stage: ${(await context.post("api/governance/rollouts/abort", { ...said, key: state.key })).stage}.`,
     }], refresh) : null);
 }
 
@@ -62,11 +62,11 @@ function shadow(found) {
     { name: "present", number: true, cell: (row) => score(row.baseline, 4) },
     { name: "candidate", number: true, cell: (row) => score(row.candidate, 4) },
     { name: "difference", number: true, cell: (row) => score(row.difference, 4) },
-    { name: "interval", title: "holds at all looks", cell: (row) => interval(row.evidence?.interval, { zero: true }) },
+    { name: "interval", title: "always-valid interval", cell: (row) => interval(row.evidence?.interval, { zero: true }) },
     { name: "p", title: "p (Holm)", number: true, cell: (row) => score(row.adjusted_p, 3) },
   ], { class: "stacks" });
   list.update(rows);
-  const kind = { promote: "finished", reject: "failed" }[found.verdict] ?? "other";
+  const kind = { promote: "done", reject: "failed" }[found.verdict] ?? "other";
   return h("article", { class: "card" }, h("h3", {}, inline(found.key, 200), " ", h("span", { class: "badge", "data-status": kind }, found.verdict)),
     h("p", {}, inline(found.reason, 400)),
     facts([["value", h("code", {}, gist(found.value, 200))], ["pairs", count(found.sample_size)], ["scores saved", count(found.num_saved)],

@@ -27,11 +27,11 @@ function sign(look) {
 }
 
 export function lifeMap() {
-  const canvas = h("canvas", { role: "img", "aria-label": "The agent's map; the list beside it says what is where" });
+  const canvas = h("canvas", { role: "img", "aria-label": "The agent's map; the list next to it has the same content" });
   const legend = h("ul", { class: "plain-list map-legend" });
   const probe = h("span", { class: "unseen" });
   const place = h("div", { class: "map-place" }, canvas);
-  const element = h("div", { class: "map" }, place, h("div", {}, h("h3", {}, "What is on it"), legend), probe);
+  const element = h("div", { class: "map" }, place, h("div", {}, h("h3", {}, "Legend"), legend), probe);
   let story = null;
 
   function colours() {

@@ -14,17 +14,17 @@ export function memory() {
     { name: "times", number: true, cell: (row) => count(row.times), sort: (row) => row.times },
     { name: "worst", number: true, cell: (row) => score(row.worst, 3), sort: (row) => row.worst },
     { name: "last", title: "last tick", number: true, cell: (row) => count(row.tick), sort: (row) => row.tick },
-  ], { class: "stacks", empty: "Nothing hurt yet.", sort: ["times", true] });
+  ], { class: "stacks", empty: "No damage yet.", sort: ["times", true] });
   const explored = h("ul", { class: "plain-list tall" });
   const notes = h("ul", { class: "plain-list tall" });
   const requests = h("div", {});
   const element = h("div", {}, h("h3", {}, "Alerts: the fear dictionary"), fears.element, h("div", { class: "cards" },
-    h("div", {}, h("h3", {}, "Exploration log"), explored), h("div", {}, h("h3", {}, "Notes from earlier lives"), notes)), requests);
+    h("div", {}, h("h3", {}, "Exploration log"), explored), h("div", {}, h("h3", {}, "Notes from earlier episodes"), notes)), requests);
   const lines = (list, nothing) => (list.length ? list.map((each) => h("li", {}, inline(each, 400))) : h("li", { class: "empty" }, nothing));
   return { element, update(story) {
     fears.update([...story.alerts.values()]);
-    put(explored, lines(story.explored.toReversed(), "Nothing was found yet."));
-    put(notes, lines(story.notes.toReversed(), "This is the first life."));
+    put(explored, lines(story.explored.toReversed(), "No discoveries yet."));
+    put(notes, lines(story.notes.toReversed(), "This is the first episode."));
     put(requests, story.requests.length ? playground(story.requests) : null);
   } };
 }

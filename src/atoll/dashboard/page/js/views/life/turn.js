@@ -36,15 +36,15 @@ export function thoughts(turn) {
   const { plan, reflection } = turn;
   const given = turn.given;
   return [
-    h("h3", {}, "Plan"), h("p", {}, inline(plan.goal || "no words", 400)),
+    h("h3", {}, "Plan"), h("p", {}, inline(plan.goal || "no text", 400)),
     facts([["actions", inline(plan.actions.join(", "), 400)], ["risk", percent(plan.risk)], ["expects", brief(plan.expected_reward)],
       plan.subgoals?.length ? ["subgoals", inline(plan.subgoals.join("; "), 400)] : null, plan.cautions?.length ? ["cautions", inline(plan.cautions.join("; "), 400)] : null,
       plan.used?.length ? ["goes by", inline(plan.used.join(", "), 200)] : null]),
     h("h3", {}, "Done"), h("ul", { class: "plain-list" }, turn.steps.map((step) => h("li", {}, h("b", {}, inline(step.action, 120)), ` ${step.status}`,
       step.note ? [": ", inline(step.note, 300)] : null, step.harm ? h("span", { class: "problem" }, ` hurt by ${Object.keys(step.harm).join(", ")}`) : null, step.gained ? h("span", { class: "good" }, ` gained ${step.gained.join(", ")}`) : null))),
-    h("h3", {}, "Reflection"), reflection.text ? block(reflection.text, { label: "reflection", lines: 12 }) : h("p", { class: "empty" }, "no words"),
-    turn.summary ? folded("State in words", () => block(turn.summary, { label: "state" })) : null,
-    given ? folded("What the thinker was given", () => h("div", {}, ["memory", "playbook", "candidates"].map((name) => [h("h3", {}, name), block((given[name] ?? []).join("\n"), { label: name })]), h("h3", {}, "rewards"), block(given.rewards ?? "", { label: "rewards" }))) : null,
+    h("h3", {}, "Reflection"), reflection.text ? block(reflection.text, { label: "reflection", lines: 12 }) : h("p", { class: "empty" }, "no text"),
+    turn.summary ? folded("State as text", () => block(turn.summary, { label: "state" })) : null,
+    given ? folded("Input of the planner", () => h("div", {}, ["memory", "playbook", "candidates"].map((name) => [h("h3", {}, name), block((given[name] ?? []).join("\n"), { label: name })]), h("h3", {}, "rewards"), block(given.rewards ?? "", { label: "rewards" }))) : null,
     turn.deltas?.length ? folded(`${turn.deltas.length} deltas for the playbook`, () => h("ul", { class: "plain-list" }, turn.deltas.map((each) => h("li", {}, h("b", {}, each.outcome), ` ${each.delta.kind} `, inline(each.delta.content || (each.delta.ids ?? []).join(", "), 300), h("span", { class: "soft" }, " ", inline(each.reason, 200)))))) : null,
   ];
 }

@@ -20,16 +20,16 @@ export function conversation(root, context, step, island) {
     const parents = found.turns[0].parents;
     put(body, h("h2", {}, `Worldline ${step}`),
       h("p", { class: "soft" }, `${plural(found.turns.length, "turn")} on island ${found.island}, about ${found.turns[0].problem}; from `,
-        parents.length ? parents.map((each, place) => [place ? ", " : "", link(each)]) : "nobody: begun anew"),
+        parents.length ? parents.map((each, place) => [place ? ", " : "", link(each)]) : "no parent"),
       h("ol", { class: "dialogue" }, found.turns.map((turn, place) => said(turn, place, context))));
   }, problem);
 }
 
 function said(turn, place, context) {
   return h("li", {}, h("h3", {}, `Turn ${place + 1}`, " ", h("a", { class: "soft", href: context.link("candidate", { more: [turn.id] }) }, turn.id), h("span", { class: "soft" }, ` score ${score(turn.score)}`)),
-    turn.critic ? words("critic", "Critic", block(turn.critic, { label: "what the critic said", lines: LINES })) : null,
+    turn.critic ? words("critic", "Critic", block(turn.critic, { label: "critique", lines: LINES })) : null,
     words("author", "Author", source(turn.plan, "the plan")),
-    words(turn.has_failed ? "judge failed" : "judge", "Judge", block(turn.judge || "says nothing", { label: "what the judge said", lines: LINES })),
+    words(turn.has_failed ? "judge failed" : "judge", "Evaluator", block(turn.judge || "no feedback", { label: "feedback", lines: LINES })),
     terms(turn.terms));
 }
 

@@ -11,7 +11,7 @@ const MOST_LINES = 6000;
 
 /** options: onOpen(step). update(generations, chosen). */
 export function graph(options) {
-  const svg = s("svg", { class: "drawing worldline-graph", role: "img", "aria-label": "Worldlines by generation, with lines to their parents; the list below says the same" });
+  const svg = s("svg", { class: "drawing worldline-graph", role: "img", "aria-label": "Worldlines by generation, with lines to their parents; the list below has the same content" });
   const element = h("div", {}, legend(), h("div", { class: "graph-frame", tabindex: "0", role: "region", "aria-label": "Graph of worldlines" }, svg));
 
   function update(generations, chosen) {
@@ -38,13 +38,13 @@ export function graph(options) {
 function legend() {
   const key = (text, ...marks) => h("li", {}, s("svg", { width: 34, height: 20, "aria-hidden": "true" }, marks), " ", text);
   const dot = (props, kind = "graph-node") => s("g", { class: kind }, s("circle", { cx: 17, cy: 10, r: 6, ...props }));
-  return h("ul", { class: "graph-legend", "aria-label": "What the graph shows" },
+  return h("ul", { class: "graph-legend", "aria-label": "Legend of the graph" },
     h("li", {}, "a column: a generation"),
-    key("a worldline, the fuller the better its best score", s("g", { class: "graph-node" }, s("circle", { cx: 9, cy: 10, r: 6, "fill-opacity": 0.15 }), s("circle", { cx: 25, cy: 10, r: 6 }))),
+    key("worldline; darker means a better score", s("g", { class: "graph-node" }, s("circle", { cx: 9, cy: 10, r: 6, "fill-opacity": 0.15 }), s("circle", { cx: 25, cy: 10, r: 6 }))),
     key("solved: larger and green", dot({ r: 8, class: "solved" })),
-    key("the one that is open", dot({}, "graph-node chosen")),
-    key("from a parent", s("g", { class: "graph-lines" }, s("path", { d: "M2 10H32" }))),
-    key("of the open one", s("g", { class: "graph-lines" }, s("path", { d: "M2 10H32", class: "near" }))));
+    key("selected worldline", dot({}, "graph-node chosen")),
+    key("parent", s("g", { class: "graph-lines" }, s("path", { d: "M2 10H32" }))),
+    key("parent of the selected worldline", s("g", { class: "graph-lines" }, s("path", { d: "M2 10H32", class: "near" }))));
 }
 
 function lines(places, chosen) {

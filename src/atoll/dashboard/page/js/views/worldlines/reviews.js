@@ -7,7 +7,7 @@ import { facts, table } from "../../table.js";
 import { inline } from "../../text.js";
 import { watch } from "../../watch.js";
 
-const LOOKS = { waits: "paused", approved: "running", merged: "finished", rejected: "failed" };
+const LOOKS = { waits: "paused", approved: "running", merged: "done", rejected: "failed" };
 
 export function reviews(root, context) {
   const problem = h("div", {});
@@ -31,16 +31,16 @@ function review(found, context, refresh) {
   ]);
   changes.update(found.changes);
   const diff = h("div", {}, h("p", { class: "soft" }, "Loading …"));
-  context.get(path("diff")).then((told) => put(diff, patch(told.patch || "It changes nothing.", `what ${found.id} changes`)))
+  context.get(path("diff")).then((told) => put(diff, patch(told.patch || "No changes.", `what ${found.id} changes`)))
     .catch((error) => error.name === "AbortError" || put(diff, h("p", { class: "problem" }, error.message)));
-  const decide = (verdict) => async (said) => `It is ${(await context.post(path("decision"), { ...said, verdict, commit: found.commit })).state} at ${found.commit.slice(0, 12)}.`;
+  const decide = (verdict) => async (said) => `State: ${(await context.post(path("decision"), { ...said, verdict, commit: found.commit })).state} at ${found.commit.slice(0, 12)}.`;
   return h("article", { class: "review" },
     h("h3", {}, h("span", { class: "badge", "data-status": LOOKS[found.state] ?? "other" }, found.state), " ", h("code", {}, found.id)),
     facts([["commit", h("code", { class: "hash" }, found.commit)], ["against", h("code", { class: "hash" }, found.base)], ["in a terminal", h("code", {}, inline(found.look, 300))]]),
     changes.element, diff,
     found.decisions.length ? h("ul", { class: "plain-list" }, found.decisions.map((each) => h("li", {}, h("b", {}, inline(each.by, 80)), ` ${each.verdict} at `, h("code", {}, each.commit.slice(0, 12)), each.reason ? ": " : "", inline(each.reason, 2000)))) : null,
     found.state === "merged" ? null : [
-      h("p", { class: "soft" }, "An approval is for exactly this commit, and not by who wrote it. Only what is approved can be merged."),
+      h("p", { class: "soft" }, "An approval is valid for this commit only. Authors cannot approve their own worldlines. Only approved worldlines can be merged."),
       decision(`Review ${found.id}`, [{ label: "Approve", kind: "primary", run: decide("approve") }, { label: "Reject", kind: "danger", run: decide("reject") }], refresh),
       found.state === "approved" ? act("Merge into the repository", async () => `Merged as ${(await context.post(path("merge"), {})).merged.slice(0, 12)}.`, refresh, { class: "primary" }) : null,
     ]);
