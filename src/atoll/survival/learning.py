@@ -195,10 +195,8 @@ def _learn_night(agent: AgentState, before: Observation, after: Observation) -> 
         return lessons
     if "cold" in after.harm:
         was_harmful = agent_beliefs.is_dark_harmful()
-        agent_beliefs.dark_harm_ticks, agent_beliefs.dark_ticks = (
-            agent_beliefs.dark_harm_ticks + 1,
-            agent_beliefs.dark_ticks + 1,
-        )
+        agent_beliefs.dark_harm_ticks += 1
+        agent_beliefs.dark_ticks += 1
         if agent_beliefs.is_dark_harmful() and not was_harmful:
             lessons.append(Lesson("dark", "reflections", beliefs.DARK, f"cold at tick {after.tick}"))
     elif agent_beliefs.is_dark_harmful() and after.current_tile:
