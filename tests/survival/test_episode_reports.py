@@ -76,7 +76,7 @@ def test_resume_uses_edited_playbook(capsys, tmp_path):
     run_cli(capsys, "playbook", "export", str(folder), "--store", path)
     file = folder / "current" / "recipes.md"
     file.write_text(f"{file.read_text()}- [recipes-00999] helpful=5 harmful=0 :: Honey keeps for years.\n")
-    assert "as version 3." in run_cli(capsys, "playbook", "import", str(folder), "--store", path).out
+    assert ", version 3." in run_cli(capsys, "playbook", "import", str(folder), "--store", path).out
     run_cli(capsys, "resume", "latest", "--iterations", "1", "--store", path, "-q")
     assert "Honey keeps" in run_cli(capsys, "playbook", "show", "--store", path).out
     lines = run_cli(capsys, "playbook", "history", "--store", path).out.splitlines()

@@ -96,10 +96,8 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
 def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) -> Iterator[EpisodeSummary]:
     """Yields the episodes of a run with this seed, without a kernel and without a store."""
     context = system.BuildContext(Path(), None, executor.ExecutorConfig(), 1, seed, store.MemoryBlobs())
-    episode_runner, run_episode = (
-        make_episode_runner(_get_thinker_name(options, context), options, context),
-        _make_episode_function(task, context, _make_world_factory(task, context)),
-    )
+    episode_runner = make_episode_runner(_get_thinker_name(options, context), options, context)
+    run_episode = _make_episode_function(task, context, _make_world_factory(task, context))
     book, state = playbook.Playbook(), dict[str, Any]()
     for episode in range(1, episodes + 1):
         summary = run_episode(episode_runner, book, state, derive_world_seed(seed, episode), episode)

@@ -159,17 +159,10 @@ class RunningEpisode:
             return
         self.applied_settings = live_settings.settings
         checked = CheckedSettings(live_settings.settings)
-        agent_settings, notification_settings = (
-            checked.apply_to_agent(loop.agent_state.settings),
-            checked.apply_to_notifications(loop.notification_settings),
-        )
-        old_values, new_values = (
-            {**asdict(first), **asdict(second)}
-            for first, second in (
-                (loop.agent_state.settings, loop.notification_settings),
-                (agent_settings, notification_settings),
-            )
-        )
+        agent_settings = checked.apply_to_agent(loop.agent_state.settings)
+        notification_settings = checked.apply_to_notifications(loop.notification_settings)
+        old_values = asdict(loop.agent_state.settings) | asdict(loop.notification_settings)
+        new_values = asdict(agent_settings) | asdict(notification_settings)
         if changed := {name: value for name, value in new_values.items() if old_values[name] != value}:
             loop.agent_state.settings, loop.notification_settings = agent_settings, notification_settings
             loop.roles.sentinel.log("steered", loop.observation.tick, **changed)

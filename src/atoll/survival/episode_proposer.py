@@ -69,10 +69,6 @@ class EpisodeProposer:
     ) -> EpisodeRunner:
         """Returns the runner for this episode: live settings applied, saved turns with full text."""
         runner, checked = self._runner, CheckedSettings(advice)
-        agent_settings, notification_settings = (
-            checked.apply_to_agent(runner.agent_settings),
-            checked.apply_to_notifications(runner.notification_settings),
-        )
         controls = replace(runner.controls, advice={name: advice[name] for name in SETTINGS if name in advice})
 
         def show(snapshot: LoopSnapshot) -> None:
@@ -87,8 +83,8 @@ class EpisodeProposer:
         has_text = runner.has_text or turns is not None or self._presenter.is_watched
         return replace(
             runner,
-            agent_settings=agent_settings,
-            notification_settings=notification_settings,
+            agent_settings=checked.apply_to_agent(runner.agent_settings),
+            notification_settings=checked.apply_to_notifications(runner.notification_settings),
             show=show,
             controls=controls,
             has_text=has_text,

@@ -147,12 +147,11 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
         "corrections": sum(episode["corrections"] for episode in episodes),
     }
     world_metrics = [episode["facts"] for episode in episodes if episode.get("facts")]
-    result |= {
-        name: fmean(metrics[name] for metrics in world_metrics) for name in (world_metrics[0] if world_metrics else ())
-    }
-    return result | (
-        {"crafter_score": compute_crafter_score([episode["unlocked"] for episode in episodes])} if is_crafter else {}
-    )
+    for name in world_metrics[0] if world_metrics else ():
+        result[name] = fmean(metrics[name] for metrics in world_metrics)
+    if is_crafter:
+        result["crafter_score"] = compute_crafter_score([episode["unlocked"] for episode in episodes])
+    return result
 
 
 def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: forecast_metrics.Calibration) -> float:

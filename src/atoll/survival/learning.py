@@ -164,12 +164,8 @@ def _learn_refusal(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     """Records refused actions in the same way as damage."""
     subject, damage = str(step.action), sum(step.after.harm.values())
     stats = agent.beliefs.get_tile_stats(subject)
-    stats.entered, stats.hurt, stats.damage, stats.cause = (
-        stats.entered + 1,
-        stats.hurt + 1,
-        stats.damage + damage,
-        "refusal",
-    )
+    stats.entered, stats.hurt = stats.entered + 1, stats.hurt + 1
+    stats.damage, stats.cause = stats.damage + damage, "refusal"
     text = beliefs.AVOID.format(look=subject, cause="refusal", damage=damage)
     return [Lesson(subject, "tactics", text, step.after.refused[:120])]
 

@@ -92,10 +92,8 @@ def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Ce
 def choose_evasive_action(agent: AgentState, observation: Observation) -> str:
     """Returns the move with the least expected damage, or `wait`."""
     (x, y), hunter_costs = observation.position, compute_hunter_costs(agent, observation)
-    best, min_damage = (
-        "wait",
-        estimate_damage(agent, observation.current_tile) + hunter_costs.get(observation.position, 0.0) + 0.01,
-    )
+    min_damage = estimate_damage(agent, observation.current_tile) + hunter_costs.get(observation.position, 0.0) + 0.01
+    best = "wait"
     for name, (dx, dy) in agent.world.moves.items():
         target = (x + dx, y + dy)
         tile = observation.tiles.get(target)

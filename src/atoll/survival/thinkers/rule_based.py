@@ -40,9 +40,7 @@ class RuleThinker:
         world, recipe_book = agent.world, agent.recipe_book
         free_actions = [action for action in world.actions if action not in world.moves and action not in world.things]
         recipe_book.known_items |= observation.inventory.keys()
-        recipe_book.has_unknown_recipes = any(
-            action not in recipe_book.recipes for action in free_actions if action != "wait"
-        )
+        recipe_book.has_unknown_recipes = not recipe_book.recipes.keys() >= set(free_actions) - {"wait"}
         paths = self._find_paths(agent, observation)
         best, best_value = None, -1e9
         for goal in goals.iter_goals(agent, observation, paths):
@@ -103,10 +101,8 @@ class RuleThinker:
         best, best_value = context.candidates[0], -1e9
         for candidate in context.candidates:
             agent.recall(str(candidate))
-            effect, stats = (
-                agent.beliefs.effects.get((candidate.name, candidate.target)),
-                agent.beliefs.tile_stats.get(str(candidate)),
-            )
+            effect = agent.beliefs.effects.get((candidate.name, candidate.target))
+            stats = agent.beliefs.tile_stats.get(str(candidate))
             tries = effect.tries if effect else 0.0
             value = (effect.gains.total() / effect.tries if effect and effect.tries else 0.0) + self.rng.random() * 0.1
             value += agent.curiosity / (1.0 + tries) ** 0.5

@@ -90,9 +90,7 @@ class OSWorld:
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
         names = (str(path.relative_to(self.playground.root)) for path in self.playground.list_files())
-        safe_names = [
-            name for name in names if untrusted_text.is_safe_name(name)
-        ]  # file names must not address the agent
+        safe_names = list(filter(untrusted_text.is_safe_name, names))  # file names must not address the agent
         actions = [Action("observe"), *(Action("read", name) for name in safe_names[:8])]
         actions.append(Action("write", "notes.md", f"tick {self._tick}: life {self._life:.1f}\n"))
         return [*actions, *(Action("run", name) for name in self.playground.commands)]
