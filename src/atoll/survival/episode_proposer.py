@@ -49,13 +49,8 @@ class EpisodeProposer:
         turns: list[LoopSnapshot] = []
         is_saved = _is_saved(context.iteration)
         runner = self._configure_runner(context.iteration, context.advice, turns if is_saved else None)
-        result = self._run_episode(
-            runner,
-            book,
-            self._load_state(context.advice),
-            derive_world_seed(self._seed, context.iteration),
-            context.iteration,
-        )
+        state, seed = self._load_state(context.advice), derive_world_seed(self._seed, context.iteration)
+        result = self._run_episode(runner, book, state, seed, context.iteration)
         summary = result.to_data()
         self._presenter.publish_end(summary)
         artifacts = {SNAPSHOTS: self._blobs.save_blob(_compress_turns(turns))} if turns else {}
@@ -99,12 +94,7 @@ class EpisodeProposer:
 
 def serialize_result(result: EpisodeSummary) -> str:
     """Returns the playbook after an episode, with its result, as JSON that `Playbook.load` can read."""
-    outcome: dict[str, JSON] = {
-        "episode": result.episode,
-        "score": result.score,
-        "ticks": result.ticks,
-        "cause": result.cause,
-    }
+    outcome = {name: getattr(result, name) for name in ("episode", "score", "ticks", "cause")}
     data = {**result.book.to_data(), "counts": dict(result.counts), "lived": outcome}
     return json.dumps(data, separators=(",", ":"), sort_keys=True)
 

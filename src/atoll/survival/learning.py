@@ -31,7 +31,6 @@ class Lesson(NamedTuple):
 
 
 def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
-    """Updates the beliefs from an action and returns the lessons."""
     before, after, name = step.before, step.after, step.action.name
     tile_ahead = _get_tile_ahead(agent, step)
     is_collision = before.position == after.position or after.harm.get(tile_ahead or "", 0.0) >= FATAL_DAMAGE
@@ -46,12 +45,9 @@ def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
 
 def get_ground_damage(agent: AgentState, observation: Observation) -> float:
     """Returns the damage from the cell itself, without hunger, cold and creatures."""
-    return sum(
-        amount
-        for cause, amount in observation.harm.items()
-        if cause not in BODY_CAUSES
-        and not (cause in agent.beliefs.tile_stats and agent.beliefs.tile_stats[cause].hunts)
-    )
+    stats = agent.beliefs.tile_stats
+    other_causes = {cause for cause in observation.harm if cause in stats and stats[cause].hunts} | BODY_CAUSES
+    return sum(amount for cause, amount in observation.harm.items() if cause not in other_causes)
 
 
 def _learn_move(agent: AgentState, step: ExecutedAction) -> list[Lesson]:

@@ -62,7 +62,6 @@ class FeedbackLoop:
         self.agent_state.perceive(self.observation)
 
     def step(self) -> LoopSnapshot:
-        """Runs one turn."""
         context = self._collect()
         plan = self.roles.thinker.plan(self.agent_state, context)
         plan = self.roles.sentinel.filter_plan(self.agent_state, plan, context.observation)
@@ -101,13 +100,10 @@ class FeedbackLoop:
         agent, (x, y) = self.agent_state, observation.position
         neighbor_tiles = [observation.tiles.get((x + dx, y + dy), "") for dx, dy in agent.world.moves.values()]
         tile_stats = agent.beliefs.tile_stats
-        return any(
-            tile in tile_stats and tile_stats[tile].hurt and agent.beliefs.get_risk(tile, 0.0) > 0.5
-            for tile in neighbor_tiles
-        )
+        harmful_tiles = [tile for tile in neighbor_tiles if tile in tile_stats and tile_stats[tile].hurt]
+        return any(agent.beliefs.get_risk(tile, 0.0) > 0.5 for tile in harmful_tiles)
 
     def _learn(self, steps: Sequence[ExecutedAction]) -> list[Lesson]:
-        """Learns from each executed action."""
         lessons: list[Lesson] = []
         for step in steps:
             if step.status == "blocked":
@@ -177,9 +173,8 @@ class FeedbackLoop:
     ) -> dict[str, Any]:
         """Returns the snapshot fields that only viewers need."""
         agent, detail = self.agent_state, self.notification_settings.log_detail
-        score = (
-            self.roles.rewards.totals.get("external", 0.0) if agent.world.is_scored_by_reward else self.observation.tick
-        )
+        reward = self.roles.rewards.totals.get("external", 0.0)
+        score = reward if agent.world.is_scored_by_reward else self.observation.tick
         settings, notifications = agent.settings, self.notification_settings.notifications
         limits = {"danger_threshold": settings.danger_threshold, "exploration_bonus": settings.exploration_bonus}
         current_settings = {**limits, "log_detail": detail, "notifications": notifications}

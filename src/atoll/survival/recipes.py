@@ -58,7 +58,6 @@ class RecipeBook:
     _failures: dict[str, list[tuple[dict[str, int], frozenset[str]]]] = field(default_factory=dict)
 
     def read_bullets(self, bullets: Iterable[playbook.Bullet]) -> None:
-        """Adds the recipes of playbook bullets."""
         for bullet in bullets:
             if match := _RECIPE_PATTERN.fullmatch(bullet.content):
                 items = (

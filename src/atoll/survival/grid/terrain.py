@@ -101,7 +101,6 @@ def distance(first: Cell, second: Cell) -> int:
 
 
 def get_neighbors(cell: Cell) -> Sequence[Cell]:
-    """Returns the four neighbors of a cell."""
     x, y = cell
     return ((x, y - 1), (x + 1, y), (x, y + 1), (x - 1, y))
 

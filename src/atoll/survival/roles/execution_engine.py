@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
-from atoll.survival.plan import ActionPlan, ExecutedAction
+from atoll.survival.plan import ActionPlan, ExecutedAction, Status
 from atoll.survival.roles.sentinel import Sentinel
 from atoll.survival.worlds.world import REACH_FACING, Action, Observation
 
@@ -29,7 +29,7 @@ class ExecutionEngine:
                 steps.append(self._evade(agent, action, observation, danger))
                 break
             after = self._act(agent, action, observation)
-            status = "refused" if after.refused else "done"
+            status: Status = "refused" if after.refused else "done"
             steps.append(ExecutedAction(action, status, observation, after, after.refused))
             if after.is_over:
                 break
@@ -89,7 +89,6 @@ class ExecutionEngine:
 
 
 def _update_consumption(agent: AgentState, observation: Observation, after: Observation) -> None:
-    """Updates the consumption of each resource per tick."""
     ticks = max(1, after.tick - observation.tick)
     for name, level in after.resources.items():
         spent = (observation.resources.get(name, level) - level) / ticks

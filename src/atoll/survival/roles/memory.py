@@ -62,15 +62,12 @@ class Memory:
         ]
         result: list[str] = []
         for lines in (alert_lines, self.discoveries, self.notes):
-            scored = [
-                (len(query_words & set(line.replace(":", " ").split())), index, line)
-                for index, line in enumerate(lines)
-            ]
-            result += [line for score, _, line in sorted(scored, reverse=True)[:MAX_RELEVANT] if score]
+            counts = [len(query_words & set(line.replace(":", " ").split())) for line in lines]
+            ranked = sorted(zip(counts, range(len(lines)), lines, strict=True), reverse=True)
+            result += [line for count, _, line in ranked[:MAX_RELEVANT] if count]
         return result
 
     def get_common_causes(self) -> list[tuple[str, int]]:
-        """Returns the most common causes of damage."""
         causes: Counter[str] = Counter()
         for entry in self.alerts.values():
             causes[entry.alert.cause] += entry.count

@@ -23,8 +23,6 @@ REST_TICKS = 3  # ticks to rest before the next look
 
 @dataclass(slots=True)
 class RuleThinker:
-    """Thinker that needs no LLM."""
-
     rng: Random
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
@@ -67,17 +65,15 @@ class RuleThinker:
             for tile in agent.world_map.known_tiles
         }
         hunter_costs = risk.compute_hunter_costs(agent, observation) if scale else {}
-        return agent.world_map.find_paths(
-            observation.position, tile_costs, {cell: scale * harm for cell, harm in hunter_costs.items()}
-        )
+        extra_costs = {cell: scale * harm for cell, harm in hunter_costs.items()}
+        return agent.world_map.find_paths(observation.position, tile_costs, extra_costs)
 
     def _make_plan(
         self, agent: AgentState, observation: Observation, paths: Paths, goal: Goal, value: float
     ) -> ActionPlan:
         path = paths.get_path(goal.cell)
-        steps = [
-            Action(_get_move_name(agent, *pair)) for pair in zip([observation.position, *path], path, strict=False)
-        ]
+        moves = zip([observation.position, *path], path, strict=False)
+        steps = [Action(_get_move_name(agent, *move)) for move in moves]
         if goal.target is not None and not (not path and observation.facing == goal.target):
             steps.append(Action(_get_move_name(agent, goal.cell, goal.target)))
         if goal.action is not None and len(steps) < MAX_ACTIONS:
@@ -88,9 +84,8 @@ class RuleThinker:
         feared_tiles = [tile for tile in tiles if agent.beliefs.get_risk(tile, 0) > 0.5]
         bullet_ids = {id for tile in tiles for id in agent.beliefs.bullet_ids.get(tile, ())}
         cautions = tuple(f"{tile} may hurt" for tile in dict.fromkeys(feared_tiles))
-        return ActionPlan(
-            goal.description, actions, (), plan_risk, value / goals.NEED_VALUE, cautions, tuple(sorted(bullet_ids))
-        )
+        reward, used = value / goals.NEED_VALUE, tuple(sorted(bullet_ids))
+        return ActionPlan(goal.description, actions, (), plan_risk, reward, cautions, used)
 
     def _wander(self, agent: AgentState) -> ActionPlan:
         name = self.rng.choice(list(agent.world.moves) or list(agent.world.actions))

@@ -28,8 +28,6 @@ class CommandRunner(Protocol):
 
 
 class CommandJob:
-    """Sandbox job that starts a program."""
-
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
@@ -59,9 +57,8 @@ class SandboxedRunner:
             programs=(*base_permissions.programs, *self._paths.values()),
             read_paths=(*base_permissions.read_paths, folder),
         )
-        self._slot_pool = replace(executor_config.local, permissions=permissions, num_slots=1).open(
-            partial(CommandJob, folder)
-        )
+        local_config = replace(executor_config.local, permissions=permissions, num_slots=1)
+        self._slot_pool = local_config.open(partial(CommandJob, folder))
 
     @property
     def level(self) -> str:

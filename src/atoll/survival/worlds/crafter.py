@@ -42,15 +42,10 @@ class CrafterWorld:
         self.moves = MOVES
         self.reach = REACH_FACING
         self.things: Sequence[str] = ("do",)
-        self.patience = 12
-        self.num_cells = area * area
-        self.is_scored_by_reward = True
+        self.patience, self.num_cells, self.is_scored_by_reward = 12, area * area, True
         self._area = area
-        self._tile_names: Sequence[str] = [
-            "edge",
-            *constants.materials,
-            *("you", "cow", "zombie", "skeleton", "arrow", "plant"),
-        ]
+        objects = ("you", "cow", "zombie", "skeleton", "arrow", "plant")
+        self._tile_names: Sequence[str] = ["edge", *constants.materials, *objects]
         self._candidates = [Action(name) for name in self.actions]
         self._tick = 0
 

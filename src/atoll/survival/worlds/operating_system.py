@@ -17,8 +17,6 @@ NEWS_REWARD, ALIVE_REWARD = 0.1, 0.01
 
 
 class OSWorld:
-    """Machine, accessed through a playground."""
-
     def __init__(self, playground: Playground, runner: CommandRunner | None = None) -> None:
         self.playground, self._runner = playground, runner
         self._custodian = Custodian(playground)
@@ -28,9 +26,7 @@ class OSWorld:
         self.moves: Mapping[str, Cell] = {}
         self.reach = REACH_HERE
         self.things: Sequence[str] = PERMISSIONS
-        self.patience = 3
-        self.num_cells = 0
-        self.is_scored_by_reward = True
+        self.patience, self.num_cells, self.is_scored_by_reward = 3, 0, True
         self._tick, self._life, self._seen_texts = 0, 1.0, set[str]()
 
     def reset(self, seed: int) -> Observation:
