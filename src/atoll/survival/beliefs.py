@@ -51,19 +51,16 @@ DARK = "The dark hurts agents that stay outside: seek a refuge before night."
 DAYLIGHT = "Daylight lasts {ticks} ticks."
 RENEWS = "{look} turns into {other} again within {ticks} ticks."
 
+_AVOID_PATTERN = r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."
 _PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = [
-    (
-        "avoid",
-        re.compile(r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."),
-    ),
+    ("avoid", re.compile(_AVOID_PATTERN)),
     ("harmless", re.compile(r"(?P<look>.+) is harmless: step on it freely\.")),
     ("nothing", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives nothing\.")),
     ("gives", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives (?P<gain>[^.]+)\.")),
     ("blocks", re.compile(r"(?P<look>.+) blocks the way\.")),
     ("hunts", re.compile(r"(?P<look>.+) hunts: keep away from it\.")),
     ("refuge", re.compile(r"At night (?P<look>.+) keeps harm away: wait there\.")),
-    # 0.1.0 wrote another subject
-    ("dark", re.compile(r"The dark hurts [\w ]+ outside: seek a refuge before night\.")),
+    ("dark", re.compile(r"The dark hurts [\w ]+ outside: seek a refuge before night\.")),  # 0.1.0: other subject
     ("daylight", re.compile(r"Daylight lasts (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
     ("renews", re.compile(r"(?P<look>.+) turns into (?P<other>.+) again within (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
 ]

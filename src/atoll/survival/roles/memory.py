@@ -44,12 +44,10 @@ class Memory:
         self.alerts[alert.what] = AlertEntry(alert, 1, tick, alert.damage)
 
     def add_discovery(self, discovery: str) -> None:
-        """Adds a discovery unless it is known."""
         if discovery not in self.discoveries:
             self.discoveries = [*self.discoveries, discovery][-MAX_DISCOVERIES:]
 
     def add_note(self, text: str) -> None:
-        """Adds a note at the end of an episode."""
         self.notes = [*self.notes, text][-MAX_NOTES:]
 
     def find_relevant(self, words: Sequence[str]) -> list[str]:

@@ -69,7 +69,7 @@ class SandboxedRunner:
         output: Any = result.value
         if result.failure is not None or output is None:
             return CommandResult("", result.failure or "no output", result.seconds)
-        failure = "" if output["status"] == 0 else f"exit status {output['status']}"
+        failure = f"exit status {output['status']}" if output["status"] else ""
         return CommandResult(output["output"], failure, result.seconds)
 
     def close(self) -> None:

@@ -39,8 +39,7 @@ class CrafterWorld:
         self._action_ids = {name: names.index(CRAFTER_NAMES.get(name, name)) for name in [*CRAFTER_NAMES, *names[5:]]}
         self.name = f"crafter {area}x{area}"
         self.actions: Sequence[str] = list(self._action_ids)
-        self.moves = MOVES
-        self.reach = REACH_FACING
+        self.moves, self.reach = MOVES, REACH_FACING
         self.things: Sequence[str] = ("do",)
         self.patience, self.num_cells, self.is_scored_by_reward = 12, area * area, True
         self._area = area
