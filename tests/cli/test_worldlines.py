@@ -52,7 +52,7 @@ def test_merge_needs_approval_by_another_user(capsys, place):
     assert told(capsys, place, *merge).out.startswith("Merged, as ")
     assert "return a + b" in (place.repository / "sums.py").read_text()
     assert waiting(capsys, place)["state"] == "merged"
-    assert not repositories.leftovers(place.repository)
+    assert not repositories.list_leftovers(place.repository)
 
 
 def test_rejection_voids_approval(capsys, place):
