@@ -48,7 +48,7 @@ class Filled(NamedTuple):
 
 def fill(folder: Path) -> Filled:
     """Makes everything in a folder; about three seconds of CPU."""
-    path, repository = folder / "atoll.db", repositories.made(folder / "project")
+    path, repository = folder / "atoll.db", repositories.make_repository(folder / "project")
     with store.Store(path) as kept, contextlib.chdir(folder):  # a copy of both is found from its own folder
         lives = _run(kept, EXAMPLES / "survival", ["run.iterations=3", "run.seed=4"])
         texts = _run(

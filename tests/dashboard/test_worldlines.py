@@ -69,7 +69,7 @@ def test_it_is_merged_only_after_its_approval(decider, place):  # A19
     assert merged["state"] == "merged"
     assert "return a + b" in (place.repository / "sums.py").read_text()
     assert "Approved-by: ann" in repositories.git(place.repository, "log", "-1", "--format=%B")
-    assert not repositories.leftovers(place.repository)
+    assert not repositories.list_leftovers(place.repository)
 
 
 def test_a_rejection_ends_an_approval(decider, place):
@@ -87,7 +87,7 @@ def test_a_rejection_ends_an_approval(decider, place):
     [
         ({"reason": "  "}, "needs a reason"),
         ({"by": "ATOLL"}, "wrote this worldline and cannot approve it"),
-        ({"commit": "0" * 40}, "which was looked at"),
+        ({"commit": "0" * 40}, "the reviewed commit is"),
         ({"by": "  "}, "name"),
     ],
 )
