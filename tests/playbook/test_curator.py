@@ -163,7 +163,7 @@ class TestRetiring:
 
     def test_what_nobody_uses_goes_when_refined_and_what_helped_stays(self):
         book, _ = decide(made("Wolves fear fire.", "Boil eggs."), playbook.tag("tactics-00001", "helpful"))
-        refined, retired = playbook.Curator(playbook.Config(stale_turns=100)).refine(book.at(500))
+        refined, retired = playbook.Curator(playbook.Config(stale_turns=100)).refine(book.with_turn(500))
         assert list(refined.bullets) == ["tactics-00001"]
         assert [each.bullet.id for each in retired] == ["tactics-00002"]
 

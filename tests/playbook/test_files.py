@@ -60,7 +60,7 @@ def test_a_rollback_restores_the_files_byte_for_byte(notes, tmp_path):
     assert tree(tmp_path / "a", "current", "archive") == tree(tmp_path / "b", "current", "archive")
     notes.rollback(3)
     playbook.export_folder(notes, tmp_path / "a")
-    assert playbook.load_folder(tmp_path / "a") == notes.at(3)
+    assert playbook.load_folder(tmp_path / "a") == notes.get_version(3)
     assert (tmp_path / "a/archive/recipes.md").exists()
 
 
@@ -102,6 +102,6 @@ def test_broken_metadata_is_said(notes, tmp_path, text):
 
 
 def test_aces_own_text_can_be_read(notes):
-    text = notes.current().text()
+    text = notes.current().to_text()
     assert text.startswith("## TACTICS\n[tactics-00001] helpful=1 harmful=0 :: Wolves fear fire.\n")
     assert [each.id for each in files.parse_section(text)] == list(notes.current().bullets)

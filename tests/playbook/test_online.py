@@ -55,7 +55,7 @@ def test_what_was_asked_once_is_known_among_500_distractors():
 def test_what_was_used_is_tagged_by_how_it_went():
     ace = learner()
     for _ in range(3):
-        ace.turn("Toll of gate3")
+        ace.run_turn("Toll of gate3")
     (found,) = [each for each in ace.store.current().bullets.values() if "gate3" in each.content]
     assert found.helpful == 2
     blamed = [each for each in ace.store.current().bullets.values() if each.harmful]
@@ -63,14 +63,14 @@ def test_what_was_used_is_tagged_by_how_it_went():
 
 
 def test_an_answer_counts_before_anything_is_learnt_from_its_question():
-    turn = learner(rounds=3).turn("Toll of gate5")
+    turn = learner(max_attempts=3).run_turn("Toll of gate5")
     assert (turn.grade.is_correct, turn.answer.text) == (False, "no idea")
     assert any(each.outcome == "applied" and each.delta.kind == "add" for each in turn.verdicts)
 
 
 def test_the_playbook_changes_as_often_as_it_should():
-    ace = learner(frequency=3)
-    sizes = [len(ace.store.current()) for gate in list(TOLLS)[:6] if ace.turn(f"Toll of {gate}")]
+    ace = learner(curation_interval=3)
+    sizes = [len(ace.store.current()) for gate in list(TOLLS)[:6] if ace.run_turn(f"Toll of {gate}")]
     assert [size - 500 for size in sizes] == [0, 0, 3, 3, 3, 6]
 
 

@@ -27,13 +27,13 @@ def rules(count: int, start: int = 0) -> list[playbook.Delta]:
 
 
 def test_an_empty_playbook_is_one(notes):
-    assert (len(notes.current()), notes.version, notes.context("anything"), notes.history()) == (0, 0, "", [])
+    assert (len(notes.current()), notes.version, notes.format_context("anything"), notes.history()) == (0, 0, "", [])
 
 
 def test_what_is_applied_is_there_for_whoever_opens_the_versions_next(kept, notes):  # B11
     change = notes.apply(rules(2), "a beginning", "me")
     again = playbook.PlaybookStore(kept)
-    assert again.current() == change.playbook == notes.at(1)
+    assert again.current() == change.playbook == notes.get_version(1)
     assert list(again.current().bullets) == ["tactics-00001", "tactics-00002"]
 
 
@@ -60,7 +60,7 @@ def test_a_rollback_brings_the_playbook_back_exactly_and_loses_nothing(kept, not
     after = notes.current()
     assert notes.rollback(1, "it got worse", "bob") == before == notes.current()
     assert notes.current().dump() == before.dump()
-    assert notes.at(41) == after
+    assert notes.get_version(41) == after
     last = notes.history()[-1]
     assert (last.restored, last.reason, last.author) == (1, "it got worse", "bob")
 
@@ -73,7 +73,7 @@ def test_after_a_rollback_the_playbook_goes_on_and_can_be_rolled_back_again(kept
     fresh = playbook.PlaybookStore(kept)
     assert fresh.current() == notes.current()
     assert [each.content[:6] for each in fresh.current().bullets.values()] == ["Rule 0", "Rule 1", "Rule 9"]
-    assert fresh.rollback(2) == notes.at(2)
+    assert fresh.rollback(2) == notes.get_version(2)
 
 
 def test_every_version_reads_back_as_it_was_made(kept, notes):
@@ -154,7 +154,7 @@ class TestRetrieval:
         notes.apply([playbook.add("tactics", "Wolves fear fire."), playbook.add("recipes", "Boil eggs.")], "t", "me")
         (found,) = notes.retrieve("a wolf comes")
         assert found.bullet.content == "Wolves fear fire."
-        assert notes.context("a wolf comes") == "[tactics-00001] Wolves fear fire."
+        assert notes.format_context("a wolf comes") == "[tactics-00001] Wolves fear fire."
         assert notes.retrieve("quantum") == []
 
     def test_limit_and_characters_are_kept(self, notes):  # B15: playbook_context_limit 3, playbook_context_chars 400
@@ -187,7 +187,7 @@ def test_the_statistics_tell_files_sections_characters_tokens_and_coverage(notes
     stats = notes.stats()
     assert (stats.files, stats.sections, stats.bullets, stats.coverage) == (2, 2, 3, {"tactics": 2, "recipes": 1})
     assert stats.characters == sum(len(each.content) for each in notes.current().bullets.values())
-    assert stats.tokens >= len(notes.current().text()) / 4
+    assert stats.tokens >= len(notes.current().to_text()) / 4
 
 
 def test_refining_makes_a_version_only_if_something_changes(notes):

@@ -22,7 +22,7 @@ def test_a_held_delta_is_listed_with_why_it_waits(notes):
 
 def test_a_person_applies_what_waits_and_the_history_says_who_and_why(notes):
     (found,) = notes.list_held()
-    change = notes.settle(found.id[:6], "they were rubber", "ann", is_applied=True)
+    change = notes.decide_held(found.id[:6], "they were rubber", "ann", is_approved=True)
     assert [each.content for each in change.playbook.bullets.values()] == ["Never boil eggs for 7 minutes."]
     assert notes.list_held() == []
     last = notes.history()[-1]
@@ -34,7 +34,7 @@ def test_a_person_applies_what_waits_and_the_history_says_who_and_why(notes):
 def test_a_person_rejects_what_waits_and_nothing_else_changes(notes):
     (found,) = notes.list_held()
     before = notes.current().bullets
-    change = notes.settle(found.id, "nonsense", "ann", is_applied=False)
+    change = notes.decide_held(found.id, "nonsense", "ann", is_approved=False)
     assert change.verdicts[0].outcome == "rejected"
     assert notes.current().bullets == before
     assert notes.list_held() == []
@@ -43,13 +43,13 @@ def test_a_person_rejects_what_waits_and_nothing_else_changes(notes):
 @pytest.mark.parametrize(("reason", "author"), [("", "ann"), (" ", "ann"), ("why not", "")])
 def test_a_decision_needs_a_reason_and_a_name(notes, reason, author):
     with pytest.raises(errors.SetupError, match="reason and a name"):
-        notes.settle(notes.list_held()[0].id, reason, author, is_applied=True)
+        notes.decide_held(notes.list_held()[0].id, reason, author, is_approved=True)
 
 
 @pytest.mark.parametrize("id", ["", "zzzz", "abc"])
 def test_what_does_not_wait_cannot_be_decided(notes, id):
     with pytest.raises(errors.NotFound, match="waits"):
-        notes.settle(id, "because", "ann", is_applied=True)
+        notes.decide_held(id, "because", "ann", is_approved=True)
 
 
 def test_what_finds_no_room_cannot_be_applied_and_goes_on_waiting():

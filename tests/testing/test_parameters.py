@@ -44,10 +44,10 @@ class Sharing(governed.MemoryParameters):
 @pytest.mark.parametrize(
     ("kind", "test"),
     [
-        (Overwriting, "test_a_change_based_on_another_version_is_a_conflict"),
-        (Forgetful, "test_a_slow_watcher_is_told_of_the_gap"),
-        (Lenient, "test_a_change_needs_a_reason"),
-        (Sharing, "test_a_value_cannot_be_changed_from_outside"),
+        (Overwriting, "test_unexpected_version_is_a_conflict"),
+        (Forgetful, "test_slow_watcher_gets_gap"),
+        (Lenient, "test_change_without_reason_is_refused"),
+        (Sharing, "test_values_are_copied"),
     ],
 )
 def test_the_contract_notices_who_breaks_it(kind, test):

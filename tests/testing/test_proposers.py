@@ -208,14 +208,14 @@ class Silent:
 @pytest.mark.parametrize(
     ("make", "test"),
     [
-        (GlobalDice, "test_it_draws_from_its_task_alone"),
-        (GlobalDice, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
-        (ByArrival, "test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_one_worker"),
-        (ByArrival, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
-        (ByThread, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
-        (ReturningParents, "test_children_are_drafts_and_parents_stay_as_they_were"),
-        (Judging, "test_children_are_drafts_and_parents_stay_as_they_were"),
-        (Silent, "test_it_makes_children_that_can_be_judged"),
+        (GlobalDice, "test_proposer_uses_only_its_own_rng"),
+        (GlobalDice, "test_timing_and_number_of_workers_do_not_change_the_run"),
+        (ByArrival, "test_resume_after_any_commit_with_one_worker"),
+        (ByArrival, "test_timing_and_number_of_workers_do_not_change_the_run"),
+        (ByThread, "test_timing_and_number_of_workers_do_not_change_the_run"),
+        (ReturningParents, "test_children_are_unevaluated_and_parents_are_unchanged"),
+        (Judging, "test_children_are_unevaluated_and_parents_are_unchanged"),
+        (Silent, "test_proposer_makes_children_that_can_be_evaluated"),
     ],
 )
 def test_the_suite_notices_a_proposer_that_breaks_the_promise(

@@ -1,4 +1,4 @@
-"""Reads a rule into what it says: concepts in the parts of a sentence, with denials, numbers and joints kept apart."""
+"""Parser of rules. A rule becomes clauses of concepts, with connectives, negations and numbers marked."""
 
 import functools
 import itertools
@@ -14,43 +14,25 @@ from atoll.playbook import english
 NEGATION = "neg"
 NUMBER_PREFIX = "#"
 CONDITIONS = frozenset({"if", "unless", "until"})
-CLAUSE_CONNECTIVES = frozenset(
-    {"before", "after", "during", "because", "so", "but", *CONDITIONS}
-)  # these begin a part as well
-LOCATIVE = "@in"  # where and when: such a part may stand anywhere
-MAX_AMBIGUOUS = 3  # words with two readings that are told apart: 8 readings
-MAX_CHARS = 4_000  # characters that are read
+CLAUSE_CONNECTIVES = frozenset({"before", "after", "during", "because", "so", "but", *CONDITIONS})
+LOCATIVE = "@in"  # place and time; the position of such a clause does not matter
+MAX_AMBIGUOUS = 3  # ambiguous words per text: at most 8 readings
+MAX_CHARS = 4_000  # longer texts are cut
 MOTION_VERBS = frozenset({"go", "turn"})
 
 _TOKEN = re.compile(r"[-\u2212]?\d[\d,]*(?:\.\d+)*|[^\W\d_]+|[,;.:!?()<>=%$€&+*/]")
 _CONTRACTIONS = (("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("n't", " not"), ("'re", " are"))
-_SIGN_WORDS = {
-    "<": "below",
-    ">": "above",
-    "%": "percent",
-    "=": "equal",
-    "&": "and",
-    "+": "plus",
-    "*": "times",
-    "/": "slash",
-}
+_SIGN_WORDS = dict(
+    zip("<>%=&+*/", ["below", "above", "percent", "equal", "and", "plus", "times", "slash"], strict=True)
+)
 _PUNCTUATION = frozenset(",;.:!?()")
 _BE_FORMS = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _NEGATIONS = frozenset({"not", "never"})
 _PRONOUNS = frozenset({"it", "them"})
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "these", "those", "your", "its", "their", "our", "my"})
-_CLAUSE_BREAKS = frozenset(",;.:!?()") | {
-    "if",
-    "when",
-    "whenever",
-    "before",
-    "after",
-    "until",
-    "unless",
-    "because",
-    "that",
-    "and",
-}
+_CLAUSE_BREAKS = _PUNCTUATION | set(
+    ["if", "when", "whenever", "before", "after", "until", "unless", "because", "that", "and"]
+)
 _CHANGE_PARTICIPLES = frozenset({"divided", "multiplied", "increased", "decreased", "reduced", "raised", "lowered"})
 _QUANTIFIERS = frozenset({"all", "some", "most", "only", "often", "sometimes", "rarely", "almost"})
 _ADVERB_SUFFIX = re.compile(r"(?<=[a-z]{4})(?:li|ness)$")  # `separately` is `separate`; a stem ends in i for y
@@ -64,7 +46,7 @@ _DEFINITION_PATTERNS = (  # `divide a by b to get c` and `to get c, divide a by 
 
 
 class Clause(NamedTuple):
-    """A stretch of a sentence: the joint that it begins with (empty for none), and its concepts in order."""
+    """Part of a sentence: its connective (empty for none) and its concepts in order."""
 
     connective: str
     concepts: tuple[str, ...]
@@ -72,11 +54,11 @@ class Clause(NamedTuple):
 
 @dataclass(frozen=True)
 class ParsedRule:
-    """What a text says, as far as words go.
+    """One reading of a rule.
 
     Attributes:
-        parts: In their order.
-        is_motion: Whether it tells somebody to move, so that a direction is the point of it.
+        clauses: Clauses in order.
+        is_motion: Whether the rule is about moving, so that a direction is essential.
     """
 
     clauses: tuple[Clause, ...]
@@ -84,8 +66,8 @@ class ParsedRule:
 
     @functools.cached_property
     def sequence(self) -> tuple[str, ...]:
-        """All concepts in a row, with the joints that matter wherever the part stands."""
-        # What is denied depends on the part that a denial stands in: then every joint matters.
+        """All concepts in order, with the connectives that matter."""
+        # The clause of a negation decides what is negated, so every connective matters.
         ignored = ("",) if any(NEGATION in clause.concepts for clause in self.clauses) else ("", LOCATIVE)
         return tuple(
             concept
@@ -95,12 +77,12 @@ class ParsedRule:
 
     @functools.cached_property
     def concept_counts(self) -> Counter[str]:
-        """The concepts and joints, in no order."""
+        """Concepts and connectives, without order."""
         return Counter(self.sequence)
 
     @functools.cached_property
     def clause_counts(self) -> Counter[Clause]:
-        """The parts in no order, denials first in each; among quantifiers their place matters: `not all`, `all not`."""
+        """Clauses without order, negations first in each, except beside quantifiers (`not all`, `all not`)."""
         return Counter(Clause(clause.connective, _move_negations_first(clause.concepts)) for clause in self.clauses)
 
 
@@ -115,7 +97,7 @@ def _move_negations_first(concepts: tuple[str, ...]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4_096)
 def parse_rule(text: str) -> tuple[ParsedRule, ...]:
-    """Returns what a text says; two readings where a word in it may say something or nothing."""
+    """Returns the readings of a text; more than one if it has ambiguous words."""
     tokens = list(_iter_tokens(_to_active_voice(_normalize(text))))
     ambiguous = [token for token in dict.fromkeys(tokens) if token in english.AMBIGUOUS][:MAX_AMBIGUOUS]
     readings = dict.fromkeys(
@@ -144,7 +126,7 @@ def _parse_tokens(tokens: Sequence[str]) -> ParsedRule:
     ]
     resolved = _resolve_pronouns([clause for clause in cleaned if clause.concepts])
     limited = _move_only(_drop_to(_rewrite_use_to(resolved)))
-    # `when it storms` and `in storms` are one: a condition of one word is a time or a place.
+    # `when it storms` equals `in storms`: a condition of one word is a time or a place.
     is_brief = (clause.connective == "if" and len(clause.concepts) == 1 for clause in limited)
     result = (
         Clause(LOCATIVE, clause.concepts) if brief else clause for clause, brief in zip(limited, is_brief, strict=True)
@@ -168,7 +150,7 @@ def _rewrite_use_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
 
 
 def _drop_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-    """Writes `reply to customers` as `answer customers`: after a lone verb the joint says nothing."""
+    """Writes `reply to customers` as `answer customers`: after a single verb the connective has no meaning."""
     for first, second in itertools.pairwise(clauses):
         if first.connective == "" and second.connective == "@to" and len(_content_concepts(first)) == 1:
             joined = Clause("", (*first.concepts, *second.concepts))
@@ -177,7 +159,7 @@ def _drop_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
 
 
 def _move_only(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-    """Moves an `only` to what it limits: `swim in calm water only` is `swim only in calm water`."""
+    """Moves an `only` to the words that it limits: `fish in calm water only` is `fish only in calm water`."""
     result = list(clauses)
     for index, clause in enumerate(result):
         if "only" not in (clause.concepts[0], clause.concepts[-1]) or len(clause.concepts) < 2:
@@ -194,7 +176,7 @@ def _move_only(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
 
 
 def _resolve_pronouns(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """Puts what is spoken of for `it`, and for nothing: `cook meat before eating (it)` is about eating meat."""
+    """Replaces `it`, also an omitted one, by the topic: `cook meat before eating (it)` is about eating meat."""
     result: list[Clause] = []
     for index, clause in enumerate(clauses):
         others = [
@@ -255,22 +237,22 @@ def _to_active_voice(text: str) -> list[str]:
 
 
 def _iter_tokens(words: Sequence[str]) -> Iterator[str]:
-    """Yields concepts and joints for words, taking the longest phrase that is known at each place."""
+    """Yields concepts and connectives, matching the longest known phrase at each position."""
     normalized = ["with" if _is_means(words, index) else word for index, word in enumerate(words)]
     stems = [stem_word(word) for word in normalized]
-    place = 0
-    while place < len(words):
-        concepts, size = _match_phrase(normalized, stems, place)
-        place += size
-        if len(concepts) == 1 and concepts[0].startswith("@") and _is_end(normalized, stems, place):
-            yield normalized[place - 1]  # `turn it off`: nothing follows that it could join
+    position = 0
+    while position < len(words):
+        concepts, size = _match_phrase(normalized, stems, position)
+        position += size
+        if len(concepts) == 1 and concepts[0].startswith("@") and _is_end(normalized, stems, position):
+            yield normalized[position - 1]  # `turn it off`: nothing follows that it could connect
         else:
             yield from concepts
 
 
 def _match_phrase(words: Sequence[str], stems: Sequence[str], index: int) -> tuple[tuple[str, ...], int]:
     for size in range(min(_MAX_PHRASE_WORDS, len(words) - index), 0, -1):
-        for forms in (words, stems):  # `units` is no form of `unite`, though their stems agree
+        for forms in (words, stems):  # `units` and `unite` have the same stem but differ as words
             concepts = _PHRASES.get(tuple(forms[index : index + size]))
             if concepts is not None:
                 return concepts, size
@@ -298,7 +280,7 @@ def _get_concept(word: str, stem: str) -> str:
 
 @functools.lru_cache(maxsize=8_192)
 def stem_word(word: str) -> str:
-    """Returns the stem of a word in one of the spellings that English has."""
+    """Returns the stem of a word in American spelling."""
     word = english.IRREGULAR_FORMS.get(word, word)
     if len(word) > 4 and word.isalpha():
         word = word.replace("our", "or").replace("isation", "ization")
@@ -346,7 +328,7 @@ def _drop_fillers(concepts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read_phrases() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Returns what stands for a phrase, by its words and by their stems."""
+    """Returns the concepts of each phrase, by its words and by their stems."""
     result: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, phrases in english.CONCEPTS.items():
         result |= _map_forms(phrases, (NEGATION, name[1:]) if name.startswith("-") else (name,))
@@ -360,17 +342,9 @@ def _map_forms(phrases: Sequence[str], concepts: tuple[str, ...]) -> dict[tuple[
     return dict.fromkeys([tuple(map(stem_word, phrase)) for phrase in split_phrases] + split_phrases, concepts)
 
 
-_PARTICIPLES = frozenset(english.IRREGULAR_FORMS) | {
-    "set",
-    "put",
-    "cut",
-    "read",
-    "hurt",
-    "hit",
-    "shut",
-    "split",
-    "spread",
-}
+_PARTICIPLES = frozenset(english.IRREGULAR_FORMS) | set(
+    ["set", "put", "cut", "read", "hurt", "hit", "shut", "split", "spread"]
+)
 _PHRASES = _read_phrases()
 _MAX_PHRASE_WORDS = max(map(len, _PHRASES))
 _FILLERS = frozenset(form for word in english.FILLER_WORDS for form in (word, _get_concept(word, stem_word(word))))

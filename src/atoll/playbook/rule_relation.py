@@ -1,8 +1,8 @@
-"""How two texts stand to each other: whether one may take the place of the other, or denies it.
+"""Relation of two rules: duplicate, contradiction, variant or different.
 
-What a merge destroys cannot be had back, while a duplicate only costs tokens. So texts are duplicates only if all that
-they say is the same, word for word or by the lexicon: denials, numbers, units, directions, and who does what to whom.
-A word that differs and is not known to mean the same keeps them apart.
+A wrong merge loses information; a missed duplicate only costs tokens. So rules are duplicates only if everything
+matches, word for word or by the lexicon: negations, numbers, units, directions, and who does what to whom. An unknown
+different word makes them different.
 """
 
 import functools
@@ -20,13 +20,13 @@ type Relation = Literal["same", "duplicate", "contradiction", "variant", "differ
 
 @functools.lru_cache(maxsize=4_096)
 def relate(first: str, second: str) -> Relation:
-    """Says how two texts stand to each other.
+    """Returns the relation of two rules.
 
     Returns:
-        same: But for case, width, punctuation and white space.
-        duplicate: They say the same in other words.
-        contradiction: One denies the other, or says the opposite.
-        variant: They are alike but for numbers, or for where or when.
+        same: Equal except for case, width, punctuation and white space.
+        duplicate: Same meaning in other words.
+        contradiction: One negates the other, or states the opposite.
+        variant: Equal except for numbers, place or time.
         different: Anything else.
     """
     if english.normalize_words(first) == english.normalize_words(second) and _extract_symbols(
@@ -47,7 +47,7 @@ def relate(first: str, second: str) -> Relation:
     return best
 
 
-_PARSED_SYMBOLS = frozenset("<>%&+*/$€-")  # symbols that a meaning has as concepts
+_PARSED_SYMBOLS = frozenset("<>%&+*/$€-")  # symbols that the parser turns into concepts
 _PERMISSION_WORDS, _OBLIGATION_WORDS = (
     frozenset({"can", "could", "may", "might"}),
     frozenset({"must", "shall", "should", "always"}),
@@ -74,7 +74,7 @@ def _relate_rules(first: ParsedRule, second: ParsedRule) -> Relation:
 
 
 def preserves_details(text: str, other: str) -> bool:
-    """Tells whether a text still says every number and every denial that another one says."""
+    """Returns whether a text has every number and negation of the other."""
     text_counts, other_counts = parse_rule(text)[0].concept_counts, parse_rule(other)[0].concept_counts
     return all(
         text_counts[concept] >= count
@@ -84,12 +84,12 @@ def preserves_details(text: str, other: str) -> bool:
 
 
 def _is_distinguishing(concept: str) -> bool:
-    """Tells whether two texts of which one has a concept are different whatever else they say."""
+    """Returns whether two rules are different if only one has this concept."""
     return concept != NEGATION and concept[0] not in f"{NUMBER_PREFIX}@" and concept not in _OPPOSITES
 
 
 def _have_same_meaning(first: ParsedRule, second: ParsedRule) -> bool:
-    """Tells whether two meanings have the same parts in any order, or are the same row begun at another place."""
+    """Returns whether two rules have the same clauses in any order, or the same sequence rotated."""
     if first.clause_counts == second.clause_counts:
         return True
     first_sequence, second_sequence = first.sequence, second.sequence
@@ -128,7 +128,7 @@ def _mask_numbers(rule: ParsedRule) -> ParsedRule:
 
 
 def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[ParsedRule, bool]]:
-    """Yields the first meaning with one concept turned into its opposite, and whether both could be true at once."""
+    """Yields the first rule with one concept replaced by its opposite, and whether both could be true."""
     second_concepts = set(second.sequence)
     for clause_index, clause in enumerate(first.clauses):
         for index, concept in enumerate((clause.connective, *clause.concepts)):
@@ -146,7 +146,7 @@ def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[Par
 
 
 def _get_mood(text: str) -> str:
-    """Tells what one may do from what one must do; what is denied is neither: `cannot` is `must not`."""
+    """Returns `may` or `must`; empty for neither and for negated rules, since `cannot` is `must not`."""
     words = set(english.normalize_words(text).split())
     if words & _NEGATION_WORDS or (words & _PERMISSION_WORDS and words & _OBLIGATION_WORDS):
         return ""
@@ -155,7 +155,7 @@ def _get_mood(text: str) -> str:
 
 @functools.lru_cache(maxsize=4_096)
 def _extract_symbols(text: str) -> tuple[str, ...]:
-    """Returns what is neither a word nor punctuation: `x < 5` and `x > 5` have the same words."""
+    """Returns symbols, which are not words: `x < 5` and `x > 5` have the same words."""
     folded = unicodedata.normalize("NFKC", text)
     symbols = [char for char in folded if unicodedata.category(char)[0] == "S" or char in "%&@#*/\\"]
     return (*symbols, *re.findall(r"!=|(?<!\w)-(?=\d)", folded))
@@ -171,7 +171,7 @@ def _read_opposites() -> Mapping[str, frozenset[str]]:
 
 
 def _get_concept(word: str) -> str:
-    """Returns the concept that a word of the lexicon names: itself, or what a text with it would hold."""
+    """Returns the concept of a lexicon word: itself, or the concept that it is parsed to."""
     if word in english.CONCEPTS:
         return word
     concepts = parse_rule(word)[0].sequence
