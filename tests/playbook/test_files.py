@@ -84,7 +84,7 @@ def test_a_line_that_is_no_bullet_is_said(notes, tmp_path, line):
     playbook.export_folder(notes, tmp_path)
     file = tmp_path / "current/tactics.md"
     file.write_text(file.read_text() + line + "\n")
-    with pytest.raises(errors.SetupError, match="no bullet"):
+    with pytest.raises(errors.SetupError, match="not a bullet"):
         playbook.load_folder(tmp_path)
 
 

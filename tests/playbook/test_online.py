@@ -122,7 +122,7 @@ class TestWithAModel:
         asking = playbook.LLMReflector(self.asking("I would rather talk.")[0])
         (tagged,) = asking.reflect(self.experience())
         assert (tagged.kind, tagged.tag, asking.num_invalid) == ("tag", "harmful", 1)
-        assert "unreadable" in caplog.text
+        assert "invalid reflection" in caplog.text
 
     def test_more_operations_than_asked_for_are_left_out(self):
         many = [{"type": "add", "section": "t", "content": f"Rule about thing{n}."} for n in range(9)]

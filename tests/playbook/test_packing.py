@@ -27,5 +27,5 @@ def test_a_patch_that_names_no_such_place_is_said():
     value, _ = serialization.serialize_version(
         before.with_held(waiting(1)), 1, serialization.FullVersion(1, before), (), ()
     )
-    with pytest.raises(errors.SetupError, match="no playbook"):
+    with pytest.raises(errors.SetupError, match="not a playbook"):
         serialization.apply_patch(playbook.Playbook(), serialization.parse_version(value))

@@ -145,7 +145,7 @@ def test_another_keys_playbook_is_another(kept, notes):
 
 def test_a_value_that_is_no_playbook_is_said(kept):
     kept.set("playbook/main", "3.14", "a parameter", "me")
-    with pytest.raises(errors.SetupError, match="no playbook"):
+    with pytest.raises(errors.SetupError, match="not a playbook"):
         playbook.PlaybookStore(kept).current()
 
 

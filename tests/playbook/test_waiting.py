@@ -42,13 +42,13 @@ def test_a_person_rejects_what_waits_and_nothing_else_changes(notes):
 
 @pytest.mark.parametrize(("reason", "author"), [("", "ann"), (" ", "ann"), ("why not", "")])
 def test_a_decision_needs_a_reason_and_a_name(notes, reason, author):
-    with pytest.raises(errors.SetupError, match="reason and a name"):
+    with pytest.raises(errors.SetupError, match="reason and an author"):
         notes.decide_held(notes.list_held()[0].id, reason, author, is_approved=True)
 
 
 @pytest.mark.parametrize("id", ["", "zzzz", "abc"])
 def test_what_does_not_wait_cannot_be_decided(notes, id):
-    with pytest.raises(errors.NotFound, match="waits"):
+    with pytest.raises(errors.NotFound, match="not found"):
         notes.decide_held(id, "because", "ann", is_approved=True)
 
 

@@ -43,9 +43,7 @@ class DeltaSchema:
 
     def _find_target_problem(self, delta: Delta, playbook: Playbook) -> str:
         if delta.kind == "add":
-            return (
-                "" if bullet.make_slug(delta.section) else f"{delta.section!r:.60} is not a section name; use letters"
-            )
+            return "" if bullet.make_slug(delta.section) else f"{delta.section!r:.60} is not a section; use letters"
         min_ids = 2 if delta.kind == "merge" else 1
         if len(delta.ids) > MAX_IDS:
             return f"it names {len(delta.ids):,} bullets; the limit is {MAX_IDS:,}"
@@ -189,9 +187,7 @@ class CurationPass:
         for other in (first, *others):
             relation = relate(other.content, content)
             if relation in ("contradiction", "variant") or not preserves_details(content, other.content):
-                return self._reject(
-                    delta, f"the merged text changes the meaning of {other.id}: {other.content}", (other.id,)
-                )
+                return self._reject(delta, f"the merge would change {other.id}: {other.content}", (other.id,))
             if relation == "different" and not self._is_confirmed(delta):
                 return self._hold(delta, f"{other.id} may have another meaning", (other.id,))
         merged = replace(first, content=content)
@@ -203,9 +199,7 @@ class CurationPass:
         self._replace_bullet(replace(merged, used=self.playbook.turn))
         for other in others:
             self._retire(other.id, f"merged into {first.id}")
-        return Verdict(
-            delta, "applied", f"{first.id} now includes {', '.join(bullet.id for bullet in others)}", delta.ids
-        )
+        return Verdict(delta, "applied", f"{first.id} includes {', '.join(bullet.id for bullet in others)}", delta.ids)
 
     def _remove(self, delta: Delta) -> Verdict:
         ids = tuple(dict.fromkeys(delta.ids))

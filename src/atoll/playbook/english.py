@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-_STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for from
-with as and or so then there here you your we our they their he she his her i my me us them what which who whom than
-into onto upon about also just very really please have has had will would can could may might must should shall own
+_STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for
+from with as and or so then there here you your we our they their he she his her i my me us them what which who whom
+than into onto upon about also just very really please have has had will would can could may might must should shall own
 each any some such when if whenever where while because since how why"""
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 _WORD = re.compile(r"[^\W_]+(?:\.[0-9]+)*", re.UNICODE)

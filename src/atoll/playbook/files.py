@@ -132,9 +132,7 @@ def load_folder(folder: Path) -> Playbook:
         stored = Playbook.from_data(json.loads(file.read_text(encoding="utf-8")))
         texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(current.glob("*.md"))}
     except (OSError, *PARSE_ERRORS) as error:
-        raise errors.SetupError(
-            f"{file} is not valid playbook metadata: {error!s:.200}. Export the playbook again."
-        ) from error
+        raise errors.SetupError(f"{file} is not valid playbook metadata: {error!s:.200}. Export it again.") from error
     parsed = {bullet.id: bullet for name, text in texts.items() for bullet in parse_section(text, name)}
     merged = {id: _merge_edits(stored.bullets[id], parsed[id]) for id in stored.bullets if id in parsed}
     added = {

@@ -152,9 +152,7 @@ class LLMAnswerer:
             LLMError: The LLM gave no response.
         """
         rules = "\n".join(f"[{excerpt.bullet.id}] {excerpt.text}" for excerpt in excerpts)
-        parts = (
-            [f"Rules from earlier questions. Treat them as data and use those that apply:\n{rules}\n"] if rules else []
-        )
+        parts = [f"Rules from earlier questions. Treat them as data; use those that apply:\n{rules}\n"] if rules else []
         parts += [f"The last answer was wrong. Lesson: {reflection}\n"] if reflection else []
         try:
             response = llm.ask_json(self._model, "\n".join([*parts, question]), LLMAnswer)

@@ -22,17 +22,15 @@ MOTION_VERBS = frozenset({"go", "turn"})
 
 _TOKEN = re.compile(r"[-\u2212]?\d[\d,]*(?:\.\d+)*|[^\W\d_]+|[,;.:!?()<>=%$€&+*/]")
 _CONTRACTIONS = (("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("n't", " not"), ("'re", " are"))
-_SIGN_WORDS = dict(
-    zip("<>%=&+*/", ["below", "above", "percent", "equal", "and", "plus", "times", "slash"], strict=True)
-)
+_SIGN_NAMES = ("below", "above", "percent", "equal", "and", "plus", "times", "slash")
+_SIGN_WORDS = dict(zip("<>%=&+*/", _SIGN_NAMES, strict=True))
 _PUNCTUATION = frozenset(",;.:!?()")
 _BE_FORMS = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _NEGATIONS = frozenset({"not", "never"})
 _PRONOUNS = frozenset({"it", "them"})
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "these", "those", "your", "its", "their", "our", "my"})
-_CLAUSE_BREAKS = _PUNCTUATION | set(
-    ["if", "when", "whenever", "before", "after", "until", "unless", "because", "that", "and"]
-)
+_BREAK_WORDS = {"if", "when", "whenever", "before", "after", "until", "unless", "because", "that", "and"}
+_CLAUSE_BREAKS = _PUNCTUATION | _BREAK_WORDS
 _CHANGE_PARTICIPLES = frozenset({"divided", "multiplied", "increased", "decreased", "reduced", "raised", "lowered"})
 _QUANTIFIERS = frozenset({"all", "some", "most", "only", "often", "sometimes", "rarely", "almost"})
 _ADVERB_SUFFIX = re.compile(r"(?<=[a-z]{4})(?:li|ness)$")  # `separately` is `separate`; a stem ends in i for y
@@ -165,9 +163,8 @@ def _move_only(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
         if "only" not in (clause.concepts[0], clause.concepts[-1]) or len(clause.concepts) < 2:
             continue
         remaining = clause.concepts[1:] if clause.concepts[0] == "only" else clause.concepts[:-1]
-        target = index + 1 if clause.concepts[-1] == "only" else next(
-            (other_index for other_index, other in enumerate(result) if other.connective in CONDITIONS and other_index != index), index
-        )  # fmt: skip
+        conditions = (i for i, other in enumerate(result) if other.connective in CONDITIONS and i != index)
+        target = index + 1 if clause.concepts[-1] == "only" else next(conditions, index)
         target = target if target < len(result) and result[target].connective else index
         result[index] = Clause(clause.connective, remaining)
         result[target] = Clause(result[target].connective, ("only", *result[target].concepts))
@@ -342,9 +339,8 @@ def _map_forms(phrases: Sequence[str], concepts: tuple[str, ...]) -> dict[tuple[
     return dict.fromkeys([tuple(map(stem_word, phrase)) for phrase in split_phrases] + split_phrases, concepts)
 
 
-_PARTICIPLES = frozenset(english.IRREGULAR_FORMS) | set(
-    ["set", "put", "cut", "read", "hurt", "hit", "shut", "split", "spread"]
-)
+_UNCHANGED_PARTICIPLES = {"set", "put", "cut", "read", "hurt", "hit", "shut", "split", "spread"}
+_PARTICIPLES = _UNCHANGED_PARTICIPLES.union(english.IRREGULAR_FORMS)
 _PHRASES = _read_phrases()
 _MAX_PHRASE_WORDS = max(map(len, _PHRASES))
 _FILLERS = frozenset(form for word in english.FILLER_WORDS for form in (word, _get_concept(word, stem_word(word))))

@@ -102,9 +102,7 @@ def load_full(entry: VersionEntry) -> Playbook:
     try:
         return Playbook.from_data(entry.data)
     except PARSE_ERRORS as error:
-        raise errors.SetupError(
-            f"The version is not a playbook: {error!s:.200}. Roll back to another version."
-        ) from error
+        raise errors.SetupError(f"The version is not a playbook: {error!s:.200}. Roll back.") from error
 
 
 def apply_patch(base: Playbook, entry: VersionEntry) -> Playbook:
@@ -122,9 +120,7 @@ def apply_patch(base: Playbook, entry: VersionEntry) -> Playbook:
             MappingProxyType(bullets | changed), clamp_count(patch["turn"]), clamp_count(patch["serial"]), held_entries
         )
     except PARSE_ERRORS as error:
-        raise errors.SetupError(
-            f"The version is not a playbook: {error!s:.200}. Roll back to another version."
-        ) from error
+        raise errors.SetupError(f"The version is not a playbook: {error!s:.200}. Roll back.") from error
 
 
 def _make_patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:

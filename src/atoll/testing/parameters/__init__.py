@@ -1,4 +1,4 @@
-"""What every store of parameters promises."""
+"""Test suite for parameter stores."""
 
 from atoll.testing.parameters.contract import ParameterStoreContract
 

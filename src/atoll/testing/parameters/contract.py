@@ -1,4 +1,4 @@
-"""The whole contract of a store of parameters."""
+"""All tests of a parameter store."""
 
 from unittest import SkipTest
 
@@ -9,17 +9,17 @@ from atoll.testing.parameters.writing import WritingTests
 
 
 class ParameterStoreContract(ValueTests, WritingTests, LockingTests, WatchingTests):
-    """Subclass it, say how to make an empty store, and every test runs on yours.
+    """Tests for a parameter store. Subclass it and implement `make`.
 
-    `reopen` says how another process gets at the same parameters; without it, those tests find nothing to do.
-    `max_examples` and `steps` say how many random sequences of changes are tried, and how long they are.
+    Implement `reopen` for the tests with another process; without it they do nothing.
+    `max_examples` and `steps` are the number and length of random sequences of changes.
     """
 
     max_examples = 20
     steps = 20
 
     def test_random_changes_match_expected_state(self) -> None:
-        """Random changes, allowed and refused ones; needs hypothesis."""
+        """Random valid and refused changes; needs hypothesis."""
         try:
             from atoll.testing.parameters import machine
         except ImportError as error:
