@@ -6,33 +6,13 @@ from collections.abc import Sequence
 import pydantic
 
 # Instructions to the LLM instead of information, and commands that do harm when followed.
-FORBIDDEN: tuple[str, ...] = (
-    "ignore previous instructions",
-    "ignore all previous",
-    "ignore the above",
-    "ignore prior instructions",
-    "ignore your instructions",
-    "disregard previous",
-    "disregard the above",
-    "disregard all",
-    "disregard your instructions",
-    "forget previous instructions",
-    "forget your instructions",
-    "override your instructions",
-    "new instructions",
-    "system prompt",
-    "developer message",
-    "you are now",
-    "jailbreak",
-    "im_start",
-    "im_end",
-    "begin system",
-    "end of playbook",
-    "rm rf",
-    "sudo rm",
-    "api key",
-    "password is",
-)
+_FORBIDDEN_TEXT = """\
+ignore previous instructions, ignore all previous, ignore the above, ignore prior instructions,
+ignore your instructions, disregard previous, disregard the above, disregard all, disregard your instructions,
+forget previous instructions, forget your instructions, override your instructions, new instructions,
+system prompt, developer message, you are now, jailbreak, im_start, im_end, begin system, end of playbook,
+rm rf, sudo rm, api key, password is"""
+FORBIDDEN = tuple(re.split(r",\s+", _FORBIDDEN_TEXT))
 
 
 class Config(pydantic.BaseModel):

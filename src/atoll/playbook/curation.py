@@ -1,7 +1,6 @@
 """Curation of the deltas of one turn, in order. Each delta sees the effect of the deltas before it."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from atoll.playbook import bullet, english
@@ -105,10 +104,8 @@ class CurationPass:
     def decide(self, delta: Delta) -> Verdict:
         if problem := self._schema.find_problem(delta, self.playbook):
             return Verdict(_truncate_delta(delta), "rejected", problem)
-        evidence, source, heading = (
-            tidy(text, MAX_STORED_CHARS) for text in (delta.evidence, delta.source, delta.heading)
-        )
-        delta = replace(delta, evidence=evidence, source=source, heading=heading)
+        evidence, source = tidy(delta.evidence, MAX_STORED_CHARS), tidy(delta.source, MAX_STORED_CHARS)
+        delta = replace(delta, evidence=evidence, source=source, heading=tidy(delta.heading, MAX_STORED_CHARS))
         if delta.kind != "tag":
             self._num_changes += 1
             if self._num_changes > self._config.max_deltas:
@@ -231,30 +228,20 @@ class CurationPass:
 
     def _make_room_for(self, bullet: Bullet, delta: Delta, replaced: Bullet | None = None) -> bool:
         """Retires bullets until the new one fits; returns whether it fits."""
-        needed_tokens = self._count_tokens(
-            f"[{bullet.section}-00000] helpful={bullet.helpful} harmful={bullet.harmful} :: {bullet.content}"
-        )
-        needed_tokens += self._count_tokens(f"## {bullet.section}\n") - (
-            self._count_tokens(replaced.line) if replaced else 0
-        )
-        if self._excess(needed_tokens) <= 0:
+        line = replace(bullet, id=make_id(bullet.section, 0)).line
+        needed_tokens = self._count_tokens(line) + self._count_tokens(f"## {bullet.section}\n")
+        needed_tokens -= self._count_tokens(replaced.line) if replaced else 0
+        excess = self.playbook.count_tokens(self._count_tokens) + needed_tokens - self._config.max_tokens
+        if excess <= 0:
             return True
         keep_id = replaced.id if replaced else ""
         max_value = PRIORITY_VALUES[delta.priority] if replaced is None else max(bullet.net_helpful, 0) + 1.0
-        trimmed, retired = make_room(
-            self.playbook, self._config, self._count_tokens, self._excess(needed_tokens), max_value, keep_id
-        )
-        if self._excess(needed_tokens) - sum(self._count_tokens(item.bullet.line) for item in retired) > 0:
+        trimmed, retired = make_room(self.playbook, self._config, self._count_tokens, excess, max_value, keep_id)
+        if excess > sum(self._count_tokens(item.bullet.line) for item in retired):
             return False
-        self._apply_retirements(trimmed, retired)
-        return True
-
-    def _excess(self, needed_tokens: int) -> int:
-        return self.playbook.count_tokens(self._count_tokens) + needed_tokens - self._config.max_tokens
-
-    def _apply_retirements(self, playbook: Playbook, retired: Sequence[RetiredBullet]) -> None:
-        self.playbook = playbook
+        self.playbook = trimmed
         self.retired += retired
+        return True
 
     def _hold(self, delta: Delta, reason: str, ids: tuple[str, ...] = ()) -> Verdict:
         held, turn = list(self.playbook.held), self.playbook.turn
@@ -312,8 +299,7 @@ def _describe_source(delta: Delta, turn: int) -> str:
 
 def _truncate_delta(delta: Delta) -> Delta:
     """Returns an untrusted delta with limited size, fit to be stored."""
-    texts = {
-        name: tidy(str(getattr(delta, name)), MAX_STORED_CHARS) for name in ("section", "content", "evidence", "source")
-    }
+    long_names = ("section", "content", "evidence", "source")
+    texts = {name: tidy(str(getattr(delta, name)), MAX_STORED_CHARS) for name in long_names}
     short_texts = {name: tidy(str(getattr(delta, name)), 80) for name in ("kind", "heading", "tag", "priority")}
     return Delta.from_data({**texts, **short_texts, "ids": [tidy(str(id), 60) for id in delta.ids[:MAX_STORED_IDS]]})

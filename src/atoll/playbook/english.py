@@ -13,6 +13,7 @@ each any some such when if whenever where while because since how why"""
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 _WORD = re.compile(r"[^\W_]+(?:\.[0-9]+)*", re.UNICODE)
 _SHORT_STEM = re.compile("[^aeiou][aeiou][^aeiouwxy]")  # stems that lost a silent e: `noted` is `note`, not `not`
+_PLURAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("zes", "z"))
 _UNINFLECTED = frozenset({"during", "evening", "morning", "nothing", "something", "anything", "everything"})
 _UNSPACED_SCRIPT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts without spaces between words
 
@@ -43,14 +44,7 @@ def stem(word: str) -> str:
         return word
     if word.endswith("lves"):
         return f"{word[:-3]}f"
-    for ending, replacement in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("xes", "x"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("zes", "z"),
-    ):
+    for ending, replacement in _PLURAL_ENDINGS:
         if word.endswith(ending) and len(word) > len(ending) + 2:
             return _strip_ending(word[: -len(ending)] + replacement)
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):

@@ -114,17 +114,8 @@ class OnlineLearner:
                 if grade.is_correct:
                     break  # the lessons of the previous attempt were enough
             used = tuple(id for id in answer.used if id in excerpt_ids)
-            experience = Experience(
-                question,
-                answer.text,
-                grade.feedback,
-                grade.is_correct,
-                used,
-                grade.lesson,
-                self._section,
-                playbook=playbook,
-            )
-            deltas = self._reflector.reflect(experience)
+            fields = (question, answer.text, grade.feedback, grade.is_correct, used, grade.lesson, self._section)
+            deltas = self._reflector.reflect(Experience(*fields, playbook=playbook))
         return deltas
 
 

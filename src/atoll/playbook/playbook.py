@@ -84,18 +84,16 @@ class Playbook:
 
     def to_text(self) -> str:
         """Returns the text format of ACE: `## SECTION`, then one line per bullet."""
-        parts = [
-            "\n".join([f"## {section.upper()}", *(bullet.line for bullet in bullets)])
-            for section, bullets in self.sections().items()
-        ]
-        return "\n\n".join(parts)
+        sections = self.sections().items()
+        return "\n\n".join(
+            "\n".join([f"## {name.upper()}", *(item.line for item in items)]) for name, items in sections
+        )
 
     def count_tokens(self, count: CountTokens = estimate_tokens) -> int:
         """Returns the tokens of the text, summed over its lines."""
         names = {bullet.section for bullet in self.bullets.values()}
-        return sum(count(bullet.line) for bullet in self.bullets.values()) + sum(
-            count(f"## {name}\n") for name in names
-        )
+        lines = [bullet.line for bullet in self.bullets.values()]
+        return sum(map(count, [*lines, *(f"## {name}\n" for name in names)]))
 
     def stats(self) -> Stats:
         all_bullets, sections = self.bullets.values(), self.sections()
@@ -153,9 +151,8 @@ class Playbook:
         if len(by_id) < len(bullets):
             raise ValueError("two bullets have the same id")
         serial = max([clamp_count(data.get("serial", 0)), *(parse_serial(id) or 0 for id in by_id)])
-        return cls(
-            MappingProxyType(by_id), clamp_count(data.get("turn", 0)), serial, held_from_data(data.get("held", ()))
-        )
+        turn, held = clamp_count(data.get("turn", 0)), held_from_data(data.get("held", ()))
+        return cls(MappingProxyType(by_id), turn, serial, held)
 
     def dump(self) -> str:
         """Returns canonical JSON. Equal playbooks give equal text."""
@@ -179,8 +176,5 @@ def held_to_data(held: Iterable[HeldEntry]) -> list[JSON]:
 
 
 def held_from_data(data: Iterable[Mapping[str, Any]]) -> tuple[HeldEntry, ...]:
-    entries = (
-        HeldEntry(Delta.from_data(item["delta"]), clamp_count(item["times"]), clamp_count(item["turn"]))
-        for item in data
-    )
-    return tuple(entries)[-MAX_HELD:]
+    fields = ((item["delta"], clamp_count(item["times"]), clamp_count(item["turn"])) for item in data)
+    return tuple(HeldEntry(Delta.from_data(delta), times, turn) for delta, times, turn in fields)[-MAX_HELD:]

@@ -9,7 +9,7 @@ import pydantic
 
 from atoll import llm
 from atoll.candidate import EMPTY, JSON
-from atoll.playbook.delta import KINDS, Delta, Tag
+from atoll.playbook.delta import KINDS, Delta, Tag, add, tag
 from atoll.playbook.playbook import Playbook
 
 
@@ -54,16 +54,11 @@ class TaggingReflector:
     """Rule-based reflector. It tags the used bullets by success and adds the lesson, if any."""
 
     def reflect(self, experience: Experience) -> Sequence[Delta]:
-        deltas = [
-            Delta("tag", ids=(id,), tag=_choose_tag(experience.is_success), evidence=experience.feedback[:200])
-            for id in dict.fromkeys(experience.used)
-        ]
+        value, feedback = _choose_tag(experience.is_success), experience.feedback[:200]
+        deltas = [tag(id, value, evidence=feedback) for id in dict.fromkeys(experience.used)]
         if experience.lesson.strip():
-            evidence = experience.feedback[:200] or experience.task[:200]
-            addition = Delta(
-                "add", experience.section, content=experience.lesson, evidence=evidence, source="reflector"
-            )
-            deltas.append(addition)
+            evidence = feedback or experience.task[:200]
+            deltas.append(add(experience.section, experience.lesson, evidence=evidence, source="reflector"))
         return deltas
 
 
@@ -164,17 +159,9 @@ class LLMReflector:
             self.num_invalid += 1
             _log.warning("invalid reflection (%d so far), used tags only: %s", self.num_invalid, error)
             return TaggingReflector().reflect(experience)
-        deltas = [
-            Delta("tag", ids=(bullet_tag.id,), tag=bullet_tag.tag, source="reflector")
-            for bullet_tag in self.last_reflection.tags
-        ]
-        return [
-            *deltas,
-            *(
-                self._make_delta(operation, experience)
-                for operation in self.last_reflection.operations[: self._max_operations]
-            ),
-        ]
+        tags = [tag(item.id, item.tag, source="reflector") for item in self.last_reflection.tags]
+        operations = self.last_reflection.operations[: self._max_operations]
+        return [*tags, *(self._make_delta(operation, experience) for operation in operations)]
 
     def _build_prompt(self, experience: Experience) -> str:
         outcomes = {True: "success", False: "failure", None: "success unknown"}
@@ -210,9 +197,8 @@ def _quote(text: str) -> str:
 def _format_playbook(playbook: Playbook, used: Sequence[str]) -> str:
     """Returns the playbook, cut; used bullets come first."""
     used_bullets = [playbook.bullets[id] for id in used if id in playbook.bullets]
-    other_bullets = sorted(
-        (bullet for bullet in playbook.bullets.values() if bullet.id not in used), key=lambda bullet: -bullet.used
-    )
+    other_bullets = [bullet for bullet in playbook.bullets.values() if bullet.id not in used]
+    other_bullets.sort(key=lambda bullet: -bullet.used)
     lines, remaining_chars = list[str](), MAX_PLAYBOOK_CHARS
     for bullet in (*used_bullets, *other_bullets):
         remaining_chars -= len(bullet.line) + 1

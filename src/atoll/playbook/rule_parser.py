@@ -87,10 +87,7 @@ class ParsedRule:
 def _move_negations_first(concepts: tuple[str, ...]) -> tuple[str, ...]:
     if NEGATION not in concepts or not _QUANTIFIERS.isdisjoint(concepts):
         return concepts
-    return (
-        *(concept for concept in concepts if concept == NEGATION),
-        *(concept for concept in concepts if concept != NEGATION),
-    )
+    return tuple(sorted(concepts, key=lambda concept: concept != NEGATION))
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -118,18 +115,12 @@ def _parse_tokens(tokens: Sequence[str]) -> ParsedRule:
         else:
             clauses[-1] = Clause(clauses[-1].connective, (*clauses[-1].concepts, token))
     is_motion = any(token in MOTION_VERBS for token in tokens[:2])
-    cleaned = [
-        Clause(clause.connective, _drop_fillers(_convert_to_seconds(_rewrite_of(clause.concepts))))
-        for clause in clauses
-    ]
-    resolved = _resolve_pronouns([clause for clause in cleaned if clause.concepts])
+    cleaned = ((name, _drop_fillers(_convert_to_seconds(_rewrite_of(concepts)))) for name, concepts in clauses)
+    resolved = _resolve_pronouns([Clause(name, concepts) for name, concepts in cleaned if concepts])
     limited = _move_only(_drop_to(_rewrite_use_to(resolved)))
     # `when it storms` equals `in storms`: a condition of one word is a time or a place.
-    is_brief = (clause.connective == "if" and len(clause.concepts) == 1 for clause in limited)
-    result = (
-        Clause(LOCATIVE, clause.concepts) if brief else clause for clause, brief in zip(limited, is_brief, strict=True)
-    )
-    return ParsedRule(tuple(result), is_motion)
+    names = (LOCATIVE if name == "if" and len(concepts) == 1 else name for name, concepts in limited)
+    return ParsedRule(tuple(map(Clause, names, (concepts for _, concepts in limited))), is_motion)
 
 
 def _rewrite_use_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
@@ -139,10 +130,8 @@ def _rewrite_use_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
         only_prefix = part.concepts[:1] if part.concepts[0] == "only" else ()
         verb, *objects = part.concepts[len(only_prefix) :] or ("",)
         if part.connective == "" and verb == "use" and objects and len(purposes) == 1:
-            replacements = {
-                part: Clause("@with", (*only_prefix, *objects)),
-                purposes[0]: Clause("", purposes[0].concepts),
-            }
+            means = Clause("@with", (*only_prefix, *objects))
+            replacements = {part: means, purposes[0]: Clause("", purposes[0].concepts)}
             return tuple(replacements.get(item, item) for item in clauses)
     return clauses
 
@@ -176,13 +165,11 @@ def _resolve_pronouns(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
     """Replaces `it`, also an omitted one, by the topic: `cook meat before eating (it)` is about eating meat."""
     result: list[Clause] = []
     for index, clause in enumerate(clauses):
-        others = [
-            other for other in (*clauses[:index][::-1], *clauses[index + 1 :]) if len(_content_concepts(other)) > 1
-        ]
+        neighbors = (*clauses[:index][::-1], *clauses[index + 1 :])
+        others = [other for other in neighbors if len(_content_concepts(other)) > 1]
         topic = _content_concepts(others[0])[1:] if others else ()
-        concepts = tuple(
-            word for concept in clause.concepts for word in (topic if concept in _PRONOUNS else (concept,))
-        )
+        resolved = (topic if concept in _PRONOUNS else (concept,) for concept in clause.concepts)
+        concepts = tuple(itertools.chain.from_iterable(resolved))
         if clause.connective in ("before", "after") and len(clause.concepts) == 1:
             concepts = (*concepts, *topic)
         if concepts:
@@ -224,9 +211,8 @@ def _to_active_voice(text: str) -> list[str]:
         negations = [word for word in subject if word in _NEGATIONS]
         agent: list[str] = []
         if following[:1] == ["by"] and participle not in _CHANGE_PARTICIPLES:
-            end = next(
-                (position for position, word in enumerate(following[1:], 1) if word in _CLAUSE_BREAKS), len(following)
-            )
+            breaks = (position for position, word in enumerate(following[1:], 1) if word in _CLAUSE_BREAKS)
+            end = next(breaks, len(following))
             agent, following = following[1:end], following[end:]
         subject_words = [word for word in subject if word not in negations]
         return [*words[:begin], *agent, *negations, participle, *subject_words, *following]
@@ -257,9 +243,9 @@ def _match_phrase(words: Sequence[str], stems: Sequence[str], index: int) -> tup
 
 
 def _is_end(words: Sequence[str], stems: Sequence[str], index: int) -> bool:
-    return (
-        index == len(words) or words[index] in _PUNCTUATION or _is_connective(_match_phrase(words, stems, index)[0][:1])
-    )
+    if index == len(words) or words[index] in _PUNCTUATION:
+        return True
+    return _is_connective(_match_phrase(words, stems, index)[0][:1])
 
 
 def _is_means(words: Sequence[str], index: int) -> bool:

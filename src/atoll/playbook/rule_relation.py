@@ -29,13 +29,10 @@ def relate(first: str, second: str) -> Relation:
         variant: Equal except for numbers, place or time.
         different: Anything else.
     """
-    if english.normalize_words(first) == english.normalize_words(second) and _extract_symbols(
-        first
-    ) == _extract_symbols(second):
+    symbols, other_symbols = _extract_symbols(first), _extract_symbols(second)
+    if english.normalize_words(first) == english.normalize_words(second) and symbols == other_symbols:
         return "same"
-    if sorted(set(_extract_symbols(first)) - _PARSED_SYMBOLS) != sorted(
-        set(_extract_symbols(second)) - _PARSED_SYMBOLS
-    ):
+    if set(symbols) - _PARSED_SYMBOLS != set(other_symbols) - _PARSED_SYMBOLS:
         return "different"
     if {_get_mood(first), _get_mood(second)} == {"may", "must"}:
         return "different"
@@ -48,20 +45,15 @@ def relate(first: str, second: str) -> Relation:
 
 
 _PARSED_SYMBOLS = frozenset("<>%&+*/$€-")  # symbols that the parser turns into concepts
-_PERMISSION_WORDS, _OBLIGATION_WORDS = (
-    frozenset({"can", "could", "may", "might"}),
-    frozenset({"must", "shall", "should", "always"}),
-)
+_PERMISSION_WORDS = frozenset({"can", "could", "may", "might"})
+_OBLIGATION_WORDS = frozenset({"must", "shall", "should", "always"})
 _NEGATION_WORDS = frozenset({"not", "never", "no", "cannot", "cant", "dont"})
 _RELATION_ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
 
 
 def _relate_rules(first: ParsedRule, second: ParsedRule) -> Relation:
-    if (
-        not first.concept_counts
-        or not second.concept_counts
-        or any(map(_is_distinguishing, first.concept_counts.keys() ^ second.concept_counts.keys()))
-    ):
+    concepts, other_concepts = first.concept_counts.keys(), second.concept_counts.keys()
+    if not concepts or not other_concepts or any(map(_is_distinguishing, concepts ^ other_concepts)):
         return "different"
     if _have_same_meaning(first, second):
         return "duplicate"
@@ -97,9 +89,8 @@ def _have_same_meaning(first: ParsedRule, second: ParsedRule) -> bool:
         return False
     if len(first_sequence) == 2 and NEGATION not in first_sequence:
         return False  # `spiders are insects` is not `insects are spiders`
-    return any(
-        first_sequence[shift:] + first_sequence[:shift] == second_sequence for shift in range(len(first_sequence))
-    )
+    shifts = range(len(first_sequence))
+    return any(first_sequence[shift:] + first_sequence[:shift] == second_sequence for shift in shifts)
 
 
 def _count_negations(rule: ParsedRule) -> int:
@@ -122,9 +113,8 @@ def _remove_concept(rule: ParsedRule, concept: str) -> ParsedRule:
 
 
 def _mask_numbers(rule: ParsedRule) -> ParsedRule:
-    return _replace_concepts(
-        rule, {concept: NUMBER_PREFIX for concept in rule.sequence if concept.startswith(NUMBER_PREFIX)}
-    )
+    numbers = (concept for concept in rule.sequence if concept.startswith(NUMBER_PREFIX))
+    return _replace_concepts(rule, dict.fromkeys(numbers, NUMBER_PREFIX))
 
 
 def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[ParsedRule, bool]]:
@@ -137,12 +127,8 @@ def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[Par
                 words[index] = opposite
                 changed = Clause(words[0], tuple(words[1:]))
                 is_compatible = clause.connective in CONDITIONS or (concept in _LOCATIONS and not first.is_motion)
-                yield (
-                    ParsedRule(
-                        (*first.clauses[:clause_index], changed, *first.clauses[clause_index + 1 :]), first.is_motion
-                    ),
-                    is_compatible,
-                )
+                clauses = (*first.clauses[:clause_index], changed, *first.clauses[clause_index + 1 :])
+                yield ParsedRule(clauses, first.is_motion), is_compatible
 
 
 def _get_mood(text: str) -> str:

@@ -86,9 +86,8 @@ def parse_version(value: str) -> VersionEntry:
             return VersionEntry(0, None, data, verdicts, retired, counts, True)
         base = data.get("base")
         content = data["playbook"] if base is None else data["patch"]
-        return VersionEntry(
-            clamp_count(data["parent"]), None if base is None else clamp_count(base), content, verdicts, retired
-        )
+        base = None if base is None else clamp_count(base)
+        return VersionEntry(clamp_count(data["parent"]), base, content, verdicts, retired)
     except PARSE_ERRORS as error:
         raise errors.SetupError(f"The version is not a playbook: {error!s:.200}. Use another key.") from error
 
@@ -125,19 +124,11 @@ def apply_patch(base: Playbook, entry: VersionEntry) -> Playbook:
 
 def _make_patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:
     old_bullets, new_bullets = base.bullets, playbook.bullets
-    held_patch: dict[str, JSON] = (
-        {"held": _held_to_patch(base.held, playbook.held)} if playbook.held != base.held else {}
-    )
-    return held_patch | {
-        "turn": playbook.turn,
-        "serial": playbook.serial,
-        "put": [
-            bullet.to_data()
-            for id, bullet in new_bullets.items()
-            if old_bullets.get(id) is not bullet and old_bullets.get(id) != bullet
-        ],
-        "gone": [id for id in old_bullets if id not in new_bullets],
-    }
+    pairs = ((old_bullets.get(id), bullet) for id, bullet in new_bullets.items())
+    patch: dict[str, JSON] = {"turn": playbook.turn, "serial": playbook.serial}
+    patch["put"] = [new.to_data() for old, new in pairs if old is not new and old != new]  # identity is faster
+    patch["gone"] = [id for id in old_bullets if id not in new_bullets]
+    return patch | ({"held": _held_to_patch(base.held, playbook.held)} if playbook.held != base.held else {})
 
 
 def _held_to_patch(old_entries: Sequence[HeldEntry], new_entries: Sequence[HeldEntry]) -> list[JSON]:

@@ -336,9 +336,8 @@ class PlaybookStore:
             value, is_full = serialization.serialize_version(playbook, parent, base, verdicts, retired, is_bare=is_bare)
             version = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
             if version.value != value:  # the token was used before, for example before a crash
-                return PlaybookChange(
-                    version.n, self._load_version(version), serialization.parse_version(version.value).verdicts
-                )
+                stored = serialization.parse_version(version.value)
+                return PlaybookChange(version.n, self._load_version(version), stored.verdicts)
             self._head = version.n, playbook
             if is_full:
                 self._full_version = serialization.FullVersion(version.n, playbook)
@@ -362,9 +361,8 @@ class PlaybookStore:
             return self._full_version.playbook
         if self._full_version is None or self._full_version.n != entry.base:
             base_version = self.versions.get(self.key, entry.base)
-            self._full_version = serialization.FullVersion(
-                base_version.n, serialization.load_full(serialization.parse_version(base_version.value))
-            )
+            base = serialization.load_full(serialization.parse_version(base_version.value))
+            self._full_version = serialization.FullVersion(base_version.n, base)
         return serialization.apply_patch(self._full_version.playbook, entry)
 
 

@@ -1,13 +1,11 @@
 """Test suite for feedback channels."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from functools import partial
-from typing import Any
 
 from atoll import errors
 from atoll.governed.evidence import feedback
+from atoll.testing import assertions
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -45,21 +43,18 @@ class FeedbackChannelSuite(ABC):
 
     def test_timestamps_are_utc(self) -> None:
         """Stored times have no offset."""
-        assert all(
-            record.timestamp.utcoffset() == timedelta(0) for record in self.make_filled().query(self.entity, EARLIEST)
-        )
+        records = self.make_filled().query(self.entity, EARLIEST)
+        assert {record.timestamp.utcoffset() for record in records} == {timedelta(0)}
 
     def test_since_is_inclusive(self) -> None:
         """A report at exactly `since` is included."""
         channel = self.make_filled()
         records = list(channel.query(self.entity, EARLIEST))
         for since in {record.timestamp for record in records}:
-            assert list(channel.query(self.entity, since)) == [
-                record for record in records if record.timestamp >= since
-            ]
-            assert list(channel.query(self.entity, since + TICK)) == [
-                record for record in records if record.timestamp > since
-            ]
+            included = [record for record in records if record.timestamp >= since]
+            later = [record for record in records if record.timestamp > since]
+            assert list(channel.query(self.entity, since)) == included
+            assert list(channel.query(self.entity, since + TICK)) == later
 
     def test_since_accepts_any_time_zone(self) -> None:
         """Equal instants in different zones are equal bounds."""
@@ -73,9 +68,8 @@ class FeedbackChannelSuite(ABC):
         channel = self.make_filled()
         records = list(channel.query(self.entity, EARLIEST))
         for metric in {record.metric for record in records}:
-            assert list(channel.query(self.entity, EARLIEST, metric)) == [
-                record for record in records if record.metric == metric
-            ]
+            expected = [record for record in records if record.metric == metric]
+            assert list(channel.query(self.entity, EARLIEST, metric)) == expected
         assert list(channel.query(self.entity, EARLIEST, "unknown metric")) == []
 
     def test_unknown_entity_has_no_feedback(self) -> None:
@@ -87,7 +81,8 @@ class FeedbackChannelSuite(ABC):
     def test_empty_entity_is_refused(self) -> None:
         """The query raises `EntityRequired`."""
         channel = self.make_filled()
-        _expect_error(feedback.EntityRequired, lambda: channel.query("", EARLIEST))
+        with assertions.raises(feedback.EntityRequired):
+            channel.query("", EARLIEST)
 
     def test_entities_are_listed_in_order(self) -> None:
         """Only for channels that implement `feedback.ListsEntities`."""
@@ -101,7 +96,8 @@ class FeedbackChannelSuite(ABC):
         if self.is_read_only:
             channel = self.make()
             old_records = list(channel.query(self.entity, EARLIEST))
-            _expect_error(errors.SetupError, lambda: channel.report(self.entity, "cost", 1.0))
+            with assertions.raises(errors.SetupError):
+                channel.report(self.entity, "cost", 1.0)
             assert list(channel.query(self.entity, EARLIEST)) == old_records
 
     def test_report_round_trips(self) -> None:
@@ -127,11 +123,15 @@ class FeedbackChannelSuite(ABC):
         if self.is_read_only:
             return
         channel = self.make()
-        _expect_error(feedback.EntityRequired, lambda: channel.report("", "m", 1.0))
-        _expect_error(feedback.MetricRequired, lambda: channel.report("e", "", 1.0))
+        with assertions.raises(feedback.EntityRequired):
+            channel.report("", "m", 1.0)
+        with assertions.raises(feedback.MetricRequired):
+            channel.report("e", "", 1.0)
         for value, confidence in ((float("nan"), 1.0), (float("inf"), 1.0), (1.0, 1.5), (1.0, -0.1)):
-            _expect_error(errors.SetupError, partial(channel.report, "e", "m", value, confidence))
-        _expect_error(errors.SetupError, lambda: channel.report("e", "m", 1.0, meta={"x": object()}))
+            with assertions.raises(errors.SetupError):
+                channel.report("e", "m", value, confidence)
+        with assertions.raises(errors.SetupError):
+            channel.report("e", "m", 1.0, meta={"x": object()})
         assert list(channel.query("e", EARLIEST)) == []
 
     def test_entities_with_similar_names_are_separate(self) -> None:
@@ -141,14 +141,5 @@ class FeedbackChannelSuite(ABC):
             names = ["a", "a/b", "a%2Fb", "A", ".", "..", "a b", "日本", "x" * 300]
             for number, name in enumerate(names):
                 channel.report(name, "m", number)
-            assert [[record.value for record in channel.query(name, EARLIEST)] for name in names] == [
-                [float(value)] for value in range(len(names))
-            ]
-
-
-def _expect_error(kind: type[Exception], call: Callable[[], Any]) -> None:
-    try:
-        call()
-    except kind:
-        return
-    raise AssertionError(f"{kind.__name__} was not raised")
+            values = [[record.value for record in channel.query(name, EARLIEST)] for name in names]
+            assert values == [[float(number)] for number in range(len(names))]

@@ -40,12 +40,8 @@ class ClusterSuite(ABC):
     def test_earlier_function_wins_ties(self) -> None:
         """A function with the best score does not replace the first one."""
         cluster, first = self.make(), make_evaluated_function(1.0, "first")
-        for fn in (
-            make_evaluated_function(0.0, "worse"),
-            first,
-            make_evaluated_function(1.0, "equal"),
-            make_evaluated_function(0.5, "after"),
-        ):
+        equal, worse = make_evaluated_function(1.0, "equal"), make_evaluated_function(0.5, "worse")
+        for fn in (make_evaluated_function(0.0, "worst"), first, equal, worse):
             cluster.add_fn(fn)
         assert cluster.best_fn() is first
 

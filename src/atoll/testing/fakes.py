@@ -90,13 +90,9 @@ def make_evaluated_function(
     """Returns an evaluated function. Its score and fitness are the mean of `scores`."""
     values = (float(scores),) if isinstance(scores, int | float) else tuple(scores)
     result = Evaluation(fmean(values), values, metrics)
-    iteration_text = id.partition(".")[0]
-    candidate = Candidate(
-        id,
-        content or f"content of {id}",
-        tuple(parents),
-        iteration=int(iteration_text) if iteration_text.isdigit() else 0,
-    )
+    prefix = id.partition(".")[0]
+    iteration = int(prefix) if prefix.isdigit() else 0
+    candidate = Candidate(id, content or f"content of {id}", tuple(parents), iteration=iteration)
     return _make_function(candidate.content).with_evaluation(candidate, result, result.score)
 
 
@@ -107,9 +103,8 @@ def make_failed_function(failure: str = "it did not run", content: str = "", *, 
 
 
 def _make_function(content: str) -> function.Function:
-    return function.DefaultFunction(
-        function.DefaultFunctionProps(function.Text(content), candidate_evaluator=_raise_on_evaluation)
-    )
+    props = function.DefaultFunctionProps(function.Text(content), candidate_evaluator=_raise_on_evaluation)
+    return function.DefaultFunction(props)
 
 
 def _raise_on_evaluation(skeleton: object) -> Evaluation:
@@ -127,10 +122,9 @@ def get_comparable_records(journal: Journal) -> Sequence[Record]:
     number of resumes. LLM calls of evaluators are left out: for two equal candidates in parallel only one makes the
     calls, and timing decides which.
     """
-    records = [
-        record for record in journal.read() if record.kind not in _SESSION_KINDS and not _is_evaluator_call(record)
-    ]
-    return [record._replace(data=_drop_timed_fields(record.data)) for record in sorted(records, key=_get_sort_key)]
+    records = (record for record in journal.read() if record.kind not in _SESSION_KINDS)
+    iterations = sorted((record for record in records if not _is_evaluator_call(record)), key=_get_sort_key)
+    return [record._replace(data=_drop_timed_fields(record.data)) for record in iterations]
 
 
 def _is_evaluator_call(record: Record) -> bool:

@@ -35,21 +35,15 @@ class GateSuite(ABC):
         first, second = self.make(), self.make()
         first_decisions = [first(proposal) for proposal in generate_proposals()]
         # Compared in pairs: pytest takes a minute to show how two long lists differ.
-        assert all(
-            first(proposal) == first_decision
-            for proposal, first_decision in zip(generate_proposals(), first_decisions, strict=True)
-        )
-        reversed_pairs = reversed(list(zip(generate_proposals(), first_decisions, strict=True)))
-        assert all(second(proposal) == first_decision for proposal, first_decision in reversed_pairs)
+        pairs = list(zip(generate_proposals(), first_decisions, strict=True))
+        assert all(first(proposal) == decision for proposal, decision in pairs)
+        assert all(second(proposal) == decision for proposal, decision in reversed(pairs))
 
     def test_gate_is_thread_safe(self) -> None:
         """All workers share one gate."""
-        decide = self.make()
-        expected = [decide(proposal) for proposal in generate_proposals()]
-        assert (
-            assertions.run_concurrently(lambda _: [decide(proposal) for proposal in generate_proposals()], 4)
-            == [expected] * 4
-        )
+        decide, proposals = self.make(), list(generate_proposals())
+        expected = list(map(decide, proposals))
+        assert assertions.run_concurrently(lambda _: list(map(decide, proposals)), 4) == [expected] * 4
 
 
 def generate_proposals() -> Iterator[gate.Proposal]:

@@ -69,6 +69,5 @@ class InboxSuite[T: control.Inbox](ABC):
         commands = inbox.read(0)
         assert len({command.number for command in commands}) == 40
         for thread in range(4):
-            assert [command.data["count"] for command in commands if command.data["thread"] == thread] == list(
-                range(10)
-            )
+            counts = [command.data["count"] for command in commands if command.data["thread"] == thread]
+            assert counts == list(range(10))

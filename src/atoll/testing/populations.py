@@ -80,9 +80,8 @@ class PopulationSuite(ABC):
         for score in (-1e12, -5000.0, -1e-12, 0.0, 1e-12, 5000.0, 1e12):
             population = self.make(Random(0))
             add_child(population, 1, (score, score))
-            assert {get_id(fn) for fn in population.select().parents} == {get_id(population.best_fn())}, (
-                f"with the score {score}"
-            )
+            selected_ids = {get_id(fn) for fn in population.select().parents}
+            assert selected_ids == {get_id(population.best_fn())}, f"with the score {score}"
 
     def test_add_and_update_draw_no_random_number(self) -> None:
         """A resume repeats additions without random numbers."""
@@ -121,9 +120,8 @@ class PopulationSuite(ABC):
         for seed in range(20):
             rng.seed(seed)
             new_rng.seed(seed)
-            assert [get_id(fn) for fn in used_population.select().parents] == [
-                get_id(fn) for fn in new_population.select().parents
-            ]
+            used_selection, new_selection = used_population.select(), new_population.select()
+            assert list(map(get_id, used_selection.parents)) == list(map(get_id, new_selection.parents))
 
     def test_returning_migrant_is_not_added_twice(self) -> None:
         """A migrant that is a copy of a member is not added again; the member stays."""
@@ -131,10 +129,8 @@ class PopulationSuite(ABC):
         fn, candidate_id = add_child(population, 1, (1.0, 2.0))
         assert fn.candidate is not None
         for _ in range(3):
-            assert (
-                population.add_fn(fn.with_evaluation(fn.candidate, fn.evaluation, fn.score()), _ACCEPT).verdict
-                == "accept"
-            )
+            copy = fn.with_evaluation(fn.candidate, fn.evaluation, fn.score())
+            assert population.add_fn(copy, _ACCEPT).verdict == "accept"
         assert _is_same(population.get(candidate_id), fn)
         population.update_evaluation(population.get(candidate_id))
         assert _is_same(population.get(candidate_id), fn)
@@ -144,11 +140,9 @@ class PopulationSuite(ABC):
         """A run needs a parent, so a member that failed later is still selected."""
         population = self.make(Random(0))
         _, candidate_id = add_child(population, 1, (1.0, 2.0))
-        population.update_evaluation(
-            population.get(candidate_id).with_evaluation(
-                Candidate(candidate_id, "content of 1.0"), evaluation.failed("it crashed")
-            )
-        )
+        candidate = Candidate(candidate_id, "content of 1.0")
+        failed = population.get(candidate_id).with_evaluation(candidate, evaluation.failed("it crashed"))
+        population.update_evaluation(failed)
         assert {get_id(fn) for fn in population.select().parents} == {candidate_id}
         assert get_id(population.best_fn()) == get_id(population.get(candidate_id)) == candidate_id
 
@@ -157,11 +151,8 @@ class PopulationSuite(ABC):
         population = self.make(Random(0))
         _, candidate_id = add_child(population, 1, (1.0, 2.0))
         new_evaluation = Evaluation(-3.0, (-2.0, -4.0), feedback="it failed in production")
-        population.update_evaluation(
-            population.get(candidate_id).with_evaluation(
-                Candidate(candidate_id, "content of 1.0"), new_evaluation, -3.0
-            )
-        )
+        candidate = Candidate(candidate_id, "content of 1.0")
+        population.update_evaluation(population.get(candidate_id).with_evaluation(candidate, new_evaluation, -3.0))
         for fn in (population.get(candidate_id), population.best_fn(), *population.select().parents):
             assert fn.evaluation == new_evaluation
             assert fn.score() == -3.0

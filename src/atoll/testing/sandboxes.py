@@ -155,10 +155,8 @@ class SandboxSuite(ABC):
     def test_writing_to_all_descriptors_does_not_affect_the_next(self) -> None:
         """The candidate may lose its own result; the next candidate gets the right one."""
         with self.open_sandbox() as opened_sandbox:
-            program = (
-                "import os\nfor fd in range(256):\n    try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
-            )
-            opened_sandbox.run(program)
+            write = "try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
+            opened_sandbox.run(f"import os\nfor fd in range(256):\n    {write}")
             assert _run_program(opened_sandbox, "answer = 7") == 7
             opened_sandbox.run("import os; os.closerange(0, 256)")
             assert _run_program(opened_sandbox, "answer = 7") == 7
@@ -195,9 +193,8 @@ class SandboxSuite(ABC):
                 opened_sandbox.run("raise ValueError" if index % 2 else "import os; os._exit(1)")
                 return [_run_program(opened_sandbox, f"answer = {index * 100 + offset}") for offset in range(5)]
 
-            assert assertions.run_concurrently(run_programs, 6) == [
-                [index * 100 + offset for offset in range(5)] for index in range(6)
-            ]
+            expected = [[index * 100 + offset for offset in range(5)] for index in range(6)]
+            assert assertions.run_concurrently(run_programs, 6) == expected
 
     def test_two_workers_run_in_parallel(self) -> None:
         """A slow candidate does not delay the others."""
@@ -215,10 +212,8 @@ class SandboxSuite(ABC):
         with self.open_sandbox() as opened_sandbox:
             assert _run_program(opened_sandbox, "answer = 7") == 7
             results: list[SandboxResult] = []
-            threads = [
-                Thread(target=lambda: results.append(opened_sandbox.run("import time; time.sleep(60)")))
-                for _ in range(3)
-            ]
+            sleep = "import time; time.sleep(60)"
+            threads = [Thread(target=lambda: results.append(opened_sandbox.run(sleep))) for _ in range(3)]
             for thread in threads:
                 thread.start()
             time.sleep(0.2)

@@ -36,16 +36,10 @@ class ScriptedLLM:
             delays: Delay by position.
             cost: Cost of each response.
         """
-        self._script = (
-            {_make_position(*position): text for position, text in script.items()}
-            if isinstance(script, Mapping)
-            else script
-        )
-        self._failing_positions, self._delays, self._cost = (
-            {_make_position(*position) for position in failing},
-            delays,
-            cost,
-        )
+        if isinstance(script, Mapping):
+            script = {_make_position(*position): text for position, text in script.items()}
+        self._script, self._delays, self._cost = script, delays, cost
+        self._failing_positions = {_make_position(*position) for position in failing}
         self._requests: list[CallPosition] = []
         self._lock = Lock()
 

@@ -1,6 +1,7 @@
 """Random changes on a store and on an equivalent model; needs hypothesis."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import Phase, settings, stateful
@@ -26,9 +27,7 @@ class ExpectedState:
         self.aliases: dict[str, dict[str, int]] = {}
         self.kinds: list[tuple[str, str]] = []
 
-    def get_expected_error(
-        self, kind: str, key: str, reason: str, *, version: int | None = None, name: str = ""
-    ) -> Any:
+    def get_expected_error(self, kind: str, key: str, reason: str, version: int | None = None, name: str = "") -> Any:
         """Returns the exception that a change should raise, or None."""
         versions = self.values.get(key, [])
         alias_version = self.aliases.get(key, {}).get(name)
@@ -68,9 +67,8 @@ class StoreMachine(stateful.RuleBasedStateMachine):
     @stateful.rule(key=KEYS, value=VALUES, reason=REASONS, expected=st.none() | VERSIONS)
     def set(self, key: str, value: Any, reason: str, expected: int | None) -> None:
         expected_error = self.model.get_expected_error("set", key, reason, version=expected)
-        version = self.apply_change(
-            expected_error, lambda: self.store.set(key, value, reason, expected_version=expected)
-        )
+        change = partial(self.store.set, key, value, reason, expected_version=expected)
+        version = self.apply_change(expected_error, change)
         if expected_error is None:
             self.model.values.setdefault(key, []).append(value)
             self.model.kinds.append(("set", key))
