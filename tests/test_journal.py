@@ -113,7 +113,7 @@ def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
     guarded.write(Record("begun", 1, 0, {}))
     with pytest.raises(errors.JournalFailed) as caught:
         guarded.write(Record("begun", 2, 0, {}))
-    assert str(caught.value) == "The journal could not be written: OSError: The power went out at commit 1."
+    assert str(caught.value) == "The journal could not be written: OSError: The journal failed at commit 1."
     assert isinstance(caught.value.__cause__, OSError)
     assert [record.step for record in guarded.read()] == [1]
     assert [record.step for record in guarded.read(0)] == [1]

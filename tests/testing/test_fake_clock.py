@@ -1,4 +1,4 @@
-"""A fake clock moves when it is told to."""
+"""Fake clock."""
 
 import pytest
 
@@ -6,24 +6,24 @@ from atoll import errors
 from atoll.testing import FakeClock, assertions
 
 
-def test_it_stands_still_until_it_is_moved() -> None:
+def test_clock_changes_only_by_advance() -> None:
     clock = FakeClock(5.0)
     assert [clock(), clock()] == [5.0, 5.0]
     clock.advance(2.5)
     assert clock() == 7.5
 
 
-def test_it_never_goes_back() -> None:
+def test_clock_cannot_go_back() -> None:
     with pytest.raises(errors.SetupError, match="cannot go back"):
         FakeClock().advance(-1.0)
 
 
-def test_moves_from_several_threads_add_up() -> None:
+def test_concurrent_advances_add_up() -> None:
     clock = FakeClock()
 
-    def move(thread: int) -> None:
+    def advance(thread: int) -> None:
         for _ in range(200):
             clock.advance(1.0)
 
-    assertions.run_concurrently(move)
+    assertions.run_concurrently(advance)
     assert clock() == 1600.0

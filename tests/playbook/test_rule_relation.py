@@ -1,4 +1,4 @@
-"""Which rules say the same: 250 labelled pairs, half of them held out while the words were collected."""
+"""Relation of rules on 250 labeled pairs. Half were held out while the lexicon was written."""
 
 import json
 from pathlib import Path
@@ -11,54 +11,56 @@ PAIRS = [json.loads(line) for line in Path(__file__).with_name("pairs.jsonl").re
 MERGED = ("same", "duplicate")
 
 
-def of(label: str, half: str | None = None) -> list[dict[str, str]]:
-    return [each for each in PAIRS if each["label"] == label and half in (None, each["half"])]
+def get_pairs(label: str, half: str | None = None) -> list[dict[str, str]]:
+    return [pair for pair in PAIRS if pair["label"] == label and half in (None, pair["half"])]
 
 
-def related(pair: dict[str, str]) -> str:
+def get_relation(pair: dict[str, str]) -> str:
     return playbook.relate(pair["first"], pair["second"])
 
 
-def test_there_are_enough_pairs_of_every_kind():
+def test_pairs_cover_every_kind():
     assert len(PAIRS) >= 200
-    assert len(of("duplicate", "held out")) >= 50
-    assert {each["why"] for each in PAIRS} >= {"negation", "number", "unit", "role", "opposite", "entity", "scope"}
+    assert len(get_pairs("duplicate", "held out")) >= 50
+    assert {pair["why"] for pair in PAIRS} >= {"negation", "number", "unit", "role", "opposite", "entity", "scope"}
 
 
-def test_no_pair_is_merged_that_does_not_say_the_same():
-    wrong = [pair for label in ("contradiction", "different") for pair in of(label) if related(pair) in MERGED]
+def test_different_rules_are_not_merged():
+    wrong = [
+        pair for label in ("contradiction", "different") for pair in get_pairs(label) if get_relation(pair) in MERGED
+    ]
     assert not wrong
 
 
-def test_four_of_five_true_duplicates_are_found():
-    found = [pair for pair in of("duplicate") if related(pair) in MERGED]
-    assert len(found) >= 0.8 * len(of("duplicate"))
+def test_most_duplicates_are_found():
+    matches = [pair for pair in get_pairs("duplicate") if get_relation(pair) in MERGED]
+    assert len(matches) >= 0.8 * len(get_pairs("duplicate"))
 
 
-def test_most_contradictions_are_seen():
-    seen = [pair for pair in of("contradiction") if related(pair) == "contradiction"]
-    assert len(seen) >= 0.9 * len(of("contradiction"))
+def test_most_contradictions_are_found():
+    matches = [pair for pair in get_pairs("contradiction") if get_relation(pair) == "contradiction"]
+    assert len(matches) >= 0.9 * len(get_pairs("contradiction"))
 
 
-def test_the_order_of_two_rules_does_not_matter():
-    assert all(related(pair) == playbook.relate(pair["second"], pair["first"]) for pair in PAIRS)
+def test_relation_is_symmetric():
+    assert all(get_relation(pair) == playbook.relate(pair["second"], pair["first"]) for pair in PAIRS)
 
 
-def test_every_rule_says_what_it_says():
-    assert all(playbook.relate(each[side], each[side]) == "same" for each in PAIRS for side in ("first", "second"))
+def test_rule_is_the_same_as_itself():
+    assert all(playbook.relate(pair[side], pair[side]) == "same" for pair in PAIRS for side in ("first", "second"))
 
 
 @pytest.mark.parametrize("halves", [("tuning", "held out"), ("held out", "tuning")])
-def test_rules_of_different_pairs_are_not_merged_at_random(halves):
-    firsts = [each["first"] for each in PAIRS if each["half"] == halves[0]]
-    others = [each["first"] for each in PAIRS if each["half"] == halves[1]]
+def test_rules_of_different_pairs_are_not_merged(halves):
+    firsts = [pair["first"] for pair in PAIRS if pair["half"] == halves[0]]
+    others = [pair["first"] for pair in PAIRS if pair["half"] == halves[1]]
     texts = [(one, other) for one in firsts[::3] for other in others[::3]]
     merged = [pair for pair in texts if playbook.relate(*pair) == "duplicate"]
-    same = {frozenset((each["first"], each["second"])) for each in of("duplicate")}
+    same = {frozenset((pair["first"], pair["second"])) for pair in get_pairs("duplicate")}
     assert not [pair for pair in merged if frozenset(pair) not in same]
 
 
-def test_other_languages_are_the_same_only_word_for_word():
+def test_other_languages_match_only_equal_text():
     assert playbook.relate("夜は溶岩に近づかない", "夜は溶岩に近づく") == "different"
     assert playbook.relate("夜は溶岩に近づかない", "夜は溶岩に近づかない。") == "same"
 
@@ -86,11 +88,11 @@ def test_other_languages_are_the_same_only_word_for_word():
         ("Walk from camp to lake.", "Walk from lake to camp."),
     ],
 )
-def test_small_words_and_symbols_tell_rules_apart(first, second):
+def test_small_words_and_symbols_make_rules_different(first, second):
     assert playbook.relate(first, second) not in MERGED
 
 
-def test_a_recipe_and_a_definition_are_one_rule():
+def test_instruction_equals_definition():
     defined = "The speed is the distance divided by the time."
     assert playbook.relate(defined, "Divide the distance by the time to get the speed.") == "duplicate"
     assert playbook.relate(defined, "To find the speed, divide the distance by the time.") == "duplicate"

@@ -1,4 +1,4 @@
-"""What lives in memory keeps every promise but that of outliving its process."""
+"""In-memory stores pass the suites."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ class TestMemoryInbox(testing.InboxSuite[memory.MemoryInbox]):
         inbox.post(kind, **data)
 
 
-class TestDyingJournal(testing.JournalSuite):
-    """One that never dies is a journal like any other."""
+class TestFailingJournal(testing.JournalSuite):
+    """Without a limit it is an ordinary journal."""
 
     def make(self) -> testing.FailingJournal:
         return testing.FailingJournal(memory.MemoryJournal())
