@@ -1,17 +1,17 @@
-// The map in the agent's head: what it saw where, what it fears, the way it came. The list beside says the same.
+// The agent's map: known cells, feared cells and its path. The list has the same content.
 
 import { h, put, s } from "../../dom.js";
 import { count, percent } from "../../format.js";
 import { inline } from "../../text.js";
 
 const KNOWN = [[/water|pool|river|spring/i, 6], [/bush|tree|grass|leaf|plant|berry/i, 3], [/lava|fire|pit|gas|thorn/i, 7], [/stone|rock|wall|mountain|iron|coal/i, 8], [/wolf|beast|zombie|skeleton|hunter|spider/i, 4], [/sand|path|table|nest|shelter/i, 5]];
-const SIGNS = ["arrow", "comb", "cross", "hook", "ring", "spiral", "star", "triangle", "wave"]; // what a sign means, a life finds out
+const SIGNS = ["arrow", "comb", "cross", "hook", "ring", "spiral", "star", "triangle", "wave"]; // the agent learns their meaning
 const SIGN_TONES = [0, 1, 2, 3, 4, 5, 9, 7, 8];
 const DASHES = [[], [6, 2], [3, 2], [1.5, 1.5], [6, 2, 2, 2], [1, 3], [9, 3], [4, 4], [4, 2, 1, 2]]; // of their frames, in this order
 const SPENT = /^(bare|dry) /i;
 const PLAIN = /^(ground|floor|empty|grass)$/i;
 
-/** The class of a look's colour; the same look has the same one everywhere. */
+/** Returns the color class of a cell type; it is the same everywhere. */
 function tone(look) {
   if (sign(look) >= 0) return `tone-${SIGN_TONES[sign(look)]}`;
   const known = KNOWN.find(([pattern]) => pattern.test(look));
@@ -21,7 +21,7 @@ function tone(look) {
   return `tone-${[0, 1, 2, 9][sum % 4]}`;
 }
 
-/** The place of a sign among all, each with a tone and a dash of its own; -1: it is no sign. */
+/** Returns the index of a sign, which sets its color and dash; -1: not a sign. */
 function sign(look) {
   return SIGNS.indexOf(/^sign (\w+)$/i.exec(look)?.[1]);
 }
@@ -76,7 +76,7 @@ export function lifeMap() {
       paper.setLineDash([]);
     }
     const risk = story.fears[cell.look] ?? 0;
-    if (risk > 0.2) { // feared: a cross, so that nothing hangs on colour alone
+    if (risk > 0.2) { // a cross marks feared cells, so that color is not the only sign
       paper.globalAlpha = Math.min(1, 0.3 + risk);
       paper.strokeStyle = colour.text;
       paper.lineWidth = 1.5;
