@@ -16,10 +16,10 @@ function remember(name) {
 }
 
 /**
- * A form for a decision with a compulsory reason.
+ * A form for a decision with a required reason.
  *
  * label: what is decided, for screen readers; actions: [{label, kind?, confirm?, run({by, reason}) -> promise of what to
- * say}]; done(): called when something was changed. Without the token nothing is sent, and the page asks for it.
+ * say}]; done(): called after a change. Without the token the page asks for it and sends nothing.
  */
 export function decision(label, actions, done = () => {}) {
   const name = h("input", { type: "text", value: signature(), maxlength: 200, autocomplete: "name", spellcheck: "false" });

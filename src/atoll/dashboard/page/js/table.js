@@ -5,8 +5,8 @@ import { button, h, put } from "./dom.js";
 /**
  * A table whose rows can be replaced.
  *
- * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?, minor?}; what is minor is
- * not shown on a phone. options: sort: [name, descending], class, empty, rowClass(row). The caption is for screen readers.
+ * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?, minor?}; minor columns are
+ * hidden on phones. options: sort: [name, descending], class, empty, rowClass(row). The caption is for screen readers.
  */
 export function table(caption, columns, options = {}) {
   let rows = [];

@@ -46,7 +46,7 @@ export function addVisible(node, text, kind) {
 export function inline(text, most = 200) {
   const whole = String(text ?? "");
   const cut = whole.length > most ? `${whole.slice(0, most - 1)}…` : whole;
-  return addVisible(h("bdi", { class: "foreign" }), cut.replace(/[\t\n]+/g, " "));
+  return addVisible(h("bdi", { class: "untrusted" }), cut.replace(/[\t\n]+/g, " "));
 }
 
 /** Yields the lines of a text one by one. */
@@ -60,9 +60,9 @@ export function* linesOf(text) {
 }
 
 /**
- * A block of foreign text: some lines at first, "show more" for others; a long line is cut, and grows on demand.
+ * A block of untrusted text: shows some lines, and more on demand; long lines are truncated in the same way.
  *
- * options: label (for screen readers), draw(node, line) to colour a line, numbered, lines (at first), kind(line).
+ * options: label (for screen readers), draw(node, line) to highlight a line, numbered, lines (at first), kind(line).
  */
 export function block(text, options = {}) {
   const whole = String(text ?? "");
@@ -96,9 +96,9 @@ export function block(text, options = {}) {
 }
 
 /**
- * A text of the server, {text, size, truncated}: what came, and a button for what was left out.
+ * A text of the server, {text, size, truncated}, with a button that loads the rest.
  *
- * load(offset): a promise of the next piece; without it the rest is only told of.
+ * load(offset): a promise of the next piece; without it the rest is only mentioned.
  */
 export function piece(found, options = {}, load = null) {
   if (found === null || found === undefined) return h("p", { class: "empty" }, "none");

@@ -3,7 +3,7 @@
 /**
  * Lays nodes out.
  *
- * nodes: [{id, parents, score, island, step, ...}] in the order in which they were made; by: "tree" or "time".
+ * nodes: [{id, parents, score, island, step, ...}] in order of creation; by: "tree" or "time".
  * Returns {x, y: Float64Arrays in units, parent: Int32Array (-1: none), children: [[...]], index: Map, width, height}.
  */
 export function layout(nodes, by) {

@@ -7,10 +7,10 @@ const LEAST_MS = 1000; // between two requests
 const SHARE = 4; // slow requests are repeated less often
 
 /**
- * Loads, draws, and loads again when the run moves.
+ * Loads and draws, and repeats it after new records.
  *
- * context: the view's; load(): a promise of data; draw(data): shows it; problem: where a fault is told.
- * options.every: milliseconds after which it is asked for again in any case. Returns refresh().
+ * context: the view's; load(): a promise of data; draw(data): shows it; problem: element for errors.
+ * options.every: milliseconds after which it loads again in any case. Returns refresh().
  */
 export function watch(context, load, draw, problem, options = {}) {
   let running = false;

@@ -8,7 +8,7 @@ export function tone(place) {
 }
 
 /**
- * Makes the frame of a chart; `draw(svg, width, height)` fills it whenever its size or data change.
+ * Creates the frame of a chart; `draw(svg, width, height)` redraws it when its size or data change.
  *
  * options: title, height, note, alternative() -> node with the same data as a table.
  */

@@ -11,11 +11,11 @@ const MARGIN = { left: 58, right: 14, top: 20, bottom: 38 };
 const MOST_POINTS = 1500; // drawn of one line
 
 /**
- * A chart of lines.
+ * A line chart.
  *
  * options: title, height, xLabel, yLabel, formatX, formatY, isLinear.
  * update(series): [{name, points: [[x, y], ...], step?, baseline?, soft?, main?, tone?}]; a soft series does not set the
- * frame: what lies far outside (the mean of a population with failures) is cut off, and the note says so.
+ * range: distant values (such as means with failures) are clipped, and a note says so.
  */
 export function lines(options) {
   const formatX = options.formatX ?? brief;
