@@ -29,7 +29,7 @@ def run_store(tmp_path):
 
 @pytest.fixture
 def address(run_store):
-    with stage.server(run_store) as server:
+    with stage.serve(run_store) as server:
         yield server.address
 
 
@@ -123,7 +123,7 @@ def test_client_far_behind_reads_store(run_store, address, monkeypatch, connect)
 def test_stalled_client_is_disconnected_without_delaying_others(run_store, monkeypatch, connect):
     monkeypatch.setattr(event_stream, "STALLED_SECONDS", 0.5)
     num_events, text = 4000, "x" * 220  # more than the socket buffers hold
-    with stage.server(run_store) as server:
+    with stage.serve(run_store) as server:
         tails = server.app.state.tails
         stalled = connect(server.address, "&after=0")
         others = [connect(server.address, "&after=0") for _ in range(2)]
@@ -146,7 +146,7 @@ def test_stalled_client_is_disconnected_without_delaying_others(run_store, monke
 
 def test_stream_sends_pings(run_store, monkeypatch, connect):
     monkeypatch.setattr(event_stream, "PING_SECONDS", 0.1)
-    with stage.server(run_store) as server:
+    with stage.serve(run_store) as server:
         client = connect(server.address)
         deadline, received = time.monotonic() + 60, b""
         while b": ping" not in received and time.monotonic() < deadline:
@@ -155,7 +155,7 @@ def test_stream_sends_pings(run_store, monkeypatch, connect):
 
 
 def test_tail_stops_without_clients(run_store, connect):
-    with stage.server(run_store) as server:
+    with stage.serve(run_store) as server:
         client = connect(server.address)
         tails = server.app.state.tails
         toys.until(lambda: any(item._task for item in tails._tails.values()), 60)
@@ -195,7 +195,7 @@ def test_stream_survives_store_failure(run_store, address, connect, tmp_path):
     client.until(1)
     with contextlib.closing(sqlite3.connect(tmp_path / "atoll.db", timeout=60)) as other:
         other.execute("ALTER TABLE records RENAME TO away")
-        time.sleep(5 * event_stream.POLL_SECONDS)  # the poll fails meanwhile
+        time.sleep(5 * event_stream.WAIT_SECONDS)  # reads fail meanwhile
         other.execute("ALTER TABLE away RENAME TO records")
     write(run_store, 2, 3)
     client.until(3)
