@@ -145,7 +145,7 @@ def test_islands_show_clusters_map_front_and_moves(page: Page, served_stage: Sta
     page.goto(served_stage.at(f"runs/{stage.ELITES}/islands"))
     expect(page.get_by_role("table", name="Islands").locator("tbody tr")).to_have_count(3)
     expect(page.locator(".heat rect").first).to_be_attached()
-    expect(page.locator(".shade")).to_have_count(5)  # what the shades mean stands beside
+    expect(page.locator(".shade")).to_have_count(5)  # the legend
     expect(page.get_by_role("heading", name="Clusters by score")).to_be_visible()
     page.get_by_label("Across").select_option("cheap")
     page.get_by_label("Upwards").select_option("value")
