@@ -1,4 +1,4 @@
-"""The documents work as they stand: files are made, commands run, programs too, in the order of each page."""
+"""Files, commands and programs of the documents work, in the order of each page."""
 
 import os
 import re
@@ -17,7 +17,7 @@ PROGRAMS = {"atoll": ["-P", "-m", "atoll"], "pytest": ["-m", "pytest", "-p", "no
 
 
 class Block(NamedTuple):
-    """One fenced block: its language, the file it is to be saved as, and its lines."""
+    """Fenced block: its language, its file if it has one, and its text."""
 
     language: str
     file: str
@@ -32,26 +32,26 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def run(command: list[str], folder: Path, status: int = 0) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("ATOLL_STORE", "OPENAI_API_KEY")}
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has pytest, not all that the tests here have
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has pytest without the plugins of these tests
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == status, f"{command}: {result.stdout}{result.stderr}"
     return result.stdout + result.stderr
 
 
 def run_console(text: str, folder: Path) -> None:
-    """Runs the lines that begin with a prompt; the lines below one must be what it says."""
+    """Runs the lines that begin with a prompt. The lines below a command must be part of its output."""
     for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
         line, *expected = part.splitlines()
-        found = EXIT.search(line)
+        exit_comment = EXIT.search(line)
         program, *arguments = shlex.split(EXIT.sub("", line))
         start = [sys.executable, *PROGRAMS[program]] if program in PROGRAMS else [program]
-        said = run([*start, *arguments], folder, int(found[1]) if found else 0)
-        for each in expected:
-            assert each in said
+        output = run([*start, *arguments], folder, int(exit_comment[1]) if exit_comment else 0)
+        for expected_line in expected:
+            assert expected_line in output
 
 
-def go_through(page: Path, folder: Path) -> None:
-    """Does what a page says from its beginning to its end; programs that go on are one with those above them."""
+def follow_page(page: Path, folder: Path) -> None:
+    """Writes the files and runs the commands of a page in order, then its Python blocks as one program."""
     programs = list[str]()
     for block in blocks(page):
         if block.file:
@@ -67,18 +67,19 @@ def go_through(page: Path, folder: Path) -> None:
 
 
 def pages() -> list[str]:
-    """Returns the pages with commands to run; `tests/test_architecture.py` runs those that have programs alone."""
-    found = sorted((ROOT / "docs").rglob("*.md"))
-    return [str(page.relative_to(ROOT)) for page in found if any(each.language == "console" for each in blocks(page))]
+    """Returns the pages with commands; `tests/test_architecture.py` runs those with only programs."""
+    all_pages = sorted((ROOT / "docs").rglob("*.md"))
+    with_commands = [page for page in all_pages if any(block.language == "console" for block in blocks(page))]
+    return [str(page.relative_to(ROOT)) for page in with_commands]
 
 
 @pytest.mark.timeout(900)  # a busy machine is ten times slower
 @pytest.mark.parametrize("page", pages())
-def test_a_page_does_what_it_says(tmp_path, page):
-    go_through(ROOT / page, tmp_path)
+def test_commands_of_page_work(tmp_path, page):
+    follow_page(ROOT / page, tmp_path)
 
 
-def test_the_reference_is_what_the_sources_say():
+def test_api_reference_is_up_to_date():
     run([sys.executable, str(ROOT / "scripts" / "api_reference.py"), "--check"], ROOT)
 
 
@@ -89,7 +90,7 @@ def links(page: Path) -> Iterator[str]:
             yield target.partition("#")[0]
 
 
-def test_every_link_between_documents_leads_somewhere():
+def test_links_between_documents_are_valid():
     listed = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("src/**/*.md")]
-    broken = [(page.name, each) for page in listed for each in links(page) if not (page.parent / each).exists()]
+    broken = [(page.name, link) for page in listed for link in links(page) if not (page.parent / link).exists()]
     assert not broken

@@ -1,4 +1,4 @@
-"""The README of a folder tells of all that is in it."""
+"""READMEs of folders name every file and package of the folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ FOLDERS = sorted(page.parent.relative_to(PACKAGE).as_posix() for page in PACKAGE
 
 
 def parts(folder: Path) -> Iterator[str]:
-    """Yields what a README should name: `file.py`, and `folder/` where there is Python in it."""
+    """Yields the names that a README needs: `file.py`, and `folder/` if it contains Python."""
     for path in sorted(folder.iterdir()):
         if path.suffix == ".py" and not path.name.startswith("__"):
             yield path.name
@@ -20,13 +20,13 @@ def parts(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_readme_of_a_folder_names_every_file_and_package_in_it(folder):
+def test_readme_names_every_file_and_package(folder):
     text = (PACKAGE / folder / "README.md").read_text("utf-8")
     missing = [part for part in parts(PACKAGE / folder) if f"`{part}`" not in text]
-    assert not missing, f"give each a row in src/atoll/{folder}/README.md"
+    assert not missing, f"Add a row for each to src/atoll/{folder}/README.md."
 
 
-def test_every_readme_of_a_room_is_linked_from_the_architecture():
+def test_architecture_links_every_readme():
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    rooms = [folder for folder in FOLDERS if "/" not in folder]
-    assert not [room for room in rooms if f"](../src/atoll/{room}/README.md)" not in text]
+    packages = [folder for folder in FOLDERS if "/" not in folder]
+    assert not [package for package in packages if f"](../src/atoll/{package}/README.md)" not in text]
