@@ -11,7 +11,7 @@ import pytest
 from atoll import cluster, control, errors, evaluation, function, gate, journal, llm
 from atoll.store import memory
 from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_records
-from tests import toys
+from tests import fixtures
 
 SEEDS = (*range(24), 30, 50)
 CUTS = 4  # cuts a composition, each of one to three deaths
@@ -21,12 +21,12 @@ class Model:
     """Answers by place and notes what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[int, str]] = []
+        self.requests: list[tuple[int, str]] = []
 
     def __call__(self, prompt: str) -> llm.Response:
         ledger = journal.CallCache.current.get()
         assert ledger is not None
-        self.asked.append(ledger.position)
+        self.requests.append(ledger.position)
         draw = Random(f"{ledger.position}{prompt}").gauss(0, 1)
         return llm.Response(repr(round(draw, 1)), "model", evaluation.Cost(tokens_in=len(prompt), tokens_out=1))
 
@@ -143,7 +143,7 @@ class Traits:
                         cluster.RankSelector(rng),
                         inspirations=lambda niches: {"top": niches.clusters["everyone"].members()},
                     )
-            return cluster.VersionedPopulation(kept, f"key-{island}", toys.initial(), function.Text, run_id="run")
+            return cluster.VersionedPopulation(kept, f"key-{island}", fixtures.make_initial(), function.Text, run_id="run")
 
         return make
 
@@ -183,13 +183,13 @@ class Run:
         naps: int | None = None,
         folds: bool = False,
         **options: Any,
-    ) -> tuple[cluster.Evolver, Model, toys.Bandit]:
-        traits, model, bandit = self.traits, Model(), toys.Bandit()
+    ) -> tuple[cluster.Evolver, Model, fixtures.Bandit]:
+        traits, model, bandit = self.traits, Model(), fixtures.Bandit()
         rests = None if naps is None else RandomDelays(naps, 0.001)
         shared = cluster.IslandConfig(
             traits.num_islands,
             2,
-            toys.initial(by=Judge(traits, model, rests)),
+            fixtures.make_initial(evaluator=Judge(traits, model, rests)),
             Anything(traits, model, rests),
             prefilter=traits.screen,
             gate=traits.gate,
@@ -277,11 +277,11 @@ def test_an_ordered_run_is_one_run_whatever_the_workers_and_the_cuts(seed: int) 
             commits, after, workers = rng.randrange(num_commits), rng.random() < 0.5, rng.choice([1, 4])
             where.append((commits, after, workers))
             _, model, _ = parts.go(workers=workers, commits=commits, after=after, naps=number)
-            again = kept & set(model.asked)
+            again = kept & set(model.requests)
             assert not again, f"{vars(traits)}, cuts {where}: bought again {again}"
-            kept |= {(each.step, each.data["call"]) for each in toys.of_kind(parts.journal, "replied")}
+            kept |= {(each.step, each.data["call"]) for each in fixtures.list_records(parts.journal, "replied")}
         last, model, learnt = parts.go(workers=rng.choice([1, 4]), naps=number)
-        assert not kept & set(model.asked), f"{vars(traits)}, cuts {where}"
+        assert not kept & set(model.requests), f"{vars(traits)}, cuts {where}"
         check_same(parts, whole, f"{vars(traits)}, cuts {where}")
         assert state(last) == state(live), f"{vars(traits)}, cuts {where}"
         assert learnt.gains == bandit.gains
@@ -294,11 +294,11 @@ def test_a_free_run_applies_every_step_once_and_folds_to_what_it_was(seed: int) 
     for _ in range(3):
         run.go(workers=4, commits=rng.randrange(1, 30), after=rng.random() < 0.5, naps=seed, ordered=False, window=6)
     live, _, bandit = run.go(workers=4, naps=seed, ordered=False, window=6)
-    steps = [record.step for record in toys.of_kind(run.journal, "applied")]
+    steps = [record.step for record in fixtures.list_records(run.journal, "applied")]
     assert sorted(steps) == list(range(1, len(steps) + 1))
     folded, _, again = run.go(workers=1, ordered=False, window=6, folds=True)
     assert state(folded) == state(live), vars(traits)
-    assert (bandit.gains, bandit.taught) == (again.gains, again.taught)
+    assert (bandit.gains, bandit.learned) == (again.gains, again.learned)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -319,13 +319,13 @@ def test_commands_in_the_middle_of_cuts_are_obeyed_once_and_fold_to_what_was(see
             inbox=posts,
             clock=lambda clock=clock: float(next(clock)),
         )
-    obeyed = [record.data["number"] for record in toys.of_kind(run.journal, "controlled")]
+    obeyed = [record.data["number"] for record in fixtures.list_records(run.journal, "controlled")]
     assert obeyed == sorted(set(obeyed)), vars(traits)
-    steps = [record.step for record in toys.of_kind(run.journal, "applied")]
+    steps = [record.step for record in fixtures.list_records(run.journal, "applied")]
     assert sorted(steps) == list(range(1, len(steps) + 1)), vars(traits)
     folded, _, again = run.go(workers=1, folds=True, ordered=seed % 2 == 0, inbox=memory.MemoryInbox())
     assert state(folded) == state(live), vars(traits)
-    assert (bandit.gains, bandit.taught) == (again.gains, again.taught)
+    assert (bandit.gains, bandit.learned) == (again.gains, again.learned)
 
 
 class Posting:

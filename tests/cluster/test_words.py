@@ -11,7 +11,7 @@ from atoll import archipelago, cluster, control, errors, evaluation, function, g
 from atoll.candidate import EMPTY, Candidate, content_hash
 from atoll.cluster import records as kept
 from atoll.store import memory
-from tests import toys
+from tests import fixtures
 
 
 def said(error: type[Exception], call: Callable[[], object]) -> str:
@@ -22,37 +22,37 @@ def said(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 def test_before_a_run_has_begun_nothing_is_the_best() -> None:
-    assert said(errors.NotFound, toys.evolver().best_fn) == "The run has not begun."
+    assert said(errors.NotFound, fixtures.make_evolver().best_fn) == "The run has not begun."
 
 
 def test_a_run_is_started_once() -> None:
-    evolver = toys.evolver(iterations=1)
+    evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
     words = "This evolver was started before: make a new one on the same journal to go on."
     assert said(errors.SetupError, evolver.start) == words
 
 
 def test_a_step_that_was_asked_for_returns_the_best_child_or_says_why_there_is_none() -> None:
-    best = toys.evolver(toys.Of("1.0", "2.5", "2.0")).islands[0].request_mutation()
+    best = fixtures.make_evolver(fixtures.FixedProposer("1.0", "2.5", "2.0")).islands[0].request_mutation()
     assert str(best.skeleton()) == "2.5"
-    asked = toys.evolver(toys.Of()).islands[0].request_mutation
+    asked = fixtures.make_evolver(fixtures.FixedProposer()).islands[0].request_mutation
     assert said(errors.RunFailed, asked) == "The step made no child that was judged: none was proposed."
 
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise OSError("no model")
 
-    asked = toys.evolver(Broken()).islands[0].request_mutation
+    asked = fixtures.make_evolver(Broken()).islands[0].request_mutation
     words = "The step made no child that was judged: the engine raised OSError: no model."
     assert said(errors.RunFailed, asked) == words
 
 
 def test_a_stop_has_its_reason_and_an_end_with_nothing_to_do_too() -> None:
-    evolver = toys.evolver(iterations=None)
+    evolver = fixtures.make_evolver(iterations=None)
     evolver.start()
     evolver.stop()
     assert evolver.reason == "stopped"
-    idle = toys.evolver(iterations=None, budget=control.Budget(evaluations=1))
+    idle = fixtures.make_evolver(iterations=None, budget=control.Budget(evaluations=1))
     idle.run()
     assert idle.reason == "budget of 1 evaluations used"
 
@@ -63,13 +63,13 @@ def test_what_breaks_a_run_is_named_and_kept_as_its_cause() -> None:
             raise ZeroDivisionError("no turns")
 
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records, schedule=Broken(3))
+    evolver = fixtures.make_evolver(records=records, schedule=Broken(3))
     with pytest.raises(errors.RunFailed) as raised:
         evolver.run()
     assert str(raised.value) == "The run broke: ZeroDivisionError('no turns')"
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     assert evolver.reason == "failed: no turns"
-    assert toys.of_kind(records, "ended") == [journal.Record("ended", 1, -1, {"reason": "failed: no turns"})]
+    assert fixtures.list_records(records, "ended") == [journal.Record("ended", 1, -1, {"reason": "failed: no turns"})]
 
 
 def test_an_error_of_ours_ends_a_run_as_it_is() -> None:
@@ -77,37 +77,37 @@ def test_an_error_of_ours_ends_a_run_as_it_is() -> None:
         def plan_actions(self, *_: object) -> Sequence[archipelago.Migration | archipelago.Reset]:
             raise errors.Conflict("two schedules")
 
-    evolver = toys.evolver(schedule=Broken(3))
+    evolver = fixtures.make_evolver(schedule=Broken(3))
     assert said(errors.Conflict, evolver.run) == "two schedules"
     assert evolver.reason == "failed: two schedules"
 
 
 def test_a_resume_with_another_set_up_is_told_both() -> None:
     records = memory.MemoryJournal()
-    toys.evolver(records=records, iterations=1, ordered=True, window=3, seed=9).run()
-    other = toys.evolver(records=records, num_islands=2, iterations=1, start=toys.initial("1.0"))
+    fixtures.make_evolver(records=records, iterations=1, ordered=True, window=3, seed=9).run()
+    other = fixtures.make_evolver(records=records, num_islands=2, iterations=1, start=fixtures.make_initial("1.0"))
     was = {"num_islands": 3, "ordered": True, "initial": content_hash("0.0")[:12], "seed": 9, "window": 3}
     now = {"num_islands": 2, "ordered": False, "initial": content_hash("1.0")[:12]}
     assert said(errors.SetupError, other.run) == f"This run was begun with {was}; go on with that, not with {now}."
 
 
 def test_a_skeleton_that_is_not_given_back_is_refused() -> None:
-    evolver = toys.evolver(make_skeleton=lambda text: function.Text(text + "1"))
+    evolver = fixtures.make_evolver(make_skeleton=lambda text: function.Text(text + "1"))
     words = "make_skeleton does not give back the initial function's text: pass one that does."
     assert said(errors.SetupError, evolver.run) == words
 
 
 def test_an_initial_function_without_a_score_says_why() -> None:
-    start = toys.initial(by=lambda skeleton: evaluation.failed("no data"))
+    start = fixtures.make_initial(evaluator=lambda skeleton: evaluation.failed("no data"))
     words = "The initial function has no score: no data"
-    assert said(errors.RunFailed, toys.evolver(start=start).run) == words
+    assert said(errors.RunFailed, fixtures.make_evolver(start=start).run) == words
 
 
 @pytest.mark.parametrize("name", ["num_islands", "num_parallel", "window"])
 def test_a_number_out_of_range_is_refused_with_its_name_and_value(name: str) -> None:
     options: Mapping[str, Any] = {"schedule": cluster.RoundRobin(1), name: 0}
-    assert said(errors.SetupError, lambda: toys.evolver(**options)) == f"{name} is 0; it must be at least 1."
-    toys.evolver(**{**options, name: 1})
+    assert said(errors.SetupError, lambda: fixtures.make_evolver(**options)) == f"{name} is 0; it must be at least 1."
+    fixtures.make_evolver(**{**options, name: 1})
 
 
 @pytest.mark.parametrize(
@@ -120,16 +120,16 @@ def test_a_number_out_of_range_is_refused_with_its_name_and_value(name: str) -> 
     ],
 )
 def test_an_ordered_run_says_what_to_count_instead_of_seconds(options: Mapping[str, Any]) -> None:
-    assert said(errors.SetupError, lambda: toys.evolver(ordered=True, **options)) == (
+    assert said(errors.SetupError, lambda: fixtures.make_evolver(ordered=True, **options)) == (
         "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
         "and the budget in iterations, evaluations, calls or tokens."
     )
-    toys.evolver(ordered=False, **options)
+    fixtures.make_evolver(ordered=False, **options)
 
 
 def test_a_rank_that_is_no_number_is_told_with_the_score() -> None:
     def config(rank: Callable[[int, evaluation.Evaluation], float]) -> cluster.IslandConfig:
-        return cluster.IslandConfig(3, 2, toys.initial(), toys.Walker(), fitness=rank)
+        return cluster.IslandConfig(3, 2, fixtures.make_initial(), fixtures.Walker(), fitness=rank)
 
     found = evaluation.Evaluation(2.0)
     assert config(lambda island, each: island + (each.score or 0)).compute_fitness(4, found) == 6.0
@@ -205,11 +205,11 @@ class Due(cluster.RoundRobin):
     ],
 )
 def test_a_schedule_that_does_not_fit_the_ring_is_told_where(make: Any, words: str) -> None:
-    assert said(errors.SetupError, toys.evolver(schedule=Due(make)).run) == words
+    assert said(errors.SetupError, fixtures.make_evolver(schedule=Due(make)).run) == words
 
 
 def test_an_island_that_cannot_keep_the_initial_function_is_named() -> None:
-    evolver = toys.evolver(islands={"make_pool": lambda *_: niches(lambda fn: [1 // 0])})
+    evolver = fixtures.make_evolver(islands={"make_pool": lambda *_: niches(lambda fn: [1 // 0])})
     words = "Island 0 is empty: the keys raised ZeroDivisionError: integer division or modulo by zero."
     assert said(errors.RunFailed, evolver.run) == words
 
@@ -217,7 +217,7 @@ def test_an_island_that_cannot_keep_the_initial_function_is_named() -> None:
 def test_commands_that_make_no_sense_are_refused_in_words() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     held: Mapping[str, Any] = {"iterations": 1, "islands": {"gate": gate.hold_all}, "inbox": inbox, "num_islands": 1}
-    toys.evolver(toys.Of("1.0"), records=records, **held).run()
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **held).run()
     decision = {
         "candidate": "1.0",
         "content_hash": content_hash("1.0"),
@@ -237,8 +237,8 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
     ]
     for kind, data in wishes:
         inbox.post(kind, **data)
-    toys.evolver(toys.Of("1.0"), records=records, **held).run()
-    obeyed = [record.data for record in toys.of_kind(records, "controlled")]
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **held).run()
+    obeyed = [record.data for record in fixtures.list_records(records, "controlled")]
     assert [(each["number"], each["kind"], each["data"]) for each in obeyed] == [
         (number, kind, data) for number, (kind, data) in enumerate(wishes, 1)
     ]
@@ -251,7 +251,7 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
         None,
         "Conflict: 1.0 is not held with the content that was decided on.",
     ]
-    (decided,) = toys.of_kind(records, "decided")
+    (decided,) = fixtures.list_records(records, "decided")
     data = {"id": "1.0", "content_hash": content_hash("1.0"), "decision": ["accept", "good", "ann", None]}
     assert decided == journal.Record("decided", 1, 0, data)
 
@@ -260,13 +260,13 @@ def test_a_stop_by_command_says_its_reason_or_that_it_was_one() -> None:
     for data, reason in (({}, "stopped"), ({"reason": "dinner"}, "dinner")):
         inbox = memory.MemoryInbox()
         inbox.post("stop", **data)
-        evolver = toys.evolver(inbox=inbox)
+        evolver = fixtures.make_evolver(inbox=inbox)
         evolver.run()
         assert evolver.reason == reason
 
 
 def head(key: str = "a@b") -> cluster.VersionedPopulation:
-    return cluster.VersionedPopulation(memory.MemoryVersions(), key, toys.initial(), function.Text, run_id="run")
+    return cluster.VersionedPopulation(memory.MemoryVersions(), key, fixtures.make_initial(), function.Text, run_id="run")
 
 
 def test_a_key_may_hold_an_at_sign() -> None:
@@ -285,7 +285,7 @@ def test_a_head_says_what_is_no_version_of_its_key() -> None:
         said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
         == "c@1 is no version of a@b."
     )
-    assert said(errors.NotFound, lambda: pool.update_evaluation(toys.initial())) == "None is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial())) == "None is no version of a@b."
 
 
 def test_a_version_that_its_store_refuses_is_rejected_with_its_words() -> None:
@@ -295,7 +295,7 @@ def test_a_version_that_its_store_refuses_is_rejected_with_its_words() -> None:
 
 def test_a_head_that_nobody_judged_stays_so() -> None:
     pool = head()
-    draft = toys.initial().with_evaluation(Candidate("1.0", "0.0"))
+    draft = fixtures.make_initial().with_evaluation(Candidate("1.0", "0.0"))
     assert pool.add_fn(draft, ACCEPT).version == "a@b@1"
     assert pool.best_fn().evaluation is None
 
@@ -312,7 +312,7 @@ def test_a_generation_is_one_migration_by_default_and_resets_as_it_is_told() -> 
 
 def test_a_profiler_of_one_island_hears_all_of_the_ring() -> None:
     heard = list[Any]()
-    evolver = toys.evolver(iterations=3)
+    evolver = fixtures.make_evolver(iterations=3)
     evolver.islands[0].use_profiler(heard.append)
     evolver.run()
     assert {event.type for event in heard} == {"on_best_fn_improved"}
@@ -320,7 +320,7 @@ def test_a_profiler_of_one_island_hears_all_of_the_ring() -> None:
 
 
 def test_a_function_that_nobody_judged_has_no_instances() -> None:
-    assert list(cluster.by_instance(toys.initial())) == []
+    assert list(cluster.by_instance(fixtures.make_initial())) == []
     assert list(cluster.by_instance(testing.make_evaluated_function(1.0))) == [0]
 
 
@@ -341,9 +341,9 @@ def test_records_of_a_candidate_hold_it_whole_and_give_it_back() -> None:
     assert bare == replace(whole, meta=EMPTY)
     assert kept.candidate_to_data(bare) == data
     assert (
-        said(AssertionError, lambda: kept.require_candidate(toys.initial())) == "the kernel keeps only what it settled"
+        said(AssertionError, lambda: kept.require_candidate(fixtures.make_initial())) == "the kernel keeps only what it settled"
     )
-    draft = toys.initial()
+    draft = fixtures.make_initial()
     assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
 
 

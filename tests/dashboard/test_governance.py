@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import governed, store
-from tests import toys
+from tests import fixtures
 from tests.dashboard import filled
 
 GOVERNANCE = "/api/governance"
@@ -144,7 +144,7 @@ def test_a_log_that_somebody_edited_is_told_from_one_that_is_whole(decider, plac
     assert found["changes"] == found["newest"][0]["seq"]
     with store.Store(place.path) as kept, kept.database.begin_write() as connection:
         connection.exec_driver_sql("update changes set reason = 'another' where seq = 3")
-    toys.until(lambda: not decider.get(f"{GOVERNANCE}/audit").json()["is_whole"])  # what took long holds for a while
+    fixtures.wait_until(lambda: not decider.get(f"{GOVERNANCE}/audit").json()["is_whole"])  # what took long holds for a while
     assert "Change 3" in decider.get(f"{GOVERNANCE}/audit").json()["problem"]
 
 

@@ -7,7 +7,7 @@ from atoll.dashboard import record_search, response_cache, run_status, run_total
 from atoll.journal import Record
 from atoll.runs import text_format
 from atoll.store.records import queries
-from tests import toys
+from tests import fixtures
 
 
 @pytest.fixture
@@ -139,5 +139,5 @@ def test_long_journals_are_read_ahead(kept, monkeypatch):
     digests, finders = run_totals.RunTotalsCache(kept), record_search.RecordSearchCache(kept)
     reading = server.Prefetcher(kept, digests, finders)
     reading.start()
-    toys.until(lambda: digests.get("run").evaluations == 10 and not finders.get("run").index_next_segment(), 60)
+    fixtures.wait_until(lambda: digests.get("run").evaluations == 10 and not finders.get("run").index_next_segment(), 60)
     reading.stop()

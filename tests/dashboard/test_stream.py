@@ -16,7 +16,7 @@ import pytest
 from atoll import store
 from atoll.dashboard import event_stream
 from atoll.journal import Record
-from tests import toys
+from tests import fixtures
 from tests.dashboard.browser import stage
 
 
@@ -135,7 +135,7 @@ def test_a_client_that_takes_nothing_is_cut_and_holds_nobody_up(kept, monkeypatc
         for thread in threads:
             thread.join(60)
         assert all(each.seqs == list(range(1, 4 * num_events + 1)) for each in others)
-        toys.until(lambda: tails.num_cut == 1, 60)
+        fixtures.wait_until(lambda: tails.num_cut == 1, 60)
         while stalled.read():  # what was on its way, then the end
             pass
         assert 0 < len(stalled.seqs) < 4 * num_events
@@ -158,10 +158,10 @@ def test_nobody_polls_when_nobody_watches(kept, connect):
     with stage.served(kept) as served:
         client = connect(served.address)
         tails = served.app.state.tails
-        toys.until(lambda: any(each._task for each in tails._tails.values()), 60)
+        fixtures.wait_until(lambda: any(each._task for each in tails._tails.values()), 60)
         [tail] = tails._tails.values()
         client.socket.close()
-        toys.until(lambda: tail._task is None, 60)
+        fixtures.wait_until(lambda: tail._task is None, 60)
         assert tails.num_clients == 0
 
 

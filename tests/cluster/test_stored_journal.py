@@ -17,7 +17,7 @@ from atoll import cluster, control, errors, evaluation, function, gate, journal,
 from atoll.candidate import JSON, Candidate, content_hash
 from atoll.store import memory
 from atoll.testing import FailingJournal
-from tests import toys
+from tests import fixtures
 
 DATA = Path(__file__).parent / "data"
 KEPT, TOLD, HEADS = (DATA / name for name in ("everything.jsonl", "everything.txt", "heads.jsonl"))
@@ -125,13 +125,13 @@ def everything(
     records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
 ) -> cluster.Evolver:
     plugs: dict[str, Any] = {"screen": gate.reject_duplicates, "gate": by_turns, "rank": by_side, "make_pool": pool}
-    shared = cluster.IslandConfig(3, 2, toys.initial(by=Judge()), engine or Anything(), hears, hears, **plugs)
+    shared = cluster.IslandConfig(3, 2, fixtures.make_initial(evaluator=Judge()), engine or Anything(), hears, hears, **plugs)
     clock = itertools.count()  # every look is a second later: the inbox is read at each chance
     settings: dict[str, Any] = {
         "num_parallel": 1,
         "schedule": cluster.RoundRobin(3, block_size=2, migrate_every=4, reset_every=5),
         "budget": control.Budget(iterations=20, evaluations=28, calls=90),
-        "learner": toys.Bandit(),
+        "learner": fixtures.Bandit(),
         "seed": 4,
         "ordered": True,
         "window": 3,
@@ -157,7 +157,7 @@ def test_today_the_same_records_are_written() -> None:
 
 
 def test_they_fold_to_the_same_run() -> None:
-    records, bandit = memory.MemoryJournal(), toys.Bandit()
+    records, bandit = memory.MemoryJournal(), fixtures.Bandit()
     records.write(*(journal.Record(*json.loads(line)) for line in KEPT.read_text().splitlines()))
     evolver = everything(records, learner=bandit)
     evolver.run()
@@ -173,7 +173,7 @@ def test_they_fold_to_the_same_run() -> None:
     )
     assert (spent.iterations, spent.evaluations) == (26, 20)
     assert spent.cost == evaluation.Cost(tokens_in=150, tokens_out=15, usd=3.75, calls=15)
-    assert bandit.taught == list(range(1, 27))
+    assert bandit.learned == list(range(1, 27))
     assert bandit.gains == {0.1: 0.0, 0.5: pytest.approx(0.27619, abs=1e-5), 2.0: 0.0}
     assert evolver.reason == "budget of 26 iterations used"
 
@@ -213,7 +213,7 @@ class Notes:
     """Learns nothing and notes what it is taught."""
 
     def __init__(self) -> None:
-        self.taught = list[str]()
+        self.learned = list[str]()
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         return {}
@@ -221,7 +221,7 @@ class Notes:
     def learn(self, result: function.IterationResult) -> None:
         seen = [f"{fn.candidate.id} {fn.score()}" for fn in result.parents if fn.candidate]
         born = [f"{fn.candidate.id} {decision.verdict}" for fn, decision in result.children if fn.candidate]
-        self.taught.append(f"{result.iteration} on {result.island}: {', '.join(seen)} gave {', '.join(born)}")
+        self.learned.append(f"{result.iteration} on {result.island}: {', '.join(seen)} gave {', '.join(born)}")
 
 
 def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_ever_after() -> None:
@@ -231,14 +231,14 @@ def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_eve
         notes = Notes()
         plugs = {
             "make_pool": lambda *_: cluster.VersionedPopulation(
-                store, "prompt", toys.initial(), function.Text, run_id="run"
+                store, "prompt", fixtures.make_initial(), function.Text, run_id="run"
             ),
             "gate": gate.require_improvement(),
             "rank": lambda island, found: found.score + island,
         }
         options: dict[str, Any] = {"num_islands": 1, "islands": plugs, "learner": notes, "ordered": True, "window": 1}
-        toys.evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()
-        return notes.taught
+        fixtures.make_evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()
+        return notes.learned
 
     going_on("1.0", iterations=1)
     store.set("prompt", "2.0", "by hand", "ann")
@@ -258,7 +258,7 @@ def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_eve
     ]
 
 
-class Taught(toys.Bandit):
+class Taught(fixtures.Bandit):
     """Learns, and notes word for word what it was taught."""
 
     def __init__(self) -> None:
