@@ -10,7 +10,7 @@ import time
 
 from atoll import secret_scanner
 from bench import outcome
-from tests import test_secrets
+from tests import test_secret_scanner
 
 PARTS = ("governed_stores", "governed_logs", "governed_statistics")
 LINES, WANTED = 200_000, 20_000
@@ -19,8 +19,8 @@ COLUMNS = ("of", "goal", "ours")
 
 def guard(num_lines: int) -> list[list[object]]:
     """Returns what the guard finds of planted and harmless lines, and how many lines it reads per CPU second."""
-    found = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secrets.PLANTED.values())
-    alarms = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secrets.HARMLESS)
+    found = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.PLANTED.values())
+    alarms = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.HARMLESS)
     text = "\n".join(
         f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(num_lines)
     )
@@ -28,7 +28,7 @@ def guard(num_lines: int) -> list[list[object]]:
     secret_scanner.find_secrets(text, {})
     rate = num_lines / (time.process_time() - since)
     return [
-        ["planted keys found", f"{len(test_secrets.PLANTED)}", f"{found}"],
+        ["planted keys found", f"{len(test_secret_scanner.PLANTED)}", f"{found}"],
         ["harmless lines taken for keys", "0", f"{alarms}"],
         ["lines per CPU second", f"{WANTED:,}", f"{rate:,.0f}"],
     ]

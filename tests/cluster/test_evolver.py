@@ -13,7 +13,7 @@ from atoll.store import memory
 from tests import fixtures
 
 
-def test_a_run_ends_with_its_budget_and_says_so() -> None:
+def test_run_ends_when_budget_is_used() -> None:
     records = memory.MemoryJournal()
     evolver = fixtures.make_evolver(records=records, iterations=40)
     evolver.run()
@@ -22,13 +22,13 @@ def test_a_run_ends_with_its_budget_and_says_so() -> None:
     assert fixtures.list_records(records, "ended")[0].data["reason"] == evolver.reason
 
 
-def test_the_best_comes_nearer() -> None:
+def test_best_score_improves() -> None:
     evolver = fixtures.make_evolver(iterations=200)
     evolver.run()
     assert function.get_fitness(evolver.best_fn()) > -0.01
 
 
-def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
+def test_start_returns_at_once_and_stop_waits_for_active_iteration() -> None:
     records = memory.MemoryJournal()
 
     is_free = threading.Event()
@@ -51,14 +51,14 @@ def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
     assert len(fixtures.list_records(records, "applied")) == applied
 
 
-def test_an_evolver_starts_once() -> None:
+def test_evolver_starts_once() -> None:
     evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
     with pytest.raises(errors.SetupError, match="started before"):
         evolver.start()
 
 
-def test_an_initial_function_without_a_score_ends_the_run_with_the_reason() -> None:
+def test_initial_function_without_score_fails_run() -> None:
     def refuse(skeleton: object) -> evaluation.Evaluation:
         raise ValueError("no such file")
 
@@ -66,7 +66,7 @@ def test_an_initial_function_without_a_score_ends_the_run_with_the_reason() -> N
         fixtures.make_evolver(start=fixtures.make_initial(evaluator=refuse)).run()
 
 
-def test_an_engine_that_raises_fails_its_step_only() -> None:
+def test_engine_exception_fails_only_its_iteration() -> None:
     records = memory.MemoryJournal()
 
     class Moody(fixtures.Walker):
@@ -82,7 +82,7 @@ def test_an_engine_that_raises_fails_its_step_only() -> None:
 
 
 @pytest.mark.parametrize("garbage", [None, 7, "text", [None], [3]])
-def test_an_engine_that_returns_garbage_fails_its_step_only(garbage: Any) -> None:
+def test_invalid_engine_result_fails_only_its_iteration(garbage: Any) -> None:
     records = memory.MemoryJournal()
 
     class Garbage:
@@ -93,7 +93,7 @@ def test_an_engine_that_returns_garbage_fails_its_step_only(garbage: Any) -> Non
     assert all("the engine raised" in record.data["failure"] for record in fixtures.list_records(records, "applied"))
 
 
-def test_a_gate_that_raises_rejects_and_says_why() -> None:
+def test_gate_exception_rejects_with_reason() -> None:
     records = memory.MemoryJournal()
 
     def broken(proposal: gate.Proposal) -> gate.Decision:
@@ -104,11 +104,11 @@ def test_a_gate_that_raises_rejects_and_says_why() -> None:
     assert decisions == [["reject", "the gate raised KeyError: 'threshold'", "gate", None]] * 3
 
 
-def test_a_rank_that_raises_rejects_and_says_why() -> None:
+def test_fitness_exception_rejects_with_reason() -> None:
     records = memory.MemoryJournal()
 
-    def by_missing(island: int, found: evaluation.Evaluation) -> float:
-        return found.metrics["missing"] if found.score else 0.0
+    def by_missing(island: int, result: evaluation.Evaluation) -> float:
+        return result.metrics["missing"] if result.score else 0.0
 
     start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it is ranked
     fixtures.make_evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
@@ -116,14 +116,14 @@ def test_a_rank_that_raises_rejects_and_says_why() -> None:
     assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
 
 
-@pytest.mark.parametrize("found", [float("nan"), float("inf"), None, "good", b"1", object()])
-def test_a_judge_that_returns_no_number_makes_a_failure(found: Any) -> None:
+@pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "good", b"1", object()])
+def test_evaluator_result_without_number_is_failure(result: Any) -> None:
     records = memory.MemoryJournal()
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> Any:
-        return 1.0 if str(skeleton) == "0.0" else found
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> Any:
+        return 1.0 if str(skeleton) == "0.0" else result
 
-    fixtures.make_evolver(start=fixtures.make_initial(evaluator=judge), records=records, iterations=2).run()
+    fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=2).run()
     for record in fixtures.list_records(records, "judged"):
         assert record.data["evaluation"]["score"] is None
         assert "not a finite number" in record.data["evaluation"]["failure"]
@@ -134,21 +134,21 @@ def test_a_judge_that_returns_no_number_makes_a_failure(found: Any) -> None:
     )
 
 
-def test_a_judge_that_raises_makes_a_failure() -> None:
+def test_evaluator_exception_is_failure() -> None:
     records = memory.MemoryJournal()
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         if str(skeleton) != "0.0":
             raise ZeroDivisionError("by zero")
         return evaluation.Evaluation(0.0)
 
-    fixtures.make_evolver(start=fixtures.make_initial(evaluator=judge), records=records, iterations=2).run()
+    fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=2).run()
     failures = {record.data["evaluation"]["failure"] for record in fixtures.list_records(records, "judged")}
     assert failures == {"the judge raised ZeroDivisionError: by zero"}
 
 
 @pytest.mark.parametrize("num_parallel", [1, 4])
-def test_a_journal_whose_disk_is_full_ends_the_run_with_all_that_was_written(num_parallel: int) -> None:
+def test_full_disk_ends_run_and_keeps_written_records(num_parallel: int) -> None:
     class Full(memory.MemoryJournal):
         def write(self, *records: journal.Record) -> None:
             if len(self.records) > 50:
@@ -168,7 +168,7 @@ def test_a_journal_whose_disk_is_full_ends_the_run_with_all_that_was_written(num
     assert len(fixtures.list_records(more, "applied")) == 30
 
 
-def test_after_a_commit_that_failed_once_nothing_more_is_applied() -> None:
+def test_failed_commit_prevents_later_iterations() -> None:
     class Hiccup(memory.MemoryJournal):
         failed = False
 
@@ -187,7 +187,7 @@ def test_after_a_commit_that_failed_once_nothing_more_is_applied() -> None:
         assert sorted(record.step for record in fixtures.list_records(records, "applied")) == list(range(1, 41))
 
 
-def test_a_learner_that_raises_ends_the_run_with_the_reason() -> None:
+def test_learner_exception_ends_run() -> None:
     class Broken(fixtures.Bandit):
         def learn(self, result: function.IterationResult) -> None:
             raise KeyError("stride")
@@ -196,7 +196,7 @@ def test_a_learner_that_raises_ends_the_run_with_the_reason() -> None:
         fixtures.make_evolver(learner=Broken(), num_parallel=3).run()
 
 
-def test_a_profiler_that_raises_is_reported_once_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_profiler_exception_is_reported_once_and_run_continues(caplog: pytest.LogCaptureFixture) -> None:
     def broken(event: Any) -> None:
         raise ValueError("observer")
 
@@ -207,14 +207,14 @@ def test_a_profiler_that_raises_is_reported_once_and_the_run_goes_on(caplog: pyt
     assert len(caplog.records) == 3
 
 
-def test_a_profiler_may_stop_the_run() -> None:
+def test_profiler_can_stop_run() -> None:
     evolver = fixtures.make_evolver(iterations=None)
     evolver.use_profiler(lambda event: evolver.stop("seen enough"))
     evolver.run()
     assert evolver.reason == "seen enough"
 
 
-def test_a_best_island_is_announced_after_its_step_is_stored() -> None:
+def test_best_island_is_announced_after_iteration_is_stored() -> None:
     records = memory.MemoryJournal()
     evolver = fixtures.make_evolver(records=records, iterations=60)
     stored: list[bool] = []
@@ -231,7 +231,7 @@ def test_a_best_island_is_announced_after_its_step_is_stored() -> None:
     assert all(stored)
 
 
-def test_resets_swap_half_the_islands_and_announce_it_in_pairs() -> None:
+def test_resets_replace_half_islands_and_announce_pairs() -> None:
     events: list[archipelago.EvolverEvent] = []
     schedule = cluster.RoundRobin(4, reset_every=10)
     evolver = fixtures.make_evolver(num_islands=4, iterations=40, schedule=schedule)
@@ -247,7 +247,7 @@ def test_resets_swap_half_the_islands_and_announce_it_in_pairs() -> None:
         assert all(new.epoch == old.epoch + 1 for old, new in zip(removed.payload, revived.payload, strict=True))
 
 
-def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best_and_stays_out() -> None:
+def test_child_of_reset_island_is_stored_but_not_added() -> None:
     records = memory.MemoryJournal()
     release = threading.Event()
 
@@ -282,7 +282,7 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best
     assert str(evolver.best_fn().skeleton()) == repr(fixtures.TARGET)
 
 
-def test_the_best_function_survives_the_reset_of_its_island() -> None:
+def test_best_function_survives_reset_of_its_island() -> None:
     class Doom:
         uses_clock = False
 
@@ -299,7 +299,7 @@ def test_the_best_function_survives_the_reset_of_its_island() -> None:
     assert function.get_fitness(evolver.best_fn()) > -9.0
 
 
-def test_what_a_screen_rejects_costs_no_evaluation_and_is_stored() -> None:
+def test_prefilter_rejection_is_stored_without_evaluation() -> None:
     records = memory.MemoryJournal()
 
     class Repeating:
@@ -316,28 +316,28 @@ def test_what_a_screen_rejects_costs_no_evaluation_and_is_stored() -> None:
 
 @pytest.mark.parametrize("num_parallel", [1, 4])
 @pytest.mark.parametrize("children", [1, 3])
-def test_a_budget_of_evaluations_is_used_up_and_never_exceeded(num_parallel: int, children: int) -> None:
+def test_evaluation_budget_is_used_and_never_exceeded(num_parallel: int, children: int) -> None:
     records = memory.MemoryJournal()
     calls: list[int] = []
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         calls.append(1)
         return fixtures.evaluate(skeleton)
 
     engine = fixtures.Walker(children=children)
     budget = control.Budget(evaluations=50)
-    start = fixtures.make_initial(evaluator=judge)
+    start = fixtures.make_initial(evaluator=evaluate)
     evolver = fixtures.make_evolver(engine, start=start, records=records, budget=budget, num_parallel=num_parallel)
     evolver.run()
     assert len(calls) == evolver.usage.evaluations == 50
     assert evolver.reason == "budget of 50 evaluations used"
 
 
-def test_a_content_that_was_judged_is_not_judged_again() -> None:
+def test_evaluated_content_is_not_evaluated_again() -> None:
     records = memory.MemoryJournal()
     calls: list[str] = []
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         calls.append(str(skeleton))
         return fixtures.evaluate(skeleton)
 
@@ -345,17 +345,17 @@ def test_a_content_that_was_judged_is_not_judged_again() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text(repr(float(context.iteration % 4))))]
 
-    evolver = fixtures.make_evolver(Few(), start=fixtures.make_initial(evaluator=judge), records=records, iterations=40)
+    evolver = fixtures.make_evolver(Few(), start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=40)
     evolver.run()
     assert sorted(calls) == ["0.0", "1.0", "2.0", "3.0"]
     assert evolver.usage.evaluations == 4
     assert len(fixtures.list_records(records, "judged")) == 40
 
 
-def test_of_two_equal_contents_in_flight_the_second_waits_for_the_first() -> None:
+def test_concurrent_equal_contents_are_evaluated_once() -> None:
     calls: list[str] = []
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         calls.append(str(skeleton))
         time.sleep(0.05)
         return fixtures.evaluate(skeleton)
@@ -364,19 +364,19 @@ def test_of_two_equal_contents_in_flight_the_second_waits_for_the_first() -> Non
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text("2.0"))]
 
-    evolver = fixtures.make_evolver(Same(), start=fixtures.make_initial(evaluator=judge), iterations=8, num_parallel=8)
+    evolver = fixtures.make_evolver(Same(), start=fixtures.make_initial(evaluator=evaluate), iterations=8, num_parallel=8)
     evolver.run()
     assert calls == ["0.0", "2.0"]
 
 
-def test_drafts_are_judged_stored_and_not_judged_again_as_children() -> None:
+def test_trials_are_stored_and_not_evaluated_again_as_children() -> None:
     records = memory.MemoryJournal()
 
     class Tuner:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             drafts = [context.parents[0].clone(function.Text(repr(context.rng.uniform(0, 6)))) for _ in range(4)]
-            found = context.evaluate(drafts)
-            return [max(zip(found, drafts, strict=True), key=lambda pair: pair[0].score or 0.0)[1]]
+            result = context.evaluate(drafts)
+            return [max(zip(result, drafts, strict=True), key=lambda pair: pair[0].score or 0.0)[1]]
 
     evolver = fixtures.make_evolver(Tuner(), records=records, iterations=5)
     evolver.run()
@@ -385,25 +385,25 @@ def test_drafts_are_judged_stored_and_not_judged_again_as_children() -> None:
     assert evolver.usage.evaluations == 1 + 5 * 4
 
 
-def test_a_late_judgement_replaces_the_standing_one() -> None:
+def test_updated_evaluation_replaces_earlier_one() -> None:
     records = memory.MemoryJournal()
-    seen: list[float | None] = []
+    observed: list[float | None] = []
 
     class Observing:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             parent = context.parents[0]
-            seen.append(parent.score())
+            observed.append(parent.score())
             context.update_evaluation(
                 parent, evaluation.Evaluation(float(context.iteration), (float(context.iteration),))
             )
             return []
 
     fixtures.make_evolver(Observing(), num_islands=1, records=records, iterations=3).run()
-    assert seen == [-9.0, 1.0, 2.0]
+    assert observed == [-9.0, 1.0, 2.0]
     assert [record.data["evaluation"]["score"] for record in fixtures.list_records(records, "observed")] == [1.0, 2.0, 3.0]
 
 
-def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown() -> None:
+def test_child_parents_default_to_all_selected_parents() -> None:
     records = memory.MemoryJournal()
 
     class Three:
@@ -413,17 +413,17 @@ def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown
             return [first.clone(text), function.derive_child(first, text, parents=[first], engine="x"), first.clone()]
 
     fixtures.make_evolver(Three(), num_islands=1, records=records, iterations=6).run()
-    judged = {record.data["id"]: record.data for record in fixtures.list_records(records, "judged")}
-    shown = {record.step: record.data["parents"] for record in fixtures.list_records(records, "begun")}
+    evaluated = {record.data["id"]: record.data for record in fixtures.list_records(records, "judged")}
+    displayed = {record.step: record.data["parents"] for record in fixtures.list_records(records, "begun")}
     for step in range(1, 7):
-        assert judged[f"{step}.0"]["parents"] == shown[step]
-        assert judged[f"{step}.1"]["parents"] == shown[step][:1]
-        assert judged[f"{step}.1"]["meta"] == {"engine": "x"}
-        assert judged[f"{step}.2"]["parents"] == shown[step]
-        assert "meta" not in judged[f"{step}.2"]
+        assert evaluated[f"{step}.0"]["parents"] == displayed[step]
+        assert evaluated[f"{step}.1"]["parents"] == displayed[step][:1]
+        assert evaluated[f"{step}.1"]["meta"] == {"engine": "x"}
+        assert evaluated[f"{step}.2"]["parents"] == displayed[step]
+        assert "meta" not in evaluated[f"{step}.2"]
 
 
-def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
+def test_run_stops_at_target_or_plateau() -> None:
     near = fixtures.make_evolver(iterations=None, stop_rules=[control.make_target_rule(-0.5)])
     near.run()
     assert near.reason == "score -0.5 reached"
@@ -437,12 +437,12 @@ def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
     assert flat.reason == "no improvement in 12 iterations"
 
 
-def test_a_schedule_for_more_islands_than_there_are_is_refused() -> None:
+def test_schedule_for_too_many_islands_is_rejected() -> None:
     with pytest.raises(errors.SetupError, match="no island 2 of 2"):
         fixtures.make_evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
 
 
-def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_it() -> None:
+def test_external_version_is_evaluated_before_use_as_parent() -> None:
     records, versions = memory.MemoryJournal(), memory.MemoryVersions()
     versions.set("number", "2.9", "a good guess", "ann")
     initial = fixtures.make_initial()
@@ -460,7 +460,7 @@ def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_
     assert observed["evaluation"]["score"] == pytest.approx(-0.01)
 
 
-def test_the_first_fault_of_an_engine_is_said_aloud_and_ends_an_idle_run_with_its_reason(
+def test_first_engine_failure_is_logged_and_ends_idle_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken:
@@ -474,41 +474,41 @@ def test_the_first_fault_of_an_engine_is_said_aloud_and_ends_an_idle_run_with_it
     assert "the engine raised KeyError: 'price'" in caplog.text
 
 
-def test_an_engine_that_can_neither_propose_nor_mutate_is_refused() -> None:
+def test_object_without_propose_or_mutate_is_rejected() -> None:
     with pytest.raises(errors.SetupError, match="needs a method propose"):
         fixtures.make_evolver(object())  # type: ignore[arg-type]
 
 
-def test_a_resume_from_another_start_is_refused() -> None:
+def test_resume_with_other_initial_function_is_rejected() -> None:
     records = memory.MemoryJournal()
     fixtures.make_evolver(records=records, iterations=3).run()
     with pytest.raises(errors.SetupError, match="This run was begun with"):
         fixtures.make_evolver(start=fixtures.make_initial("7.0"), records=records, iterations=6).run()
 
 
-def test_what_a_judge_of_the_initial_function_bought_is_stored_and_not_bought_again() -> None:
-    records, asked = memory.MemoryJournal(), list[str]()
+def test_llm_calls_of_initial_evaluation_are_not_repeated() -> None:
+    records, requests = memory.MemoryJournal(), list[str]()
 
     def model(prompt: str) -> llm.Response:
-        asked.append(prompt)
+        requests.append(prompt)
         return llm.Response("0.5", "model")
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         score = float(llm.JournaledLLM(model)(str(skeleton)).text)
         if not fixtures.list_records(records, "ended"):
             raise errors.JournalFailed("cut before the founding was stored")
         return evaluation.Evaluation(score)
 
     with pytest.raises(errors.JournalFailed):
-        fixtures.make_evolver(start=fixtures.make_initial(evaluator=judge), records=records, iterations=0).run()
+        fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=0).run()
     records.write(journal.Record("ended", 0, -1, {"reason": "cut"}))
-    evolver = fixtures.make_evolver(start=fixtures.make_initial(evaluator=judge), records=records, iterations=0)
+    evolver = fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=0)
     evolver.run()
-    assert asked == ["0.0"]
+    assert requests == ["0.0"]
     assert evolver.usage.cost.calls == 1
 
 
-def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
+def test_skeleton_names_are_available_after_resume() -> None:
     records = memory.MemoryJournal()
     start = function.DefaultFunction(
         function.DefaultFunctionProps(
@@ -523,7 +523,7 @@ def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
     assert again.best_fn().skeleton()(2.5) == 2
 
 
-def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
+def test_live_population_can_be_read_under_lock() -> None:
     evolver = fixtures.make_evolver(iterations=None, num_parallel=4)
     evolver.start()
     fixtures.wait_until(lambda: evolver.usage.evaluations > 0)
@@ -534,7 +534,7 @@ def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
     evolver.stop()
 
 
-def test_an_island_takes_one_step_when_it_is_asked() -> None:
+def test_request_mutation_runs_one_iteration() -> None:
     records = memory.MemoryJournal()
     evolver = fixtures.make_evolver(records=records)
     child = evolver.islands[1].request_mutation()
@@ -545,7 +545,7 @@ def test_an_island_takes_one_step_when_it_is_asked() -> None:
     assert [record.kind for record in records.read()] == ["founded", "begun", "judged", "applied"]
 
 
-def test_an_ordered_run_refuses_what_depends_on_the_clock() -> None:
+def test_ordered_run_rejects_time_limits() -> None:
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
         fixtures.make_evolver(ordered=True, schedule=None)
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
@@ -553,12 +553,12 @@ def test_an_ordered_run_refuses_what_depends_on_the_clock() -> None:
 
 
 @pytest.mark.parametrize("field", ["num_parallel", "window"])
-def test_a_number_out_of_range_is_refused_by_name(field: str) -> None:
+def test_config_rejects_number_out_of_range(field: str) -> None:
     with pytest.raises(errors.SetupError, match=f"{field} is 0; it must be at least 1"):
         fixtures.make_evolver(**{field: 0})  # type: ignore[arg-type]
 
 
-def test_sixty_four_workers_apply_every_step_once() -> None:
+def test_64_workers_apply_every_iteration_once() -> None:
     records = memory.MemoryJournal()
     fixtures.make_evolver(fixtures.Walker(delays=0.002), records=records, iterations=500, num_parallel=64).run()
     assert sorted(record.step for record in fixtures.list_records(records, "applied")) == list(range(1, 501))

@@ -16,7 +16,7 @@ class Slow(fixtures.Walker):
         return super().propose(context)
 
 
-def test_a_run_pauses_goes_on_and_stops_on_command() -> None:
+def test_commands_pause_resume_and_stop_run() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     evolver = fixtures.make_evolver(Slow(), records=records, iterations=None, inbox=inbox, num_parallel=2)
     evolver.start()
@@ -35,7 +35,7 @@ def test_a_run_pauses_goes_on_and_stops_on_command() -> None:
     assert [record.data["kind"] for record in fixtures.list_records(records, "controlled")] == ["pause", "resume", "stop"]
 
 
-def test_a_setting_is_advised_to_every_later_step_and_survives_a_resume() -> None:
+def test_setting_applies_to_later_iterations_and_survives_resume() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     inbox.post("set", stride=0.25)
     fixtures.make_evolver(records=records, iterations=5, inbox=inbox).run()
@@ -43,7 +43,7 @@ def test_a_setting_is_advised_to_every_later_step_and_survives_a_resume() -> Non
     assert [record.data["advice"]["stride"] for record in fixtures.list_records(records, "begun")] == [0.25] * 10
 
 
-def test_a_budget_is_raised_while_the_run_is_alive() -> None:
+def test_budget_can_be_raised_during_run() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     inbox.post("raise", iterations=20)
     evolver = fixtures.make_evolver(records=records, iterations=5, inbox=inbox)
@@ -51,7 +51,7 @@ def test_a_budget_is_raised_while_the_run_is_alive() -> None:
     assert evolver.reason == "budget of 20 iterations used"
 
 
-def test_a_raised_budget_is_never_lowered_by_a_resume() -> None:
+def test_resume_never_lowers_raised_budget() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     inbox.post("raise", iterations=20)
     fixtures.make_evolver(records=records, iterations=0, inbox=inbox).run()
@@ -60,10 +60,10 @@ def test_a_raised_budget_is_never_lowered_by_a_resume() -> None:
     assert again.reason == "budget of 30 iterations used"
 
 
-def test_a_paused_ordered_run_goes_on_as_if_it_had_not_been() -> None:
-    whole, paused, inbox = memory.MemoryJournal(), memory.MemoryJournal(), memory.MemoryInbox()
+def test_pause_does_not_change_ordered_run() -> None:
+    full, paused, inbox = memory.MemoryJournal(), memory.MemoryJournal(), memory.MemoryInbox()
     options: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 60, "seed": 3}
-    fixtures.make_evolver(Slow(), records=whole, **options).run()
+    fixtures.make_evolver(Slow(), records=full, **options).run()
     evolver = fixtures.make_evolver(Slow(), records=paused, inbox=inbox, num_parallel=4, **options)
     evolver.start()
     fixtures.wait_until(lambda: len(fixtures.list_records(paused, "applied")) > 10)
@@ -72,10 +72,10 @@ def test_a_paused_ordered_run_goes_on_as_if_it_had_not_been() -> None:
     time.sleep(0.1)
     inbox.post("resume")
     evolver.join()
-    assert fixtures.list_results(paused) == fixtures.list_results(whole)
+    assert fixtures.list_results(paused) == fixtures.list_results(full)
 
 
-def test_a_command_that_makes_no_sense_is_refused_and_recorded() -> None:
+def test_invalid_command_is_rejected_and_recorded() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     inbox.post("raise", bananas=20)
     inbox.post("decide", candidate="1.0")
@@ -98,7 +98,7 @@ def approval(records: memory.MemoryJournal, id: str, verdict: str = "accept", **
     return decision | changed
 
 
-def test_what_is_held_enters_only_when_somebody_approves_even_after_the_run() -> None:
+def test_held_candidate_enters_after_approval() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     held = {"gate": gate.require_all(gate.has_score, gate.hold_all)}
     first = fixtures.make_evolver(records=records, iterations=3, islands=held, inbox=inbox, num_islands=1)
@@ -119,7 +119,7 @@ def test_what_is_held_enters_only_when_somebody_approves_even_after_the_run() ->
     assert len(fixtures.list_records(records, "decided")) == 2
 
 
-def test_an_approval_of_another_content_changes_nothing() -> None:
+def test_approval_of_other_content_changes_nothing() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     held = {"gate": gate.hold_all}
     fixtures.make_evolver(records=records, iterations=2, islands=held, inbox=inbox).run()
@@ -130,7 +130,7 @@ def test_an_approval_of_another_content_changes_nothing() -> None:
     assert not fixtures.list_records(records, "decided")
 
 
-def test_without_an_approver_nothing_changes() -> None:
+def test_approval_without_author_changes_nothing() -> None:
     records = memory.MemoryJournal()
     evolver = fixtures.make_evolver(records=records, iterations=30, islands={"gate": gate.hold_all})
     evolver.run()

@@ -37,7 +37,7 @@ def finished(records: memory.MemoryJournal, **options: object) -> fixtures.Bandi
     return bandit
 
 
-def test_the_number_of_workers_changes_nothing_with_naps_and_a_learning_bandit() -> None:
+def test_ordered_run_is_independent_of_worker_count() -> None:
     runs = []
     for workers in (1, 2, 4, 8):
         records = memory.MemoryJournal()
@@ -47,14 +47,14 @@ def test_the_number_of_workers_changes_nothing_with_naps_and_a_learning_bandit()
     assert all(run == runs[0] for run in runs)
 
 
-def test_another_seed_is_another_run() -> None:
+def test_other_seed_gives_other_run() -> None:
     first, second = memory.MemoryJournal(), memory.MemoryJournal()
     finished(first)
     finished(second, seed=6)
     assert fixtures.list_results(first) != fixtures.list_results(second)
 
 
-def test_one_free_worker_repeats_itself() -> None:
+def test_single_unordered_worker_is_reproducible() -> None:
     first, second = memory.MemoryJournal(), memory.MemoryJournal()
     for records in (first, second):
         finished(records, ordered=False, window=1, num_parallel=1)
@@ -63,9 +63,9 @@ def test_one_free_worker_repeats_itself() -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_cut_at_any_commit_and_a_resume_end_in_the_same_run(workers: int, after: bool) -> None:
-    whole = memory.MemoryJournal()
-    bandit = finished(whole, iterations=12)
+def test_crash_at_any_commit_and_resume_give_same_run(workers: int, after: bool) -> None:
+    full = memory.MemoryJournal()
+    bandit = finished(full, iterations=12)
     num_commits = 1 + 1 + 12 * 3 + 1  # founded, first begun, two judged and one applied a step, ended
     for commits in range(num_commits):
         cut = Cut(commits, after=after)
@@ -73,13 +73,13 @@ def test_a_cut_at_any_commit_and_a_resume_end_in_the_same_run(workers: int, afte
             finished(cut, iterations=12, num_parallel=workers)
         resumed = copied(cut)
         again = finished(resumed, iterations=12, num_parallel=workers)
-        assert fixtures.list_results(resumed) == fixtures.list_results(whole), f"cut at commit {commits}"
+        assert fixtures.list_results(resumed) == fixtures.list_results(full), f"cut at commit {commits}"
         assert again.gains == bandit.gains
 
 
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
-    whole, parts = memory.MemoryJournal(), memory.MemoryJournal()
-    finished(whole, iterations=40)
+def test_stop_and_resume_give_same_run() -> None:
+    full, parts = memory.MemoryJournal(), memory.MemoryJournal()
+    finished(full, iterations=40)
     for _ in range(50):
         evolver = fixtures.make_evolver(
             fixtures.Walker(delays=0.002, children=2),
@@ -97,12 +97,12 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
         if "budget" in evolver.reason:
             break
     finished(parts, iterations=40)
-    assert fixtures.list_results(parts) == fixtures.list_results(whole)
+    assert fixtures.list_results(parts) == fixtures.list_results(full)
 
 
-def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:
-    whole = memory.MemoryJournal()
-    fixtures.make_evolver(fixtures.LLMWalker(fixtures.CountingLLM()), records=whole, ordered=True, window=4, iterations=10).run()
+def test_stored_response_is_not_requested_again() -> None:
+    full = memory.MemoryJournal()
+    fixtures.make_evolver(fixtures.LLMWalker(fixtures.CountingLLM()), records=full, ordered=True, window=4, iterations=10).run()
     for commits in range(2 + 10 * 4):
         model = fixtures.CountingLLM()
         cut = Cut(commits, after=True)
@@ -113,4 +113,4 @@ def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:
         fixtures.make_evolver(fixtures.LLMWalker(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3).run()
         assert not stored & set(second.requests)
         assert len(stored) + len(second.requests) == 20
-        assert fixtures.list_results(resumed) == fixtures.list_results(whole)
+        assert fixtures.list_results(resumed) == fixtures.list_results(full)
