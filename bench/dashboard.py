@@ -91,12 +91,12 @@ class Server:
 
     def ask(self, path: str) -> Asked:
         began, cpu = time.perf_counter(), self.cpu_seconds()
-        found = self.client.get(path)
+        result = self.client.get(path)
         wall = time.perf_counter() - began
-        assert found.status_code == 200, (path, found.text[:300])
-        is_json = found.headers["content-type"] == "application/json"
-        answer = found.json() if is_json else {}
-        return Asked(wall * 1e3, (self.cpu_seconds() - cpu) * 1e3, len(found.content) / 1e3, answer)
+        assert result.status_code == 200, (path, result.text[:300])
+        is_json = result.headers["content-type"] == "application/json"
+        answer = result.json() if is_json else {}
+        return Asked(wall * 1e3, (self.cpu_seconds() - cpu) * 1e3, len(result.content) / 1e3, answer)
 
     def wait_until_counted(self) -> float:
         """Waits until all was read ahead; returns how long that took."""
@@ -128,9 +128,9 @@ def serving(path: Path) -> Iterator[Server]:
 def fill(path: Path, num_steps: int) -> float:
     """Writes a run of so many steps, ten events each; returns the CPU seconds."""
     began = time.process_time()
-    with store.Store(path) as kept:
-        kept.create_run(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
-        records, rng = kept.journal(RUN), random.Random(0)
+    with store.Store(path) as opened_store:
+        opened_store.create_run(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
+        records, rng = opened_store.journal(RUN), random.Random(0)
         waiting = list(_beginning(num_steps))
         for step in range(1, num_steps + 1):
             waiting += _step(step, num_steps, rng)
@@ -159,19 +159,19 @@ def _step(step: int, num_steps: int, rng: random.Random) -> Iterator[journal.Rec
         usage = [rng.random(), 400, 120, 0.0004, 0]
         reply = {"model": f"model-{call}", "prompt": f"Improve {BODY[:200]}", "text": BODY[:150], "usage": usage}
         yield journal.Record("replied", step, island, {**reply, "call": str(call), "request": "0" * 16})
-    found = {"score": score, "scores": [score, score / 2], "metrics": {"a": score, "b": 1 - score}, "feedback": "fine"}
-    born = {"id": id, "content": f"{BODY}# {step}\n", "parents": [parent], "island": island, "step": step}
-    made = {**born, "meta": {"engine": "llm"}, "label": "0", "evaluation": found, "paid": True}
-    yield journal.Record("judged", step, island, made)
+    result = {"score": score, "scores": [score, score / 2], "metrics": {"a": score, "b": 1 - score}, "feedback": "fine"}
+    created = {"id": id, "content": f"{BODY}# {step}\n", "parents": [parent], "island": island, "step": step}
+    built = {**created, "meta": {"engine": "llm"}, "label": "0", "evaluation": result, "paid": True}
+    yield journal.Record("judged", step, island, built)
     for turn in range(4):
-        said = f"needle {step}" if step % 1000 == 0 and turn == 0 else "a turn went by"
-        late = {"score": score, "metrics": {"turn": float(turn)}, "feedback": said}
+        message = f"needle {step}" if step % 1000 == 0 and turn == 0 else "a turn went by"
+        late = {"score": score, "metrics": {"turn": float(turn)}, "feedback": message}
         yield journal.Record("observed", step, island, {"id": id, "evaluation": late})
     children = [{"id": id, "decision": ["accept", "it ran", "ran", None]}]
     cost = [0.05, 1200, 360, 0.0012, 3]
     yield journal.Record("applied", step, island, {"children": children, "evaluations": 1, "cost": cost})
     if step % 500 == 0:
-        yield journal.Record("migrated", step, (island + 1) % 4, {"fn": {**born, "evaluation": {"score": score}}})
+        yield journal.Record("migrated", step, (island + 1) % 4, {"fn": {**created, "evaluation": {"score": score}}})
 
 
 def reads(
@@ -179,20 +179,20 @@ def reads(
 ) -> tuple[list[Sequence[object]], list[Sequence[object]], list[Sequence[object]], dict[str, float]]:
     """Asks for everything, cold and warm."""
     with serving(path) as server:
-        cold = {each: server.ask(each) for each in FIRST_VIEW}
+        cold = {item: server.ask(item) for item in FIRST_VIEW}
         counted = server.wait_until_counted()
-        warm = {each: _best(server, each) for each in FIRST_VIEW}
-        views = {each: (server.ask(each), _best(server, each)) for each in VIEWS}
-        warm_filters = {each: _best(server, _events(each)) for each in FILTERS}
+        warm = {item: _best(server, item) for item in FIRST_VIEW}
+        views = {view: (server.ask(view), _best(server, view)) for view in VIEWS}
+        warm_filters = {item: _best(server, _events(item)) for item in FILTERS}
         facts = {"read_ahead_seconds": counted, "server_mb": server.resident_mb()}
     with serving(path) as server:
         server.ask("/api/session")
-        cold_filters = {each: server.ask(_events(each)) for each in FILTERS}
-    first = [_row(each, cold[each], warm[each]) for each in FIRST_VIEW]
-    sums = [sum(getattr(each, name) for each in found.values()) for found in (cold, warm) for name in Asked._fields[:2]]
-    first.append(("all", *(round(each, 1) for each in sums), ""))
-    filters = [_filter_row(each, cold_filters[each], warm_filters[each]) for each in FILTERS]
-    return first, filters, [_row(each, *found) for each, found in views.items()], facts
+        cold_filters = {item: server.ask(_events(item)) for item in FILTERS}
+    first = [_row(item, cold[item], warm[item]) for item in FIRST_VIEW]
+    sums = [sum(getattr(item, name) for item in result.values()) for result in (cold, warm) for name in Asked._fields[:2]]
+    first.append(("all", *(round(item, 1) for item in sums), ""))
+    filters = [_filter_row(item, cold_filters[item], warm_filters[item]) for item in FILTERS]
+    return first, filters, [_row(item, *result) for item, result in views.items()], facts
 
 
 def _events(query: str) -> str:
@@ -200,20 +200,20 @@ def _events(query: str) -> str:
 
 
 def _best(server: Server, path: str) -> Asked:
-    return min((server.ask(path) for _ in range(REPEATS)), key=lambda asked: asked.wall_ms)
+    return min((server.ask(path) for _ in range(REPEATS)), key=lambda requests: requests.wall_ms)
 
 
 def _row(name: str, cold: Asked, warm: Asked) -> Sequence[object]:
     numbers = (cold.wall_ms, cold.cpu_ms, warm.wall_ms, warm.cpu_ms, warm.kilobytes)
-    return (f"`{name}`", *(round(each, 1) for each in numbers))
+    return (f"`{name}`", *(round(number, 1) for number in numbers))
 
 
 def _filter_row(name: str, cold: Asked, warm: Asked) -> Sequence[object]:
-    found = warm.answer["events"]
-    assert isinstance(found, list)
+    result = warm.answer["events"]
+    assert isinstance(result, list)
     total, looked = int(str(warm.answer["total"])), int(str(warm.answer["looked"]))
     numbers = (cold.wall_ms, cold.cpu_ms, warm.wall_ms, warm.cpu_ms)
-    return (f"`{name}`", *(round(each, 1) for each in numbers), len(found), f"{total - looked + 1:,}")
+    return (f"`{name}`", *(round(number, 1) for number in numbers), len(result), f"{total - looked + 1:,}")
 
 
 def main() -> None:

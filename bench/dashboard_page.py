@@ -112,8 +112,8 @@ class Shown:
         self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def metric(self, name: str) -> float:
-        found = self.session.send("Performance.getMetrics")["metrics"]
-        return float(next(each["value"] for each in found if each["name"] == name))
+        result = self.session.send("Performance.getMetrics")["metrics"]
+        return float(next(item["value"] for item in result if item["name"] == name))
 
     def heap_mb(self) -> float:
         self.session.send("HeapProfiler.collectGarbage")
@@ -131,82 +131,82 @@ class Shown:
 def launched() -> Iterator[Browser]:
     """Starts an installed browser, else Playwright's own."""
     with sync_playwright() as playwright:
-        found = next((place for place in PLACES if Path(place).exists()), None)
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS.split())
+        result = next((position for position in PLACES if Path(position).exists()), None)
+        browser = playwright.chromium.launch(executable_path=result, args=FLAGS.split())
         yield browser
         browser.close()
 
 
 def private_mb(marks: str = "--type=renderer") -> float:
     """Returns the private memory of the largest process of a page, in megabytes."""
-    found = [0.0]
+    results = [0.0]
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if marks in (entry / "cmdline").read_text():
                 lines = (entry / "smaps_rollup").read_text().splitlines()
-                found.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024)
+                results.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024)
         except OSError:
             continue
-    return max(found)
+    return max(results)
 
 
 def views(browser: Browser, server: dashboard.Server) -> list[Sequence[object]]:
     """Opens every view: once, then several times."""
     rows: list[Sequence[object]] = []
     for name, path, selector, text in VIEWS:
-        shown = Shown(browser)
+        displayed = Shown(browser)
         url = f"{server.url}/ui/#/{path}"
-        first, _ = shown.open(url, selector, text)
+        first, _ = displayed.open(url, selector, text)
         began = server.cpu_seconds()
-        later = [shown.open(url, selector, text) for _ in range(REPEATS)]
+        later = [displayed.open(url, selector, text) for _ in range(REPEATS)]
         served = 1e3 * (server.cpu_seconds() - began) / REPEATS
         best, median = min(later), statistics.median(took for took, _ in later)
-        heap, private = shown.heap_mb(), private_mb()
-        rows.append((name, *(round(each, 1) for each in (first, median, *best, served, heap, private))))
+        heap, private = displayed.heap_mb(), private_mb()
+        rows.append((name, *(round(item, 1) for item in (first, median, *best, served, heap, private))))
         print(rows[-1], file=sys.stderr)
-        shown.context.close()
+        displayed.context.close()
     return rows
 
 
 def filters(browser: Browser, address: str) -> list[Sequence[object]]:
     """Filters and searches the million events, as somebody types and chooses."""
-    shown = Shown(browser)
-    shown.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
+    displayed = Shown(browser)
+    displayed.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
     rows: list[Sequence[object]] = []
     for selector, value, kind in FILTERS:
-        before = shown.metric("TaskDuration")
-        answered, ended = shown.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])
-        script = 1e3 * (shown.metric("TaskDuration") - before)
+        before = displayed.metric("TaskDuration")
+        answered, ended = displayed.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])
+        script = 1e3 * (displayed.metric("TaskDuration") - before)
         name = f"{'kind' if kind == 'change' else 'search'} {value or 'all'}"
-        rows.append((name, *(round(each, 1) for each in (answered, ended, script))))
+        rows.append((name, *(round(item, 1) for item in (answered, ended, script))))
         print(rows[-1], file=sys.stderr)
-    shown.context.close()
+    displayed.context.close()
     return rows
 
 
 def frames(browser: Browser, address: str) -> dict[str, float]:
     """Moves the tree of the newest 5,000 candidates; returns what a frame took."""
-    shown = Shown(browser)
-    shown.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
-    shown.page.wait_for_timeout(500)
-    before = shown.metric("TaskDuration")
-    times: list[float] = shown.page.evaluate(PANNED)
-    work = 1e3 * (shown.metric("TaskDuration") - before) / len(times)
-    shown.context.close()
+    displayed = Shown(browser)
+    displayed.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
+    displayed.page.wait_for_timeout(500)
+    before = displayed.metric("TaskDuration")
+    times: list[float] = displayed.page.evaluate(PANNED)
+    work = 1e3 * (displayed.metric("TaskDuration") - before) / len(times)
+    displayed.context.close()
     return {"work_ms": round(work, 2), "median_ms": round(statistics.median(times), 1)}
 
 
 def stay(browser: Browser, address: str) -> dict[str, float]:
     """Walks through all views several times in one page; returns what it holds afterwards."""
-    shown = Shown(browser)
-    shown.open(f"{address}/ui/", ".view-runs tbody a", "")
+    displayed = Shown(browser)
+    displayed.open(f"{address}/ui/", ".view-runs tbody a", "")
     for _ in range(WALKS):
         for _, path, selector, text in VIEWS:
-            shown.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
-            shown.page.evaluate(SEEN, [selector, text])
-    found = {"heap_mb": round(shown.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
-    shown.context.close()
-    return found
+            displayed.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
+            displayed.page.evaluate(SEEN, [selector, text])
+    result = {"heap_mb": round(displayed.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
+    displayed.context.close()
+    return result
 
 
 def measure(path: Path) -> None:
@@ -215,13 +215,13 @@ def measure(path: Path) -> None:
         first, script = cold.open(f"{server.url}/ui/", ".view-runs tbody a", dashboard.RUN)
         cold.context.close()
         server.wait_until_counted()
-        found = views(browser, server)
+        result = views(browser, server)
         filtered = filters(browser, server.url)
         moved = frames(browser, server.url)
         walked = stay(browser, server.url)
     columns = ("view", "first ms", "median ms", "best ms", "script ms", "server ms", "heap MB", "private MB")
     tables: dict[str, Any] = {
-        "Views": (columns, found),
+        "Views": (columns, result),
         "Filters of the events": (("filter", "answered ms", "all looked through ms", "script ms"), filtered),
     }
     notes = [

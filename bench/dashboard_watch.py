@@ -38,7 +38,7 @@ class Clients:
 
     def __enter__(self) -> "Clients":
         self._thread.start()
-        self._tasks = [asyncio.run_coroutine_threadsafe(self._read(place), self._loop) for place in range(self._number)]
+        self._tasks = [asyncio.run_coroutine_threadsafe(self._read(index), self._loop) for index in range(self._number)]
         self._tasks.append(asyncio.run_coroutine_threadsafe(self._stall(), self._loop))
         return self
 
@@ -52,19 +52,19 @@ class Clients:
     async def _open(self, limit: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         name, _, port = self._host.partition(":")
         reader, writer = await asyncio.open_connection(name, int(port), limit=limit)
-        asked = f"GET /sse/timeline?run={self._run}&after={self._after} HTTP/1.1\r\nHost: {self._host}\r\n\r\n"
-        writer.write(asked.encode())
+        requests = f"GET /sse/timeline?run={self._run}&after={self._after} HTTP/1.1\r\nHost: {self._host}\r\n\r\n"
+        writer.write(requests.encode())
         return reader, writer
 
-    async def _read(self, place: int) -> None:
+    async def _read(self, position: int) -> None:
         reader, writer = await self._open(1 << 20)
         try:
             while line := await reader.readline():
                 if line.startswith(b"id: "):
                     seq = int(line[4:])
-                    self.gaps += seq != self.lasts[place] + 1
-                    self.lasts[place] = seq
-                    self.counts[place] += 1
+                    self.gaps += seq != self.lasts[position] + 1
+                    self.lasts[position] = seq
+                    self.counts[position] += 1
         finally:
             writer.close()
 
@@ -78,9 +78,9 @@ class Clients:
 
 def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> dict[str, object]:
     """Sends events to many clients, one of which takes nothing; returns what came of it."""
-    with store.Store(path) as kept:
-        kept.create_run(RUN, {"system": "programs", "folder": RUN})
-        records = kept.journal(RUN)
+    with store.Store(path) as opened_store:
+        opened_store.create_run(RUN, {"system": "programs", "folder": RUN})
+        records = opened_store.journal(RUN)
         records.write(journal.Record("started", 0, -1, {"llm": "none", "sandbox": "L3"}))
         with serving(path) as server, Clients(server.url, num_clients, 1) as clients:
             began, cpu = time.monotonic(), server.cpu_seconds()
@@ -107,8 +107,8 @@ def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> d
 
 
 def _event(number: int) -> journal.Record:
-    found = {"score": 0.5, "feedback": "a turn went by, and something was said about it at some length " * 3}
-    return journal.Record("observed", number, 0, {"id": f"{number}.0", "evaluation": found})
+    result = {"score": 0.5, "feedback": "a turn went by, and something was said about it at some length " * 3}
+    return journal.Record("observed", number, 0, {"id": f"{number}.0", "evaluation": result})
 
 
 def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int) -> dict[str, object]:
@@ -123,17 +123,17 @@ def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int)
             for watched in (None, 0, 1):
                 look = contextlib.nullcontext() if watched is None else _watching(servers[watched].url, num_clients)
                 with look:
-                    found = _blocks(running)
-                for place, (cpu_us, rate) in enumerate(found):
-                    name = "alone" if watched is None else "watched" if place == watched else "beside"
+                    result = _blocks(running)
+                for position, (cpu_us, rate) in enumerate(result):
+                    name = "alone" if watched is None else "watched" if position == watched else "beside"
                     cpu[name].append(cpu_us)
                     rates[name].append(rate)
-    medians = {name: statistics.median(each) for name, each in cpu.items()}
+    medians = {name: statistics.median(item) for name, item in cpu.items()}
     pairs = [after / before - 1 for before, after in zip(cpu["beside"], reversed_pairs(cpu["watched"]), strict=True)]
     return {
         "blocks of each": f"{2 * rounds} of {BLOCK_STEPS} steps",
-        **{f"steps/s {name}": round(statistics.median(each), 2) for name, each in rates.items()},
-        **{f"CPU us a step {name}": round(each) for name, each in medians.items()},
+        **{f"steps/s {name}": round(statistics.median(item), 2) for name, item in rates.items()},
+        **{f"CPU us a step {name}": round(item) for name, item in medians.items()},
         "watched against beside, %": round(100 * (medians["watched"] / medians["beside"] - 1), 2),
         "by pairs, %": round(100 * statistics.median(pairs), 2),
         "watched against alone, %": round(100 * (medians["watched"] / medians["alone"] - 1), 2),
@@ -143,20 +143,20 @@ def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int)
 
 def reversed_pairs(values: Sequence[float]) -> list[float]:
     """Returns the blocks so that each stands beside one of the same run: they came in turns."""
-    return [values[place + (1 if place % 2 == 0 else -1)] for place in range(len(values))]
+    return [values[index + (1 if index % 2 == 0 else -1)] for index in range(len(values))]
 
 
 def _made(path: Path) -> Path:
-    with store.Store(path) as kept:
-        kept.create_run(PACED, {"system": "programs", "folder": PACED})
+    with store.Store(path) as opened_store:
+        opened_store.create_run(PACED, {"system": "programs", "folder": PACED})
     return path
 
 
 def _blocks(running: Sequence["_Paced"]) -> list[tuple[float, float]]:
     """Lets all runs go for a block at once."""
-    for each in running:
-        each.begin()
-    return [each.end() for each in running]
+    for item in running:
+        item.begin()
+    return [item.end() for item in running]
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -227,7 +227,7 @@ class Paced:
 
 def run_paced(path: str) -> None:
     """Runs block by block, as standard input says; prints CPU a step and steps a second."""
-    with store.Store(path) as kept:
+    with store.Store(path) as opened_store:
         start = function.DefaultFunction(
             function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
         )
@@ -237,15 +237,15 @@ def run_paced(path: str) -> None:
             if not line.strip():
                 break
             steps += BLOCK_STEPS
-            made = cluster.EvolverConfig(
+            created = cluster.EvolverConfig(
                 islands,
-                journal=kept.journal(PACED),
-                inbox=kept.inbox(PACED),
+                journal=opened_store.journal(PACED),
+                inbox=opened_store.inbox(PACED),
                 num_parallel=1,
                 reset_period=None,
                 budget=control.Budget(iterations=steps),
             )
-            evolver = cluster.Evolver(made)
+            evolver = cluster.Evolver(created)
             began, cpu = time.monotonic(), time.process_time()
             evolver.run()
             used, took = time.process_time() - cpu, time.monotonic() - began

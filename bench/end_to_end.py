@@ -165,23 +165,23 @@ def contest(*, quick: bool, with_peers: bool) -> Contest:
         return Contest({}, ["End to end was not measured: the meter reads /proc, which this system has not."])
     plan = QUICK if quick else FULL
     contestants = [system for system in systems(with_peers) if max(plan) >= system.shortest]
-    found = measured(contestants, plan)
-    tables = {"End to end": totals(found), "End to end, an iteration by slice": slices(found)}
-    return Contest(tables, [*conditions(contestants, max(plan)), *(verdicts(found) if with_peers else [])])
+    result = measured(contestants, plan)
+    tables = {"End to end": totals(result), "End to end, an iteration by slice": slices(result)}
+    return Contest(tables, [*conditions(contestants, max(plan)), *(verdicts(result) if with_peers else [])])
 
 
 def conditions(contestants: Sequence[System], most: int) -> list[str]:
     """Says what was compared, and how it can be done again."""
-    said = [
+    message = [
         f"End to end: CPU of all processes but the model server, 2 workers, seed {SEED}; an iteration is a "
         "reply of the model server, which answers at once; runs of the same length took turns, and the figures are "
         "medians. A slice counts from the reply before it to its last, so neither start nor end is in it; the first "
         "slice starts at the first reply."
     ]
     for system in contestants:
-        said.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', most, 'FOLDER'))}`")
+        message.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', most, 'FOLDER'))}`")
     has_peers = any(system.wanted is None for system in contestants)
-    return [*said, OPENEVOLVE_SETTINGS.format(openai=peer_version("openai"))] if has_peers else said
+    return [*message, OPENEVOLVE_SETTINGS.format(openai=peer_version("openai"))] if has_peers else message
 
 
 def systems(with_peers: bool) -> list[System]:
@@ -197,11 +197,11 @@ def systems(with_peers: bool) -> list[System]:
     peer = System(f"OpenEvolve {peer_version('openevolve')}", openevolve_command, openevolve_failures)
     others = {"population 1000": "config_usual.yaml", "lean": "config_lean.yaml"}
     # They matter in long runs: up to 1,000 programs the first is the same thing.
-    beside = [
+    neighbor = [
         System(f"{peer.name}, {name}", partial(openevolve_command, config=config), openevolve_failures, shortest=1001)
         for name, config in others.items()
     ]
-    return [peer, *beside, *ours]
+    return [peer, *neighbor, *ours]
 
 
 def run(system: System, iterations: int) -> Run:
@@ -224,27 +224,27 @@ def run(system: System, iterations: int) -> Run:
             meter = metering.metered(command, folder=ROOT, environment=environment(folder), limit_seconds=LIMIT_SECONDS)
             replies = json.loads(model.communicate("")[0])
     if meter.status or len(replies) != iterations:
-        said = f"ended with {meter.status} after {len(replies)} replies to {iterations} iterations"
-        raise RuntimeError(f"{system.name} {said}:\n{meter.output[-2000:]}")
+        message = f"ended with {meter.status} after {len(replies)} replies to {iterations} iterations"
+        raise RuntimeError(f"{system.name} {message}:\n{meter.output[-2000:]}")
     times, lengths = [time for time, _ in replies], [length for _, length in replies]
     return Run(iterations, meter, times, statistics.fmean(lengths), system.failures(meter.output))
 
 
 def environment(folder: str) -> Mapping[str, str]:
     """Returns ours without proxies, temporary files in a folder that goes."""
-    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    return {**kept, "TMPDIR": folder, "NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
+    stored = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    return {**stored, "TMPDIR": folder, "NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
 
 
 def measured(contestants: Sequence[System], plan: Mapping[int, int]) -> Found:
     """Runs the systems in turns, so that what else the machine does meets all."""
-    found: dict[System, list[Run]] = {}
+    result: dict[System, list[Run]] = {}
     for iterations, times in plan.items():
         turn = [system for system in contestants if iterations >= system.shortest]
         for number, system in itertools.product(range(times), turn):
             print(f"{system.name}, {iterations} iterations, run {number + 1} of {times} ...", file=sys.stderr)
-            found.setdefault(system, []).append(run(system, iterations))
-    return {system: found[system] for system in contestants if system in found}
+            result.setdefault(system, []).append(run(system, iterations))
+    return {system: result[system] for system in contestants if system in result}
 
 
 def median(runs: Sequence[Run], figure: Callable[[Run], float]) -> float:
@@ -260,14 +260,14 @@ def rate(runs: Sequence[Run], first: int, last: int) -> float:
     return median([run for run in runs if run.iterations >= last], lambda run: run.rate(first, last))
 
 
-def furthest(found: Found) -> int:
+def furthest(result: Found) -> int:
     """Returns the iteration that all systems reached."""
-    return min(max(run.iterations for run in runs) for runs in found.values())
+    return min(max(run.iterations for run in runs) for runs in result.values())
 
 
-def totals(found: Found) -> Table:
+def totals(result: Found) -> Table:
     rows: list[list[object]] = []
-    for system, runs in found.items():
+    for system, runs in result.items():
         for iterations in sorted({run.iterations for run in runs}):
             same = [run for run in runs if run.iterations == iterations]
             cpu = median(same, lambda run: run.meter.cpu_seconds)
@@ -284,34 +284,34 @@ def totals(found: Found) -> Table:
     return [*columns, "wall s to it", "wall s", "characters a prompt", "failed iterations"], rows
 
 
-def slices(found: Found) -> Table:
+def slices(result: Found) -> Table:
     """Compares medians, each peer's with each of ours."""
-    pairs = [(peer, ours) for ours in found for peer in found if peer.wanted is None and ours.wanted is not None]
+    pairs = [(peer, ours) for ours in result for peer in result if peer.wanted is None and ours.wanted is not None]
     rows: list[list[object]] = []
     for first, last in SLICES:
-        if last <= furthest(found):
-            used = {system: statistics.median(costs(runs, first, last)) for system, runs in found.items()}
+        if last <= furthest(result):
+            used = {system: statistics.median(costs(runs, first, last)) for system, runs in result.items()}
             ratios = [used[peer] / used[ours] for peer, ours in pairs]
-            rates = [rate(runs, first, last) for runs in found.values()]
+            rates = [rate(runs, first, last) for runs in result.values()]
             rows.append([f"{first + 1:,} to {last:,}", *used.values(), *ratios, *rates])
     compared = [f"{ours.name}: times less than {peer.name}" for peer, ours in pairs]
-    columns = ["iterations", *(f"CPU ms, {system.name}" for system in found), *compared]
-    return [*columns, *(f"1/s, {system.name}" for system in found)], rows
+    columns = ["iterations", *(f"CPU ms, {system.name}" for system in result), *compared]
+    return [*columns, *(f"1/s, {system.name}" for system in result)], rows
 
 
-def verdicts(found: Found) -> list[str]:
+def verdicts(result: Found) -> list[str]:
     """Says where we are with what we want of the first peer, a line each, and where with other peers."""
-    peers = [system for system in found if system.wanted is None]
+    peers = [system for system in result if system.wanted is None]
     lines: list[str] = []
-    for ours, runs in found.items():
-        for (first, last), wanted in (ours.wanted or {}).items():
-            for peer in peers if last <= furthest(found) else ():
-                ratio, spread = compared(costs(found[peer], first, last), costs(runs, first, last))
-                said = f"{ours.name}, at {last:,}: {ratio:.1f} times less"
+    for ours, runs in result.items():
+        for (first, last), requested in (ours.wanted or {}).items():
+            for peer in peers if last <= furthest(result) else ():
+                ratio, spread = compared(costs(result[peer], first, last), costs(runs, first, last))
+                message = f"{ours.name}, at {last:,}: {ratio:.1f} times less"
                 if peer is peers[0]:
-                    lines.append(f"{said} (wanted >= {wanted:g}): {'MET' if ratio >= wanted else 'MISSED'}; {spread}")
+                    lines.append(f"{message} (wanted >= {requested:g}): {'MET' if ratio >= requested else 'MISSED'}; {spread}")
                 elif last > 1000:
-                    lines.append(f"{said} than {peer.name}; {spread}")
+                    lines.append(f"{message} than {peer.name}; {spread}")
     return lines
 
 
@@ -326,9 +326,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="runs of 200 iterations only; nothing is kept")
     parser.add_argument("--no-peers", action="store_true", help="runs Atoll alone; nothing is kept")
     options = parser.parse_args()
-    found = contest(quick=options.quick, with_peers=not options.no_peers)
+    result = contest(quick=options.quick, with_peers=not options.no_peers)
     say = outcome.show if options.quick or options.no_peers else outcome.keep
-    say("end_to_end", found.tables, found.notes)
+    say("end_to_end", result.tables, result.notes)
 
 
 if __name__ == "__main__":

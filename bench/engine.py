@@ -126,11 +126,11 @@ def settle_garbage() -> None:
 def step_costs(islands: Sequence[cluster.Island], chunks: int) -> list[float]:
     """Returns the mean CPU microseconds of a step on each island, stepped in turns; rare rebuilds count too."""
     totals = [0.0] * len(islands)
-    for _, (place, island) in itertools.product(range(chunks), enumerate(islands)):
+    for _, (position, island) in itertools.product(range(chunks), enumerate(islands)):
         since = time.process_time()
         for _ in range(CHUNK):
             island.request_mutation()
-        totals[place] += time.process_time() - since
+        totals[position] += time.process_time() - since
     return [total / (chunks * CHUNK) * 1e6 for total in totals]
 
 
@@ -142,9 +142,9 @@ def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[st
         costs = step_costs(islands, chunks)
         rows.append([name, *costs, *(cost / costs[0] for cost in costs[1:])])
         gc.unfreeze()
-    with store.Store(str(folder / "growth.db")) as kept:
+    with store.Store(str(folder / "growth.db")) as opened_store:
         pool = POOLS["clusters, rank"]
-        islands = [grown(pool, size, kept.journal(kept.create_run(f"size-{size}"))) for size in sizes]
+        islands = [grown(pool, size, opened_store.journal(opened_store.create_run(f"size-{size}"))) for size in sizes]
         settle_garbage()
         costs = step_costs(islands, chunks)
         rows.append(["clusters, rank, with the SQLite journal", *costs, *(cost / costs[0] for cost in costs[1:])])
@@ -174,8 +174,8 @@ def memory(size: int) -> tuple[Sequence[str], list[list[object]]]:
 def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
     rows: list[list[object]] = []
     for kind, workers in itertools.product(("nowhere", "SQLite"), (1, 4, 64)):
-        with store.Store(str(folder / f"{workers}.db")) as kept:
-            records = kept.journal(kept.create_run("run")) if kind == "SQLite" else journal.NullJournal()
+        with store.Store(str(folder / f"{workers}.db")) as opened_store:
+            records = opened_store.journal(opened_store.create_run("run")) if kind == "SQLite" else journal.NullJournal()
             evolver = make_evolver(
                 POOLS["clusters, rank"], records, num_parallel=workers, budget=control.Budget(iterations=steps)
             )
@@ -189,8 +189,8 @@ def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[objec
 def commits(count: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
     """Commits of one record of 300 bytes, in ours and in bare sqlite3 with the same pragmas."""
     data = {"id": "1.0", "text": "x" * 260}
-    with store.Store(str(folder / "ours.db")) as kept:
-        ours = kept.journal(kept.create_run("run"))
+    with store.Store(str(folder / "ours.db")) as opened_store:
+        ours = opened_store.journal(opened_store.create_run("run"))
         since = time.process_time(), time.perf_counter()
         for step in range(count):
             ours.write(journal.Record("begun", step, 0, data))

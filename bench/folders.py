@@ -82,7 +82,7 @@ COLUMNS = (
     *_ONCE,
     "best, judged anew",
     "gained",
-    *(f"{each}, scripted" for each in _ONCE),
+    *(f"{item}, scripted" for item in _ONCE),
     "calls",
     *PLAIN,
 )
@@ -107,7 +107,7 @@ class Run(NamedTuple):
 
 def theirs(folder: Path, program: Path | None = None) -> list[float]:
     """Returns the score that OpenEvolve gives the initial program, or another one, as often as it was asked."""
-    found: list[float] = []
+    result: list[float] = []
     for _ in range(TIMES):
         ended = subprocess.run(
             [str(PYTHON), "-c", THEIRS, str(folder), *([str(program)] if program else [])],
@@ -119,8 +119,8 @@ def theirs(folder: Path, program: Path | None = None) -> list[float]:
         )
         if ended.returncode:
             raise RuntimeError(f"OpenEvolve's evaluator failed on {folder.name}:\n{ended.stderr[-2000:]}")
-        found.append(float(json.loads(ended.stdout.strip().splitlines()[-1])))
-    return found
+        result.append(float(json.loads(ended.stdout.strip().splitlines()[-1])))
+    return result
 
 
 def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequence[str], libraries: str) -> Run:
@@ -140,31 +140,31 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
         return Run(
             None, None, 0, 0, f"exit {ended.returncode}: {ended.stderr.strip()[-200:]}", time.monotonic() - since
         )
-    said: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    message: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
     return Run(
-        said["initial_score"],
-        said["best_score"],
-        said["failures"],
-        said["calls"],
-        said["status"],
-        said["seconds"],
-        said["run"],
-        said["baselines"],
+        message["initial_score"],
+        message["best_score"],
+        message["failures"],
+        message["calls"],
+        message["status"],
+        message["seconds"],
+        message["run"],
+        message["baselines"],
     )
 
 
 def scripted(prompt: str, number: int) -> str:
     """Answers with the longest program of the prompt, a number in it changed: as a diff where one is asked for."""
-    shown = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
-    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", shown, re.DOTALL)
-    lines = (inside[1] if inside else shown).split("\n")
+    displayed = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
+    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", displayed, re.DOTALL)
+    lines = (inside[1] if inside else displayed).split("\n")
     rng = Random(f"scripted {number}")
-    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and shown.count(line) == 1]
-    old = rng.choice(numbered or [line for line in lines if line.strip() and shown.count(line) == 1] or [""])
-    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda found: _changed(found[0], rng), old) if numbered else f"{old}  # kept"
+    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and displayed.count(line) == 1]
+    old = rng.choice(numbered or [line for line in lines if line.strip() and displayed.count(line) == 1] or [""])
+    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda result: _changed(result[0], rng), old) if numbered else f"{old}  # kept"
     if "SEARCH" in prompt:
         return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
-    return f"```\n{shown.replace(old, new, 1)}```\n"
+    return f"```\n{displayed.replace(old, new, 1)}```\n"
 
 
 def _changed(text: str, rng: Random) -> str:
@@ -172,14 +172,14 @@ def _changed(text: str, rng: Random) -> str:
     return f"{value:.4g}" if "." in text else str(max(1, round(value)))
 
 
-def lent(place: str) -> str:
+def lent(position: str) -> str:
     """Copies the libraries that folders import into a folder of their own, and returns its path."""
     sites = list((ROOT / ".venv-peers" / "lib").glob("python*/site-packages"))
-    made = Path(place) / "site-packages"  # by this name the jail knows where packages are
+    created = Path(position) / "site-packages"  # by this name the jail knows where packages are
     for name in LIBRARIES:
-        shutil.copytree(sites[0] / name, made / name)
-    os.chmod(place, 0o755)
-    return str(made)
+        shutil.copytree(sites[0] / name, created / name)
+    os.chmod(position, 0o755)
+    return str(created)
 
 
 def measured(
@@ -187,29 +187,29 @@ def measured(
 ) -> list[list[object]]:
     """Returns a row for each folder; those that are not done yet are, the slow ones last, and written down."""
     missing = sorted((name for name in names if name not in parts), key=SLOW.__contains__)
-    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place, server.ModelServer(scripted) as model:
-        libraries = lent(place)
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as position, server.ModelServer(scripted) as model:
+        libraries = lent(position)
         for name in missing:
             print(f"{name} ...", file=sys.stderr)
             folder = examples / name
             peer = theirs(folder)
-            alone = ours(folder, f"{place}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
-            again = theirs(folder, best(place, alone.run)) if alone.gain > 0 else []
-            asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
-            led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
-            said = [_range(again) if again else "-", _gained(alone, peer, again)]
+            alone = ours(folder, f"{position}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
+            again = theirs(folder, best(position, alone.run)) if alone.gain > 0 else []
+            requests = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
+            led = ours(folder, f"{position}/atoll.db", iterations, seed, requests, libraries)
+            message = [_range(again) if again else "-", _gained(alone, peer, again)]
             plain = [*_plain(alone, ("best_of_n",)), *_plain(led, tuple(baselines.TITLES))]
-            parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls, *plain]
+            parts[name] = [name, _range(peer), *_row(alone), *message, *_row(led)[1:], led.calls, *plain]
             PARTS.write_text(json.dumps(parts) + "\n")
     return [parts[name] for name in names]
 
 
-def best(place: str, run: str) -> Path:
+def best(position: str, run: str) -> Path:
     """Writes down the best program of a run."""
-    made = Path(place) / "best.py"
-    command = [sys.executable, "-m", "atoll", "best", run, "--store", f"{place}/atoll.db", "-o", str(made)]
+    created = Path(position) / "best.py"
+    command = [sys.executable, "-m", "atoll", "best", run, "--store", f"{position}/atoll.db", "-o", str(created)]
     subprocess.run(command, capture_output=True, check=True, timeout=LIMIT_SECONDS)
-    return made
+    return created
 
 
 def _gained(run: Run, peer: Sequence[float], again: Sequence[float]) -> str:
@@ -219,20 +219,20 @@ def _gained(run: Run, peer: Sequence[float], again: Sequence[float]) -> str:
     return "yes" if min(again) > max(peer) else "noise"
 
 
-def _range(found: Sequence[float]) -> str:
-    low, high = min(found), max(found)
+def _range(results: Sequence[float]) -> str:
+    low, high = min(results), max(results)
     return f"{low:.6g}" if f"{low:.6g}" == f"{high:.6g}" else f"{low:.6g} to {high:.6g}"
 
 
 def _row(run: Run) -> list[object]:
-    shown = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
-    return [*shown, run.failures, run.status, round(run.seconds, 1)]
+    displayed = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
+    return [*displayed, run.failures, run.status, round(run.seconds, 1)]
 
 
 def _plain(run: Run, names: Sequence[str]) -> list[object]:
     """Returns what each plain way beside a run reached; what was not run is told by a dash."""
-    found = [run.rivals.get(name) for name in names]
-    scores = [each["best_score"] if isinstance(each, dict) else None for each in found]
+    results = [run.rivals.get(name) for name in names]
+    scores = [item["best_score"] if isinstance(item, dict) else None for item in results]
     return ["-" if score is None else f"{score:.6g}" for score in scores]
 
 
@@ -256,13 +256,13 @@ def _named(names: Sequence[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def told(rows: Sequence[Sequence[object]], asked: argparse.Namespace, names: Sequence[str]) -> list[str]:
+def told(rows: Sequence[Sequence[object]], requests: argparse.Namespace, names: Sequence[str]) -> list[str]:
     """Returns what to say below the table."""
     gained = sum(row[8] == "yes" for row in rows)
     finished = sum(row[5] == "done" and row[11] == "done" for row in rows)
-    seed = "the seed of each folder" if asked.seed is None else f"seed {asked.seed}"
+    seed = "the seed of each folder" if requests.seed is None else f"seed {requests.seed}"
     return [
-        f"{asked.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
+        f"{requests.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
         f"{TIMES} judgements by its own evaluator, which judged the best program with no LLM anew as often.",
         "A gain counts where the lowest of these is above the highest initial score.",
         "signal_processing has no combined_score, so that OpenEvolve's rule takes the mean of all its metrics; errors "
@@ -270,7 +270,7 @@ def told(rows: Sequence[Sequence[object]], asked: argparse.Namespace, names: Seq
         f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
         f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
         f"{sum(row[8] == 'noise' for row in rows)}.",
-        *([f"Left out or not in the checkout, and not counted: {', '.join(asked.without)}."] if asked.without else []),
+        *([f"Left out or not in the checkout, and not counted: {', '.join(requests.without)}."] if requests.without else []),
         *(
             f"{name} had a budget of {SLOW[name][1]} besides, since each takes it many seconds."
             for name in SLOW
@@ -290,19 +290,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="instead of the one that each folder has")
     parser.add_argument("--fresh", action="store_true", help="forget what is done")
     parser.add_argument("--without", nargs="+", choices=FOLDERS, default=[], help="folders to leave out")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     # Not every version of OpenEvolve has all of them.
-    missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
+    missing = [name for name in FOLDERS if not (args.folders / name / "evaluator.py").is_file()]
     if len(missing) == len(FOLDERS):
-        print(f"{asked.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
+        print(f"{args.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
         return 2
-    asked.without = [name for name in FOLDERS if name in (*missing, *asked.without)]
-    left_out = ["--without", *asked.without] if asked.without else []
+    args.without = [name for name in FOLDERS if name in (*missing, *args.without)]
+    left_out = ["--without", *args.without] if args.without else []
     sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *left_out]
-    done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not asked.fresh else {}
-    names = [name for name in FOLDERS if name not in asked.without]
-    rows = measured(names, asked.folders, asked.iterations, asked.seed, done)
-    outcome.keep("folders", {"Folders": (COLUMNS, rows)}, told(rows, asked, names))
+    done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not args.fresh else {}
+    names = [name for name in FOLDERS if name not in args.without]
+    rows = measured(names, args.folders, args.iterations, args.seed, done)
+    outcome.keep("folders", {"Folders": (COLUMNS, rows)}, told(rows, args, names))
     return 0
 
 

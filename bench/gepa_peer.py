@@ -25,15 +25,15 @@ class Adapter:
         self._bench = bench
 
     def evaluate(self, batch: list[Any], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-        found = [self._bench.evaluate(candidate["text"], each) for each in batch]
-        traces = [{"input": str(each), "said": said} for each, (_, said) in zip(batch, found, strict=True)]
-        scores = [score for score, _ in found]
+        evaluation = [self._bench.evaluate(candidate["text"], item) for item in batch]
+        traces = [{"input": str(item), "said": message} for item, (_, message) in zip(batch, evaluation, strict=True)]
+        scores = [score for score, _ in evaluation]
         return EvaluationBatch(
-            outputs=[said for _, said in found], scores=scores, trajectories=traces if capture_traces else None
+            outputs=[message for _, message in evaluation], scores=scores, trajectories=traces if capture_traces else None
         )
 
     def make_reflective_dataset(self, candidate: dict[str, str], batch: Any, parts: list[str]) -> dict[str, Any]:
-        entries = [{"Inputs": each["input"], "Feedback": each["said"]} for each in batch.trajectories]
+        entries = [{"Inputs": trajectory["input"], "Feedback": trajectory["said"]} for trajectory in batch.trajectories]
         return dict.fromkeys(parts, entries)
 
 
@@ -41,7 +41,7 @@ def optimised(bench: Any, start: str, train: Any, validation: Any, calls: int, s
     """Returns GEPA's result with its defaults, and the CPU seconds of it all."""
     since = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
-        found = gepa.optimize(
+        result = gepa.optimize(
             seed_candidate={"text": start},
             trainset=list(train),
             valset=list(validation),
@@ -50,19 +50,19 @@ def optimised(bench: Any, start: str, train: Any, validation: Any, calls: int, s
             max_metric_calls=calls,
             seed=seed,
         )
-    return found, time.process_time() - since
+    return result, time.process_time() - since
 
 
 def contest(seed: int, calls: int) -> dict[str, Any]:
     bench, sets = rules.Bench(seed), rules.sets(seed)
-    found, _ = optimised(bench, rules.START, sets.train, sets.validation, calls, seed)
-    best = found.best_candidate["text"]
+    result, _ = optimised(bench, rules.START, sets.train, sets.validation, calls, seed)
+    best = result.best_candidate["text"]
     used = bench.calls
-    scores = [rules.Bench(seed).evaluate(best, each)[0] for each in sets.test]
+    scores = [rules.Bench(seed).evaluate(best, item)[0] for item in sets.test]
     test = sum(scores) / len(scores)
     return {
         "test": test,
-        "validation": found.val_aggregate_scores[found.best_idx],
+        "validation": result.val_aggregate_scores[result.best_idx],
         "calls": used,
         "replies": bench.replies,
     }

@@ -19,7 +19,7 @@ COLUMNS = ("of", "goal", "ours")
 
 def guard(num_lines: int) -> list[list[object]]:
     """Returns what the guard finds of planted and harmless lines, and how many lines it reads per CPU second."""
-    found = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.PLANTED.values())
+    result = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.PLANTED.values())
     alarms = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.HARMLESS)
     text = "\n".join(
         f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(num_lines)
@@ -28,7 +28,7 @@ def guard(num_lines: int) -> list[list[object]]:
     secret_scanner.find_secrets(text, {})
     rate = num_lines / (time.process_time() - since)
     return [
-        ["planted keys found", f"{len(test_secret_scanner.PLANTED)}", f"{found}"],
+        ["planted keys found", f"{len(test_secret_scanner.PLANTED)}", f"{result}"],
         ["harmless lines taken for keys", "0", f"{alarms}"],
         ["lines per CPU second", f"{WANTED:,}", f"{rate:,.0f}"],
     ]
@@ -37,13 +37,13 @@ def guard(num_lines: int) -> list[list[object]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
-    given = parser.parse_args()
-    more = ["--quick"] if given.quick else []
+    args = parser.parse_args()
+    more = ["--quick"] if args.quick else []
     for part in PARTS:
         subprocess.run(["scripts/bench", part, *more], check=True)  # which installs what each needs
-    tables: outcome.Tables = {"Guard against secrets": (COLUMNS, guard(LINES // 10 if given.quick else LINES))}
+    tables: outcome.Tables = {"Guard against secrets": (COLUMNS, guard(LINES // 10 if args.quick else LINES))}
     notes = [f"The other tables are in {', '.join(f'{part}.md' for part in PARTS)}."]
-    (outcome.show if given.quick else outcome.keep)("governed", tables, notes)
+    (outcome.show if args.quick else outcome.keep)("governed", tables, notes)
 
 
 if __name__ == "__main__":

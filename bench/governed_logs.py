@@ -94,20 +94,20 @@ def replayed(folder: Path, reflector: replay_report.Reflector | None) -> Mapping
 
 
 def with_function(folder: Path) -> Mapping[str, Any]:
-    seen = [0, 0.0]
+    observed = [0, 0.0]
 
     def look(event: replay_report.ReplayEvent) -> None:
         if event.feedback is not None:
-            seen[0] += 1
-            seen[1] += event.feedback.value
+            observed[0] += 1
+            observed[1] += event.feedback.value
 
-    return {**replayed(folder, reflectors.FuncReflector(look)), "seen": seen[0]}
+    return {**replayed(folder, reflectors.FuncReflector(look)), "seen": observed[0]}
 
 
 def with_aggregator(folder: Path) -> Mapping[str, Any]:
     aggregator = reflectors.AggregatorReflector()
-    found = replayed(folder, aggregator)
-    return {**found, "entities": len(aggregator.list_entities())}
+    result = replayed(folder, aggregator)
+    return {**result, "entities": len(aggregator.list_entities())}
 
 
 def with_columns(folder: Path) -> Mapping[str, Any]:
@@ -155,9 +155,9 @@ def run_part(name: str, folder: Path) -> Mapping[str, Any]:
     if name == COLUMNS:
         import polars  # noqa: F401 - the product imports it when it is needed
     began = time.process_time()
-    found = PARTS[name](folder)
+    result = PARTS[name](folder)
     seconds = time.process_time() - began
-    return {**found, "cpu_seconds": seconds, "peak_mb": peak_mb()}
+    return {**result, "cpu_seconds": seconds, "peak_mb": peak_mb()}
 
 
 def peak_mb() -> float:
@@ -172,8 +172,8 @@ def parted(name: str, folder: Path) -> Mapping[str, Any]:
     """Runs a part in a process of its own, so that its memory is its own."""
     command = [sys.executable, "-m", "bench.governed_logs", "--part", name, "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
-    found: Mapping[str, Any] = json.loads(done.stdout)
-    return found
+    result: Mapping[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
@@ -181,11 +181,11 @@ def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
     log, rng = log_stores.FileLog(folder), random.Random(writer)
     # Some lines are longer than a page: a reader can then meet the first half of one.
     entries = [entry(number, rng) for number in range(200)]
-    long = [msgspec.structs.replace(each, payload={"text": "x" * rng.randrange(200, 9000)}) for each in entries[::10]]
+    long = [msgspec.structs.replace(item_2, payload={"text": "x" * rng.randrange(200, 9000)}) for item_2 in entries[::10]]
     wall, cpu = time.perf_counter(), time.process_time()
     for number in range(count):
-        each = long[number % len(long)] if number % 50 == 0 else entries[number % len(entries)]
-        log.append(msgspec.structs.replace(each, decision_id=f"{writer}-{number}"))
+        item = long[number % len(long)] if number % 50 == 0 else entries[number % len(entries)]
+        log.append(msgspec.structs.replace(item, decision_id=f"{writer}-{number}"))
     return {"per_second": count / (time.perf_counter() - wall), "per_cpu": count / (time.process_time() - cpu)}
 
 
@@ -196,24 +196,24 @@ def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
         subprocess.Popen([*command, "--writer", str(writer)], stdout=subprocess.PIPE, text=True)
         for writer in range(num_writers)
     ]
-    seen: dict[str, int] = {}
+    observed: dict[str, int] = {}
     try:
-        for each in log_stores.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
-            seen[each.decision_id] = seen.get(each.decision_id, 0) + 1
-            if len(seen) == num_writers * count:
+        for item in log_stores.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
+            observed[item.decision_id] = observed.get(item.decision_id, 0) + 1
+            if len(observed) == num_writers * count:
                 break
-        told = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
+        message = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
             writer.wait()
-    after = [each.decision_id for each in log_stores.FileLog(folder).read(START, END)]
+    after = [record.decision_id for record in log_stores.FileLog(folder).read(START, END)]
     return {
         "lines": num_writers * count,
         "torn": num_writers * count - len(after),
-        "lost by the tail": num_writers * count - len(seen),
-        "seen twice by the tail": sum(times > 1 for times in seen.values()),
-        "lines per cpu-second and writer": min(each["per_cpu"] for each in told),
+        "lost by the tail": num_writers * count - len(observed),
+        "seen twice by the tail": sum(times > 1 for times in observed.values()),
+        "lines per cpu-second and writer": min(item["per_cpu"] for item in message),
     }
 
 
@@ -227,17 +227,17 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
             if quick
             else [parted(name, folder) for _ in range(1 if ANCHOR in name else NUM_TRIES)]
         )
-        found = min(tries, key=lambda each: each["cpu_seconds"])
-        events = found.get("events", 0)
-        seconds = found["cpu_seconds"]
+        result = min(tries, key=lambda item: item["cpu_seconds"])
+        events = result.get("events", 0)
+        seconds = result["cpu_seconds"]
         rows.append(
             [
                 name,
-                found["decisions"],
+                result["decisions"],
                 events,
-                round(found["decisions"] / seconds),
+                round(result["decisions"] / seconds),
                 round(events / seconds),
-                round(found["peak_mb"]),
+                round(result["peak_mb"]),
             ]
         )
     appended = append_many(folder / "one", 2000 if quick else 100_000)
@@ -260,9 +260,9 @@ def measure_columns(folder: Path) -> tuple[outcome.Tables, list[str]]:
     names = [COLUMNS, "anchor: msgspec, a line at a time"]
     rows = []
     for name in names:
-        found = min((parted(name, folder) for _ in range(NUM_TRIES)), key=lambda each: each["cpu_seconds"])
+        result = min((parted(name, folder) for _ in range(NUM_TRIES)), key=lambda item: item["cpu_seconds"])
         rows.append(
-            [name, found["decisions"], round(found["decisions"] / found["cpu_seconds"]), round(found["peak_mb"])]
+            [name, result["decisions"], round(result["decisions"] / result["cpu_seconds"]), round(result["peak_mb"])]
         )
     headings = ["what", "decisions", "decisions per cpu-s", "peak MB"]
     return {"Columns": (headings, rows)}, ["The goal is 500,000 decisions per cpu-s and 600 MB; the best of two runs."]
@@ -272,10 +272,10 @@ def measure_large(folder: Path) -> tuple[outcome.Tables, list[str]]:
     """Replays ten million decisions once; a folder that holds them already is not written anew."""
     if not (folder / "feedback").exists():
         generate(folder, LARGE)
-    found = parted("replay, paired, 1 reflector", folder)
+    result = parted("replay, paired, 1 reflector", folder)
     headings = ["decisions", "events", "events per cpu-s", "goal", "peak MB", "goal for it"]
-    rate = round(found["events"] / found["cpu_seconds"])
-    row = [found["decisions"], found["events"], rate, 250_000, round(found["peak_mb"]), 200]
+    rate = round(result["events"] / result["cpu_seconds"])
+    row = [result["decisions"], result["events"], rate, 250_000, round(result["peak_mb"]), 200]
     return {"Replay, paired, 1 reflector": (headings, [row])}, [
         f"{LARGE:,} decisions of {NUM_ENTITIES} entities, {int(LARGE * SHARE):,} measurements; one run."
     ]
@@ -291,22 +291,22 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--append", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--writer", type=int, default=0, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.part or given.append:
-        part = run_part(given.part, given.folder) if given.part else None
-        print(json.dumps(part or append_many(given.folder, given.append, given.writer)))
+    args = parser.parse_args()
+    if args.part or args.append:
+        part = run_part(args.part, args.folder) if args.part else None
+        print(json.dumps(part or append_many(args.folder, args.append, args.writer)))
         return
-    if given.large or given.columns:
-        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as made:
-            if given.columns:
-                outcome.keep("governed_logs_columns", *measure_columns(Path(made)))
+    if args.large or args.columns:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as created:
+            if args.columns:
+                outcome.keep("governed_logs_columns", *measure_columns(Path(created)))
             else:
-                outcome.keep("governed_logs_large", *measure_large(given.folder or Path(made)))
+                outcome.keep("governed_logs_large", *measure_large(args.folder or Path(created)))
         return
-    num_lines = 5000 if given.quick else given.lines
+    num_lines = 5000 if args.quick else args.lines
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
-        tables, notes = measure(num_lines, Path(folder), quick=given.quick)
-    if given.quick:
+        tables, notes = measure(num_lines, Path(folder), quick=args.quick)
+    if args.quick:
         outcome.show("governed_logs", tables, notes)
     else:
         outcome.keep("governed_logs", tables, notes)

@@ -84,9 +84,9 @@ def false_alarms(name: str, *, num_streams: int = 2000, length: int = 2000, seed
 
 def stopping(effect: float, *, num_streams: int = 2000, length: int = 2000, seed: int = 0) -> Stopping:
     _, sure = cries(np.random.default_rng(seed).normal(effect, 1, (num_streams, length)))
-    found = sure.any(1)
-    median = float(np.median(sure.argmax(1)[found] + 1)) if found.any() else math.nan
-    return Stopping(float(found.mean()), median, statistics.compute_sample_size(effect))
+    result = sure.any(1)
+    median = float(np.median(sure.argmax(1)[result] + 1)) if result.any() else math.nan
+    return Stopping(float(result.mean()), median, statistics.compute_sample_size(effect))
 
 
 class World:
@@ -129,18 +129,18 @@ class Quality(NamedTuple):
 def estimates(*, repeats: int = 300, size: int = 5000, seed: int = 0) -> tuple[float, Mapping[str, Quality]]:
     """Returns the truth and how close each estimator came to it."""
     world = World(seed)
-    found: dict[str, list[off_policy.Estimate]] = {name: [] for name in ESTIMATORS}
+    result: dict[str, list[off_policy.Estimate]] = {name: [] for name in ESTIMATORS}
     for _ in range(repeats):
         logged = world.log(size)
         for name in ESTIMATORS:
-            found[name].append(off_policy.estimate(logged, name))
-    return world.truth, {name: _quality(each, world.truth) for name, each in found.items()}
+            result[name].append(off_policy.estimate(logged, name))
+    return world.truth, {name: _quality(item, world.truth) for name, item in result.items()}
 
 
-def _quality(found: list[off_policy.Estimate], truth: float) -> Quality:
-    errors = np.array([each.value for each in found]) - truth
-    covered = np.mean([each.interval.low <= truth <= each.interval.high for each in found])
-    width = np.mean([each.interval.high - each.interval.low for each in found])
+def _quality(results: list[off_policy.Estimate], truth: float) -> Quality:
+    errors = np.array([item.value for item in results]) - truth
+    covered = np.mean([item.interval.low <= truth <= item.interval.high for item in results])
+    width = np.mean([item.interval.high - item.interval.low for item in results])
     return Quality(float(errors.mean()), float(np.sqrt((errors**2).mean())), float(covered), float(width))
 
 
@@ -177,9 +177,9 @@ def measure(*, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a few seconds; keeps nothing")
-    given = parser.parse_args()
-    tables, notes = measure(quick=given.quick)
-    if given.quick:
+    args = parser.parse_args()
+    tables, notes = measure(quick=args.quick)
+    if args.quick:
         outcome.show("governed_statistics", tables, notes)
     else:
         outcome.keep("governed_statistics", tables, notes)

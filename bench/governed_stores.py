@@ -48,24 +48,24 @@ class Row(NamedTuple):
 
 def rate(count: int, work: Callable[[int], object]) -> float:
     """Returns how often a second of CPU does something, the median of three."""
-    found = []
+    results = []
     for _ in range(REPEATS):
         began = time.process_time()
         work(count)
-        found.append(count / (time.process_time() - began))
-    return round(median(found))
+        results.append(count / (time.process_time() - began))
+    return round(median(results))
 
 
 def raw_database(path: Path) -> sqlite3.Connection:
     """Opens what a few lines of sqlite3 would: the newest values, and a history with a chain."""
-    made = sqlite3.connect(path, isolation_level=None, timeout=30)
-    made.execute("PRAGMA journal_mode = WAL")
-    made.execute("PRAGMA synchronous = NORMAL")
-    made.execute("CREATE TABLE IF NOT EXISTS c (key TEXT PRIMARY KEY, version INTEGER, value TEXT)")
-    made.execute(
+    created = sqlite3.connect(path, isolation_level=None, timeout=30)
+    created.execute("PRAGMA journal_mode = WAL")
+    created.execute("PRAGMA synchronous = NORMAL")
+    created.execute("CREATE TABLE IF NOT EXISTS c (key TEXT PRIMARY KEY, version INTEGER, value TEXT)")
+    created.execute(
         "CREATE TABLE IF NOT EXISTS h (seq INTEGER PRIMARY KEY, key TEXT, version INTEGER, value TEXT, hash BLOB)"
     )
-    return made
+    return created
 
 
 def raw_set(database: sqlite3.Connection, key: str, value: object) -> None:
@@ -136,7 +136,7 @@ def writes(home: Path, size: int) -> Iterator[Row]:
                 for number in range(count):
                     draft.set(f"k{number % 100}", number * 0.1)
 
-        yield Row("set, SQLite, a commit each", "5,000; 10,000", rate(size // 2, each), rate(size // 2, raw_each),
+        yield Row("set, SQLite, a commit each", "5,000; 10,000", rate(size // 2, item), rate(size // 2, raw_each),
                   "plain sqlite3 with a chain")  # fmt: skip
         yield Row("set, SQLite, one commit", "20,000; 25,000", rate(size, batch), rate(size, raw_batch),
                   "plain sqlite3 with a chain")  # fmt: skip
@@ -150,9 +150,9 @@ def writes(home: Path, size: int) -> Iterator[Row]:
 def raw_verify(database: sqlite3.Connection, count: int) -> None:
     last = b"\0" * 32
     query = "SELECT key, version, value, hash FROM h ORDER BY seq LIMIT ?"
-    for key, version, text, found in database.execute(query, (count,)):
+    for key, version, text, result in database.execute(query, (count,)):
         last = hashlib.sha256(last + json.dumps([key, version, text, "bench", "2026", "x"]).encode()).digest()
-        assert last == found
+        assert last == result
 
 
 def files(home: Path, size: int) -> Iterator[Row]:
@@ -177,7 +177,7 @@ def files(home: Path, size: int) -> Iterator[Row]:
             for number in range(count):
                 store.set(f"k{number % 100}", number * 0.1, "bench", author="bench")
 
-        yield Row("set, files", "-", rate(size // 10, each), rate(size // 10, raw_each), "two renames, no log")
+        yield Row("set, files", "-", rate(size // 10, item), rate(size // 10, raw_each), "two renames, no log")
         ours = rate(size, lambda count: [store.get("k1") for _ in range(count)])
     anchor = rate(size, lambda count: [json.loads((plain / "current.json").read_bytes()) for _ in range(count)])
     yield Row("get, files", "-", ours, anchor, "read and json.loads")
@@ -220,13 +220,13 @@ def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
     """Returns how many compare-and-sets eight processes make on one key, by the clock and by all their CPU time."""
     begin = _context.Barrier(8)
     pipes = [_context.Pipe(duplex=False) for _ in range(8)]
-    workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, there)) for _, there in pipes]
+    workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, distance)) for _, distance in pipes]
     for worker in workers:
         worker.start()
-    told: list[tuple[float, float, float]] = [here.recv() for here, _ in pipes]
+    message: list[tuple[float, float, float]] = [position.recv() for position, _ in pipes]
     for worker in workers:
         worker.join()
-    starts, ends, spent = zip(*told, strict=True)
+    starts, ends, spent = zip(*message, strict=True)
     return round(8 * times / (max(ends) - min(starts))), round(8 * times / sum(spent))
 
 
@@ -312,9 +312,9 @@ def registry(measured: Sequence[Row]) -> Iterator[Row]:
     """Yields MLflow's registry beside what was measured of ours in this run, where it is installed."""
     if not PEER_PYTHON.exists():
         return
-    found = subprocess.run([PEER_PYTHON, "-c", _MLFLOW], capture_output=True, text=True, timeout=300, check=False)
-    if found.returncode == 0:
-        sets, gets = map(int, found.stdout.split())
+    result = subprocess.run([PEER_PYTHON, "-c", _MLFLOW], capture_output=True, text=True, timeout=300, check=False)
+    if result.returncode == 0:
+        sets, gets = map(int, result.stdout.split())
         ours = {row.metric: row.ours for row in measured}
         for metric, theirs in (("set, SQLite, a commit each", sets), ("get, SQLite", gets)):
             yield Row(f"{metric}, beside a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
@@ -323,28 +323,28 @@ def registry(measured: Sequence[Row]) -> Iterator[Row]:
 def rows(*, is_quick: bool = False) -> Sequence[Row]:
     """Measures everything and returns the table."""
     size, times, ticks = (2_000, 50, 60) if is_quick else (20_000, 1_000, 500)
-    found: list[Row] = []
+    result: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for part in (reads(home, size), writes(home, size), files(home, size), contention(home, times),
-                     latency(home, ticks), registry(found)):  # fmt: skip
+                     latency(home, ticks), registry(result)):  # fmt: skip
             for row in part:
                 print(*row, flush=True)
-                found.append(row)
-    return found
+                result.append(row)
+    return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
     parser.add_argument("--no-peers", action="store_true", help="without MLflow")
-    given = parser.parse_args()
-    found = rows(is_quick=given.quick)
+    args = parser.parse_args()
+    result = rows(is_quick=args.quick)
     notes = ["Per second of CPU unless the line says otherwise; a second goal is that of prepared statements."]
-    if not any(row.of.startswith("MLflow") for row in found):
+    if not any(row.of.startswith("MLflow") for row in result):
         notes.append("MLflow is not installed here, so its registry is not in the table.")
-    tables = {"Stores of parameters": (COLUMNS, [list(row) for row in found])}
-    (outcome.show if given.quick else outcome.keep)("governed_stores", tables, notes)
+    tables = {"Stores of parameters": (COLUMNS, [list(row) for row in result])}
+    (outcome.show if args.quick else outcome.keep)("governed_stores", tables, notes)
 
 
 if __name__ == "__main__":

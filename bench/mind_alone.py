@@ -34,18 +34,18 @@ COLUMNS = (
 def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
     """Searches all problems of a file by one method and returns its row."""
     problems, since = load.load_problems(path, seed), time.process_time()
-    found = mind.MindEvolutionEngine(problems, options={"method": METHODS[method]}, seed=seed).run()
+    result = mind.MindEvolutionEngine(problems, options={"method": METHODS[method]}, seed=seed).run()
     seconds = round(time.process_time() - since, 1)
-    grades = grader.grade_in_subprocess(path, found.plans)
-    solved = sum(bool(each) for each in grades.values())
+    grades = grader.grade_in_subprocess(path, result.plans)
+    solved = sum(bool(grade) for grade in grades.values())
     share = 100 * solved / len(problems)
     verdict = "" if METHODS[method] != "mind" else " MET" if share >= LEAST else " MISSED"
-    rows: Any = found.facts["instances"]
-    judged = [row["evaluations"] for row in rows]
-    effort = [round(statistics.fmean(judged), 1), statistics.median(judged), max(judged)]
+    rows: Any = result.facts["instances"]
+    evaluated = [row["evaluations"] for row in rows]
+    effort = [round(statistics.fmean(evaluated), 1), statistics.median(evaluated), max(evaluated)]
     unsolved = [id.rpartition("_")[2] for id, is_good in grades.items() if not is_good]
-    told = f"{solved} of {len(problems)}, {share:.1f} %{verdict}"
-    return [task, seed, method, told, *effort, listed(unsolved), seconds]
+    message = f"{solved} of {len(problems)}, {share:.1f} %{verdict}"
+    return [task, seed, method, message, *effort, listed(unsolved), seconds]
 
 
 def listed(unsolved: Sequence[str], most: int = 5) -> str:
@@ -60,13 +60,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    given = parser.parse_args()
+    args = parser.parse_args()
     rows = list[Sequence[object]]()
-    with tempfile.TemporaryDirectory() as made:
-        for seed in given.seeds:
+    with tempfile.TemporaryDirectory() as created:
+        for seed in args.seeds:
             for task in TASKS:
-                path = problems_of(task, given.data, Path(made))
-                for method in given.methods:
+                path = problems_of(task, args.data, Path(created))
+                for method in args.methods:
                     rows.append(contest(task, path, seed, method))
                     outcome.keep("mind_alone", {"Without a model": (COLUMNS, rows)})
 

@@ -44,27 +44,27 @@ class Mutant(NamedTuple):
 def mutants() -> Iterator[Mutant]:
     """Yields all of them, in the order of the sources."""
     for path in sorted(file_utils.walk_mutatable_files()):
-        found = data.SourceFileMutationData(path=path)
-        found.load()
-        for name, status in found.exit_code_by_key.items():
+        result = data.SourceFileMutationData(path=path)
+        result.load()
+        for name, status in result.exit_code_by_key.items():
             yield Mutant(path, name, stats.status_by_exit_code[status])
 
 
 def forget() -> None:
     """Makes the next run try those again that are not killed, since tests were added."""
     for path in file_utils.walk_mutatable_files():
-        found = data.SourceFileMutationData(path=path)
-        found.load()
-        for name, status in found.exit_code_by_key.items():
+        result = data.SourceFileMutationData(path=path)
+        result.load()
+        for name, status in result.exit_code_by_key.items():
             if stats.status_by_exit_code[status] not in DEAD:
-                found.exit_code_by_key[name] = None
-        found.save()
+                result.exit_code_by_key[name] = None
+        result.save()
 
 
-def survivors(found: list[Mutant]) -> Iterator[tuple[str, str, str]]:
+def survivors(results: list[Mutant]) -> Iterator[tuple[str, str, str]]:
     """Yields module, change and, where it is known that nothing can tell the change, why."""
-    same = {(each["module"], each["change"]): each["why"] for each in tomllib.loads(SAME.read_text())["same"]}
-    for mutant in found:
+    same = {(load["module"], load["change"]): load["why"] for load in tomllib.loads(SAME.read_text())["same"]}
+    for mutant in results:
         if mutant.status not in {*DEAD, UNTRIED}:
             change = mutant.change()
             yield mutant.module, change, same.get((mutant.module, change), "")
@@ -76,13 +76,13 @@ def tell() -> None:
     parser.add_argument("--forget", action="store_true", help="try those that survived again in the next run")
     if parser.parse_args().forget:
         return forget()
-    found = list(mutants())
-    by_module = {module: Counter[str]() for module in dict.fromkeys(each.module for each in found)}
-    for each in found:
-        by_module[each.module][each.status] += 1
+    result = list(mutants())
+    by_module = {module: Counter[str]() for module in dict.fromkeys(item.module for item in result)}
+    for item in result:
+        by_module[item.module][item.status] += 1
     total = sum(by_module.values(), Counter[str]())
     rows = [_row(module, counts) for module, counts in {**by_module, "all": total}.items()]
-    left = list(survivors(found))
+    left = list(survivors(result))
     outcome.keep(
         "mutants",
         {

@@ -34,8 +34,8 @@ def durations() -> Mapping[str, float]:
 
 @cache  # by the time of the file, so that a process finds what the one that it was forked from has read
 def _read(changed: int) -> Mapping[str, float]:
-    found: Mapping[str, float] = json.loads(STATS.read_text())["duration_by_test"]
-    return found
+    result: Mapping[str, float] = json.loads(STATS.read_text())["duration_by_test"]
+    return result
 
 
 def pytest_configure() -> None:

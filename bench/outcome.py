@@ -45,22 +45,22 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def show(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "") -> str:
     """Prints the tables, and what is to be said of them, and returns that text."""
-    said = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
-    shown = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
-    text = "\n\n".join([said, *shown, *notes])
+    message = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
+    displayed = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
+    text = "\n\n".join([message, *displayed, *notes])
     print(text)
     return text
 
 
 def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", **facts: object) -> None:
     """Prints the tables and writes `results/NAME.json` and `results/NAME.md`; `bench`: whose, if not of that name."""
-    found: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
+    results: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
     for title, (columns, rows) in tables.items():
-        found[title] = [dict(zip(columns, row, strict=True)) for row in rows]
+        results[title] = [dict(zip(columns, row, strict=True)) for row in rows]
     if notes:
-        found["notes"] = list(notes)
+        results["notes"] = list(notes)
     RESULTS_DIR.mkdir(parents=True, exist_ok=True)
-    (RESULTS_DIR / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS_DIR / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes, bench) + "\n")
 
 
@@ -73,7 +73,7 @@ def command(name: str) -> str:
 
 def spoken(arguments: Sequence[str]) -> str:
     """Returns arguments for people elsewhere: where somebody keeps data is nobody's business."""
-    return shlex.join("DIR" if Path(each).is_dir() else each for each in arguments)
+    return shlex.join("DIR" if Path(argument).is_dir() else argument for argument in arguments)
 
 
 def _shown(cell: object) -> str:

@@ -20,10 +20,10 @@ def season(notes: playbook.PlaybookStore, rng: Random, days: int = 40) -> int:
     for _ in range(days):
         plant = f"{rng.choice(COLOURS)} {rng.choice(PLANTS)}"
         is_poisonous = plant in ("red berry", "spotted mushroom", "white root", "spotted berry")
-        warnings = [each for each in notes.retrieve(f"eat a {plant}") if plant in each.text]
+        warnings = [item for item in notes.retrieve(f"eat a {plant}") if plant in item.text]
         if warnings:  # it does not eat, and sees later that somebody else fell ill
-            said: playbook.Tag = "helpful" if is_poisonous else "harmful"
-            notes.apply([playbook.tag(each.bullet.id, said) for each in warnings], "heeded", "forager")
+            message: playbook.Tag = "helpful" if is_poisonous else "harmful"
+            notes.apply([playbook.tag(warning.bullet.id, message) for warning in warnings], "heeded", "forager")
         elif is_poisonous:
             ill += 1
             rule = playbook.add("tactics", f"Never eat a {plant}.", evidence="it made me ill")
@@ -33,8 +33,8 @@ def season(notes: playbook.PlaybookStore, rng: Random, days: int = 40) -> int:
 
 def main(path: str = "sqlite://") -> tuple[int, int]:
     rng = Random(0)
-    with store.Store(path) as kept:
-        notes = playbook.PlaybookStore(kept.versions(), key="playbook/forager")
+    with store.Store(path) as opened_store:
+        notes = playbook.PlaybookStore(opened_store.versions(), key="playbook/forager")
         first, second = season(notes, rng), season(notes, rng)
         print(f"ill on {first} of the first 40 days and on {second} of the next 40; what it knows:")
         print(notes.current().to_text())

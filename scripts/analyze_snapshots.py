@@ -16,11 +16,11 @@ def main() -> int:
     parser.add_argument("--top-playbook-targets", type=int, default=5)
     chosen = parser.parse_args()
     try:
-        found = analysis.analyze(analysis.read_turns(chosen.list_changed_paths), chosen.top_playbook_targets)
+        result = analysis.analyze(analysis.read_turns(chosen.list_changed_paths), chosen.top_playbook_targets)
     except errors.SetupError as error:
         print(f"analyze_snapshots: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(found, indent=1))
+    print(json.dumps(result, indent=1))
     return 0
 
 

@@ -57,10 +57,10 @@ def path_of(module: str) -> Path:
 def public(module: str) -> list[Found]:
     """Returns the public names of a module, in the order of the alphabet."""
     tree = ast.parse(path_of(module).read_text("utf-8"))
-    told = declared(tree)
-    if told is None:
-        told = [each.name for each in tree.body if is_definition(each) and not each.name.startswith("_")]
-    return [Found(name, definition(module, name)) for name in sorted(told, key=str.lower)]
+    message = declared(tree)
+    if message is None:
+        message = [item.name for item in tree.body if is_definition(item) and not item.name.startswith("_")]
+    return [Found(name, definition(module, name)) for name in sorted(message, key=str.lower)]
 
 
 def is_definition(node: ast.stmt) -> TypeGuard[Definition]:
@@ -69,8 +69,8 @@ def is_definition(node: ast.stmt) -> TypeGuard[Definition]:
 
 def declared(tree: ast.Module) -> list[str] | None:
     """Returns what `__all__` says, if there is one."""
-    told = list(homes(tree)) or assigned(tree, "__all__")
-    return told and [name for name in told if not name.startswith("_")]
+    message = list(homes(tree)) or assigned(tree, "__all__")
+    return message and [name for name in message if not name.startswith("_")]
 
 
 def homes(tree: ast.Module) -> dict[str, str]:
@@ -111,33 +111,33 @@ def sentence(node: ast.Module | Definition) -> str:
 
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool = False) -> str:
     arguments = ast.unparse(node.args)
-    if is_method and not any(ast.unparse(each) == "staticmethod" for each in node.decorator_list):
+    if is_method and not any(ast.unparse(item) == "staticmethod" for item in node.decorator_list):
         arguments = arguments.partition(", ")[2] if ", " in arguments else ""
     returned = f" -> {ast.unparse(node.return_kind)}" if node.return_kind else ""
     return f"{node.name}({arguments}){returned}"
 
 
-def lines(found: Found) -> Iterator[str]:
-    node = found.node
+def lines(result: Found) -> Iterator[str]:
+    node = result.node
     if node is None or isinstance(node, ast.Module):
-        yield f"- `{found.name}` {sentence(node) if node else ''}".rstrip()
+        yield f"- `{result.name}` {sentence(node) if node else ''}".rstrip()
     elif isinstance(node, ast.ClassDef):
-        made = next((each for each in node.body if is_definition(each) and each.name == "__init__"), None)
-        arguments = signature(made, is_method=True).removeprefix("__init__").rpartition(" -> ")[0] if made else ""
-        yield f"- `class {found.name}{arguments}` {sentence(node)}".rstrip()
+        created = next((item for item in node.body if is_definition(item) and item.name == "__init__"), None)
+        arguments = signature(created, is_method=True).removeprefix("__init__").rpartition(" -> ")[0] if created else ""
+        yield f"- `class {result.name}{arguments}` {sentence(node)}".rstrip()
         yield from methods(node)
     else:
         yield f"- `{signature(node)}` {sentence(node)}".rstrip()
 
 
 def methods(node: ast.ClassDef) -> Iterator[str]:
-    for each in node.body:
-        if isinstance(each, ast.AnnAssign) and not ast.unparse(each.target).startswith("_"):
-            yield f"    - `{ast.unparse(each.target)}: {ast.unparse(each.annotation)}`"
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and not each.name.startswith("_"):
-            is_property = any(ast.unparse(mark) in ("property", "cached_property") for mark in each.decorator_list)
-            shown = each.name if is_property else signature(each, is_method=True)
-            yield f"    - `{shown}` {sentence(each)}".rstrip()
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and not ast.unparse(item.target).startswith("_"):
+            yield f"    - `{ast.unparse(item.target)}: {ast.unparse(item.annotation)}`"
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and not item.name.startswith("_"):
+            is_property = any(ast.unparse(mark) in ("property", "cached_property") for mark in item.decorator_list)
+            displayed = item.name if is_property else signature(item, is_method=True)
+            yield f"    - `{displayed}` {sentence(item)}".rstrip()
 
 
 def page() -> str:
@@ -145,7 +145,7 @@ def page() -> str:
     for short in MODULES:
         module = f"atoll.{short}"
         about = sentence(ast.parse(path_of(module).read_text("utf-8")))
-        names = [line for found in public(module) for line in lines(found)]
+        names = [line for result in public(module) for line in lines(result)]
         parts.append("\n".join([f"## `{module}`", "", about, "", *names, ""]))
     return "\n".join(parts)
 
