@@ -150,7 +150,7 @@ def measure_openevolve(url: str, workers: int) -> tuple[Run, float]:
 def verdict(run: Run) -> str:
     met = "met" if run.share >= WANTED_SHARE and run.extra_mb <= WANTED_MB else "missed"
     return (
-        f"{run.in_flight} calls in flight: {run.share:.1%} of the ideal throughput (wanted: {WANTED_SHARE:.0%}) "
+        f"{run.in_flight} calls in flight: {run.share:.1%} of the ideal throughput (goal: {WANTED_SHARE:.0%}) "
         f"and {run.extra_mb:.1f} MB above the idle process (limit: at most {WANTED_MB:.0f}): {met}."
     )
 

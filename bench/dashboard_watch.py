@@ -1,4 +1,4 @@
-"""Clients of the dashboard's live stream, one of which takes nothing, and a run that is watched by them."""
+"""Clients of the dashboard's live stream, one of which never reads, and a run that they watch."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from atoll import cluster, control, function, journal, store
 from bench import engine
 
 RUN, PACED = "live", "paced"
-PACE_SECONDS = 0.05  # a step: 20 a second
+PACE_SECONDS = 0.05  # 20 iterations per second
 BLOCK_STEPS = 200  # in one phase, alone or watched
 LIMIT_SECONDS = 300.0
 
@@ -25,7 +25,7 @@ type Serving = Callable[[Path], AbstractContextManager[Any]]
 
 
 class Clients:
-    """So many readers of the stream in a thread of their own, and one that opens it and takes nothing."""
+    """Readers of the stream in a separate thread, and one client that opens it and never reads."""
 
     def __init__(self, url: str, number: int, after: int, run: str = RUN) -> None:
         self._host, self._number, self._after, self._run = urlsplit(url).netloc, number, after, run
@@ -77,7 +77,7 @@ class Clients:
 
 
 def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> dict[str, object]:
-    """Sends events to many clients, one of which takes nothing; returns what came of it."""
+    """Sends events to many clients, one of which never reads. Returns the results."""
     with store.Store(path) as opened_store:
         opened_store.create_run(RUN, {"system": "programs", "folder": RUN})
         records = opened_store.journal(RUN)
@@ -100,23 +100,23 @@ def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> d
                 "complete": sum(count == num_events for count in clients.counts),
                 "gaps": clients.gaps,
                 "written in, s": round(written, 1),
-                "all had them after, s": round(done, 1),
+                "all received after, s": round(done, 1),
                 "server CPU, s": round(used, 2),
                 "us per event and client": round(used / num_events / num_clients * 1e6, 1),
             }
 
 
 def _event(number: int) -> journal.Record:
-    result = {"score": 0.5, "feedback": "a turn went by, and something was said about it at some length " * 3}
+    result = {"score": 0.5, "feedback": "one turn passed, and this is its fairly long description " * 3}
     return journal.Record("observed", number, 0, {"id": f"{number}.0", "evaluation": result})
 
 
 def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int) -> dict[str, object]:
-    """Lets two runs go at 20 steps a second, and watches neither, the one or the other, in turns."""
+    """Runs two runs at 20 iterations per second. Watches neither, the first or the second in turns."""
     cpu: dict[str, list[float]] = {"alone": [], "watched": [], "beside": []}
     rates: dict[str, list[float]] = {"alone": [], "watched": [], "beside": []}
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(serving(_made(path))) for path in paths]
+        servers = [stack.enter_context(serving(_create_store(path))) for path in paths]
         running = [stack.enter_context(_paced(path)) for path in paths]
         _blocks(running)  # warms up
         for _ in range(rounds):
@@ -142,18 +142,18 @@ def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int)
 
 
 def reversed_pairs(values: Sequence[float]) -> list[float]:
-    """Returns the blocks so that each stands beside one of the same run: they came in turns."""
+    """Returns the blocks reordered so that each is next to the other block of the same run."""
     return [values[index + (1 if index % 2 == 0 else -1)] for index in range(len(values))]
 
 
-def _made(path: Path) -> Path:
+def _create_store(path: Path) -> Path:
     with store.Store(path) as opened_store:
         opened_store.create_run(PACED, {"system": "programs", "folder": PACED})
     return path
 
 
 def _blocks(running: Sequence["_Paced"]) -> list[tuple[float, float]]:
-    """Lets all runs go for a block at once."""
+    """Runs one block of all runs at once."""
     for item in running:
         item.begin()
     return [item.end() for item in running]
@@ -164,7 +164,7 @@ def _spread(values: Sequence[float]) -> float:
 
 
 class _Paced:
-    """A run in a process of its own, that goes on when it is told."""
+    """Run in a separate process that runs one block per request."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -176,7 +176,7 @@ class _Paced:
         self._process.stdin.flush()
 
     def end(self) -> tuple[float, float]:
-        """Waits for its end; returns microseconds of CPU a step, and steps a second."""
+        """Waits for the end of the block. Returns CPU microseconds per iteration, and iterations per second."""
         assert self._process.stdout is not None
         cpu_us, rate = self._process.stdout.readline().split()
         return float(cpu_us), float(rate)
@@ -213,7 +213,7 @@ def _watching(url: str, num_clients: int) -> Iterator[None]:
 
 
 class Paced:
-    """An engine that waits for its turn."""
+    """Engine that waits for the next iteration time."""
 
     def __init__(self) -> None:
         self._next, self._engine = 0.0, engine.Instant()
@@ -226,12 +226,12 @@ class Paced:
 
 
 def run_paced(path: str) -> None:
-    """Runs block by block, as standard input says; prints CPU a step and steps a second."""
+    """Runs blocks on request of standard input. Prints CPU per iteration and iterations per second."""
     with store.Store(path) as opened_store:
         start = function.DefaultFunction(
-            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
+            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.evaluate)
         )
-        islands = cluster.IslandConfig(2, 2, start, Paced(), make_population=engine.grid_pool)
+        islands = cluster.IslandConfig(2, 2, start, Paced(), make_population=engine.grid_population)
         steps = 0
         for line in sys.stdin:
             if not line.strip():

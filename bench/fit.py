@@ -301,9 +301,9 @@ def bad_input_table() -> outcome.Tables:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder with the four problems of LLM-SR")
+    parser.add_argument("--data", type=Path, help="folder with the four problems of LLM-SR")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="the six skeletons only; nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="the six skeletons only; nothing is saved")
     options = parser.parse_args()
     tables, notes = skeleton_table(options.data, options.seeds)
     threads = os.environ.get("OPENBLAS_NUM_THREADS", "not set")

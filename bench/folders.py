@@ -268,7 +268,7 @@ def told(rows: Sequence[Sequence[object]], requests: argparse.Namespace, names: 
         "signal_processing has no combined_score, so that OpenEvolve's rule takes the mean of all its metrics; errors "
         "are among them, and a gain there need not be a better filter.",
         f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
-        f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
+        f"(goal >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
         f"{sum(row[8] == 'noise' for row in rows)}.",
         *([f"Left out or not in the checkout, and not counted: {', '.join(requests.without)}."] if requests.without else []),
         *(
@@ -285,10 +285,10 @@ def told(rows: Sequence[Sequence[object]], requests: argparse.Namespace, names: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--folders", type=Path, required=True, help="the folder examples of a checkout of OpenEvolve")
+    parser.add_argument("--folders", type=Path, required=True, help="folder examples of a checkout of OpenEvolve")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seed", type=int, help="instead of the one that each folder has")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done")
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
     parser.add_argument("--without", nargs="+", choices=FOLDERS, default=[], help="folders to leave out")
     args = parser.parse_args()
     # Not every version of OpenEvolve has all of them.

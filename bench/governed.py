@@ -13,7 +13,7 @@ from bench import outcome
 from tests import test_secret_scanner
 
 PARTS = ("governed_stores", "governed_logs", "governed_statistics")
-LINES, WANTED = 200_000, 20_000
+LINES, GOALS = 200_000, 20_000
 COLUMNS = ("of", "goal", "ours")
 
 
@@ -30,13 +30,13 @@ def guard(num_lines: int) -> list[list[object]]:
     return [
         ["planted keys found", f"{len(test_secret_scanner.PLANTED)}", f"{result}"],
         ["harmless lines taken for keys", "0", f"{alarms}"],
-        ["lines per CPU second", f"{WANTED:,}", f"{rate:,.0f}"],
+        ["lines per CPU second", f"{GOALS:,}", f"{rate:,.0f}"],
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work; saves nothing")
     args = parser.parse_args()
     more = ["--quick"] if args.quick else []
     for part in PARTS:

@@ -2,7 +2,7 @@
 
     scripts/bench governed_logs              # 1,000,000 decisions, 600,000 measurements; some minutes
     scripts/bench governed_logs --large      # 10,000,000 decisions, the replay alone: whether memory stays bounded
-    scripts/bench governed_logs --quick      # a few seconds; keeps nothing
+    scripts/bench governed_logs --quick      # a few seconds; saves nothing
 
 CPU seconds, since the machine is shared; each part runs in a process of its own, whose peak of memory is its own too.
 The anchors run on the same file: `json` and `msgspec` decode each line and pair nothing.
@@ -284,7 +284,7 @@ def measure_large(folder: Path) -> tuple[outcome.Tables, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lines", type=int, default=NUM_LINES)
-    parser.add_argument("--quick", action="store_true", help="a few seconds; keeps nothing")
+    parser.add_argument("--quick", action="store_true", help="a few seconds; saves nothing")
     parser.add_argument("--large", action="store_true", help="ten million decisions; keeps governed_logs_large")
     parser.add_argument("--columns", action="store_true", help="the columns alone; keeps governed_logs_columns")
     parser.add_argument("--part", help=argparse.SUPPRESS)

@@ -1,7 +1,7 @@
 """How often a look too many is wrong, how soon an effect is found, and what off-policy estimates are worth.
 
     scripts/bench governed_statistics            # the full form: 2,000 streams, 300 logs; about a minute
-    scripts/bench governed_statistics --quick    # the form that CI runs; keeps nothing
+    scripts/bench governed_statistics --quick    # the form that CI runs; saves nothing
 
 A/A streams have no effect, and somebody looks at every n from 20 to 2,000: whoever cries out once is wrong. The naive
 interval (mean plus and minus 1.96 standard errors) stands beside the confidence sequence on the same streams.
@@ -176,7 +176,7 @@ def measure(*, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a few seconds; keeps nothing")
+    parser.add_argument("--quick", action="store_true", help="a few seconds; saves nothing")
     args = parser.parse_args()
     tables, notes = measure(quick=args.quick)
     if args.quick:

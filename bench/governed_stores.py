@@ -336,7 +336,7 @@ def rows(*, is_quick: bool = False) -> Sequence[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work; saves nothing")
     parser.add_argument("--no-peers", action="store_true", help="without MLflow")
     args = parser.parse_args()
     result = rows(is_quick=args.quick)

@@ -172,7 +172,7 @@ def ablate(value: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a folder with the public samples")
+    parser.add_argument("--data", type=Path, help="folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
     parser.add_argument("--go-on", action="store_true", help="after what was kept with the same data and seeds")

@@ -57,7 +57,7 @@ def listed(unsolved: Sequence[str], most: int = 5) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a folder with the public samples")
+    parser.add_argument("--data", type=Path, help="folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     args = parser.parse_args()

@@ -120,7 +120,7 @@ def keep(done: Mapping[str, Mapping[str, Any]], value: argparse.Namespace) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a folder with the public samples")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the public samples")
     parser.add_argument("--llm", default="local")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

@@ -143,7 +143,7 @@ def _orlib(path: Path) -> task.Instances:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True, help="the folder with orlib/ and weibull5k/")
+    parser.add_argument("--data", type=Path, required=True, help="folder with orlib/ and weibull5k/")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", choices=list(FAMILIES), help="one family, kept as packing_FAMILY beside the whole")
     parser.add_argument("--plain-seeds", type=int, help="seeds of best of N and sequential conditioning, if fewer")

@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=10_000)
     parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formulas", type=Path, help="a folder with test_100.jsonl; needs --llm")
+    parser.add_argument("--formulas", type=Path, help="folder with test_100.jsonl; needs --llm")
     parser.add_argument("--llm", default="local", help="who answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()

@@ -231,8 +231,8 @@ def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
     medians = {row[0]: float(row[3]) for row in rows}
     sandbox_2, bare, new = medians["jail L3"], medians["bare fork"], medians["fresh python with numpy"]
     message = [
-        (f"Median at L3: {sandbox_2:.2f} ms; wanted at most {WANTED_MS:g} ms", sandbox_2 <= WANTED_MS),
-        (f"L3 is {sandbox_2 / bare:.2f} times a bare fork; wanted at most {WANTED_RATIO:g}", sandbox_2 / bare <= WANTED_RATIO),
+        (f"Median at L3: {sandbox_2:.2f} ms; goal: at most {WANTED_MS:g} ms", sandbox_2 <= WANTED_MS),
+        (f"L3 is {sandbox_2 / bare:.2f} times a bare fork; goal: at most {WANTED_RATIO:g}", sandbox_2 / bare <= WANTED_RATIO),
         (
             f"L3 is {new / sandbox_2:.0f} times faster than a fresh Python; wanted {WANTED_SPEEDUP:g}",
             new / sandbox_2 >= WANTED_SPEEDUP,
@@ -252,7 +252,7 @@ def priority() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is saved")
     parser.add_argument(
         "--stress", type=int, default=0, metavar="N", help="N evaluations, every fifth a fault, instead"
     )

@@ -92,7 +92,7 @@ def made_up(step: int, rng: Random) -> list[Record]:
 def fill(opened_store: store.Store, size: int) -> None:
     """Makes up a run of so many candidates; its founder is real."""
     run = opened_store.create_run(f"run-{size}")
-    engine.make_evolver(engine.one_cluster_pool, opened_store.journal(run)).islands[0].request_mutation()
+    engine.make_evolver(engine.one_cluster_population, opened_store.journal(run)).islands[0].request_mutation()
     journal, rng = opened_store.journal(run), Random(size)
     for first in range(2, size, BATCH):
         steps = range(first, min(first + BATCH, size))
@@ -167,9 +167,9 @@ def resumed(url: str, size: int) -> None:
     """Goes on with a run up to where it can issue the next step."""
     with store.Store(url) as opened_store:
         start = function.DefaultFunction(
-            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
+            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.evaluate)
         )
-        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_pool)
+        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_population)
         budget = control.Budget(iterations=size - 1)
         created = cluster.EvolverConfig(
             config, num_parallel=1, reset_period=None, journal=opened_store.journal(f"run-{size}"), budget=budget

@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="which tables to make")
     parser.add_argument("--no-peers", action="store_true", help="without Optuna")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done")
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
     args = parser.parse_args()
     searches = {"Atoll": ours, "random": at_random} | ({} if args.no_peers else {"TPE": tpe})
     parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not args.fresh else {}
