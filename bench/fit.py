@@ -1,11 +1,11 @@
-"""How fast and how well constants are fitted, beside the published fitter of LLM-SR, in CPU time.
+"""Speed and accuracy of fitting constants, compared with the published fitter of LLM-SR, in CPU time.
 
-The published fitter, as its paper and its code describe it: BFGS on the mean squared error from ten ones, gradients by
-differences. Both are given the text: theirs compiles it, ours reads it. Every error here is computed by numpy from the
-text and the parameters that came back, never by the fitter itself.
+The published fitter is implemented as in its paper and code: BFGS on the mean squared error from ten ones, with
+numerical gradients. Both get the text: theirs compiles it, Atoll parses it. Every error here is computed by numpy from
+the text and the returned parameters, never by the fitter itself.
 
-`--data DIR` names the folder with the four problems of LLM-SR (oscillator1, oscillator2, bactgrow, stressstrain, each
-with a train.csv); without it the six skeletons are fitted to data made from themselves, and the laws are left out.
+`--data DIR` is the folder with the four problems of LLM-SR (oscillator1, oscillator2, bactgrow, stressstrain, each with
+a train.csv). Without it the six skeletons are fitted to data generated from themselves, and the laws are skipped.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from atoll import errors
 from atoll.llmsr import fit
 from bench import outcome
 
-# As an LLM would write them; the columns are x0, x1, ... in the order of the file.
+# Skeletons in the style of an LLM. The columns are x0, x1, ... in file order.
 SKELETONS = {
     "osc1 linear": ("oscillator1", "params[0]*x0 + params[1]*x1 + params[2]"),
     "osc1 5 terms": (
@@ -56,8 +56,7 @@ SKELETONS = {
         " + params[6]*x1**3 + params[7]*x0**2*x1 + params[8]*x0*x1**2)/(1 + params[9]*x0)",
     ),
 }
-# The laws that made the three problems without noise. For this benchmark of the fitter alone: nothing that searches may
-# see them.
+# Laws of the three problems without noise. Only this benchmark of the fitter uses them; no search may see them.
 LAWS = {
     "oscillator1": "params[0]*np.sin(params[1]*x0) + params[2]*x1**3 + params[3]*x0**3 + params[4]*x0*x1"
     " + params[5]*x0*np.cos(params[6]*x0)",
@@ -67,7 +66,7 @@ LAWS = {
     "/(1 + params[4]*(x2 - params[5])**4)*np.exp(-np.abs(x3 - params[6]))"
     "*np.sin((x3 - params[7])*np.pi/(params[8] - params[7]))**2",
 }
-# Columns of the made data: rows, and the range of each column.
+# Generated data: rows, and the range of each column.
 SHAPES: Mapping[str, tuple[int, Sequence[tuple[float, float]]]] = {
     "oscillator1": (10_000, [(-0.5, 0.5), (-0.5, 0.5)]),
     "oscillator2": (10_000, [(30, 50), (-0.6, 0.6), (-0.6, 0.6)]),
@@ -79,7 +78,7 @@ SCREEN_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One fit: CPU milliseconds, and the error computed from what came back (NaN: it failed)."""
+    """One fit: CPU milliseconds, and the error of the returned parameters (NaN if it failed)."""
 
     milliseconds: float
     nmse: float
@@ -127,7 +126,7 @@ def ours(source: str, data: fit.Data, seed: int, **options: Any) -> Timed:
 
 
 def load(folder: Path | None, problem: str, skeleton: str) -> fit.Data:
-    """Returns the training rows of a problem, or rows made from the skeleton, with 1 % noise."""
+    """Returns the training rows of a problem, or rows generated from the skeleton with 1 % noise."""
     if folder is not None:
         path = folder / problem / "train.csv"
         if not path.is_file():
@@ -148,7 +147,7 @@ def skeleton_table(folder: Path | None, seeds: int) -> tuple[outcome.Tables, lis
     for name, (problem, text) in SKELETONS.items():
         data = load(folder, problem, text)
         source = source_of(text, len(data.names))
-        ours(source, data, 0)  # the first call pays for caches of the library
+        ours(source, data, 0)  # the first call fills library caches
         theirs = [published(source, data) for _ in range(3)]
         own = [ours(source, data, seed) for seed in range(seeds)]
         screen = [ours(source, data, seed, rows=SCREEN_ROWS) for seed in range(seeds)]
@@ -190,7 +189,7 @@ def law_table(folder: Path, seeds: int) -> tuple[outcome.Tables, list[str]]:
 
 
 def made_skeleton(rng: Random, num_columns: int, num_terms: int) -> str:
-    """Returns a sum of terms as a search would try them, some with a parameter inside, and a constant."""
+    """Returns a random sum of terms, some with an inner parameter, and a constant."""
     terms: list[str] = []
     used = 0
     for _ in range(num_terms):
@@ -214,7 +213,7 @@ def made_data(rows: int) -> fit.Data:
 
 
 def num_no_worse(own: Sequence[Timed], theirs: Sequence[Timed]) -> int:
-    """Counts the errors that are not above theirs by more than a thousandth."""
+    """Counts the errors that exceed theirs by at most a thousandth."""
     return sum(not one.nmse > other.nmse * 1.001 for one, other in zip(own, theirs, strict=True))
 
 
@@ -230,7 +229,7 @@ def throughput_table(num_skeletons: int) -> tuple[outcome.Tables, list[str]]:
         quick = [ours(source, data, 0, starts=2, rounds=1) for source in sources]
         rates = [1e3 * len(item) / sum(one.milliseconds for one in item) for item in (theirs, full, quick)]
         rows.append([size, *rates, *(f"{num_no_worse(item, theirs)} of {num_skeletons}" for item in (full, quick))])
-    return {"Skeletons fitted per CPU second (2 to 5 made terms, fitted once each)": (columns, rows)}, []
+    return {"Skeletons fitted per CPU second (2 to 5 random terms, fitted once each)": (columns, rows)}, []
 
 
 def growth_table() -> outcome.Tables:
@@ -272,7 +271,7 @@ def bad_input_table() -> outcome.Tables:
     broken[7, 1] = np.nan
     still = np.column_stack([data.X[:, 0], np.full(50, 2.0), data.X[:, 2]])
 
-    def message(source: str, value: fit.Data = data) -> str:
+    def describe_fit(source: str, value: fit.Data = data) -> str:
         try:
             equation = fit.parse(source, value.names)
         except (fit.InvalidEquation, fit.UnsupportedEquation) as error:
@@ -286,17 +285,17 @@ def bad_input_table() -> outcome.Tables:
     except errors.SetupError as error:
         nan = str(error)
     rows = [
-        ["an unknown name", message(source_of("params[0]*w", 3))],
-        ["the wrong shape", message(source_of("x0[:3]*params[0]", 3))],
+        ["an unknown name", describe_fit(source_of("params[0]*w", 3))],
+        ["the wrong shape", describe_fit(source_of("x0[:3]*params[0]", 3))],
         ["NaN in the data", nan],
         [
             "a constant column",
-            message(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), fit.Data(data.names, still, data.y)),
+            describe_fit(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), fit.Data(data.names, still, data.y)),
         ],
-        ["fewer rows than parameters", message(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), tiny)],
-        ["values that are not finite", message(source_of("params[0]*np.log(x0)", 3))],
+        ["fewer rows than parameters", describe_fit(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), tiny)],
+        ["values that are not finite", describe_fit(source_of("params[0]*np.log(x0)", 3))],
     ]
-    return {"Bad input": (["input", "what is said"], rows)}
+    return {"Bad input": (["input", "message"], rows)}
 
 
 def main() -> None:
@@ -311,7 +310,7 @@ def main() -> None:
     if options.quick:
         outcome.show("fit", tables, notes)
         return
-    laws: tuple[outcome.Tables, list[str]] = ({}, ["The laws need the problems of LLM-SR: give --data."])
+    laws: tuple[outcome.Tables, list[str]] = ({}, ["The laws need the problems of LLM-SR. Pass --data."])
     if options.data is not None:
         laws = law_table(options.data, options.seeds)
     rates = throughput_table(24)

@@ -1,9 +1,9 @@
-"""Texts beside GEPA and beside plain ways: the same task, the same scripted model, the same number of evaluator calls.
+"""Text evolution compared with GEPA and baselines: the same task, scripted LLM and number of evaluator calls.
 
-The task (bench/tasks/rules.py) is a list of rules whose optimum is known. All choose by the same validation part; the
-test part is scored once at the end. Best of N writes every child from the start, sequential conditioning from the best
-so far; with no LLM lines are dropped, doubled and moved. What an engine takes itself is CPU time of a run whose model
-and evaluator do nothing, with every child kept, as GEPA's own pool grows then.
+The task (bench/tasks/rules.py) is a list of rules with a known optimum. All systems select by the same validation part;
+the test part is scored once at the end. Best of N writes every child from the initial text, sequential from the best so
+far. Without an LLM, lines are dropped, doubled and moved. The cost of an engine is the CPU time of a run whose LLM and
+evaluator do nothing and whose children are all kept, as GEPA's population grows then.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LEAST_TIMES = 5.0
 
 
 def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
-    """Runs Atoll, or a plain way of it, and returns its scores and what it used."""
+    """Runs Atoll or one of its baselines. Returns its scores and usage."""
     bench, sets = rules.Bench(seed), rules.sets(seed)
     wished = options.EvolveOptions(
         llm=None if way == NO_LLM else bench.reply,
@@ -55,7 +55,7 @@ def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict
 
 
 def atoll_overhead(proposals: int, store: Path | None = None) -> dict[str, Any]:
-    importlib.import_module("atoll.evolve.runner")  # GEPA's import is not counted either
+    importlib.import_module("atoll.evolve.runner")  # the import of GEPA is not counted either
     bench, since = rules.Climb(), time.process_time()
     budget = control.Budget(iterations=proposals)
     evaluation = atoll.evolve(
@@ -75,7 +75,7 @@ def atoll_overhead(proposals: int, store: Path | None = None) -> dict[str, Any]:
 
 
 def peer(*words: object) -> dict[str, Any]:
-    """Runs GEPA's side in its own environment."""
+    """Runs GEPA in its own environment."""
     command = [
         str(ROOT / ".venv-peers" / "bin" / "python"),
         "-P",
@@ -90,13 +90,13 @@ def peer(*words: object) -> dict[str, Any]:
 
 
 def contest(seed: int, calls: int, has_peers: bool) -> dict[str, Any]:
-    """Runs all on the task of a seed."""
+    """Runs all systems on the task of a seed."""
     result = {way: atoll_contest(seed, calls, way) for way in (*baselines.METHODS, NO_LLM)}
     return result | ({GEPA: peer("contest", seed, calls)} if has_peers else {})
 
 
 def overhead(proposals: int, has_peers: bool) -> dict[str, Any]:
-    """Measures what a proposal takes in each engine, and in ours with a store."""
+    """Measures the time per proposal of each engine, and of Atoll with a store."""
     item: dict[str, Any] = {"proposals": proposals, "systems": {baselines.EVOLUTION: atoll_overhead(proposals)}}
     if has_peers:
         item["systems"][GEPA] = peer("overhead", proposals)
@@ -107,7 +107,7 @@ def overhead(proposals: int, has_peers: bool) -> dict[str, Any]:
 
 
 def tests(contests: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Returns the test scores of each system, seed by seed."""
+    """Returns the test scores of each system by seed."""
     return {name: [item["systems"][name]["test"] for item in contests] for name in contests[0]["systems"]}
 
 
@@ -131,11 +131,11 @@ def tables(calls: int, contests: Sequence[Mapping[str, Any]], overheads: Sequenc
             ["system", "test, 95 %", *_MEANS],
             means,
         ),
-        "Test score, seed by seed": (
+        "Test score by seed": (
             ["seed", *names],
             [[item["seed"], *(item["systems"][name]["test"] for name in names)] for item in contests],
         ),
-        "What the engine takes for a proposal": (
+        "Time of the engine per proposal": (
             ["proposals", *(f"CPU ms, {name}" for name in engines), "times less"],
             takes,
         ),
@@ -146,7 +146,7 @@ _MEANS = ("validation", "calls", "replies")
 
 
 def verdicts(contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-    """Says what was to be shown and whether it was, and which plain way does as well."""
+    """Describes whether the goals are met, and which baselines are as good."""
     scores = tests(contests)
     plain = baselines.verdicts("Test score", {name: item for name, item in scores.items() if name != GEPA})
     if GEPA not in scores:
@@ -157,8 +157,8 @@ def verdicts(contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[
     return [
         f"Mean test score {ours:.4f} against GEPA's {theirs:.4f}: {'reached' if ours >= theirs else 'MISSED'}.",
         *plain,
-        f"Plain ways that reach GEPA's mean too: {', '.join(better) or 'none'}.",
-        f"At {overheads[-1]['proposals']} proposals {times:.1f} times less than GEPA; wanted {LEAST_TIMES:g}: "
+        f"Baselines that reach GEPA's mean too: {', '.join(better) or 'none'}.",
+        f"At {overheads[-1]['proposals']} proposals {times:.1f} times less than GEPA; goal {LEAST_TIMES:g}: "
         f"{'reached' if times >= LEAST_TIMES else 'MISSED'}.",
     ]
 

@@ -1,7 +1,7 @@
-"""The goals of the governed system in numbers, all of them: stores, logs and statistics, and the guard against secrets.
+"""Goals of the governed system: stores, logs, statistics and the secret scanner.
 
-Runs `governed_stores`, `governed_logs` and `governed_statistics` one after the other, which keep their own results,
-and measures the guard itself.
+Runs `governed_stores`, `governed_logs` and `governed_statistics`, which save their own results, and measures the
+secret scanner.
 """
 
 import argparse
@@ -18,7 +18,7 @@ COLUMNS = ("of", "goal", "ours")
 
 
 def guard(num_lines: int) -> list[list[object]]:
-    """Returns what the guard finds of planted and harmless lines, and how many lines it reads per CPU second."""
+    """Returns the matches in planted and harmless lines, and the lines per CPU second."""
     result = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.PLANTED.values())
     alarms = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secret_scanner.HARMLESS)
     text = "\n".join(
@@ -29,7 +29,7 @@ def guard(num_lines: int) -> list[list[object]]:
     rate = num_lines / (time.process_time() - since)
     return [
         ["planted keys found", f"{len(test_secret_scanner.PLANTED)}", f"{result}"],
-        ["harmless lines taken for keys", "0", f"{alarms}"],
+        ["harmless lines reported as keys", "0", f"{alarms}"],
         ["lines per CPU second", f"{GOALS:,}", f"{rate:,.0f}"],
     ]
 
@@ -40,7 +40,7 @@ def main() -> None:
     args = parser.parse_args()
     more = ["--quick"] if args.quick else []
     for part in PARTS:
-        subprocess.run(["scripts/bench", part, *more], check=True)  # which installs what each needs
+        subprocess.run(["scripts/bench", part, *more], check=True)  # installs the extras of each
     tables: outcome.Tables = {"Guard against secrets": (COLUMNS, guard(LINES // 10 if args.quick else LINES))}
     notes = [f"The other tables are in {', '.join(f'{part}.md' for part in PARTS)}."]
     (outcome.show if args.quick else outcome.keep)("governed", tables, notes)

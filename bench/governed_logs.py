@@ -1,11 +1,11 @@
-"""Logs and replay: lines per second, memory, and whether anything is torn or lost while everybody writes.
+"""Logs and replay: lines per second, memory, and integrity with many concurrent writers.
 
     scripts/bench governed_logs              # 1,000,000 decisions, 600,000 measurements; some minutes
-    scripts/bench governed_logs --large      # 10,000,000 decisions, the replay alone: whether memory stays bounded
+    scripts/bench governed_logs --large      # 10,000,000 decisions, replay only: whether memory stays bounded
     scripts/bench governed_logs --quick      # a few seconds; saves nothing
 
-CPU seconds, since the machine is shared; each part runs in a process of its own, whose peak of memory is its own too.
-The anchors run on the same file: `json` and `msgspec` decode each line and pair nothing.
+Times are CPU seconds, because the machine is shared. Each part runs in a separate process with its own peak memory. The
+reference rows read the same file: `json` and `msgspec` decode each line and match nothing.
 """
 
 import argparse
@@ -33,7 +33,7 @@ END = START + dt.timedelta(days=60)
 NUM_ENTITIES = 1000
 METRICS = ("cost", "on_time")
 STEP = dt.timedelta(milliseconds=80)
-NUM_TRIES = 2  # the best one counts: other work on the machine only adds
+NUM_TRIES = 2  # the best counts, because other load only slows it down
 NUM_LINES, LARGE = 1_000_000, 10_000_000
 SHARE = 0.6  # measurements per decision
 
@@ -51,7 +51,7 @@ def entry(number: int, rng: random.Random) -> logs.LogEntry:
 
 
 def generate(folder: Path, num_lines: int) -> None:
-    """Writes the log and its feedback as the product's own writers would, but with the times of the story."""
+    """Writes the log and its feedback in the format of the writers, with simulated times."""
     rng = random.Random(0)
     log = log_stores.FileLog(folder / "log")
     for number in range(num_lines):
@@ -139,19 +139,19 @@ def msgspec_only(folder: Path) -> Mapping[str, Any]:
 
 
 ANCHOR = "anchor"
-COLUMNS = "columns (polars), paired, statistics"
+COLUMNS = "columnar (polars), paired, statistics"
 PARTS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {
     "replay, paired, 1 reflector": with_function,
     "replay, paired, aggregator": with_aggregator,
     COLUMNS: with_columns,
     "log alone": read_only,
-    "anchor: msgspec, a line at a time": msgspec_only,
+    "reference: msgspec, line by line": msgspec_only,
     "anchor: json": json_only,
 }
 
 
 def run_part(name: str, folder: Path) -> Mapping[str, Any]:
-    """Runs a part in this process and returns what it took; libraries are there before the clock starts, as for all."""
+    """Runs a part in this process. Returns its cost without imports."""
     if name == COLUMNS:
         import polars  # noqa: F401 - the product imports it when it is needed
     began = time.process_time()
@@ -161,7 +161,7 @@ def run_part(name: str, folder: Path) -> Mapping[str, Any]:
 
 
 def peak_mb() -> float:
-    """Returns the most memory that this process ever held; `getrusage` would tell that of its parent too."""
+    """Returns the peak memory of this process. `getrusage` would include that of its parent."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -169,7 +169,7 @@ def peak_mb() -> float:
 
 
 def parted(name: str, folder: Path) -> Mapping[str, Any]:
-    """Runs a part in a process of its own, so that its memory is its own."""
+    """Runs a part in a separate process, to measure its memory."""
     command = [sys.executable, "-m", "bench.governed_logs", "--part", name, "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
     result: Mapping[str, Any] = json.loads(done.stdout)
@@ -177,9 +177,9 @@ def parted(name: str, folder: Path) -> Mapping[str, Any]:
 
 
 def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
-    """Appends entries as one of several writers; every one can be told from all others."""
+    """Appends unique entries as one of several writers."""
     log, rng = log_stores.FileLog(folder), random.Random(writer)
-    # Some lines are longer than a page: a reader can then meet the first half of one.
+    # Some lines are longer than a page, so a reader can see half of one.
     entries = [entry(number, rng) for number in range(200)]
     long = [msgspec.structs.replace(item_2, payload={"text": "x" * rng.randrange(200, 9000)}) for item_2 in entries[::10]]
     wall, cpu = time.perf_counter(), time.process_time()
@@ -190,7 +190,7 @@ def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
 
 
 def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
-    """Lets many processes append while this one follows; counts what is torn, lost or seen twice."""
+    """Lets many processes append while this one follows. Counts torn, lost and repeated lines."""
     command = [sys.executable, "-m", "bench.governed_logs", "--folder", str(folder), "--append", str(count)]
     writers = [
         subprocess.Popen([*command, "--writer", str(writer)], stdout=subprocess.PIPE, text=True)
@@ -218,7 +218,7 @@ def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
 
 
 def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
-    """Measures everything in a folder that is empty."""
+    """Measures everything in an empty folder."""
     generate(folder, num_lines)
     rows: list[list[object]] = []
     for name in PARTS:
@@ -255,9 +255,9 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
 
 
 def measure_columns(folder: Path) -> tuple[outcome.Tables, list[str]]:
-    """Measures the columns of a million decisions alone, beside one decoder."""
+    """Measures only the columnar replay of a million decisions, with one decoder as reference."""
     generate(folder, NUM_LINES)
-    names = [COLUMNS, "anchor: msgspec, a line at a time"]
+    names = [COLUMNS, "reference: msgspec, line by line"]
     rows = []
     for name in names:
         result = min((parted(name, folder) for _ in range(NUM_TRIES)), key=lambda item: item["cpu_seconds"])
@@ -269,7 +269,7 @@ def measure_columns(folder: Path) -> tuple[outcome.Tables, list[str]]:
 
 
 def measure_large(folder: Path) -> tuple[outcome.Tables, list[str]]:
-    """Replays ten million decisions once; a folder that holds them already is not written anew."""
+    """Replays ten million decisions once. Reuses a folder that already has them."""
     if not (folder / "feedback").exists():
         generate(folder, LARGE)
     result = parted("replay, paired, 1 reflector", folder)
@@ -285,8 +285,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lines", type=int, default=NUM_LINES)
     parser.add_argument("--quick", action="store_true", help="a few seconds; saves nothing")
-    parser.add_argument("--large", action="store_true", help="ten million decisions; keeps governed_logs_large")
-    parser.add_argument("--columns", action="store_true", help="the columns alone; keeps governed_logs_columns")
+    parser.add_argument("--large", action="store_true", help="ten million decisions; saves governed_logs_large")
+    parser.add_argument("--columns", action="store_true", help="only the columnar replay; saves governed_logs_columns")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--append", type=int, help=argparse.SUPPRESS)

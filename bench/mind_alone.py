@@ -1,13 +1,12 @@
-"""Mind Evolution without a model: how many problems are solved, and how many plans are judged for it.
+"""Mind Evolution without an LLM: number of solved problems and of evaluated plans.
 
-Beside it, on the same problems and with as many plans at most: best of N, where every plan is drawn anew, and
-sequential revision, ten conversations that each change the best they have so far. All stop at the first plan that
-satisfies the judge; Mind Evolution also where it has not risen for long.
+The baselines get the same problems and as many plans: best of N, which draws every plan at random, and sequential
+revision, ten conversations that each change their best plan. All stop at the first plan that satisfies the evaluator.
+Mind Evolution also stops after a long time without improvement.
 
-Traces are recombined and changed with the settings that a run has by default. The problems are the public Natural Plan
-samples, given by --data; without it, made-up ones of the same shape. A problem counts as solved by comparison with its
-solution, in another process than the search; a trip whose constraints, as the data's own parse has them, contradict its
-solution cannot be solved, and counts as unsolved.
+Traces are recombined and mutated with the default settings. The problems are the public Natural Plan samples of --data;
+without it, generated ones of the same shape. Another process compares each plan with the solution to decide whether the
+problem is solved. A trip whose parsed constraints contradict its solution counts as unsolved.
 """
 
 import argparse
@@ -23,16 +22,16 @@ from atoll.mind.tasks import grader, load
 from bench import outcome
 from bench.mind import TASKS, problems_of
 
-LEAST = 95.0  # per cent
+LEAST = 95.0  # percent
 METHODS: Mapping[str, str] = {"Mind Evolution": "mind", "best of N": "best_of_n", "sequential": "sequential"}
 COLUMNS = (
-    "task", "seed", "method", f"solved (Mind Evolution wanted >= {LEAST:g} %)", "plans judged: mean", "median", "most",
+    "task", "seed", "method", f"solved (Mind Evolution goal >= {LEAST:g} %)", "evaluated plans: mean", "median", "most",
     "unsolved", "CPU s",
 )  # fmt: skip
 
 
 def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
-    """Searches all problems of a file by one method and returns its row."""
+    """Searches all problems of a file with one method. Returns its row."""
     problems, since = load.load_problems(path, seed), time.process_time()
     result = mind.MindEvolutionEngine(problems, options={"method": METHODS[method]}, seed=seed).run()
     seconds = round(time.process_time() - since, 1)
@@ -49,7 +48,7 @@ def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
 
 
 def listed(unsolved: Sequence[str], most: int = 5) -> str:
-    """Names the problems that were not solved, the first few where there are many."""
+    """Lists the unsolved problems, at most the first few."""
     if len(unsolved) > most:
         return f"{', '.join(unsolved[:most])} and {len(unsolved) - most} more"
     return ", ".join(unsolved) or "none"

@@ -1,12 +1,11 @@
-"""Mind Evolution and its baselines with a real model on ten problems, run as anybody would run them.
+"""Mind Evolution and its baselines with a real LLM on ten problems, run by the command line.
 
-    scripts/bench mind_model --data DIR --llm local             # a small model: many hours
-    scripts/bench mind_model --data DIR --llm llamacpp:NAME --workers 16                # a server of one's own
+    scripts/bench mind_model --data DIR --llm local             # a small LLM: many hours
+    scripts/bench mind_model --data DIR --llm llamacpp:NAME --workers 16                # your own server
 
-The problems are every twelfth of the public samples of trips and of meetings, from the first one on: a choice made
-before any of them was run. Each method may make as many plans a problem as Mind Evolution; a reply without a plan is
-asked for once more, which counts as a call. A method that is done is kept beside the results, with the machine that it
-ran on, and not run again.
+The problems are every twelfth of the public trip and meeting samples, from the first one on. This choice was made
+before any run. Each method may make as many plans per problem as Mind Evolution. A response without a plan is requested
+once more, which counts as a call. A finished method is saved with its machine and not run again.
 """
 
 import argparse
@@ -33,7 +32,7 @@ METHODS = {
 GENS, ISLANDS, CONVS, SEQ = 5, 2, 2, 4
 PLANS = GENS * ISLANDS * CONVS * SEQ
 RETRIES = 1
-LONGEST = 1024  # tokens of a reply
+LONGEST = 1024  # tokens per response
 SECONDS = 36_000  # for one method
 SETTINGS = {
     "mind.num_gens": GENS,
@@ -44,12 +43,12 @@ SETTINGS = {
     "mind.num_retries": RETRIES,
     "llm.max_tokens": LONGEST,
     "llm.timeout_seconds": 600,
-    "run.window": NUMBER * CONVS,  # an island's conversations of a generation, for all problems
+    "run.window": NUMBER * CONVS,  # conversations of an island per generation, for all problems
 }
 
 
 def chosen(folder: Path, created: Path) -> Path:
-    """Writes the problems to a file of their own and returns it."""
+    """Writes the problems to a file and returns it."""
     lines = [line for name in FILES for line in (folder / name).read_text("utf-8").splitlines()[::EVERY]]
     path = created / "ten.jsonl"
     path.write_text("\n".join(lines) + "\n", "utf-8")
@@ -57,7 +56,7 @@ def chosen(folder: Path, created: Path) -> Path:
 
 
 def run(method: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Runs one method on all problems by the command line; returns what its JSON says and how long it took."""
+    """Runs one method on all problems by the command line. Returns its JSON and its seconds."""
     changes = {**SETTINGS, "task.data": path, "method": method}
     sets = [name for key, value in changes.items() for name in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "atoll", "run", str(TASK), "--llm", options.llm, *sets, "--json"]
@@ -66,17 +65,17 @@ def run(method: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
     since = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
     if done.returncode:
-        raise SystemExit(f"{method} ended with {done.returncode}; its words are above.")
+        raise SystemExit(f"{method} ended with {done.returncode}; see its output above.")
     return {**json.loads(done.stdout), "wall": time.monotonic() - since, "machine": outcome.machine()}
 
 
 def part(method: str) -> Path:
-    """Returns where a method's outcome is kept; one file each, so that methods can run side by side."""
+    """Returns the result file of a method. Separate files allow parallel runs."""
     return outcome.RESULTS_DIR / f"mind_model_{method}.parts.json"
 
 
 def done_with(llm: str) -> dict[str, Any]:
-    """Returns what is done with a model, by method."""
+    """Returns the finished methods of an LLM."""
     result = {method: json.loads(part(method).read_text("utf-8")) for method in METHODS if part(method).exists()}
     return {method: item for method, item in result.items() if item["llm"] == llm}
 
@@ -91,7 +90,7 @@ def row(name: str, result: Mapping[str, Any]) -> list[object]:
 
 
 def by_problem(done: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
-    """Returns what each method's best plan for each problem came to."""
+    """Returns the score of each method's best plan by problem."""
     ids = [one["id"] for one in next(iter(done.values()))["instances"]]
     message = {
         method: {one["id"]: f"{'solved' if one['solved'] else 'no'}, {one['score']}" for one in result["instances"]}
@@ -101,7 +100,7 @@ def by_problem(done: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
 
 
 def keep(done: Mapping[str, Mapping[str, Any]], value: argparse.Namespace) -> None:
-    columns = ["method", "solved", "calls", "different plans judged", "tokens in", "tokens out", "wall s in all"]
+    columns = ["method", "solved", "calls", "different plans evaluated", "tokens in", "tokens out", "wall s in all"]
     note = (
         f"At most {PLANS} plans a problem ({GENS} generations, {ISLANDS} islands, {CONVS} conversations, {SEQ} turns), "
         f"{RETRIES} further attempt where a reply holds no plan, replies of at most {LONGEST} tokens, seed "
