@@ -74,12 +74,12 @@ def turns(count: int, seed: int, budget: int) -> Sequence[object]:
     """Lives so many turns on SQLite; returns a row."""
     rng, spent, largest, sticks = Random(seed), list[float](), 0, list[float]()
     config = playbook.Config(max_tokens=budget, refine_interval=200)
-    with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as kept:
-        notes = playbook.make_store(kept.versions(), config=config)
+    with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as opened_store:
+        notes = playbook.make_store(opened_store.versions(), config=config)
         for turn in range(1, count + 1):
             began = time.process_time()
             query = f"a {rng.choice(THINGS)} at {rng.choice(TIMES)} {rng.choice(DEEDS)}"
-            known = [each.bullet.id for each in notes.retrieve(query)]
+            known = [item.bullet.id for item in notes.retrieve(query)]
             change = notes.apply(habit(rng, turn, known), f"turn {turn}", "agent", turn=turn)
             spent.append(time.process_time() - began)
             sticks += [yardstick()] if turn % EVERY == 0 else []
@@ -100,7 +100,7 @@ def turns(count: int, seed: int, budget: int) -> Sequence[object]:
     warm = 1000 * np.mean(spent[tenth : 2 * tenth])
     sizes = [count, budget, largest]
     slower = np.mean(sticks[-tenth // EVERY :]) / np.mean(sticks[: max(1, tenth // EVERY)])
-    times = [float(each) for each in (first, warm, last, last / first, last / warm, last / first / slower)]
+    times = [float(item) for item in (first, warm, last, last / first, last / warm, last / first / slower)]
     return [*sizes, *times, versions, size / 1e6, is_restored and moved]
 
 
@@ -120,28 +120,28 @@ class Lookup:
             words = excerpt.text.split()
             if f'"{thing}"' in excerpt.text and "units" in words:
                 return playbook.Answer(words[words.index("units") - 1], (excerpt.bullet.id,))
-        return playbook.Answer("unknown", tuple(each.bullet.id for each in excerpts[:1]))
+        return playbook.Answer("unknown", tuple(item.bullet.id for item in excerpts[:1]))
 
 
-def questions(rules: int, asked: int, distractors: int, seed: int) -> tuple[Sequence[bool], Sequence[bool], int]:
+def questions(rules: int, requests: int, distractors: int, seed: int) -> tuple[Sequence[bool], Sequence[bool], int]:
     """Returns whether each answer was right with and without the playbook, and how many bullets there were."""
     rng = Random(seed)
     names = [f"{rng.choice(THINGS)} {rng.choice(DEEDS)} {number}" for number in range(rules + distractors)]
     truth = {name: str(rng.randint(100, 999)) for name in names}
-    right: Callable[[str, str], bool] = lambda name, said: truth[name] == said  # noqa: E731
+    right: Callable[[str, str], bool] = lambda name, message: truth[name] == message  # noqa: E731
 
-    def judge(question: str, answer: playbook.Answer) -> playbook.Grade:
+    def evaluate(question: str, answer: playbook.Answer) -> playbook.Grade:
         name = question.split('"')[1]
         lesson = f'Toll rule: "{name}" costs {truth[name]} units at the gate.'
         return playbook.Grade(right(name, answer.text), f"the toll is {truth[name]}", lesson)
 
     notes = playbook.make_store(store.MemoryVersions(), config=playbook.Config(max_tokens=80_000, max_deltas=1000))
     fillers = [f'Toll rule: "{name}" costs {truth[name]} units at the gate.' for name in names[rules:]]
-    notes.apply([playbook.add("rules", each) for each in fillers], "distractors", "bench", turn=0)
-    stream = [f'What is the toll for "{rng.choice(names[:rules])}" at the gate?' for _ in range(asked)]
-    learner = playbook.OnlineLearner(notes, Lookup(), judge, playbook.TaggingReflector())
+    notes.apply([playbook.add("rules", filler) for filler in fillers], "distractors", "bench", turn=0)
+    stream = [f'What is the toll for "{rng.choice(names[:rules])}" at the gate?' for _ in range(requests)]
+    learner = playbook.OnlineLearner(notes, Lookup(), evaluate, playbook.TaggingReflector())
     online = [bool(turn.grade.is_correct) for turn in learner.run(stream)]
-    without = [right(each.split('"')[1], Lookup().answer(each, (), "").text) for each in stream]
+    without = [right(item.split('"')[1], Lookup().answer(item, (), "").text) for item in stream]
     return online, without, len(notes.current())
 
 
@@ -163,10 +163,10 @@ def gained(ours: Sequence[bool], theirs: Sequence[bool], seed: int = 0) -> tuple
 
 def compared(name: str, ours: Sequence[bool], theirs: Sequence[bool]) -> Sequence[object]:
     difference = gained(ours, theirs)
-    spans = [interval(sum(each), len(each)) for each in (ours, theirs)]
+    spans = [interval(sum(item), len(item)) for item in (ours, theirs)]
     shares = [
-        f"{100 * np.mean(each):.1f} ({low:.1f} to {high:.1f})"
-        for each, (low, high) in zip((ours, theirs), spans, strict=True)
+        f"{100 * np.mean(item):.1f} ({low:.1f} to {high:.1f})"
+        for item, (low, high) in zip((ours, theirs), spans, strict=True)
     ]
     return [name, len(ours), *shares, "{:+.1f} ({:+.1f} to {:+.1f})".format(*difference)]
 
@@ -176,12 +176,12 @@ def pairs() -> Sequence[Sequence[object]]:
     read = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     rows = []
     for half in ("tuning", "held out", "all"):
-        chosen = [each for each in read if half in (each["half"], "all")]
-        merged = [playbook.relate(each["first"], each["second"]) in ("same", "duplicate") for each in chosen]
-        true = [each["label"] == "duplicate" for each in chosen]
-        opposed = [each for each in chosen if each["label"] == "contradiction"]
-        seen = sum(playbook.relate(each["first"], each["second"]) == "contradiction" for each in opposed)
-        found, wrong = (
+        chosen = [record for record in read if half in (record["half"], "all")]
+        merged = [playbook.relate(item["first"], item["second"]) in ("same", "duplicate") for item in chosen]
+        true = [item["label"] == "duplicate" for item in chosen]
+        opposed = [item for item in chosen if item["label"] == "contradiction"]
+        observed = sum(playbook.relate(item["first"], item["second"]) == "contradiction" for item in opposed)
+        result, wrong = (
             sum(m and t for m, t in zip(merged, true, strict=True)),
             sum(m and not t for m, t in zip(merged, true, strict=True)),
         )
@@ -190,9 +190,9 @@ def pairs() -> Sequence[Sequence[object]]:
                 half,
                 len(chosen),
                 sum(true),
-                f"{found} ({100 * found / sum(true):.1f} %)",
+                f"{result} ({100 * result / sum(true):.1f} %)",
                 wrong,
-                f"{seen} of {len(opposed)}",
+                f"{observed} of {len(opposed)}",
             ]
         )
     return rows
@@ -206,9 +206,9 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
     model = llm.make_llm(name)
     assert model is not None, "name a model"
     lines = (folder / "test_100.jsonl").read_text(encoding="utf-8").splitlines()[:count]
-    data = {(each := json.loads(line))["context"]: each["target"] for line in lines}
+    data = {(item := json.loads(line))["context"]: item["target"] for line in lines}
 
-    def judge(question: str, answer: playbook.Answer) -> playbook.Grade:
+    def evaluate(question: str, answer: playbook.Answer) -> playbook.Grade:
         is_right = same(answer.text, data[question])
         return playbook.Grade(is_right, "" if is_right else f"The right answer is {data[question]}.")
 
@@ -217,7 +217,7 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
     notes = playbook.make_store(store.MemoryVersions())
     notes.put(playbook.Playbook.load(part["playbook"]), "what was learnt before", "bench")
     reflector = playbook.LLMReflector(model, sections=("formulas", "mistakes"), max_operations=1)
-    learner = playbook.OnlineLearner(notes, playbook.LLMAnswerer(model), judge, reflector, section="formulas")
+    learner = playbook.OnlineLearner(notes, playbook.LLMAnswerer(model), evaluate, reflector, section="formulas")
     for question in list(data)[len(part["online"]) :]:
         part["online"].append(bool(learner.run_turn(question).grade.is_correct))
         part["without"].append(same(playbook.LLMAnswerer(model).answer(question, (), "").text, data[question]))
@@ -230,10 +230,10 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
     return part["online"], part["without"], facts | {"playbook": notes.current().to_text()}
 
 
-def same(said: str, target: str) -> bool:
+def same(message: str, target: str) -> bool:
     """Tells whether the last number of an answer is the target, to two decimals."""
-    kept = "".join(each if each in "0123456789.-" else " " for each in said.replace(",", "")).split()
-    numbers = [each.strip(".") for each in kept if any(map(str.isdigit, each))]
+    stored = "".join(item if item in "0123456789.-" else " " for item in message.replace(",", "")).split()
+    numbers = [item.strip(".") for item in stored if any(map(str.isdigit, item))]
     try:
         return bool(numbers) and abs(float(numbers[-1]) - float(target.replace(",", ""))) < 0.0051
     except ValueError:
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=10_000)
     parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formulas", type=Path, help="a folder with test_100.jsonl; needs --llm")
+    parser.add_argument("--formulas", type=Path, help="folder with test_100.jsonl; needs --llm")
     parser.add_argument("--llm", default="local", help="who answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()
@@ -258,11 +258,11 @@ def main() -> None:
         notes = (f"Where it ran: {json.dumps(facts['where'])}.",)
         outcome.keep("playbook_formulas", tables, notes, bench="playbook", **facts)
         return
-    lived = [turns(options.turns, options.seed, budget) for budget in options.budgets]
+    episodes = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
     rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]
-    tables = {"Turns": (COLUMNS, lived)}
+    tables = {"Turns": (COLUMNS, episodes)}
     tables[f"Questions whose rule is one of 100 among 500 distractors ({bullets} bullets at the end)"] = (
         headings,
         rows,

@@ -57,12 +57,12 @@ def batch(size: int) -> Callable[[str], Any]:
     """Makes a job that calls the candidate on many inputs in one fork."""
     import numpy as np
 
-    inputs = [np.arange(100.0)[::-1] + each for each in range(size)]
+    inputs = [np.arange(100.0)[::-1] + index for index in range(size)]
 
     def run(program: str) -> Any:
         names: dict[str, Any] = {"np": np}
         exec(program, names)
-        return [names["f"](each) for each in inputs]
+        return [names["f"](item) for item in inputs]
 
     return run
 
@@ -90,12 +90,12 @@ def serve_bare() -> None:
     job = programs()
     gc.freeze()
     for line in sys.stdin:
-        result, given = os.pipe()
+        result, value = os.pipe()
         pid = os.fork()
         if not pid:
-            os.write(given, json.dumps(job(json.loads(line))).encode())
+            os.write(value, json.dumps(job(json.loads(line))).encode())
             os._exit(0)
-        os.close(given)
+        os.close(value)
         answer = os.read(result, 1000)
         os.close(result)
         os.waitpid(pid, 0)
@@ -129,31 +129,31 @@ def latencies(rounds: int) -> dict[str, list[float]]:
     workers, bare = sandbox.ProcessSandbox(programs, LIMITS), BareFork()
     ways: dict[str, Callable[[], None]] = {f"jail {name}": functools.partial(asked, jails[name]) for name in jails}
     ways |= {"bare fork": bare, "worker, no jail (L0)": functools.partial(asked, workers)}
-    found: dict[str, list[float]] = {name: [] for name in (*ways, "fresh python with numpy")}
+    result: dict[str, list[float]] = {name: [] for name in (*ways, "fresh python with numpy")}
     for number in range(-5, rounds):
         for name, way in ways.items():
             took = seconds(way)
             if number >= 0:
-                found[name].append(took)
+                result[name].append(took)
         if number % 10 == 0:
-            found["fresh python with numpy"].append(seconds(fresh))
-    for close in (*(jail.close for jail in jails.values()), workers.close, bare.close):
+            result["fresh python with numpy"].append(seconds(fresh))
+    for close in (*(sandbox_2.close for sandbox_2 in jails.values()), workers.close, bare.close):
         close()
-    return found
+    return result
 
 
 def streamed(rounds: int) -> dict[str, list[float]]:
     """Measures one evaluation right after the other, where nothing can be prepared while nobody waits."""
     bare = BareFork()
-    found: dict[str, list[float]] = {"jail L3, one right after the other": [], "bare fork, the same": []}
+    result: dict[str, list[float]] = {"jail L3, one right after the other": [], "bare fork, the same": []}
     with sandbox.IsolatedSandbox(programs, LIMITS) as box:
         for _ in range(rounds // 25):
             ways: list[Callable[[], None]] = [functools.partial(asked, box), bare]
-            for name, way in zip(found, ways, strict=True):
+            for name, way in zip(result, ways, strict=True):
                 way()
-                found[name] += [seconds(way) for _ in range(25)]
+                result[name] += [seconds(way) for _ in range(25)]
     bare.close()
-    return found
+    return result
 
 
 def batched(rounds: int, size: int) -> list[float]:
@@ -168,11 +168,11 @@ def batched(rounds: int, size: int) -> list[float]:
     return taken
 
 
-def table(found: dict[str, list[float]]) -> list[list[object]]:
+def table(result: dict[str, list[float]]) -> list[list[object]]:
     rows: list[list[object]] = []
-    for name, taken in found.items():
+    for name, taken in result.items():
         tenth = statistics.quantiles(taken, n=10)
-        rows.append([name, len(taken), *(1000 * each for each in (tenth[0], statistics.median(taken), tenth[-1]))])
+        rows.append([name, len(taken), *(1000 * item for item in (tenth[0], statistics.median(taken), tenth[-1]))])
     return rows
 
 
@@ -191,9 +191,9 @@ def stress(count: int) -> list[list[object]]:
                 memory.append(family_mb())
         after = traces()
         tempfile.tempdir = None
-    kept = [["evaluations answered", answered], ["right answers and faults", right]]
-    kept += [[f"{name} before, after", f"{before[name]}, {after[name]}"] for name in before]
-    return [*kept, ["MiB of parent and zygotes, tenth by tenth", " ".join(f"{each:.0f}" for each in memory)]]
+    stored = [["evaluations answered", answered], ["right answers and faults", right]]
+    stored += [[f"{name} before, after", f"{before[name]}, {after[name]}"] for name in before]
+    return [*stored, ["MiB of parent and zygotes, tenth by tenth", " ".join(f"{item:.0f}" for item in memory)]]
 
 
 def traces() -> dict[str, int]:
@@ -210,11 +210,11 @@ def family() -> list[int]:
             except (OSError, ValueError):
                 continue
             parents.setdefault(parent, []).append(int(name))
-    found, rest = [], [os.getpid()]
+    result, rest = [], [os.getpid()]
     while rest:
         rest += (below := parents.get(rest.pop(), []))
-        found += below
-    return found
+        result += below
+    return result
 
 
 def family_mb() -> float:
@@ -229,18 +229,18 @@ def family_mb() -> float:
 
 def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
     medians = {row[0]: float(row[3]) for row in rows}
-    jail, bare, new = medians["jail L3"], medians["bare fork"], medians["fresh python with numpy"]
-    said = [
-        (f"Median at L3: {jail:.2f} ms; wanted at most {WANTED_MS:g} ms", jail <= WANTED_MS),
-        (f"L3 is {jail / bare:.2f} times a bare fork; wanted at most {WANTED_RATIO:g}", jail / bare <= WANTED_RATIO),
+    sandbox_2, bare, new = medians["jail L3"], medians["bare fork"], medians["fresh python with numpy"]
+    message = [
+        (f"Median at L3: {sandbox_2:.2f} ms; goal: at most {WANTED_MS:g} ms", sandbox_2 <= WANTED_MS),
+        (f"L3 is {sandbox_2 / bare:.2f} times a bare fork; goal: at most {WANTED_RATIO:g}", sandbox_2 / bare <= WANTED_RATIO),
         (
-            f"L3 is {new / jail:.0f} times faster than a fresh Python; wanted {WANTED_SPEEDUP:g}",
-            new / jail >= WANTED_SPEEDUP,
+            f"L3 is {new / sandbox_2:.0f} times faster than a fresh Python; wanted {WANTED_SPEEDUP:g}",
+            new / sandbox_2 >= WANTED_SPEEDUP,
         ),
         (f"An input in a batch: {per_input_ms:.3f} ms; wanted {WANTED_BATCH_MS:g} ms", per_input_ms <= WANTED_BATCH_MS),
     ]
     streak = medians["jail L3, one right after the other"] / medians["bare fork, the same"]
-    notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in said]
+    notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in message]
     return [*notes, f"One right after the other, where nothing is forked ahead, L3 is {streak:.2f} times a bare fork."]
 
 
@@ -252,7 +252,7 @@ def priority() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is saved")
     parser.add_argument(
         "--stress", type=int, default=0, metavar="N", help="N evaluations, every fifth a fault, instead"
     )

@@ -100,7 +100,7 @@ def start_all(box: executor.LocalExecutor, num_slots: int) -> None:
 @contextmanager
 def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
     """Lends the ways to judge a batch one after the other."""
-    with place(1, on_ray=False).open(programs) as local, place(1, on_ray=True).open(programs) as there:
+    with place(1, on_ray=False).open(programs) as local, place(1, on_ray=True).open(programs) as distance:
         import ray
 
         task = ray.remote(num_cpus=0)(length)
@@ -121,23 +121,23 @@ def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
 
         yield {
             "local pool, in a jail": lambda: one_by_one(local, size),
-            "Ray, in a jail on a seat": lambda: one_by_one(there, size),
+            "Ray, in a jail on a seat": lambda: one_by_one(distance, size),
             "bare Ray task, no jail": tasks,
             "bare Ray actor, no jail": calls,
         }
 
 
 def overheads(rounds: int, size: int) -> list[list[object]]:
-    found: dict[str, list[tuple[float, float]]] = {}
-    with ways(size) as each:
+    result: dict[str, list[tuple[float, float]]] = {}
+    with ways(size) as item:
         for number in range(rounds + 1):
-            for name, batch in each.items():
+            for name, batch in item.items():
                 figures = timed(batch, size)
                 if number:  # the first is to get warm
-                    found.setdefault(name, []).append(figures)
+                    result.setdefault(name, []).append(figures)
     return [
         [name, statistics.median(wall for wall, _ in all_), statistics.median(cpu for _, cpu in all_)]
-        for name, all_ in found.items()
+        for name, all_ in result.items()
     ]
 
 
@@ -166,19 +166,19 @@ def commits(rounds: int, size: int, urls: Mapping[str, str]) -> list[list[object
     """Measures a commit of one record, alone and as a coordinator among others."""
     rows: list[list[object]] = []
     for name, url in urls.items():
-        with store.Store(url) as kept:
-            one, many = kept.create_run(), kept.create_run()
-            held = kept.leases(many, "bench", 3600.0)
+        with store.Store(url) as opened_store:
+            one, many = opened_store.create_run(), opened_store.create_run()
+            held = opened_store.leases(many, "bench", 3600.0)
             held.create_rows(4)
             held.acquire([0])
-            for kind, written in (("one coordinator", kept.journal(one)), ("shared", store.SharedJournal(held))):
+            for kind, written in (("one coordinator", opened_store.journal(one)), ("shared", store.SharedJournal(held))):
                 steps, spent = iter(range(1, 10**9)), []
                 for _ in range(rounds):
                     since, cpu = time.perf_counter(), time.process_time()
                     for _ in range(size):
                         written.write(judged(next(steps)))
                     spent.append((time.perf_counter() - since, time.process_time() - cpu))
-                wall, used = (1e3 * statistics.median(each) / size for each in zip(*spent, strict=True))
+                wall, used = (1e3 * statistics.median(item) / size for item in zip(*spent, strict=True))
                 rows.append([name, kind, wall, used])
             since = time.perf_counter()
             for _ in range(size):

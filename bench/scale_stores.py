@@ -70,8 +70,8 @@ def serving(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 def server_cpu(server: psutil.Process) -> float:
     """Returns the CPU seconds of a server and those of its children that live."""
-    times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
-    return float(sum(each.user + each.system + each.children_user + each.children_system for each in times))
+    times = [item.cpu_times() for item in (server, *server.children(recursive=True))]
+    return float(sum(item.user + item.system + item.children_user + item.children_system for item in times))
 
 
 def made_up(step: int, rng: Random) -> list[Record]:
@@ -80,20 +80,20 @@ def made_up(step: int, rng: Random) -> list[Record]:
     parents = [f"{rng.randrange(step * 9 // 10, step)}.0"]  # so that lineages are some hundred long
     evaluation = {"score": first + second, "scores": [first, second], "metrics": {"first": first, "second": second}}
     content = f"{step} {first:.6f} {second:.6f}\n{PADDING}"
-    judged = {"id": f"{step}.0", "content": content, "parents": parents, "island": 0, "step": step, "label": "0"}
+    evaluated = {"id": f"{step}.0", "content": content, "parents": parents, "island": 0, "step": step, "label": "0"}
     child = {"id": f"{step}.0", "decision": ["accept", "it ran", "ran", None]}
     return [
         Record("begun", step, 0, {"epoch": 0, "seen": step - 1, "parents": parents}),
-        Record("judged", step, 0, {**judged, "evaluation": evaluation, "paid": True}),
+        Record("judged", step, 0, {**evaluated, "evaluation": evaluation, "paid": True}),
         Record("applied", step, 0, {"children": [child], "evaluations": 1}),
     ]
 
 
-def fill(kept: store.Store, size: int) -> None:
+def fill(opened_store: store.Store, size: int) -> None:
     """Makes up a run of so many candidates; its founder is real."""
-    run = kept.create_run(f"run-{size}")
-    engine.make_evolver(engine.one_cluster_pool, kept.journal(run)).islands[0].request_mutation()
-    journal, rng = kept.journal(run), Random(size)
+    run = opened_store.create_run(f"run-{size}")
+    engine.make_evolver(engine.one_cluster_population, opened_store.journal(run)).islands[0].request_mutation()
+    journal, rng = opened_store.journal(run), Random(size)
     for first in range(2, size, BATCH):
         steps = range(first, min(first + BATCH, size))
         journal.write(*(record for step in steps for record in made_up(step, rng)))
@@ -104,13 +104,13 @@ def commits(file: Path, address: str, server: psutil.Process, count: int) -> lis
     rows: list[Sequence[object]] = []
     records = [made_up(step, Random(step))[1] for step in range(1, count + 1)]
     for name, url in (("SQLite", str(file)), ("PostgreSQL", address)):
-        with store.Store(url) as kept:
-            journal = kept.journal(kept.create_run("commits"))
+        with store.Store(url) as opened_store:
+            journal = opened_store.journal(opened_store.create_run("commits"))
             for record in records[:50]:
                 journal.write(record)
-            for what, each in (("Atoll", journal.write), ("plain INSERT", plain(name, url))):
+            for what, item in (("Atoll", journal.write), ("plain INSERT", plain(name, url))):
                 before = server_cpu(server)
-                cost = timed(lambda each=each: [each(record) for record in records[50:]])  # type: ignore[misc]
+                cost = timed(lambda entry=entry: [entry(record) for record in records[50:]])  # type: ignore[misc]
                 used = (server_cpu(server) - before) / (count - 50) * 1e6 if name == "PostgreSQL" else ""
                 rows.append([f"{name}, {what}", (count - 50) / cost.seconds, (count - 50) / cost.cpu, used])
     return rows
@@ -136,45 +136,45 @@ def plain(name: str, url: str) -> Callable[[Record], object]:
     return write
 
 
-def size_of(kept: store.Store, url: str) -> int:
+def size_of(opened_store: store.Store, url: str) -> int:
     """Returns the bytes of a store on disk."""
     if "://" not in url:
         return sum(path.stat().st_size for path in Path(url).parent.glob(f"{Path(url).name}*"))
-    with kept.database.begin_read() as connection:
-        found: int = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
-    return found
+    with opened_store.database.begin_read() as connection:
+        result: int = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
+    return result
 
 
 def looks(name: str, url: str, size: int) -> Sequence[object]:
     """Measures what users ask of a run, each on a store that was just opened."""
     run = f"run-{size}"
     opening = timed(lambda: count(url, run))
-    with store.Store(url) as kept:
-        found = kept.candidates(run)
-        bests = min(timed(lambda: found.list_best(10)).seconds for _ in range(5))
-        ancestors = found.get_lineage(f"{size - 1}.0")
-        line = timed(lambda: found.get_lineage(f"{size - 1}.0"))
-        total = size_of(kept, url)
+    with store.Store(url) as opened_store:
+        result = opened_store.candidates(run)
+        bests = min(timed(lambda: result.list_best(10)).seconds for _ in range(5))
+        ancestors = result.get_lineage(f"{size - 1}.0")
+        line = timed(lambda: result.get_lineage(f"{size - 1}.0"))
+        total = size_of(opened_store, url)
     return [name, size, total / 1e6, total / size, opening.seconds, bests * 1e3, line.seconds * 1e3, len(ancestors)]
 
 
 def count(url: str, run: str) -> int:
-    with store.Store(url) as kept:
-        return kept.candidates(run).count()
+    with store.Store(url) as opened_store:
+        return opened_store.candidates(run).count()
 
 
 def resumed(url: str, size: int) -> None:
     """Goes on with a run up to where it can issue the next step."""
-    with store.Store(url) as kept:
+    with store.Store(url) as opened_store:
         start = function.DefaultFunction(
-            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
+            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.evaluate)
         )
-        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_pool)
+        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_population)
         budget = control.Budget(iterations=size - 1)
-        made = cluster.EvolverConfig(
-            config, num_parallel=1, reset_period=None, journal=kept.journal(f"run-{size}"), budget=budget
+        created = cluster.EvolverConfig(
+            config, num_parallel=1, reset_period=None, journal=opened_store.journal(f"run-{size}"), budget=budget
         )
-        evolver = cluster.Evolver(made)
+        evolver = cluster.Evolver(created)
         evolver.run()
         assert evolver.usage.iterations == size - 1
 
@@ -221,8 +221,8 @@ class Report:
 
 def grow(size: int, file: str, url: str, back: str, report: Report) -> None:
     """Measures one size on both stores; the way back, which takes as long, only of runs that are not huge."""
-    with store.Store(file) as kept:
-        fill(kept, size)
+    with store.Store(file) as opened_store:
+        fill(opened_store, size)
     for what, source, target in (("SQLite to PostgreSQL", file, url), ("PostgreSQL to SQLite", url, back)):
         if target != back or size <= BACK:
             cost, peak = apart(copied, source, target)
@@ -232,10 +232,10 @@ def grow(size: int, file: str, url: str, back: str, report: Report) -> None:
         with store.Store(file) as one, store.Store(back) as other:
             pairs = zip(one.export(f"run-{size}"), other.export(f"run-{size}"), strict=True)
             assert all(first == second for first, second in pairs), "an export changed on its way"
-    for name, place in (("SQLite", file), ("PostgreSQL", url)):
-        report.add("Queries", looks(name, place, size))
-    for name, place in (("SQLite", file), ("PostgreSQL", url)):
-        cost, peak = apart(resumed, place, size)
+    for name, position in (("SQLite", file), ("PostgreSQL", url)):
+        report.add("Queries", looks(name, position, size))
+    for name, position in (("SQLite", file), ("PostgreSQL", url)):
+        cost, peak = apart(resumed, position, size)
         report.add("Resume", [name, size, cost.seconds, cost.cpu, cost.cpu / size * 1e6, peak])
 
 
@@ -243,17 +243,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="candidates of a run")
     parser.add_argument("--commits", type=int, default=3000)
-    given = parser.parse_args()
-    report = Report(tuple(given.sizes) == SIZES)
-    with tempfile.TemporaryDirectory() as place, serving(Path(place)) as (address, server):
+    args = parser.parse_args()
+    report = Report(tuple(args.sizes) == SIZES)
+    with tempfile.TemporaryDirectory() as position, serving(Path(position)) as (address, server):
         with psycopg.connect(address, autocommit=True) as admin:
-            for size in (0, *given.sizes):
+            for size in (0, *args.sizes):
                 admin.execute(f"CREATE DATABASE size_{size}".encode())
-        urls = {size: address.replace("/postgres?", f"/size_{size}?") for size in (0, *given.sizes)}
-        rows = commits(Path(place) / "commits.db", urls[0], server, given.commits)
+        urls = {size: address.replace("/postgres?", f"/size_{size}?") for size in (0, *args.sizes)}
+        rows = commits(Path(position) / "commits.db", urls[0], server, args.commits)
         report.add("Journal, one judged record a commit", *rows)
-        for size in given.sizes:
-            file, back = (str(Path(place) / f"{size}{suffix}.db") for suffix in ("", "-back"))
+        for size in args.sizes:
+            file, back = (str(Path(position) / f"{size}{suffix}.db") for suffix in ("", "-back"))
             grow(size, file, urls[size], back, report)
     outcome.show("scale_stores", report.tables, NOTES)
 

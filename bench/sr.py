@@ -64,7 +64,7 @@ def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: f
     script = Path(__file__).with_name("sr_run.py")
     command = [str(python), str(script), method, str(problem), str(seed), str(cpu or seconds)]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    found = subprocess.run(
+    result = subprocess.run(
         ["taskset", "-c", str(core), *command],
         env={**os.environ, **threads},
         capture_output=True,
@@ -72,18 +72,18 @@ def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: f
         check=False,
         timeout=20 * seconds + 300,
     )
-    if found.returncode:
-        sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{found.stderr[-2000:]}")
-    told = json.loads(found.stdout.splitlines()[-1])
-    return Run(method, problem.name, seed, seconds, **told)
+    if result.returncode:
+        sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{result.stderr[-2000:]}")
+    message = json.loads(result.stdout.splitlines()[-1])
+    return Run(method, problem.name, seed, seconds, **message)
 
 
 def is_here(method: str) -> bool:
     """Returns whether a method can be run: pyoperon is not packaged for every machine."""
     if method not in NOT_EVERYWHERE:
         return True
-    found = subprocess.run([PYTHONS["gplearn"], "-c", "import pyoperon"], capture_output=True, check=False)
-    return not found.returncode
+    result = subprocess.run([PYTHONS["gplearn"], "-c", "import pyoperon"], capture_output=True, check=False)
+    return not result.returncode
 
 
 def contest(
@@ -105,7 +105,7 @@ def contest(
         if (method, problem.name, seed) not in known:
             known[method, problem.name, seed] = run
             parts.append(run)
-            PARTS.write_text(json.dumps([each._asdict() for each in parts], indent=1) + "\n")
+            PARTS.write_text(json.dumps([part._asdict() for part in parts], indent=1) + "\n")
         print(f"{method:20} {problem.name:14} {seed}  {_told(run.nmse)}  {run.cpu:5.1f} s", file=sys.stderr)
         yield run
 
@@ -118,32 +118,32 @@ def medians(runs: Sequence[Run]) -> outcome.Tables:
     """Returns a table of errors, medians over the seeds, and one of what each method did in its time."""
     errors: list[list[object]] = []
     work: list[list[object]] = []
-    for method, problem in sorted({(run.method, run.problem) for run in runs}, key=lambda each: each[::-1]):
+    for method, problem in sorted({(run.method, run.problem) for run in runs}, key=lambda item: item[::-1]):
         own = [run for run in runs if (run.method, run.problem) == (method, problem)]
         middle = [statistics.median(_ordered(run.nmse[split]) for run in own) for split in ("train", *SPLITS)]
         unknown = sum(not math.isfinite(run.nmse[split]) for run in own for split in SPLITS)
         exact = sum(run.is_exact for run in own)
         errors.append([problem, method, len(own), *middle, unknown, f"{exact} of {len(own)}"])
         rates = statistics.median(run.tried / run.cpu for run in own)
-        sizes, cpu = (statistics.median(each) for each in zip(*((run.size, run.cpu) for run in own), strict=True))
+        sizes, cpu = (statistics.median(item) for item in zip(*((run.size, run.cpu) for run in own), strict=True))
         work.append([problem, method, rates, cpu, sizes])
-    told = ["problem", "method", "seeds", "NMSE train", "NMSE ID", "NMSE OOD", "no number", "exact"]
+    message = ["problem", "method", "seeds", "NMSE train", "NMSE ID", "NMSE OOD", "no number", "exact"]
     return {
-        "NMSE, medians over the seeds": (told, errors),
+        "NMSE, medians over the seeds": (message, errors),
         "Work, medians": (["problem", "method", "tried per CPU second", "CPU seconds", "size"], work),
-        **({PLAIN_TITLE: baselines.compared("problem", found)} if (found := plain_ways(runs)) else {}),
+        **({PLAIN_TITLE: baselines.compared("problem", result)} if (result := plain_ways(runs)) else {}),
     }
 
 
 def plain_ways(runs: Sequence[Run]) -> Mapping[str, baselines.Figures]:
     """Returns what ours and the plain ways reached on the same seeds, by problem and part; empty where none was run."""
     ways = [way for way in PLAIN if any(run.method == way for run in runs)]
-    found: dict[str, baselines.Figures] = {}
+    result: dict[str, baselines.Figures] = {}
     for problem, split in itertools.product(sorted({run.problem for run in runs}), SPLITS) if ways else ():
         figures = {way: _digits(runs, way, problem, split) for way in ways}
         ours = _digits(runs, "ours", problem, split)[: max(map(len, figures.values()))]
-        found[f"{problem}, {split}"] = {baselines.EVOLUTION: ours, **figures}
-    return found
+        result[f"{problem}, {split}"] = {baselines.EVOLUTION: ours, **figures}
+    return result
 
 
 def _digits(runs: Sequence[Run], method: str, problem: str, split: str) -> list[float]:
@@ -160,17 +160,17 @@ def _ordered(error: float) -> float:
 
 def verdicts(runs: Sequence[Run]) -> list[str]:
     """Says for each peer on how many of the numbers ours is better, or not worse."""
-    told: list[str] = []
+    message: list[str] = []
     problems = sorted({run.problem for run in runs})
     for peer in [method for method in METHODS[len(PLAIN) + 1 :] if any(run.method == method for run in runs)]:
         better = worse = 0
         for problem, split in itertools.product(problems, SPLITS):
             ours, theirs = (_median(runs, method, problem, split) for method in ("ours", peer))
             better, worse = better + (ours < theirs), worse + (ours > theirs)
-        told.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
-    told += baselines.tally(found) if (found := plain_ways(runs)) else ()
+        message.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
+    message += baselines.tally(result) if (result := plain_ways(runs)) else ()
     lost = sum(not math.isfinite(run.nmse[split]) for run in runs if run.method == "ours" for split in SPLITS)
-    return [*told, f"numbers of ours that are none: {lost}"]
+    return [*message, f"numbers of ours that are none: {lost}"]
 
 
 def _median(runs: Sequence[Run], method: str, problem: str, split: str) -> float:
@@ -194,19 +194,19 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="ours and the plain ways alone")
     parser.add_argument("--fresh", action="store_true", help="forget the runs that are done")
     options = parser.parse_args()
-    wanted = (
+    requested = (
         ["ours", *PLAIN]
         if options.no_peers
-        else [each.replace("n 1000", "n, 1000") for each in options.methods.split(",")]
+        else [part.replace("n 1000", "n, 1000") for part in options.methods.split(",")]
     )
-    if "ours" not in wanted and set(wanted) & set(PLAIN):
+    if "ours" not in requested and set(requested) & set(PLAIN):
         parser.error("best of N and sequential have the seconds of ours: name ours too")
     plain_seeds = options.seeds if options.plain_seeds is None else options.plain_seeds
-    wanted.sort(key=lambda each: each != "ours")
-    absent = [each for each in wanted if not is_here(each)]
-    there = [each for each in wanted if each not in absent]
-    parts = [Run(**each) for each in json.loads(PARTS.read_text())] if PARTS.exists() and not options.fresh else []
-    runs = contest(options.data, there, options.seeds, options.seconds, options.core, plain_seeds, parts)
+    requested.sort(key=lambda item: item != "ours")
+    absent = [item for item in requested if not is_here(item)]
+    distance = [item for item in requested if item not in absent]
+    parts = [Run(**load) for load in json.loads(PARTS.read_text())] if PARTS.exists() and not options.fresh else []
+    runs = contest(options.data, distance, options.seeds, options.seconds, options.core, plain_seeds, parts)
     keep(list(runs), absent)
 
 

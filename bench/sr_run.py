@@ -37,8 +37,8 @@ def read(path: Path) -> tuple[Any, Any]:
 def ours(x: Any, y: Any, seed: int, seconds: float) -> Found:
     from atoll import llmsr
 
-    found = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
-    return Found(found.predict, found.law_.size, found.num_fits_, found.law)
+    outcome = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
+    return Found(outcome.predict, outcome.law_.size, outcome.num_fits_, outcome.law)
 
 
 def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> Found:
@@ -72,19 +72,19 @@ def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -
         usual = population.make_population(island, rng, announce)
         return kind(usual.niche_key, usual.make_cluster, usual.selector, others=usual.inspirations)
 
-    train = table.Table([f"x{place}" for place in range(x.shape[1])], "y", x, y)
+    train = table.Table([f"x{index}" for index in range(x.shape[1])], "y", x, y)
     searched = search.Search(train.rows, train.domain)
     config = build.make_config(train, searched, 1)
     islands = replace(config.island_config, make_population=make_pool)
     is_over = (lambda now: "all seconds used" if time.process_time() >= seconds else None,)
     evolver = cluster.Evolver(replace(config, island_config=islands, num_parallel=1, seed=seed, stop_rules=is_over))
     evolver.run()
-    found = result.conclude(evolver, train).chosen.law
+    outcome = result.conclude(evolver, train).chosen.law
     return Found(
-        lambda rows: found.predict(np.ascontiguousarray(rows.T)),
-        found.size,
+        lambda rows: outcome.predict(np.ascontiguousarray(rows.T)),
+        outcome.size,
         searched.num_fits,
-        found.to_text(train.names),
+        outcome.to_text(train.names),
     )
 
 
@@ -141,7 +141,7 @@ def pyoperon(x: Any, y: Any, seed: int, seconds: float, population: int = 1000) 
         random_state=seed,
     )
     model.fit(x, y)
-    errors = [float(np.mean((y - model.evaluate_model(each["tree"], x)) ** 2)) for each in model.pareto_front_]
+    errors = [float(np.mean((y - model.evaluate_model(item["tree"], x)) ** 2)) for item in model.pareto_front_]
     best = model.pareto_front_[int(np.nanargmin(errors))]["tree"]
     tried = int(model.stats_.get("residual_evaluations", 0))
     return Found(
@@ -168,14 +168,14 @@ METHODS = {
 def main(method: str, folder: Path, seed: int, seconds: float) -> None:
     warnings.filterwarnings("ignore")
     x, y = read(folder / "train.csv")
-    found = METHODS[method](x, y, seed, seconds)
+    outcome = METHODS[method](x, y, seed, seconds)
     cpu = time.process_time()
     nmse: dict[str, float] = {}
     for split in ("train", "test_id", "test_ood"):
         rows, target = read(folder / f"{split}.csv")
         with np.errstate(all="ignore"):
-            nmse[split] = float(np.mean((target - found.predict(rows)) ** 2) / np.var(target))
-    print(json.dumps({"nmse": nmse, "size": found.size, "cpu": cpu, "tried": found.tried, "model": found.text}))
+            nmse[split] = float(np.mean((target - outcome.predict(rows)) ** 2) / np.var(target))
+    print(json.dumps({"nmse": nmse, "size": outcome.size, "cpu": cpu, "tried": outcome.tried, "model": outcome.text}))
 
 
 if __name__ == "__main__":

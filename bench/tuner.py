@@ -34,45 +34,45 @@ TESTED = "paired Wilcoxon test, 0.05."
 
 def ours(problem: Problem, seed: int) -> list[float]:
     """Returns the best so far after each evaluation."""
-    seen: list[float] = []
+    observed: list[float] = []
 
     def watched(*values: float) -> float:
-        seen.append(problem.fn(*values))
-        return seen[-1]
+        observed.append(problem.fn(*values))
+        return observed[-1]
 
     minimize(watched, problem.space, budget=MARKS[-1], seed=seed)
-    return [float(each) for each in np.minimum.accumulate(seen)]
+    return [float(item) for item in np.minimum.accumulate(observed)]
 
 
 def at_random(problem: Problem, seed: int) -> list[float]:
     rng = np.random.default_rng(seed)
-    points = [[each.start for each in problem.space]]
+    points = [[item.start for item in problem.space]]
     points += [
-        [each.low + rng.random() * (each.high - each.low) for each in problem.space] for _ in range(MARKS[-1] - 1)
+        [item.low + rng.random() * (item.high - item.low) for item in problem.space] for _ in range(MARKS[-1] - 1)
     ]
-    return [float(each) for each in np.minimum.accumulate([problem.fn(*point) for point in points])]
+    return [float(item) for item in np.minimum.accumulate([problem.fn(*point) for point in points])]
 
 
 def tpe(problem: Problem, seed: int) -> list[float]:
-    return [float(each) for each in np.minimum.accumulate(asked(problem, seed, MARKS[-1]))]
+    return [float(item) for item in np.minimum.accumulate(asked(problem, seed, MARKS[-1]))]
 
 
 def asked(problem: Problem, seed: int, budget: int) -> list[float]:
     """Asks Optuna in its own environment, point by point, and tells it what we find: one function for all."""
-    command = [str(PEER_PYTHON), "-c", _PEER, json.dumps([[each.low, each.high, each.start] for each in problem.space])]
+    command = [str(PEER_PYTHON), "-c", _PEER, json.dumps([[item.low, item.high, item.start] for item in problem.space])]
     with subprocess.Popen(
         [*command, str(seed), str(budget)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as peer:
         assert peer.stdin is not None
         assert peer.stdout is not None
-        seen: list[float] = []
+        observed: list[float] = []
         for line in peer.stdout:
-            seen.append(float(problem.fn(*json.loads(line))))
-            peer.stdin.write(f"{seen[-1]!r}\n")
+            observed.append(float(problem.fn(*json.loads(line))))
+            peer.stdin.write(f"{observed[-1]!r}\n")
             peer.stdin.flush()
-    if len(seen) != budget:
-        sys.exit(f"Optuna ended after {len(seen)} evaluations: see its words above.")
-    return seen
+    if len(observed) != budget:
+        sys.exit(f"Optuna ended after {len(observed)} evaluations: see its words above.")
+    return observed
 
 
 _PEER = """
@@ -120,16 +120,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="which tables to make")
     parser.add_argument("--no-peers", action="store_true", help="without Optuna")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done")
-    given = parser.parse_args()
-    searches = {"Atoll": ours, "random": at_random} | ({} if given.no_peers else {"TPE": tpe})
-    parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not given.fresh else {}
-    groups = {name: GROUPS[name] for name in given.groups}
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
+    args = parser.parse_args()
+    searches = {"Atoll": ours, "random": at_random} | ({} if args.no_peers else {"TPE": tpe})
+    parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not args.fresh else {}
+    groups = {name: GROUPS[name] for name in args.groups}
     for group in groups.values():
-        measure(parts, group, searches, given.seeds)
-    tables, notes = {}, [f"{given.seeds} seeds; the start is the first evaluation of every search; {TESTED}"]
+        measure(parts, group, searches, args.seeds)
+    tables, notes = {}, [f"{args.seeds} seeds; the start is the first evaluation of every search; {TESTED}"]
     for name, group in groups.items():
-        columns, rows = compared(parts, group, list(searches), given.seeds)
+        columns, rows = compared(parts, group, list(searches), args.seeds)
         tables[f"Lowest value found: {name}, seeds from {group.first}"] = (columns, rows)
         notes.append(f"{name}: {summed(rows, len(searches) - 1, len(group.problems))}")
     outcome.keep("tuner", tables, [*notes, costs(searches)])
@@ -159,12 +159,12 @@ def compared(
     rows: list[list[object]] = []
     chosen = range(group.first, group.first + seeds)
     for name in group.problems:
-        for place, mark in enumerate(MARKS):
-            found = {who: [parts[f"{name}/{who}/{seed}"][place] for seed in chosen] for who in searches}
-            row: list[object] = [name, mark, *(float(np.median(found[who])) for who in searches)]
+        for position, mark in enumerate(MARKS):
+            result = {who: [parts[f"{name}/{who}/{seed}"][position] for seed in chosen] for who in searches}
+            row: list[object] = [name, mark, *(float(np.median(result[who])) for who in searches)]
             for who in searches[1:]:
-                said, p = verdict(found["Atoll"], found[who])
-                row.append(f"{said} (p {p:.2g})")
+                message, p = verdict(result["Atoll"], result[who])
+                row.append(f"{message} (p {p:.2g})")
             rows.append(row)
     columns = ["problem, dimensions", "evaluations", *(f"{who}, median" for who in searches)]
     return [*columns, *(f"Atoll against {who}" for who in searches[1:])], rows
@@ -172,25 +172,25 @@ def compared(
 
 def summed(rows: Sequence[Sequence[object]], peers: int, problems: int) -> str:
     """Says on how many problems Atoll is better than all, and where it is worse than any."""
-    said = []
+    message = []
     for mark in MARKS:
         verdicts = [[str(cell) for cell in row[-peers:]] for row in rows if row[1] == mark]
         better = sum(all(cell.startswith("better") for cell in row) for row in verdicts)
         worse = sum(any(cell.startswith("worse") for cell in row) for row in verdicts)
-        said.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
-    return "; ".join(said) + "."
+        message.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
+    return "; ".join(message) + "."
 
 
 def costs(searches: Mapping[str, Callable[[Problem, int], list[float]]]) -> str:
     """Says what a proposal costs, in CPU time of whoever makes it: Optuna's without its imports."""
-    said = []
+    message = []
     for name in ("camel, 2", "Styblinski-Tang, 6", "cigar, 15"):
         problem, since = DEVELOPMENT[name], time.process_time()
         ours(problem, 0)
-        told = [f"{1000 * (time.process_time() - since) / MARKS[-1]:.1f} ms"]
-        told += [f"TPE {_peer_ms(problem):.1f} ms"] if "TPE" in searches else []
-        said.append(f"{name}: {', '.join(told)}")
-    return f"CPU time of a proposal, mean of {MARKS[-1]}: {'; '.join(said)}."
+        description = [f"{1000 * (time.process_time() - since) / MARKS[-1]:.1f} ms"]
+        description += [f"TPE {_peer_ms(problem):.1f} ms"] if "TPE" in searches else []
+        message.append(f"{name}: {', '.join(description)}")
+    return f"CPU time of a proposal, mean of {MARKS[-1]}: {'; '.join(message)}."
 
 
 def _peer_ms(problem: Problem) -> float:

@@ -199,7 +199,7 @@ def annealing(heat: float, cooling: float, step: float, growth: float) -> float:
 
 
 def _cube(count: int, start: float, low: float, high: float) -> Sequence[Tunable]:
-    return [Tunable(f"x{place}", start, low, high) for place in range(count)]
+    return [Tunable(f"x{index}", start, low, high) for index in range(count)]
 
 
 TEST: Mapping[str, Problem] = {

@@ -57,13 +57,13 @@ def make(folder: Path) -> Path:
 
 def look(folder: Path) -> str:
     """Returns a digest of the main worktree: files, times, index, branch."""
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name == ".git/index" or not name.startswith(".git"):
             body = path.read_bytes() if path.is_file() else b""
-            found.update(repr((name, path.lstat().st_mtime_ns, path.lstat().st_ino, body)).encode())
-    return found.hexdigest() + git(folder, "rev-parse", "HEAD")
+            result.update(repr((name, path.lstat().st_mtime_ns, path.lstat().st_ino, body)).encode())
+    return result.hexdigest() + git(folder, "rev-parse", "HEAD")
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -71,7 +71,7 @@ def leftovers(folder: Path) -> list[str]:
     refs = git(folder, "for-each-ref", "--format=%(refname)", "refs/heads/atoll", "refs/atoll").split()
     locks = [str(path) for path in (folder / ".git").rglob("*.lock")]
     damage = git(folder, "fsck", "--no-dangling").split("\n")
-    return [each.strip() for each in (*worktrees, *refs, *locks, *damage) if each.strip()]
+    return [worktree.strip() for worktree in (*worktrees, *refs, *locks, *damage) if worktree.strip()]
 
 
 def one(kind: workspace.GitBackend, name: str) -> Mapping[str, float]:
@@ -85,25 +85,25 @@ def one(kind: workspace.GitBackend, name: str) -> Mapping[str, float]:
     moments.append(time.perf_counter())
     changes = kind.workspace.numstat(name)
     moments.append(time.perf_counter())
-    found = kind.test(line)
+    result = kind.test(line)
     moments.append(time.perf_counter())
     kind.discard(line)
     moments.append(time.perf_counter())
-    assert [each.path for each in changes] == ["m0.py"], changes
-    assert found.score == 1.0, found
+    assert [change.path for change in changes] == ["m0.py"], changes
+    assert result.score == 1.0, result
     parts = {part: 1000 * (end - start) for part, (start, end) in zip(PARTS, pairwise(moments), strict=True)}
-    own = 1000 * found.metrics["test_seconds"]
+    own = 1000 * result.metrics["test_seconds"]
     overhead = 1000 * (moments[-1] - moments[0]) - own
-    lay_out = 1000 * found.metrics["lay_out_seconds"]
+    lay_out = 1000 * result.metrics["lay_out_seconds"]
     return {**parts, "tests' own": own, "laid out in the jail": lay_out, "git": 1000 * (calls.seconds - git_before),
             "overhead": overhead}  # fmt: skip
 
 
 def lived(folder: Path, num: int, num_desks: int) -> Sequence[Mapping[str, float]]:
     """Lives worldlines one after the other; the first opens jail and desk, and counts like all others."""
-    place = executor.ExecutorConfig(sandbox.Limits(), is_unsafe=True)
+    position = executor.ExecutorConfig(sandbox.Limits(), is_unsafe=True)
     space = workspace.Workspace(folder, f"bench{num_desks}", num_worktrees=num_desks)
-    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, place))
+    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, position))
     try:
         return [one(kind, f"w{number}") for number in range(1, num + 1)]
     finally:
@@ -129,22 +129,22 @@ def typed(folder: Path, number: int) -> Mapping[str, float]:
     return {**parts, "git": sum(parts.values()), "overhead": sum(parts.values())}
 
 
-def row(title: str, found: Sequence[Mapping[str, float]]) -> Sequence[object]:
+def row(title: str, results: Sequence[Mapping[str, float]]) -> Sequence[object]:
     names = ("overhead", "git", *PARTS, "laid out in the jail", "tests' own")
-    middle = [round(median(each[name] for each in found), 1) if name in found[0] else "" for name in names]
-    overheads = sorted(each["overhead"] for each in found)
-    return [title, len(found), *middle, round(overheads[int(0.95 * (len(overheads) - 1))], 1)]
+    middle = [round(median(item[name] for item in results), 1) if name in results[0] else "" for name in names]
+    overheads = sorted(item["overhead"] for item in results)
+    return [title, len(results), *middle, round(overheads[int(0.95 * (len(overheads) - 1))], 1)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=100, help="worldlines of each kind")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place:
-        folder = make(Path(place) / "project")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as position:
+        folder = make(Path(position) / "project")
         before = look(folder)
-        desks, bare = lived(folder, asked.num, 1), lived(folder, asked.num, 0)
-        hand = [typed(folder, number) for number in range(min(asked.num, 20))]
+        desks, bare = lived(folder, args.num, 1), lived(folder, args.num, 0)
+        hand = [typed(folder, number) for number in range(min(args.num, 20))]
         is_same, left = look(folder) == before, leftovers(folder)
     columns = (
         "ms, median",
@@ -157,7 +157,7 @@ def main() -> int:
         "95 %",
     )
     rows = [row("warm worktree", desks), row("no worktree", bare), row("git worktree add/remove, no test", hand)]
-    over = median(each["overhead"] for each in desks)
+    over = median(desk["overhead"] for desk in desks)
     notes = [
         f"Main worktree: {'nothing changed' if is_same else 'CHANGED'}. Left behind: {', '.join(left) or 'nothing'}.",
         f"Bar: median overhead under {BAR_MS:g} ms on {NUM_FILES} files: {over:.1f} ms, "

@@ -31,7 +31,7 @@ def stored(records: memory.MemoryJournal) -> dict[str, Mapping[str, Any]]:
     return {record.data["call"]: record.data for record in records.read()}
 
 
-def test_what_is_bought_is_stored_before_anybody_sees_it() -> None:
+def test_response_is_stored_before_it_is_returned() -> None:
     records = memory.MemoryJournal()
     bought = CallCache(3, 1, records, {}).get_or_call("a question", Shop().offer("an answer"))
     assert bought["text"] == "an answer"
@@ -40,14 +40,14 @@ def test_what_is_bought_is_stored_before_anybody_sees_it() -> None:
     assert (record.data["call"], record.data["request"]) == ("0", content_hash("a question"))
 
 
-def test_what_cannot_be_stored_is_not_seen() -> None:
+def test_response_that_cannot_be_stored_is_not_returned() -> None:
     ledger = CallCache(3, 1, journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 0)), {})
     with pytest.raises(errors.JournalFailed):
         ledger.get_or_call("a question", Shop().offer("an answer"))
     assert ledger.cost == ZERO_COST
 
 
-def test_a_stored_reply_is_not_bought_again() -> None:
+def test_stored_response_is_not_requested_again() -> None:
     records, shop = memory.MemoryJournal(), Shop()
     CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
     again = CallCache(3, 1, records, stored(records)).get_or_call("a question", shop.offer("another answer"))
@@ -56,7 +56,7 @@ def test_a_stored_reply_is_not_bought_again() -> None:
     assert len(records.records) == 1
 
 
-def test_a_stored_reply_to_another_request_is_not_used() -> None:
+def test_stored_response_to_other_request_is_not_used() -> None:
     records, shop = memory.MemoryJournal(), Shop()
     CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
     again = CallCache(3, 1, records, stored(records)).get_or_call("another question", shop.offer("another answer"))
@@ -64,7 +64,7 @@ def test_a_stored_reply_to_another_request_is_not_used() -> None:
     assert [record.data["call"] for record in records.read()] == ["0", "0"]
 
 
-def test_after_the_stored_replies_buying_goes_on() -> None:
+def test_calls_continue_after_stored_responses() -> None:
     records, shop = memory.MemoryJournal(), Shop()
     CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one"))
     ledger = CallCache(3, 1, records, stored(records))
@@ -72,7 +72,7 @@ def test_after_the_stored_replies_buying_goes_on() -> None:
     assert sorted(stored(records)) == ["0", "1"]
 
 
-def test_calls_are_numbered_in_their_step_and_under_their_prefix() -> None:
+def test_calls_are_numbered_by_iteration_and_prefix() -> None:
     records = memory.MemoryJournal()
     plain, prefixed = CallCache(3, 1, records, {}), CallCache(3, 1, records, {}, "d0/")
     places = [plain.position, prefixed.position]
@@ -84,7 +84,7 @@ def test_calls_are_numbered_in_their_step_and_under_their_prefix() -> None:
     assert (plain.cost.calls, prefixed.cost.calls) == (2, 1)
 
 
-def test_costs_add_up_whether_bought_now_or_before() -> None:
+def test_costs_include_stored_responses() -> None:
     records, shop = memory.MemoryJournal(), Shop()
     CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one", [1.0, 10, 5, 0.25]))
     ledger = CallCache(3, 1, records, stored(records))
@@ -94,7 +94,7 @@ def test_costs_add_up_whether_bought_now_or_before() -> None:
     assert ledger.cost == Cost(1.5, 11, 7, 0.75, calls=3)
 
 
-def test_a_purchase_that_raises_counts_for_nothing_and_keeps_its_number() -> None:
+def test_failed_call_costs_nothing_and_keeps_its_number() -> None:
     records, shop = memory.MemoryJournal(), Shop()
     ledger = CallCache(3, 1, records, {})
 
@@ -108,7 +108,7 @@ def test_a_purchase_that_raises_counts_for_nothing_and_keeps_its_number() -> Non
     assert ledger.cost.calls == 1
 
 
-def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
+def test_checked_journal_raises_journal_error_with_cause() -> None:
     guarded = journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 1))
     guarded.write(Record("begun", 1, 0, {}))
     with pytest.raises(errors.JournalFailed) as caught:
@@ -120,7 +120,7 @@ def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
     assert list(guarded.read(1)) == []
 
 
-def test_a_journal_that_keeps_nothing_takes_everything() -> None:
+def test_null_journal_accepts_everything() -> None:
     nowhere = journal.NullJournal()
     nowhere.write(Record("begun", 1, 0, {}))
     assert list(nowhere.read()) == []

@@ -53,10 +53,10 @@ class Bench:
         rules = set(re.findall(r"^- (\S+)", text, re.M))
         missing = [rule for rule in instance.needs if rule not in rules]
         score = max(0.0, (3 - len(missing)) / 3 - 0.5 * (instance.trap in rules))
-        said = [f"MISSING {missing[0]}"] if missing else []
-        said += [f"HARMFUL {instance.trap}"] if instance.trap in rules else []
+        message = [f"MISSING {missing[0]}"] if missing else []
+        message += [f"HARMFUL {instance.trap}"] if instance.trap in rules else []
         self.seconds += time.thread_time() - since
-        return score, "; ".join(said) or "all is well"
+        return score, "; ".join(message) or "all is well"
 
     def reply(self, prompt: str) -> str:
         """Improves the prompt where feedback says so, in half of the cases; else it errs or forgets."""
@@ -78,7 +78,7 @@ class Bench:
     def _changed(self, rules: list[str], kind: str, rule: str) -> list[str]:
         if self._rng.random() < 0.5:
             return rules
-        return [*rules, rule] if kind == "MISSING" else [each for each in rules if each != rule]
+        return [*rules, rule] if kind == "MISSING" else [item for item in rules if item != rule]
 
 
 class Climb:

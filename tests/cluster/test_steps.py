@@ -13,22 +13,22 @@ from atoll import cluster, control, errors, evaluation, function, gate, journal,
 from atoll.candidate import Candidate
 from atoll.cluster import evolver as evolver_module
 from atoll.store import memory
-from tests import toys
+from tests import fixtures
 
 
-def test_a_step_that_was_asked_for_is_one_step_of_that_island() -> None:
+def test_request_mutation_runs_one_iteration_of_its_island() -> None:
     records = memory.MemoryJournal()
-    evolver = toys.evolver(toys.Of("1.0"), records=records)
+    evolver = fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records)
     evolver.islands[2].request_mutation()
     evolver.islands[1].request_mutation()
-    assert [(each.step, each.island) for each in toys.of_kind(records, "begun")] == [(1, 2), (2, 1)]
-    assert [(each.step, each.island) for each in toys.of_kind(records, "applied")] == [(1, 2), (2, 1)]
+    assert [(record.step, record.island) for record in fixtures.list_records(records, "begun")] == [(1, 2), (2, 1)]
+    assert [(record.step, record.island) for record in fixtures.list_records(records, "applied")] == [(1, 2), (2, 1)]
 
 
-def test_by_default_as_many_steps_fly_as_there_are_workers_and_32_when_ordered() -> None:
+def test_default_window_is_worker_count_or_32_when_ordered() -> None:
     for options, window in (({"num_parallel": 3}, 3), ({"ordered": True}, 32), ({"window": 5}, 5)):
         records = memory.MemoryJournal()
-        toys.evolver(records=records, iterations=50, **options).run()
+        fixtures.make_evolver(records=records, iterations=50, **options).run()
         kinds = [record.kind for record in records.read() if record.kind in ("begun", "applied")]
         assert kinds[:window] == ["begun"] * window
         flying = 0
@@ -37,77 +37,77 @@ def test_by_default_as_many_steps_fly_as_there_are_workers_and_32_when_ordered()
             assert 0 <= flying <= window
 
 
-def test_workers_have_names_and_keep_no_process_alive() -> None:
-    seen = set[tuple[str, bool]]()
+def test_worker_threads_are_named_daemons() -> None:
+    observed = set[tuple[str, bool]]()
 
-    class Looking(toys.Walker):
+    class Looking(fixtures.Walker):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             thread = threading.current_thread()
-            seen.add((thread.name, thread.daemon))
+            observed.add((thread.name, thread.daemon))
             return super().propose(context)
 
-    toys.evolver(Looking(), iterations=5).run()
-    assert seen == {("atoll-0", True)}
+    fixtures.make_evolver(Looking(), iterations=5).run()
+    assert observed == {("atoll-0", True)}
 
 
-def test_what_is_judged_again_and_gone_is_recorded_and_what_is_best_then_is_told() -> None:
-    records, inbox, heard = memory.MemoryJournal(), memory.MemoryInbox(), list[Any]()
+def test_update_of_removed_candidate_is_recorded_and_new_best_announced() -> None:
+    records, inbox, events = memory.MemoryJournal(), memory.MemoryInbox(), list[Any]()
     for id, score in (("9.9", 5.0), ("0.0", 7.0)):
         inbox.post("observe", island=1, candidate=id, evaluation={"score": score, "scores": [score]})
-    evolver = toys.evolver(toys.Of(), records=records, iterations=1, inbox=inbox)
-    evolver.use_profiler(heard.append)
+    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=1, inbox=inbox)
+    evolver.use_profiler(events.append)
     evolver.run()
-    assert [(each.step, each.island, each.data) for each in toys.of_kind(records, "observed")] == [
+    assert [(record.step, record.island, record.data) for record in fixtures.list_records(records, "observed")] == [
         (0, 1, {"id": "9.9", "evaluation": {"score": 5.0, "scores": (5.0,)}}),
         (0, 1, {"id": "0.0", "evaluation": {"score": 7.0, "scores": (7.0,)}}),
     ]
-    assert [event.payload.index for event in heard] == [0, 1]
+    assert [event.payload.index for event in events] == [0, 1]
     assert evolver.best_fn().score() == 7.0
-    assert not any("refused" in each.data for each in toys.of_kind(records, "controlled"))
+    assert not any("refused" in record.data for record in fixtures.list_records(records, "controlled"))
 
 
-def test_drafts_beyond_the_allowance_are_told_that_nothing_was_left() -> None:
-    found = list[evaluation.Evaluation]()
+def test_trials_beyond_budget_fail_with_reason() -> None:
+    result = list[evaluation.Evaluation]()
 
     class Drafting:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             drafts = [context.parents[0].clone(function.Text(text)) for text in ("1.0", "2.0", "1.0", "3.0")]
-            found.extend(context.evaluate(drafts))
+            result.extend(context.evaluate(drafts))
             return []
 
-    toys.evolver(Drafting(), budget=control.Budget(evaluations=3), iterations=None).run()
-    assert [each.score for each in found] == [-4.0, -1.0, -4.0, None]
-    assert found[-1] == evaluation.failed("no evaluation was left in the budget")
+    fixtures.make_evolver(Drafting(), budget=control.Budget(evaluations=3), iterations=None).run()
+    assert [item.score for item in result] == [-4.0, -1.0, -4.0, None]
+    assert result[-1] == evaluation.failed("no evaluation was left in the budget")
 
 
-def test_settings_add_up_and_a_later_one_wins() -> None:
+def test_later_settings_override_earlier_ones() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     for data in ({"flavour": "sour", "size": 1}, {"size": 2}):
         inbox.post("set", **data)
-    toys.evolver(toys.Of(), records=records, iterations=1, inbox=inbox).run()
-    assert [each.data["advice"] for each in toys.of_kind(records, "begun")] == [{"flavour": "sour", "size": 2}]
+    fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=1, inbox=inbox).run()
+    assert [record.data["advice"] for record in fixtures.list_records(records, "begun")] == [{"flavour": "sour", "size": 2}]
 
 
-def test_what_was_judged_before_a_cut_is_known_after_it_and_costs_nothing() -> None:
+def test_evaluations_before_crash_are_reused() -> None:
     for commits, paid in ((2, [False, True]), (4, [False, True])):
         records = memory.MemoryJournal()
         dying = testing.FailingJournal(records, commits)
-        cut = toys.evolver(toys.Of("0.0", "1.0"), records=dying, iterations=1, ordered=True, window=1)
+        cut = fixtures.make_evolver(fixtures.FixedProposer("0.0", "1.0"), records=dying, iterations=1, ordered=True, window=1)
         with pytest.raises(errors.JournalFailed):
             cut.run()
-        again = toys.evolver(toys.Of("0.0", "1.0"), records=records, iterations=2, ordered=True, window=1)
+        again = fixtures.make_evolver(fixtures.FixedProposer("0.0", "1.0"), records=records, iterations=2, ordered=True, window=1)
         again.run()
-        judged = [each.data["paid"] for each in toys.of_kind(records, "judged")]
-        assert judged == [*paid, False, False]
+        evaluated = [record.data["paid"] for record in fixtures.list_records(records, "judged")]
+        assert evaluated == [*paid, False, False]
         assert again.usage.evaluations == 2
 
 
-def test_a_resume_carries_out_what_was_decided_and_decides_nothing() -> None:
-    heard = list[gate.Decision]()
+def test_resume_applies_stored_decisions() -> None:
+    events = list[gate.Decision]()
 
     class Watched(cluster.NichedPopulation):
         def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
-            heard.append(decision)
+            events.append(decision)
             return replace(super().add_fn(fn, decision), reason=f"{decision.reason}, kept")
 
     def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
@@ -117,15 +117,15 @@ def test_a_resume_carries_out_what_was_decided_and_decides_nothing() -> None:
 
     records = memory.MemoryJournal()
     plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_pool": pool}, "iterations": 1}
-    toys.evolver(toys.Of("1.0"), records=records, **plugs).run()
-    assert [each.reason for each in heard] == ["founded", "it ran"]
-    heard.clear()
-    toys.evolver(toys.Of("1.0"), records=records, **plugs).run()
-    assert heard == [gate.Decision("accept", "founded, kept", "atoll"), gate.Decision("accept", "it ran, kept", "ran")]
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **plugs).run()
+    assert [item.reason for item in events] == ["founded", "it ran"]
+    events.clear()
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **plugs).run()
+    assert events == [gate.Decision("accept", "founded, kept", "atoll"), gate.Decision("accept", "it ran, kept", "ran")]
 
 
 @pytest.mark.parametrize("fault", ["", "no model"])
-def test_a_run_with_nothing_new_to_judge_ends_and_names_the_fault(
+def test_run_without_new_candidates_ends_with_failure(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Idle:
@@ -136,33 +136,33 @@ def test_a_run_with_nothing_new_to_judge_ends_and_names_the_fault(
 
     monkeypatch.setattr(evolver_module, "IDLE_STEPS", 3)
     records = memory.MemoryJournal()
-    idle = toys.evolver(Idle(), records=records, budget=control.Budget(evaluations=10))
+    idle = fixtures.make_evolver(Idle(), records=records, budget=control.Budget(evaluations=10))
     idle.run()
     words = "; the engine raised OSError: no model" if fault else ""
     assert idle.reason == f"nothing new to judge in 3 steps{words}"
-    assert len(toys.of_kind(records, "applied")) == 3
-    told = ["step 1: the engine raised OSError: no model; later faults are only recorded"] if fault else []
-    assert [each.getMessage() for each in caplog.records] == told
+    assert len(fixtures.list_records(records, "applied")) == 3
+    message = ["step 1: the engine raised OSError: no model; later faults are only recorded"] if fault else []
+    assert [record.getMessage() for record in caplog.records] == message
 
 
-def test_a_step_in_flight_counts_as_a_call_that_is_promised() -> None:
+def test_active_iteration_reserves_llm_call() -> None:
     class Asking:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-            llm.JournaledLLM(toys.Counting())("how far?")
+            llm.JournaledLLM(fixtures.CountingLLM())("how far?")
             return []
 
     for ordered in (True, False):
         records = memory.MemoryJournal()
         options: Mapping[str, Any] = {"ordered": ordered, "window": 3, "budget": control.Budget(calls=5)}
-        asked = toys.evolver(Asking(), records=records, **options)
-        asked.run()
-        assert asked.reason == "budget of 5 calls used"
-        assert len(toys.of_kind(records, "begun")) == 5
-        assert asked.usage.cost.calls == 5
+        requests = fixtures.make_evolver(Asking(), records=records, **options)
+        requests.run()
+        assert requests.reason == "budget of 5 calls used"
+        assert len(fixtures.list_records(records, "begun")) == 5
+        assert requests.usage.cost.calls == 5
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("value", "words"),
     [
         (None, "None"),
         ("accept", "'accept'"),
@@ -170,25 +170,25 @@ def test_a_step_in_flight_counts_as_a_call_that_is_promised() -> None:
         (gate.Decision("accept", 7, "dice"), None),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_decision_rejects_and_is_shown(given: Any, words: str | None) -> None:
+def test_invalid_gate_result_rejects_with_its_value(value: Any, words: str | None) -> None:
     records = memory.MemoryJournal()
-    toys.evolver(toys.Of("1.0"), records=records, iterations=1, islands={"gate": lambda proposal: given}).run()
-    ((child,),) = [each.data["children"] for each in toys.of_kind(records, "applied")]
-    shown = words or f"{given!r:.80}"
-    assert child["decision"] == ["reject", f"the gate returned {shown}, which is no decision", "gate", None]
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, iterations=1, islands={"gate": lambda proposal: value}).run()
+    ((child,),) = [record.data["children"] for record in fixtures.list_records(records, "applied")]
+    displayed = words or f"{value!r:.80}"
+    assert child["decision"] == ["reject", f"the gate returned {displayed}, which is not a decision", "gate", None]
 
 
-def test_a_screen_that_holds_lets_the_judge_decide_and_gates_see_kin_and_rivals_and_pay_for_themselves() -> None:
-    asked = list[gate.Proposal]()
+def test_prefilter_hold_still_evaluates_and_gates_see_context() -> None:
+    requests = list[gate.Proposal]()
 
     def screen(proposal: gate.Proposal) -> gate.Decision:
-        asked.append(proposal)
-        llm.JournaledLLM(toys.Counting())("is it new?")
+        requests.append(proposal)
+        llm.JournaledLLM(fixtures.CountingLLM())("is it new?")
         return gate.hold_all(proposal)
 
     def last(proposal: gate.Proposal) -> gate.Decision:
-        asked.append(proposal)
-        llm.JournaledLLM(toys.Counting())("is it good?")
+        requests.append(proposal)
+        llm.JournaledLLM(fixtures.CountingLLM())("is it good?")
         return gate.has_score(proposal)
 
     records, rng = memory.MemoryJournal(), Random(0)
@@ -202,47 +202,47 @@ def test_a_screen_that_holds_lets_the_judge_decide_and_gates_see_kin_and_rivals_
         )
 
     plugs = {"screen": screen, "gate": last, "make_pool": pool}
-    evolver = toys.evolver(toys.Of("1.0"), records=records, iterations=1, num_islands=1, islands=plugs)
+    evolver = fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, iterations=1, num_islands=1, islands=plugs)
     evolver.run()
-    founder, born = Candidate("0.0", "0.0"), Candidate("1.0", "1.0", ("0.0",), 0, 1)
-    rival = toys.judge(function.Text("0.0"))
-    assert asked == [
-        gate.Proposal(born, None, (rival,), (founder, founder)),
-        gate.Proposal(born, toys.judge(function.Text("1.0")), (rival,), (founder, founder)),
+    founder, created = Candidate("0.0", "0.0"), Candidate("1.0", "1.0", ("0.0",), 0, 1)
+    rival = fixtures.evaluate(function.Text("0.0"))
+    assert requests == [
+        gate.Proposal(created, None, (rival,), (founder, founder)),
+        gate.Proposal(created, fixtures.evaluate(function.Text("1.0")), (rival,), (founder, founder)),
     ]
-    assert [each.data["call"] for each in toys.of_kind(records, "replied")] == ["0/screen/0", "0/gate/0"]
+    assert [record.data["call"] for record in fixtures.list_records(records, "replied")] == ["0/screen/0", "0/gate/0"]
     assert evolver.usage.cost.calls == 2
-    assert toys.of_kind(records, "applied")[0].data["cost"] == (0.0, 0, 0, 0.0, 2)
+    assert fixtures.list_records(records, "applied")[0].data["cost"] == (0.0, 0, 0, 0.0, 2)
 
 
-def test_a_function_that_is_judged_and_keeps_nothing_of_it_has_failed() -> None:
+def test_function_without_evaluation_after_evaluate_fails() -> None:
     class Forgetful(function.DefaultFunction):
         def evaluate(self) -> function.FunctionScore:
             if str(self.skeleton()) == "0.0":
                 return super().evaluate()
             return 7.0
 
-    start = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=toys.judge))
+    start = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
     records = memory.MemoryJournal()
-    toys.evolver(toys.Of("1.0"), start=start, records=records, iterations=1).run()
-    ((child,),) = [each.data["children"] for each in toys.of_kind(records, "applied")]
-    assert child["decision"] == ["reject", "it was judged and nothing was found but 7.0", "judge", None]
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), start=start, records=records, iterations=1).run()
+    ((child,),) = [record.data["children"] for record in fixtures.list_records(records, "applied")]
+    assert child["decision"] == ["reject", "evaluate() returned 7.0 without an evaluation", "judge", None]
 
 
 @pytest.mark.parametrize("part", ["engine", "gate", "judge"])
-def test_a_set_up_that_cannot_work_ends_the_run_whoever_finds_out(part: str) -> None:
+def test_setup_error_in_any_part_ends_run(part: str) -> None:
     def refuse(*_: object) -> Any:
         raise errors.SetupError("say which")
 
-    def judge(skeleton: Any) -> evaluation.Evaluation:
-        return toys.judge(skeleton) if part != "judge" or str(skeleton) == "0.0" else refuse()
+    def evaluate(skeleton: Any) -> evaluation.Evaluation:
+        return fixtures.evaluate(skeleton) if part != "judge" or str(skeleton) == "0.0" else refuse()
 
-    class Engine(toys.Of):
+    class Engine(fixtures.FixedProposer):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return refuse() if part == "engine" else super().propose(context)
 
     plugs = {"gate": refuse} if part == "gate" else {}
-    evolver = toys.evolver(Engine("1.0"), start=toys.initial(by=judge), islands=plugs)
+    evolver = fixtures.make_evolver(Engine("1.0"), start=fixtures.make_initial(evaluator=evaluate), islands=plugs)
     with pytest.raises(errors.SetupError, match=r"^say which$"):
         evolver.run()
 
@@ -250,36 +250,36 @@ def test_a_set_up_that_cannot_work_ends_the_run_whoever_finds_out(part: str) -> 
 class Posted:
     """An inbox in which each command is found at a certain read."""
 
-    def __init__(self, wishes: Mapping[int, tuple[Any, dict[str, Any]]]) -> None:
-        self._wishes, self._reads = wishes, 0
+    def __init__(self, options: Mapping[int, tuple[Any, dict[str, Any]]]) -> None:
+        self._wishes, self._reads = options, 0
 
     def read(self, after: int) -> Sequence[control.Command]:
         self._reads += 1
-        found = enumerate((wish for at, wish in self._wishes.items() if at <= self._reads), 1)
-        return [control.Command(number, *wish) for number, wish in found if number > after]
+        result = enumerate((wish for at, wish in self._wishes.items() if at <= self._reads), 1)
+        return [control.Command(number, *wish) for number, wish in result if number > after]
 
 
-def test_what_is_posted_when_all_is_done_still_counts() -> None:
+def test_command_after_last_iteration_is_applied() -> None:
     records, inbox = memory.MemoryJournal(), Posted({2: ("raise", {"iterations": 3})})
-    evolver = toys.evolver(toys.Of(), records=records, iterations=1, inbox=inbox, clock=lambda: 0.0)
+    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=1, inbox=inbox, clock=lambda: 0.0)
     evolver.run()
     assert evolver.reason == "budget of 3 iterations used"
     data = {"number": 1, "kind": "raise", "data": {"iterations": 3}}
-    assert toys.of_kind(records, "controlled") == [journal.Record("controlled", 1, -1, data)]
-    assert len(toys.of_kind(records, "applied")) == 3
+    assert fixtures.list_records(records, "controlled") == [journal.Record("controlled", 1, -1, data)]
+    assert len(fixtures.list_records(records, "applied")) == 3
 
 
-def test_a_run_that_is_paused_at_its_end_ends_when_it_goes_on() -> None:
+def test_run_paused_at_end_ends_when_resumed() -> None:
     records, clock = memory.MemoryJournal(), itertools.count()
     inbox = Posted({4: ("pause", {}), 7: ("resume", {})})
-    evolver = toys.evolver(toys.Of(), records=records, iterations=2, inbox=inbox, clock=lambda: float(next(clock)))
+    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=2, inbox=inbox, clock=lambda: float(next(clock)))
     evolver.run()
     assert evolver.reason == "budget of 2 iterations used"
-    assert [each.data["kind"] for each in toys.of_kind(records, "controlled")] == ["pause", "resume"]
-    assert [each.kind for each in records.read()][-1] == "ended"
+    assert [record.data["kind"] for record in fixtures.list_records(records, "controlled")] == ["pause", "resume"]
+    assert [record.kind for record in records.read()][-1] == "ended"
 
 
-def test_the_inbox_is_read_five_times_a_second_at_most() -> None:
+def test_inbox_is_read_at_most_five_times_per_second() -> None:
     reads = list[float]()
     now = itertools.count()
 
@@ -291,20 +291,20 @@ def test_the_inbox_is_read_five_times_a_second_at_most() -> None:
             reads.append(next(now) / 16)
             return ()
 
-    toys.evolver(toys.Of(), iterations=12, inbox=Watched(), clock=clock).run()
+    fixtures.make_evolver(fixtures.FixedProposer(), iterations=12, inbox=Watched(), clock=clock).run()
     gaps = [later - before for before, later in itertools.pairwise(reads[:-1])]
     assert min(gaps) >= 0.2
     assert len(reads) > 4
 
 
-def test_ctrl_c_lets_a_run_end_and_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_run_and_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records, iterations=None)
+    evolver = fixtures.make_evolver(records=records, iterations=None)
     join, calls = evolver.join, itertools.count()
 
     def interrupted() -> None:
         if next(calls) == 0:
-            toys.until(lambda: bool(toys.of_kind(records, "applied")))
+            fixtures.wait_until(lambda: bool(fixtures.list_records(records, "applied")))
             raise KeyboardInterrupt
         join()
 
@@ -312,10 +312,10 @@ def test_ctrl_c_lets_a_run_end_and_is_raised_again(monkeypatch: pytest.MonkeyPat
     with pytest.raises(KeyboardInterrupt):
         evolver.run()
     assert evolver.reason == "interrupted"
-    assert toys.of_kind(records, "ended")[0].data == {"reason": "interrupted"}
+    assert fixtures.list_records(records, "ended")[0].data == {"reason": "interrupted"}
 
 
-def test_a_child_that_its_maker_judged_is_judged_anew() -> None:
+def test_child_evaluated_by_proposer_is_evaluated_again() -> None:
     class Eager:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             child = context.parents[0].clone(function.Text("1.0"))
@@ -323,22 +323,22 @@ def test_a_child_that_its_maker_judged_is_judged_anew() -> None:
             return [child]
 
     records = memory.MemoryJournal()
-    toys.evolver(Eager(), records=records, iterations=1).run()
-    (judged,) = toys.of_kind(records, "judged")
-    assert (judged.data["id"], judged.data["evaluation"]["score"], judged.data["paid"]) == ("1.0", -4.0, True)
+    fixtures.make_evolver(Eager(), records=records, iterations=1).run()
+    (evaluated,) = fixtures.list_records(records, "judged")
+    assert (evaluated.data["id"], evaluated.data["evaluation"]["score"], evaluated.data["paid"]) == ("1.0", -4.0, True)
 
 
-def test_a_child_that_failed_or_has_no_rank_is_recorded_with_what_was_found() -> None:
-    def judge(skeleton: Any) -> evaluation.Evaluation:
-        return evaluation.failed("too far") if str(skeleton) == "9.0" else toys.judge(skeleton)
+def test_child_with_failure_or_without_fitness_is_recorded() -> None:
+    def evaluate(skeleton: Any) -> evaluation.Evaluation:
+        return evaluation.failed("too far") if str(skeleton) == "9.0" else fixtures.evaluate(skeleton)
 
-    def rank(island: int, found: evaluation.Evaluation) -> float:
-        return 1 / (found.metrics["value"] - 1.0)
+    def rank(island: int, result: evaluation.Evaluation) -> float:
+        return 1 / (result.metrics["value"] - 1.0)
 
     records = memory.MemoryJournal()
-    options: Mapping[str, Any] = {"start": toys.initial(by=judge), "islands": {"rank": rank}, "iterations": 1}
-    toys.evolver(toys.Of("9.0", "1.0", "2.0"), records=records, **options).run()
-    (applied,) = toys.of_kind(records, "applied")
+    options: Mapping[str, Any] = {"start": fixtures.make_initial(evaluator=evaluate), "islands": {"rank": rank}, "iterations": 1}
+    fixtures.make_evolver(fixtures.FixedProposer("9.0", "1.0", "2.0"), records=records, **options).run()
+    (applied,) = fixtures.list_records(records, "applied")
     assert applied.data == {
         "children": [
             {"id": "1.0", "decision": ["reject", "too far", "judge", None]},
@@ -352,59 +352,59 @@ def test_a_child_that_failed_or_has_no_rank_is_recorded_with_what_was_found() ->
     }
 
 
-def test_steps_without_an_allowance_promise_nothing() -> None:
+def test_iterations_without_allowance_reserve_nothing() -> None:
     records, inbox = memory.MemoryJournal(), Posted({})
-    asked = toys.evolver(toys.Of("1.0"), records=records, inbox=inbox, num_islands=1)
-    asked.islands[0].request_mutation()
-    again = toys.evolver(
-        toys.Of("2.0"), records=records, num_islands=1, window=2, budget=control.Budget(evaluations=6, iterations=3)
+    requests = fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, inbox=inbox, num_islands=1)
+    requests.islands[0].request_mutation()
+    again = fixtures.make_evolver(
+        fixtures.FixedProposer("2.0"), records=records, num_islands=1, window=2, budget=control.Budget(evaluations=6, iterations=3)
     )
     again.run()
-    assert [each.data.get("allowance") for each in toys.of_kind(records, "begun")] == [None, 2, 1]
+    assert [record.data.get("allowance") for record in fixtures.list_records(records, "begun")] == [None, 2, 1]
 
 
-def test_an_ordered_step_that_is_done_too_early_waits_for_its_turn() -> None:
+def test_ordered_iteration_done_early_waits() -> None:
     records = memory.MemoryJournal()
 
     class Overtaken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             if context.iteration == 1:
-                toys.until(lambda: bool(toys.of_kind(records, "judged")))
+                fixtures.wait_until(lambda: bool(fixtures.list_records(records, "judged")))
             return [context.parents[0].clone(function.Text(f"{context.iteration}.5"))]
 
-    toys.evolver(Overtaken(), records=records, num_parallel=2, iterations=2, ordered=True, window=2).run()
-    assert [each.data["id"] for each in toys.of_kind(records, "judged")] == ["2.0", "1.0"]
-    assert [each.step for each in toys.of_kind(records, "applied")] == [1, 2]
+    fixtures.make_evolver(Overtaken(), records=records, num_parallel=2, iterations=2, ordered=True, window=2).run()
+    assert [record.data["id"] for record in fixtures.list_records(records, "judged")] == ["2.0", "1.0"]
+    assert [record.step for record in fixtures.list_records(records, "applied")] == [1, 2]
 
 
-def test_an_ordered_step_pays_for_what_only_a_later_step_could_know() -> None:
+def test_ordered_iteration_pays_despite_evaluation_of_later_iteration() -> None:
     for ordered, paid in ((True, [True, True]), (False, [True, False])):
         records = memory.MemoryJournal()
-        toys.evolver(toys.Of("1.0"), records=records, iterations=2, ordered=ordered, window=2).run()
-        assert [each.data["paid"] for each in toys.of_kind(records, "judged")] == paid
+        fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, iterations=2, ordered=ordered, window=2).run()
+        assert [record.data["paid"] for record in fixtures.list_records(records, "judged")] == paid
 
 
-def test_seconds_are_counted_from_the_start_of_a_run() -> None:
+def test_seconds_are_counted_from_run_start() -> None:
     clock, records = itertools.count(1000), memory.MemoryJournal()
     budget = control.Budget(seconds=40.0)
-    evolver = toys.evolver(toys.Of(), records=records, budget=budget, clock=lambda: float(next(clock)))
+    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, budget=budget, clock=lambda: float(next(clock)))
     evolver.run()
     assert evolver.reason == "budget of 40 seconds used"
-    assert len(toys.of_kind(records, "applied")) > 3
+    assert len(fixtures.list_records(records, "applied")) > 3
     assert 40.0 <= evolver.usage.seconds < 100.0
 
 
-def test_an_initial_function_is_judged_anew_and_may_buy_for_all_islands() -> None:
-    def judge(skeleton: Any) -> evaluation.Evaluation:
+def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
+    def evaluator(skeleton: Any) -> evaluation.Evaluation:
         if journal.CallCache.current.get() is not None:
-            llm.JournaledLLM(toys.Counting())("is it good?")
-        return toys.judge(skeleton)
+            llm.JournaledLLM(fixtures.CountingLLM())("is it good?")
+        return fixtures.evaluate(skeleton)
 
-    start, records = toys.initial(by=judge), memory.MemoryJournal()
+    start, records = fixtures.make_initial(evaluator=evaluator), memory.MemoryJournal()
     start.evaluate()
-    evolver = toys.evolver(toys.Of(), start=start, records=records, iterations=1)
+    evolver = fixtures.make_evolver(fixtures.FixedProposer(), start=start, records=records, iterations=1)
     evolver.run()
-    (bought,) = toys.of_kind(records, "replied")
+    (bought,) = fixtures.list_records(records, "replied")
     assert (bought.step, bought.island, bought.data["call"]) == (0, -1, "0")
     assert evolver.usage.cost.calls == 1
 
@@ -412,7 +412,7 @@ def test_an_initial_function_is_judged_anew_and_may_buy_for_all_islands() -> Non
         def evaluate(self) -> function.FunctionScore:
             return 7.0
 
-    forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=toys.judge))
+    forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
     words = "The initial function has no score: nothing was found"
     with pytest.raises(errors.RunFailed, match=f"^{words}$"):
-        toys.evolver(start=forgetful).run()
+        fixtures.make_evolver(start=forgetful).run()

@@ -11,7 +11,7 @@ from atoll import archipelago, cluster, control, errors, evaluation, function, g
 from atoll.candidate import EMPTY, Candidate, content_hash
 from atoll.cluster import records as kept
 from atoll.store import memory
-from tests import toys
+from tests import fixtures
 
 
 def said(error: type[Exception], call: Callable[[], object]) -> str:
@@ -21,93 +21,93 @@ def said(error: type[Exception], call: Callable[[], object]) -> str:
     return str(raised.value)
 
 
-def test_before_a_run_has_begun_nothing_is_the_best() -> None:
-    assert said(errors.NotFound, toys.evolver().best_fn) == "The run has not begun."
+def test_best_fn_before_run_is_error() -> None:
+    assert said(errors.NotFound, fixtures.make_evolver().best_fn) == "The run has not begun."
 
 
-def test_a_run_is_started_once() -> None:
-    evolver = toys.evolver(iterations=1)
+def test_run_starts_once() -> None:
+    evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
     words = "This evolver was started before: make a new one on the same journal to go on."
     assert said(errors.SetupError, evolver.start) == words
 
 
-def test_a_step_that_was_asked_for_returns_the_best_child_or_says_why_there_is_none() -> None:
-    best = toys.evolver(toys.Of("1.0", "2.5", "2.0")).islands[0].request_mutation()
+def test_request_mutation_returns_best_child_or_reason() -> None:
+    best = fixtures.make_evolver(fixtures.FixedProposer("1.0", "2.5", "2.0")).islands[0].request_mutation()
     assert str(best.skeleton()) == "2.5"
-    asked = toys.evolver(toys.Of()).islands[0].request_mutation
-    assert said(errors.RunFailed, asked) == "The step made no child that was judged: none was proposed."
+    requests = fixtures.make_evolver(fixtures.FixedProposer()).islands[0].request_mutation
+    assert said(errors.RunFailed, requests) == "The step made no child that was judged: none was proposed."
 
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise OSError("no model")
 
-    asked = toys.evolver(Broken()).islands[0].request_mutation
+    requests = fixtures.make_evolver(Broken()).islands[0].request_mutation
     words = "The step made no child that was judged: the engine raised OSError: no model."
-    assert said(errors.RunFailed, asked) == words
+    assert said(errors.RunFailed, requests) == words
 
 
-def test_a_stop_has_its_reason_and_an_end_with_nothing_to_do_too() -> None:
-    evolver = toys.evolver(iterations=None)
+def test_stop_and_idle_end_have_reasons() -> None:
+    evolver = fixtures.make_evolver(iterations=None)
     evolver.start()
     evolver.stop()
     assert evolver.reason == "stopped"
-    idle = toys.evolver(iterations=None, budget=control.Budget(evaluations=1))
+    idle = fixtures.make_evolver(iterations=None, budget=control.Budget(evaluations=1))
     idle.run()
     assert idle.reason == "budget of 1 evaluations used"
 
 
-def test_what_breaks_a_run_is_named_and_kept_as_its_cause() -> None:
+def test_run_failure_names_cause() -> None:
     class Broken(cluster.RoundRobin):
         def plan_actions(self, *_: object) -> Sequence[archipelago.Migration | archipelago.Reset]:
             raise ZeroDivisionError("no turns")
 
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records, schedule=Broken(3))
+    evolver = fixtures.make_evolver(records=records, schedule=Broken(3))
     with pytest.raises(errors.RunFailed) as raised:
         evolver.run()
     assert str(raised.value) == "The run broke: ZeroDivisionError('no turns')"
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     assert evolver.reason == "failed: no turns"
-    assert toys.of_kind(records, "ended") == [journal.Record("ended", 1, -1, {"reason": "failed: no turns"})]
+    assert fixtures.list_records(records, "ended") == [journal.Record("ended", 1, -1, {"reason": "failed: no turns"})]
 
 
-def test_an_error_of_ours_ends_a_run_as_it_is() -> None:
+def test_atoll_error_ends_run_unchanged() -> None:
     class Broken(cluster.RoundRobin):
         def plan_actions(self, *_: object) -> Sequence[archipelago.Migration | archipelago.Reset]:
             raise errors.Conflict("two schedules")
 
-    evolver = toys.evolver(schedule=Broken(3))
+    evolver = fixtures.make_evolver(schedule=Broken(3))
     assert said(errors.Conflict, evolver.run) == "two schedules"
     assert evolver.reason == "failed: two schedules"
 
 
-def test_a_resume_with_another_set_up_is_told_both() -> None:
+def test_resume_error_names_both_setups() -> None:
     records = memory.MemoryJournal()
-    toys.evolver(records=records, iterations=1, ordered=True, window=3, seed=9).run()
-    other = toys.evolver(records=records, num_islands=2, iterations=1, start=toys.initial("1.0"))
+    fixtures.make_evolver(records=records, iterations=1, ordered=True, window=3, seed=9).run()
+    other = fixtures.make_evolver(records=records, num_islands=2, iterations=1, start=fixtures.make_initial("1.0"))
     was = {"num_islands": 3, "ordered": True, "initial": content_hash("0.0")[:12], "seed": 9, "window": 3}
     now = {"num_islands": 2, "ordered": False, "initial": content_hash("1.0")[:12]}
     assert said(errors.SetupError, other.run) == f"This run was begun with {was}; go on with that, not with {now}."
 
 
-def test_a_skeleton_that_is_not_given_back_is_refused() -> None:
-    evolver = toys.evolver(make_skeleton=lambda text: function.Text(text + "1"))
+def test_skeleton_that_cannot_be_restored_is_rejected() -> None:
+    evolver = fixtures.make_evolver(make_skeleton=lambda text: function.Text(text + "1"))
     words = "make_skeleton does not give back the initial function's text: pass one that does."
     assert said(errors.SetupError, evolver.run) == words
 
 
-def test_an_initial_function_without_a_score_says_why() -> None:
-    start = toys.initial(by=lambda skeleton: evaluation.failed("no data"))
+def test_initial_function_without_score_has_reason() -> None:
+    start = fixtures.make_initial(evaluator=lambda skeleton: evaluation.failed("no data"))
     words = "The initial function has no score: no data"
-    assert said(errors.RunFailed, toys.evolver(start=start).run) == words
+    assert said(errors.RunFailed, fixtures.make_evolver(start=start).run) == words
 
 
 @pytest.mark.parametrize("name", ["num_islands", "num_parallel", "window"])
-def test_a_number_out_of_range_is_refused_with_its_name_and_value(name: str) -> None:
+def test_number_out_of_range_error_has_name_and_value(name: str) -> None:
     options: Mapping[str, Any] = {"schedule": cluster.RoundRobin(1), name: 0}
-    assert said(errors.SetupError, lambda: toys.evolver(**options)) == f"{name} is 0; it must be at least 1."
-    toys.evolver(**{**options, name: 1})
+    assert said(errors.SetupError, lambda: fixtures.make_evolver(**options)) == f"{name} is 0; it must be at least 1."
+    fixtures.make_evolver(**{**options, name: 1})
 
 
 @pytest.mark.parametrize(
@@ -119,32 +119,32 @@ def test_a_number_out_of_range_is_refused_with_its_name_and_value(name: str) -> 
         {"schedule": None},
     ],
 )
-def test_an_ordered_run_says_what_to_count_instead_of_seconds(options: Mapping[str, Any]) -> None:
-    assert said(errors.SetupError, lambda: toys.evolver(ordered=True, **options)) == (
+def test_ordered_run_error_suggests_alternative_to_seconds(options: Mapping[str, Any]) -> None:
+    assert said(errors.SetupError, lambda: fixtures.make_evolver(ordered=True, **options)) == (
         "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
         "and the budget in iterations, evaluations, calls or tokens."
     )
-    toys.evolver(ordered=False, **options)
+    fixtures.make_evolver(ordered=False, **options)
 
 
-def test_a_rank_that_is_no_number_is_told_with_the_score() -> None:
+def test_invalid_fitness_error_includes_score() -> None:
     def config(rank: Callable[[int, evaluation.Evaluation], float]) -> cluster.IslandConfig:
-        return cluster.IslandConfig(3, 2, toys.initial(), toys.Walker(), fitness=rank)
+        return cluster.IslandConfig(3, 2, fixtures.make_initial(), fixtures.Walker(), fitness=rank)
 
-    found = evaluation.Evaluation(2.0)
-    assert config(lambda island, each: island + (each.score or 0)).compute_fitness(4, found) == 6.0
-    assert str(config(lambda *_: float("inf")).compute_fitness(0, found)) == "ValueError: a score of 2.0 ranked as inf"
+    result = evaluation.Evaluation(2.0)
+    assert config(lambda island, item: island + (item.score or 0)).compute_fitness(4, result) == 6.0
+    assert str(config(lambda *_: float("inf")).compute_fitness(0, result)) == "ValueError: a score of 2.0 ranked as inf"
     assert (
         str(config(lambda *_: 1.0).compute_fitness(0, evaluation.failed("no")))
         == "ValueError: a score of None ranked as 1.0"
     )
-    assert str(config(lambda *_: 1 / 0).compute_fitness(0, found)) == "ZeroDivisionError: division by zero"
-    assert cluster.by_score(1, found) == 2.0
+    assert str(config(lambda *_: 1 / 0).compute_fitness(0, result)) == "ZeroDivisionError: division by zero"
+    assert cluster.by_score(1, result) == 2.0
     assert cluster.by_score(1, evaluation.failed("no")) == -float("inf")
 
 
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
-def test_a_number_of_bins_that_cannot_be_halved_is_named(num_bins: int) -> None:
+def test_odd_number_of_bins_error_includes_value(num_bins: int) -> None:
     words = f"A feature needs an even number of bins, at least 2, not {num_bins}."
     assert said(errors.SetupError, lambda: cluster.FeatureBins([], num_bins)) == words
     cluster.FeatureBins([], 2)
@@ -158,14 +158,14 @@ def niches(keys: cluster.NicheKey = cluster.single_niche) -> cluster.NichedPopul
 ACCEPT = gate.Decision("accept", "it ran", "test")
 
 
-def test_a_pool_says_what_it_lacks() -> None:
+def test_empty_population_errors() -> None:
     pool, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
     assert said(errors.NotFound, pool.best_fn) == "The pool is empty."
     assert said(errors.NotFound, lambda: pool.get("3.0")) == "The pool keeps no candidate 3.0."
     assert said(errors.NotFound, lambda: pool.update_evaluation(fn)) == "The pool keeps no candidate 3.0."
 
 
-def test_keys_that_raise_reject_with_what_they_raised() -> None:
+def test_niche_key_exception_rejects_with_message() -> None:
     def keys(fn: function.Function) -> Sequence[Any]:
         return [[]] if fn.score() == 1.0 else [1 // 0]
 
@@ -204,20 +204,20 @@ class Due(cluster.RoundRobin):
         ),
     ],
 )
-def test_a_schedule_that_does_not_fit_the_ring_is_told_where(make: Any, words: str) -> None:
-    assert said(errors.SetupError, toys.evolver(schedule=Due(make)).run) == words
+def test_schedule_mismatch_error_names_island(make: Any, words: str) -> None:
+    assert said(errors.SetupError, fixtures.make_evolver(schedule=Due(make)).run) == words
 
 
-def test_an_island_that_cannot_keep_the_initial_function_is_named() -> None:
-    evolver = toys.evolver(islands={"make_pool": lambda *_: niches(lambda fn: [1 // 0])})
+def test_island_rejecting_initial_function_is_named() -> None:
+    evolver = fixtures.make_evolver(islands={"make_pool": lambda *_: niches(lambda fn: [1 // 0])})
     words = "Island 0 is empty: the keys raised ZeroDivisionError: integer division or modulo by zero."
     assert said(errors.RunFailed, evolver.run) == words
 
 
-def test_commands_that_make_no_sense_are_refused_in_words() -> None:
+def test_invalid_commands_are_rejected_with_messages() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     held: Mapping[str, Any] = {"iterations": 1, "islands": {"gate": gate.hold_all}, "inbox": inbox, "num_islands": 1}
-    toys.evolver(toys.Of("1.0"), records=records, **held).run()
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **held).run()
     decision = {
         "candidate": "1.0",
         "content_hash": content_hash("1.0"),
@@ -226,7 +226,7 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
         "by": "ann",
     }
     late = {"island": 3, "candidate": "0.0", "evaluation": {"score": 1.0}}
-    wishes: list[tuple[Any, dict[str, Any]]] = [
+    options: list[tuple[Any, dict[str, Any]]] = [
         ("bark", {}),
         ("decide", decision | {"candidate": "9.9"}),
         ("decide", decision | {"content_hash": "0"}),
@@ -235,14 +235,14 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
         ("decide", decision),
         ("decide", decision),
     ]
-    for kind, data in wishes:
+    for kind, data in options:
         inbox.post(kind, **data)
-    toys.evolver(toys.Of("1.0"), records=records, **held).run()
-    obeyed = [record.data for record in toys.of_kind(records, "controlled")]
-    assert [(each["number"], each["kind"], each["data"]) for each in obeyed] == [
-        (number, kind, data) for number, (kind, data) in enumerate(wishes, 1)
+    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **held).run()
+    obeyed = [record.data for record in fixtures.list_records(records, "controlled")]
+    assert [(item["number"], item["kind"], item["data"]) for item in obeyed] == [
+        (number, kind, data) for number, (kind, data) in enumerate(options, 1)
     ]
-    assert [each.get("refused") for each in obeyed] == [
+    assert [item.get("refused") for item in obeyed] == [
         "SetupError: There is no command 'bark'.",
         "Conflict: 9.9 is not held with the content that was decided on.",
         "Conflict: 1.0 is not held with the content that was decided on.",
@@ -251,25 +251,25 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
         None,
         "Conflict: 1.0 is not held with the content that was decided on.",
     ]
-    (decided,) = toys.of_kind(records, "decided")
+    (decided,) = fixtures.list_records(records, "decided")
     data = {"id": "1.0", "content_hash": content_hash("1.0"), "decision": ["accept", "good", "ann", None]}
     assert decided == journal.Record("decided", 1, 0, data)
 
 
-def test_a_stop_by_command_says_its_reason_or_that_it_was_one() -> None:
+def test_stop_command_has_reason() -> None:
     for data, reason in (({}, "stopped"), ({"reason": "dinner"}, "dinner")):
         inbox = memory.MemoryInbox()
         inbox.post("stop", **data)
-        evolver = toys.evolver(inbox=inbox)
+        evolver = fixtures.make_evolver(inbox=inbox)
         evolver.run()
         assert evolver.reason == reason
 
 
 def head(key: str = "a@b") -> cluster.VersionedPopulation:
-    return cluster.VersionedPopulation(memory.MemoryVersions(), key, toys.initial(), function.Text, run_id="run")
+    return cluster.VersionedPopulation(memory.MemoryVersions(), key, fixtures.make_initial(), function.Text, run_id="run")
 
 
-def test_a_key_may_hold_an_at_sign() -> None:
+def test_version_key_can_contain_at_sign() -> None:
     pool = head()
     first = testing.make_evaluated_function(1.0, "one", id="1.0")
     assert pool.add_fn(first, ACCEPT) == gate.Decision("accept", "it ran", "test", "a@b@1")
@@ -278,29 +278,29 @@ def test_a_key_may_hold_an_at_sign() -> None:
     assert [str(pool.get(f"a@b@{n}").skeleton()) for n in (1, 2)] == ["one", "two"]
 
 
-def test_a_head_says_what_is_no_version_of_its_key() -> None:
+def test_unknown_version_error_names_key() -> None:
     pool = head()
     assert said(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is no version of a@b."
     assert (
         said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
         == "c@1 is no version of a@b."
     )
-    assert said(errors.NotFound, lambda: pool.update_evaluation(toys.initial())) == "None is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial())) == "None is no version of a@b."
 
 
-def test_a_version_that_its_store_refuses_is_rejected_with_its_words() -> None:
+def test_version_rejected_by_store_has_its_message() -> None:
     decision = head().add_fn(testing.make_evaluated_function(1.0, id="1.0"), gate.Decision("accept", "", "test"))
     assert decision == gate.Decision("reject", "A version needs a reason: say which, why and who.", "versions")
 
 
-def test_a_head_that_nobody_judged_stays_so() -> None:
+def test_version_without_evaluation_stays_unevaluated() -> None:
     pool = head()
-    draft = toys.initial().with_evaluation(Candidate("1.0", "0.0"))
+    draft = fixtures.make_initial().with_evaluation(Candidate("1.0", "0.0"))
     assert pool.add_fn(draft, ACCEPT).version == "a@b@1"
     assert pool.best_fn().evaluation is None
 
 
-def test_a_generation_is_one_migration_by_default_and_resets_as_it_is_told() -> None:
+def test_generation_defaults_to_one_migration_and_uses_reset_rule() -> None:
     def never(islands: object, rng: object) -> Sequence[archipelago.Reset]:
         return ()
 
@@ -310,21 +310,21 @@ def test_a_generation_is_one_migration_by_default_and_resets_as_it_is_told() -> 
     assert cluster.make_generation_schedule(3, 2).reset_every is None
 
 
-def test_a_profiler_of_one_island_hears_all_of_the_ring() -> None:
-    heard = list[Any]()
-    evolver = toys.evolver(iterations=3)
-    evolver.islands[0].use_profiler(heard.append)
+def test_island_profiler_receives_events_of_all_islands() -> None:
+    events = list[Any]()
+    evolver = fixtures.make_evolver(iterations=3)
+    evolver.islands[0].use_profiler(events.append)
     evolver.run()
-    assert {event.type for event in heard} == {"on_best_fn_improved"}
-    assert [event.payload.candidate.id for event in heard[:3]] == ["0.0"] * 3
+    assert {event.type for event in events} == {"on_best_fn_improved"}
+    assert [event.payload.candidate.id for event in events[:3]] == ["0.0"] * 3
 
 
-def test_a_function_that_nobody_judged_has_no_instances() -> None:
-    assert list(cluster.by_instance(toys.initial())) == []
+def test_unevaluated_function_has_no_instances() -> None:
+    assert list(cluster.by_instance(fixtures.make_initial())) == []
     assert list(cluster.by_instance(testing.make_evaluated_function(1.0))) == [0]
 
 
-def test_cells_of_a_grid_lie_where_they_lay_when_a_run_was_begun() -> None:
+def test_grid_cells_are_stable_across_versions() -> None:
     bins = cluster.FeatureBins([lambda fn: float(str(fn.skeleton()))], 4)
     values = [0.5, 0.5 + 2.0**-19, 0.5 + 2.0**-18, 0.5, -3.0, 1e9, 1e301, float("nan"), -1e301, 0.0]
     cells = [bins(testing.make_evaluated_function(1.0, repr(value))) for value in values]
@@ -332,25 +332,25 @@ def test_cells_of_a_grid_lie_where_they_lay_when_a_run_was_begun() -> None:
     assert bins.generation == 4
 
 
-def test_records_of_a_candidate_hold_it_whole_and_give_it_back() -> None:
-    whole = Candidate("3.1", "text", ("1.0", "2.0"), 2, 3, {"engine": "swap"})
+def test_candidate_record_round_trip() -> None:
+    full = Candidate("3.1", "text", ("1.0", "2.0"), 2, 3, {"engine": "swap"})
     data = {"id": "3.1", "content": "text", "parents": ["1.0", "2.0"], "island": 2, "step": 3}
-    assert kept.candidate_to_data(whole) == {**data, "meta": {"engine": "swap"}}
-    assert kept.candidate_from_data({**data, "meta": {"engine": "swap"}}) == whole
+    assert kept.candidate_to_data(full) == {**data, "meta": {"engine": "swap"}}
+    assert kept.candidate_from_data({**data, "meta": {"engine": "swap"}}) == full
     bare = kept.candidate_from_data(data)
-    assert bare == replace(whole, meta=EMPTY)
+    assert bare == replace(full, meta=EMPTY)
     assert kept.candidate_to_data(bare) == data
     assert (
-        said(AssertionError, lambda: kept.require_candidate(toys.initial())) == "the kernel keeps only what it settled"
+        said(AssertionError, lambda: kept.require_candidate(fixtures.make_initial())) == "the kernel keeps only what it settled"
     )
-    draft = toys.initial()
+    draft = fixtures.make_initial()
     assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
 
 
-def test_the_pool_of_funsearch_offers_as_many_parents_as_clusters_are_selected() -> None:
-    heard = profiler.Profilers[cluster.ClusterEvent]()
+def test_funsearch_population_selects_configured_number_of_parents() -> None:
+    events = profiler.Profilers[cluster.ClusterEvent]()
     for number in (1, 2, 3):
-        pool = cluster.funsearch_population(number)(0, Random(0), heard)
+        pool = cluster.funsearch_population(number)(0, Random(0), events)
         assert isinstance(pool, cluster.NichedPopulation)
         assert (pool.num_parents, pool.niche_key) == (number, cluster.by_signature)
         for score in range(5):

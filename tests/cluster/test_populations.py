@@ -91,7 +91,7 @@ def filled(niches: cluster.NichedPopulation, fns: Sequence[function.Function]) -
 
 
 def kept(niches: cluster.NichedPopulation) -> dict[Hashable, list[str]]:
-    return {key: [id_of(fn) for fn in each.members()] for key, each in niches.clusters.items()}
+    return {key: [id_of(fn) for fn in item.members()] for key, item in niches.clusters.items()}
 
 
 def numbered(all_scores: Sequence[Sequence[float]]) -> list[function.Function]:
@@ -113,27 +113,27 @@ def test_funsearch_clusters_hold_all_functions_of_one_signature(all_scores: list
 
 
 @given(triples)
-def test_the_pareto_front_holds_who_is_best_on_some_input_with_all_ties(all_scores: list[tuple[float, ...]]) -> None:
+def test_pareto_front_holds_best_of_each_input_with_ties(all_scores: list[tuple[float, ...]]) -> None:
     fns = numbered(all_scores)
     front = {}
-    for place in range(3 if fns else 0):
-        best = max(scores_of(fn)[place] for fn in fns)
-        front[place] = [id_of(fn) for fn in fns if scores_of(fn)[place] == best]
+    for index in range(3 if fns else 0):
+        best = max(scores_of(fn)[index] for fn in fns)
+        front[index] = [id_of(fn) for fn in fns if scores_of(fn)[index] == best]
     niches = filled(pareto(Random(0)), fns)
     assert kept(niches) == front
 
 
 @given(triples.filter(bool))
-def test_every_parent_is_on_the_pareto_front(all_scores: list[tuple[float, ...]]) -> None:
+def test_parents_are_on_pareto_front(all_scores: list[tuple[float, ...]]) -> None:
     fns = numbered(all_scores)
     parents = filled(pareto(Random(0)), fns).select().parents
-    tops = [max(scores_of(fn)[place] for fn in fns) for place in range(3)]
+    tops = [max(scores_of(fn)[index] for fn in fns) for index in range(3)]
     assert parents
     assert all(any(score == top for score, top in zip(scores_of(fn), tops, strict=True)) for fn in parents)
 
 
 @given(triples, st.integers(1, 5))
-def test_a_bounded_pool_holds_the_best(all_scores: list[tuple[float, ...]], limit: int) -> None:
+def test_bounded_population_holds_best(all_scores: list[tuple[float, ...]], limit: int) -> None:
     fns = numbered(all_scores)
     best = sorted(fns, key=lambda fn: -function.get_fitness(fn))[:limit]
     assert kept(filled(pool(Random(0), limit), fns)) == ({"everyone": [id_of(fn) for fn in best]} if fns else {})
@@ -145,11 +145,11 @@ def cells_by_hand(values: Sequence[float], num_bins: int) -> list[int]:
     while width * 2**20 <= max(abs(Fraction(values[0])), Fraction(1)):
         width *= 2
     low = Fraction(values[0]) // width * width
-    for each in map(Fraction, values):
-        while not low <= each < low + width * num_bins:
+    for item in map(Fraction, values):
+        while not low <= item < low + width * num_bins:
             half = width * num_bins
             width *= 2
-            low = low // width * width if each >= low else -((half - low) // width * width)
+            low = low // width * width if item >= low else -((half - low) // width * width)
     return [int((Fraction(value) - low) // width) for value in values]
 
 
@@ -160,7 +160,7 @@ points = st.lists(st.tuples(features, features), min_size=1, max_size=25, unique
 
 
 @given(points, st.sampled_from([2, 4, 10]))
-def test_after_any_keying_anew_a_grid_holds_the_elites_of_all_it_ever_saw(
+def test_grid_holds_elites_after_rebinning(
     all_scores: list[tuple[float, float]], num_bins: int
 ) -> None:
     fns = numbered(all_scores)
@@ -170,12 +170,12 @@ def test_after_any_keying_anew_a_grid_holds_the_elites_of_all_it_ever_saw(
     for fn, cell in zip(fns, zip(firsts, seconds, strict=True), strict=True):
         best[cell] = max(best.get(cell, -math.inf), function.get_fitness(fn))
     niches = filled(grid(Random(0), num_bins), fns)
-    assert {key: function.get_fitness(each.best_fn()) for key, each in niches.clusters.items()} == best
+    assert {key: function.get_fitness(item.best_fn()) for key, item in niches.clusters.items()} == best
     assert all(len(ids) == 1 for ids in kept(niches).values())
 
 
 @given(points)
-def test_members_of_a_grid_are_found_and_have_their_own_cell(all_scores: list[tuple[float, float]]) -> None:
+def test_grid_members_have_their_own_cell(all_scores: list[tuple[float, float]]) -> None:
     fns = numbered(all_scores)
     niches = filled(grid(Random(0)), fns)
     for ids in kept(niches).values():
@@ -184,14 +184,14 @@ def test_members_of_a_grid_are_found_and_have_their_own_cell(all_scores: list[tu
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
-def test_any_finite_value_has_a_bin(values: list[float]) -> None:
+def test_any_finite_value_has_bin(values: list[float]) -> None:
     bins = cluster.FeatureBins([lambda fn: function.get_fitness(fn)], 6)
     for value in values:
         assert bins(testing.make_evaluated_function(value))[0] in {(cell,) for cell in range(6)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_has_a_bin_of_its_own_and_moves_no_range(value: float) -> None:
+def test_infinite_value_has_own_bin_and_keeps_range(value: float) -> None:
     bins = cluster.FeatureBins([lambda fn: value if id_of(fn) == "2.0" else first_of(fn)])
     before = [bins(fn) for fn in numbered([(1.0,), (2.0,), (3.0,)])]
     assert before[1] == ((-1,),)
@@ -200,14 +200,14 @@ def test_what_is_not_finite_has_a_bin_of_its_own_and_moves_no_range(value: float
     assert bins.generation == generation
 
 
-def test_ranges_grow_seldom() -> None:
+def test_bin_ranges_grow_rarely() -> None:
     rng, bins = Random(0), cluster.FeatureBins([first_of])
     for step in range(2000):
         bins(testing.make_evaluated_function(rng.gauss(0.0, 100.0), id=f"{step}.0"))
     assert bins.generation < 60
 
 
-def test_a_feature_that_raises_rejects_the_function_and_moves_no_range() -> None:
+def test_feature_exception_rejects_function_and_keeps_range() -> None:
     def moody(fn: function.Function) -> float:
         assert fn.evaluation is not None
         return fn.evaluation.metrics["length"]
@@ -225,12 +225,12 @@ def test_a_feature_that_raises_rejects_the_function_and_moves_no_range() -> None
 
 
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
-def test_a_number_of_bins_that_cannot_be_halved_is_refused(num_bins: int) -> None:
+def test_odd_number_of_bins_is_rejected(num_bins: int) -> None:
     with pytest.raises(errors.SetupError, match="even number"):
         cluster.FeatureBins([first_of], num_bins)
 
 
-def test_what_has_no_score_does_not_enter() -> None:
+def test_function_without_score_is_not_added() -> None:
     niches = funsearch(Random(0))
     niches.add_fn(testing.make_failed_function(), ACCEPT)
     assert niches.clusters == {}
@@ -238,7 +238,7 @@ def test_what_has_no_score_does_not_enter() -> None:
         niches.best_fn()
 
 
-def test_who_was_replaced_is_no_longer_found() -> None:
+def test_replaced_function_is_not_found() -> None:
     niches = filled(grid(Random(0)), numbered([(0.0, 0.0), (0.0, 0.0)]))
     niches.add_fn(testing.make_evaluated_function((0.0, 1e-9), id="3.0"), ACCEPT)
     gc.collect()
@@ -247,7 +247,7 @@ def test_who_was_replaced_is_no_longer_found() -> None:
     assert id_of(niches.get("3.0")) == "3.0"
 
 
-def test_others_are_offered_beside_the_parents() -> None:
+def test_selection_includes_inspirations() -> None:
     def others(niches: cluster.NichedPopulation) -> Mapping[str, Sequence[function.Function]]:
         return {"top": [niches.best_fn()]}
 
@@ -261,12 +261,12 @@ def test_others_are_offered_beside_the_parents() -> None:
     assert [id_of(fn) for fn in niches.select().inspirations["top"]] == ["2.0"]
 
 
-def test_one_function_may_sit_in_several_niches() -> None:
+def test_function_can_be_in_several_niches() -> None:
     niches = filled(pareto(Random(0)), numbered([(5.0, 5.0, 0.0), (0.0, 0.0, 1.0)]))
     assert kept(niches) == {0: ["1.0"], 1: ["1.0"], 2: ["2.0"]}
 
 
-def test_an_observation_moves_a_member_to_its_new_niche() -> None:
+def test_update_evaluation_moves_member_to_new_niche() -> None:
     niches = filled(pareto(Random(0)), numbered([(5.0, 0.0), (0.0, 5.0)]))
     member = niches.get("1.0")
     again = testing.make_evaluated_function((0.0, 9.0))
@@ -277,18 +277,18 @@ def test_an_observation_moves_a_member_to_its_new_niche() -> None:
 
 
 @pytest.mark.parametrize("make", [funsearch, grid, pareto, pool])
-def test_who_is_observed_to_fail_leaves_if_others_are_left(make: Callable[[Random], cluster.NichedPopulation]) -> None:
+def test_update_with_failure_removes_member_unless_last(make: Callable[[Random], cluster.NichedPopulation]) -> None:
     niches = filled(make(Random(0)), numbered([(5.0, 5.0), (4.0, 9.0), (0.0, 0.0)]))
-    ids = {id for each in kept(niches).values() for id in each}
+    ids = {id for item in kept(niches).values() for id in item}
     failing = niches.get("2.0")
     assert failing.candidate is not None
     niches.update_evaluation(failing.with_evaluation(failing.candidate, evaluation.failed("it crashed")))
-    assert {id for each in kept(niches).values() for id in each} == ids - {"2.0"}
+    assert {id for item in kept(niches).values() for id in item} == ids - {"2.0"}
     assert id_of(niches.best_fn()) == "1.0"
 
 
 @given(triples.filter(bool), st.data())
-def test_niches_after_an_observation_are_those_of_the_members_as_they_now_are(
+def test_niches_match_members_after_update_evaluation(
     all_scores: list[tuple[float, ...]], data: st.DataObject
 ) -> None:
     niches = filled(funsearch(Random(0)), numbered(all_scores))
@@ -297,9 +297,9 @@ def test_niches_after_an_observation_are_those_of_the_members_as_they_now_are(
     again, member = testing.make_evaluated_function(scores), niches.get(id)
     assert member.candidate is not None
     niches.update_evaluation(member.with_evaluation(member.candidate, again.evaluation, again.score()))
-    changed = [scores if f"{step}.0" == id else each for step, each in enumerate(all_scores, 1)]
+    changed = [scores if f"{step}.0" == id else item for step, item in enumerate(all_scores, 1)]
     by_signature: dict[tuple[float, ...], set[str]] = {}
-    for step, each in enumerate(changed, 1):
-        by_signature.setdefault(tuple(each), set()).add(f"{step}.0")
+    for step, item in enumerate(changed, 1):
+        by_signature.setdefault(tuple(item), set()).add(f"{step}.0")
     assert sorted(map(sorted, kept(niches).values())) == sorted(map(sorted, by_signature.values()))
-    assert function.get_fitness(niches.best_fn()) == pytest.approx(max(sum(each) / 3 for each in changed))
+    assert function.get_fitness(niches.best_fn()) == pytest.approx(max(sum(item) / 3 for item in changed))

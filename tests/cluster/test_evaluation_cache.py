@@ -13,11 +13,11 @@ from atoll.testing import assertions
 FOUND = Evaluation(1.0)
 
 
-def test_what_nobody_judged_is_not_known() -> None:
+def test_unevaluated_content_is_unknown() -> None:
     assert EvaluationCache().get("key", 10**9) is None
 
 
-def test_what_was_stored_is_known_to_those_who_see_that_step() -> None:
+def test_stored_evaluation_is_visible_from_its_iteration() -> None:
     memo = EvaluationCache()
     memo.put("key", 5, FOUND)
     assert memo.get("key", 4) is None
@@ -25,7 +25,7 @@ def test_what_was_stored_is_known_to_those_who_see_that_step() -> None:
     assert memo.get("key", float("inf")) == FOUND
 
 
-def test_the_earliest_step_counts() -> None:
+def test_earliest_iteration_counts() -> None:
     memo = EvaluationCache()
     for step in (7, 3, 9):
         memo.put("key", step, FOUND)
@@ -33,38 +33,38 @@ def test_the_earliest_step_counts() -> None:
     assert memo.get("key", 3) == FOUND
 
 
-def test_what_was_judged_and_not_stored_is_known_to_nobody_and_shared_all_the_same() -> None:
+def test_unstored_evaluation_is_shared_but_not_visible() -> None:
     memo = EvaluationCache()
     memo.get_or_evaluate("key", lambda: FOUND)
     assert memo.get("key", 10**9) is None
     assert memo.get_or_evaluate("key", lambda: pytest.fail("it was judged twice")) == FOUND
 
 
-def test_of_many_who_ask_at_once_one_judges_and_all_get_the_same() -> None:
-    memo, judged = EvaluationCache(), list[int]()
+def test_concurrent_requests_evaluate_once() -> None:
+    memo, evaluated = EvaluationCache(), list[int]()
 
-    def judge() -> Evaluation:
-        judged.append(threading.get_ident())
+    def evaluate() -> Evaluation:
+        evaluated.append(threading.get_ident())
         time.sleep(0.02)
-        return Evaluation(float(len(judged)))
+        return Evaluation(float(len(evaluated)))
 
-    assert assertions.run_concurrently(lambda _: memo.get_or_evaluate("key", judge)) == [Evaluation(1.0)] * 8
-    assert len(judged) == 1
+    assert assertions.run_concurrently(lambda _: memo.get_or_evaluate("key", evaluate)) == [Evaluation(1.0)] * 8
+    assert len(evaluated) == 1
 
 
-def test_different_contents_are_judged_side_by_side() -> None:
+def test_different_contents_are_evaluated_in_parallel() -> None:
     memo, arrived = EvaluationCache(), threading.Barrier(4, timeout=60.0)
 
-    def judge() -> Evaluation:
+    def evaluate() -> Evaluation:
         arrived.wait()  # breaks unless all four are here at once
         return FOUND
 
-    assert assertions.run_concurrently(lambda number: memo.get_or_evaluate(str(number), judge), 4) == [FOUND] * 4
+    assert assertions.run_concurrently(lambda number: memo.get_or_evaluate(str(number), evaluate), 4) == [FOUND] * 4
 
 
-def test_if_the_judge_raises_the_next_who_waits_judges() -> None:
+def test_next_waiting_request_evaluates_after_exception() -> None:
     memo, begun, go_on = EvaluationCache(), Event(), Event()
-    found: list[Evaluation] = []
+    result: list[Evaluation] = []
 
     def fail() -> Evaluation:
         begun.set()
@@ -77,7 +77,7 @@ def test_if_the_judge_raises_the_next_who_waits_judges() -> None:
 
     def second() -> None:
         begun.wait(5.0)
-        found.append(memo.get_or_evaluate("key", lambda: FOUND))
+        result.append(memo.get_or_evaluate("key", lambda: FOUND))
 
     threads = [Thread(target=first), Thread(target=second)]
     for thread in threads:
@@ -86,4 +86,4 @@ def test_if_the_judge_raises_the_next_who_waits_judges() -> None:
     go_on.set()
     for thread in threads:
         thread.join(5.0)
-    assert found == [FOUND]
+    assert result == [FOUND]

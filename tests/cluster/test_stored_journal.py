@@ -17,7 +17,7 @@ from atoll import cluster, control, errors, evaluation, function, gate, journal,
 from atoll.candidate import JSON, Candidate, content_hash
 from atoll.store import memory
 from atoll.testing import FailingJournal
-from tests import toys
+from tests import fixtures
 
 DATA = Path(__file__).parent / "data"
 KEPT, TOLD, HEADS = (DATA / name for name in ("everything.jsonl", "everything.txt", "heads.jsonl"))
@@ -62,17 +62,17 @@ class Anything:
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         parent, step = context.parents[-1], context.iteration
-        here = float(str(parent.skeleton()))
+        position = float(str(parent.skeleton()))
         if step % 3 == 0:
-            here += float(self._model(f"from {here}").text)
+            position += float(self._model(f"from {position}").text)
         if step % 7 == 0:
             raise RuntimeError("not today")
         if step % 4 == 0:
-            drafts = [parent.clone(function.Text(repr(here + each))) for each in (0.5, 1.0, 9.0)]
-            here += sum(found.score is not None for found in context.evaluate(drafts)) / 2
+            drafts = [parent.clone(function.Text(repr(position + value))) for value in (0.5, 1.0, 9.0)]
+            position += sum(result.score is not None for result in context.evaluate(drafts)) / 2
         if step % 5 == 0:
             context.update_evaluation(context.parents[0], scored(float(context.rng.randrange(-2, 3))))
-        texts = [repr(here + context.rng.randrange(-4, 5) / 2) for _ in range(step % 6 != 1 and 1 + step % 3)]
+        texts = [repr(position + context.rng.randrange(-4, 5) / 2) for _ in range(step % 6 != 1 and 1 + step % 3)]
         return [
             function.derive_child(parent, function.Text(text), step=step, shown=sorted(context.inspirations))
             for text in texts
@@ -88,8 +88,8 @@ def by_turns(proposal: gate.Proposal) -> gate.Decision:
     return gate.Decision(verdict, f"{proposal.evaluation.score} beside {len(proposal.parent_evaluations)}", "turns")
 
 
-def by_side(island: int, found: evaluation.Evaluation) -> float:
-    return found.scores[island % 2]
+def by_side(island: int, result: evaluation.Evaluation) -> float:
+    return result.scores[island % 2]
 
 
 class Inbox:
@@ -97,11 +97,11 @@ class Inbox:
 
     def __init__(self) -> None:
         held = content_hash("-1.0")
-        said = {"candidate": "4.0", "content_hash": held, "verdict": "accept", "reason": "good", "by": "ann"}
+        message = {"candidate": "4.0", "content_hash": held, "verdict": "accept", "reason": "good", "by": "ann"}
         late = {"island": 0, "candidate": "0.0", "evaluation": evaluation.to_data(scored(-1.0))}
         self._wishes: list[tuple[Any, dict[str, Any]]] = [
             ("set", {"flavour": "sour"}), ("raise", {"bananas": 3}), ("raise", {"iterations": 26}), ("observe", late),
-            ("decide", {**said, "verdict": "maybe"}), ("decide", {**said, "content_hash": "0"}), ("decide", said),
+            ("decide", {**message, "verdict": "maybe"}), ("decide", {**message, "content_hash": "0"}), ("decide", message),
             ("bark", {}), ("pause", {}), ("resume", {}),
         ]  # fmt: skip
         self._reads = 0
@@ -125,13 +125,13 @@ def everything(
     records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
 ) -> cluster.Evolver:
     plugs: dict[str, Any] = {"screen": gate.reject_duplicates, "gate": by_turns, "rank": by_side, "make_pool": pool}
-    shared = cluster.IslandConfig(3, 2, toys.initial(by=Judge()), engine or Anything(), hears, hears, **plugs)
+    shared = cluster.IslandConfig(3, 2, fixtures.make_initial(evaluator=Judge()), engine or Anything(), hears, hears, **plugs)
     clock = itertools.count()  # every look is a second later: the inbox is read at each chance
     settings: dict[str, Any] = {
         "num_parallel": 1,
         "schedule": cluster.RoundRobin(3, block_size=2, migrate_every=4, reset_every=5),
         "budget": control.Budget(iterations=20, evaluations=28, calls=90),
-        "learner": toys.Bandit(),
+        "learner": fixtures.Bandit(),
         "seed": 4,
         "ordered": True,
         "window": 3,
@@ -146,22 +146,22 @@ def lines(records: journal.Journal) -> list[str]:
 
 def members(island: cluster.Island) -> list[str]:
     assert isinstance(island.population, cluster.NichedPopulation)
-    fns = (fn for each in island.population.clusters.values() for fn in each.members())
+    fns = (fn for item in island.population.clusters.values() for fn in item.members())
     return [f"{fn.candidate.id}: {fn.score()}" for fn in fns if fn.candidate]
 
 
-def test_today_the_same_records_are_written() -> None:
+def test_run_writes_stored_records() -> None:
     records = memory.MemoryJournal()
     everything(records, inbox=Inbox()).run()
     assert lines(records) == KEPT.read_text().splitlines()
 
 
-def test_they_fold_to_the_same_run() -> None:
-    records, bandit = memory.MemoryJournal(), toys.Bandit()
+def test_stored_records_recover_same_run() -> None:
+    records, bandit = memory.MemoryJournal(), fixtures.Bandit()
     records.write(*(journal.Record(*json.loads(line)) for line in KEPT.read_text().splitlines()))
     evolver = everything(records, learner=bandit)
     evolver.run()
-    assert [(each.epoch, members(each)) for each in evolver.islands] == [
+    assert [(island.epoch, members(island)) for island in evolver.islands] == [
         (2, ["0.0: -0.0"]),
         (2, ["0.0: -1.0"]),
         (1, ["2.2: -0.0", "0.0: -0.0", "18.0: -1.0", "24.0: -2.0"]),
@@ -173,30 +173,30 @@ def test_they_fold_to_the_same_run() -> None:
     )
     assert (spent.iterations, spent.evaluations) == (26, 20)
     assert spent.cost == evaluation.Cost(tokens_in=150, tokens_out=15, usd=3.75, calls=15)
-    assert bandit.taught == list(range(1, 27))
+    assert bandit.learned == list(range(1, 27))
     assert bandit.gains == {0.1: 0.0, 0.5: pytest.approx(0.27619, abs=1e-5), 2.0: 0.0}
     assert evolver.reason == "budget of 26 iterations used"
 
 
-def test_what_happens_is_told_in_its_order() -> None:
-    heard = list[str]()
+def test_events_are_announced_in_stored_order() -> None:
+    events = list[str]()
 
     def hear(event: Any) -> None:
-        shown = event.payload
+        displayed = event.payload
         match event.type:
             case "on_islands_removed" | "on_islands_revived":
-                heard.append(f"{event.type} {[(each.index, each.epoch) for each in shown]}")
+                events.append(f"{event.type} {[(item.index, item.epoch) for item in displayed]}")
             case "on_best_island_improved":
-                heard.append(f"{event.type} {shown.index}")
+                events.append(f"{event.type} {displayed.index}")
             case "on_fn_selected":
-                heard.append(f"{event.type} {shown[1].candidate.id} of {len(shown[0])}")
+                events.append(f"{event.type} {displayed[1].candidate.id} of {len(displayed[0])}")
             case _:
-                heard.append(f"{event.type} {shown.candidate.id}")
+                events.append(f"{event.type} {displayed.candidate.id}")
 
     evolver = everything(journal.NullJournal(), hears=hear, inbox=Inbox())
     evolver.use_profiler(hear)
     evolver.run()
-    assert heard == TOLD.read_text().splitlines()
+    assert events == TOLD.read_text().splitlines()
 
 
 class Next:
@@ -213,32 +213,32 @@ class Notes:
     """Learns nothing and notes what it is taught."""
 
     def __init__(self) -> None:
-        self.taught = list[str]()
+        self.learned = list[str]()
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         return {}
 
     def learn(self, result: function.IterationResult) -> None:
-        seen = [f"{fn.candidate.id} {fn.score()}" for fn in result.parents if fn.candidate]
-        born = [f"{fn.candidate.id} {decision.verdict}" for fn, decision in result.children if fn.candidate]
-        self.taught.append(f"{result.iteration} on {result.island}: {', '.join(seen)} gave {', '.join(born)}")
+        observed = [f"{fn.candidate.id} {fn.score()}" for fn in result.parents if fn.candidate]
+        created = [f"{fn.candidate.id} {decision.verdict}" for fn, decision in result.children if fn.candidate]
+        self.learned.append(f"{result.iteration} on {result.island}: {', '.join(observed)} gave {', '.join(created)}")
 
 
-def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_ever_after() -> None:
+def test_external_version_is_evaluated_once_as_parent() -> None:
     store, records = memory.MemoryVersions(), memory.MemoryJournal()
 
     def going_on(*texts: str, **budget: int) -> list[str]:
         notes = Notes()
         plugs = {
             "make_pool": lambda *_: cluster.VersionedPopulation(
-                store, "prompt", toys.initial(), function.Text, run_id="run"
+                store, "prompt", fixtures.make_initial(), function.Text, run_id="run"
             ),
             "gate": gate.require_improvement(),
-            "rank": lambda island, found: found.score + island,
+            "rank": lambda island, result: result.score + island,
         }
         options: dict[str, Any] = {"num_islands": 1, "islands": plugs, "learner": notes, "ordered": True, "window": 1}
-        toys.evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()
-        return notes.taught
+        fixtures.make_evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()
+        return notes.learned
 
     going_on("1.0", iterations=1)
     store.set("prompt", "2.0", "by hand", "ann")
@@ -258,7 +258,7 @@ def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_eve
     ]
 
 
-class Taught(toys.Bandit):
+class Taught(fixtures.Bandit):
     """Learns, and notes word for word what it was taught."""
 
     def __init__(self) -> None:
@@ -274,13 +274,13 @@ class Taught(toys.Bandit):
 
 
 @pytest.mark.parametrize("learns", [True, False])
-def test_a_run_that_was_cut_anywhere_goes_on_word_for_word(learns: bool) -> None:
+def test_crash_at_any_commit_and_resume_write_stored_records(learns: bool) -> None:
     def begun(records: journal.Journal) -> tuple[Taught, cluster.Evolver]:
         taught = Taught()
         return taught, everything(records, learner=taught if learns else None)
 
-    whole = memory.MemoryJournal()
-    live, evolver = begun(whole)
+    full = memory.MemoryJournal()
+    live, evolver = begun(full)
     evolver.run()
     dying = FailingJournal(memory.MemoryJournal())
     begun(dying)[1].run()
@@ -290,12 +290,12 @@ def test_a_run_that_was_cut_anywhere_goes_on_word_for_word(learns: bool) -> None
             begun(FailingJournal(parts, commits))[1].run()
         again, evolver = begun(parts)
         evolver.run()
-        assert lines(parts) == lines(whole), f"cut at commit {commits}"
+        assert lines(parts) == lines(full), f"cut at commit {commits}"
         assert again.notes == live.notes
 
 
-def test_who_asks_is_told_what_the_run_is_like() -> None:
-    asked = list[str]()
+def test_proposal_context_describes_run() -> None:
+    requests = list[str]()
 
     class Asking(Anything):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
@@ -303,7 +303,7 @@ def test_who_asks_is_told_what_the_run_is_like() -> None:
                 role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in context.inspirations.items()
             }
             parents = [fn.candidate and fn.candidate.id for fn in context.parents]
-            told = (
+            message = (
                 context.island,
                 context.iteration,
                 context.applied_count,
@@ -312,11 +312,11 @@ def test_who_asks_is_told_what_the_run_is_like() -> None:
                 dict(context.advice),
                 context.max_evaluations,
             )
-            asked.append(f"{told} {context.rng.randrange(1000)}")
+            requests.append(f"{message} {context.rng.randrange(1000)}")
             return super().propose(context)
 
     everything(memory.MemoryJournal(), engine=Asking()).run()
-    assert (asked[0], asked[12]) == (
+    assert (requests[0], requests[12]) == (
         "(0, 1, 0, ['0.0'], {'best': ['0.0']}, {'stride': 0.1}, 9) 772",
         "(0, 13, 10, ['0.0'], {'best': ['0.0']}, {'stride': 0.5}, 2) 518",
     )

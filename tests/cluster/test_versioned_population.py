@@ -29,7 +29,7 @@ def child(id: str, *parents: str, score: float = 1.0, content: str = "") -> func
     return testing.make_evaluated_function(score, content or f"content of {id}", id=id, parents=parents)
 
 
-class TestHead(testing.PopulationSuite):
+class TestVersionedPopulation(testing.PopulationSuite):
     def make(self, rng: Random) -> archipelago.Population:
         return head(memory.MemoryVersions())
 
@@ -39,14 +39,14 @@ class TestHead(testing.PopulationSuite):
         return latest
 
 
-def test_what_is_accepted_becomes_a_version_with_reason_and_author() -> None:
+def test_accepted_child_becomes_version_with_reason_and_author() -> None:
     store = memory.MemoryVersions()
     decision = head(store).add_fn(child("0.0"), ACCEPT)
     assert decision == Decision("accept", "it is better", "curator", "prompt@1")
     assert store.get("prompt")[1:] == (1, "content of 0.0", "it is better", "curator")
 
 
-def test_the_parent_is_the_head_with_what_was_found_out_about_it() -> None:
+def test_parent_is_current_version_with_its_evaluation() -> None:
     pool = head(memory.MemoryVersions())
     pool.add_fn(child("0.0", score=2.5), ACCEPT)
     (parent,) = pool.select().parents
@@ -55,14 +55,14 @@ def test_the_parent_is_the_head_with_what_was_found_out_about_it() -> None:
     assert str(parent.skeleton()) == "content of 0.0"
 
 
-def test_a_child_of_the_head_is_the_next_version() -> None:
+def test_child_of_current_version_is_next_version() -> None:
     pool = head(memory.MemoryVersions())
     pool.add_fn(child("0.0"), ACCEPT)
     assert pool.add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
     assert pool.add_fn(child("2.0", "prompt@2"), ACCEPT).version == "prompt@3"
 
 
-def test_a_child_of_an_older_version_is_stale() -> None:
+def test_child_of_older_version_is_stale() -> None:
     store = memory.MemoryVersions()
     pool = head(store)
     pool.add_fn(child("0.0"), ACCEPT)
@@ -73,7 +73,7 @@ def test_a_child_of_an_older_version_is_stale() -> None:
     assert store.get("prompt").value == "content of 1.0"
 
 
-def test_somebody_who_set_a_version_by_hand_overtakes_too() -> None:
+def test_external_version_makes_child_stale() -> None:
     store = memory.MemoryVersions()
     pool = head(store)
     pool.add_fn(child("0.0"), ACCEPT)
@@ -82,7 +82,7 @@ def test_somebody_who_set_a_version_by_hand_overtakes_too() -> None:
     assert str(pool.best_fn().skeleton()) == "by hand"
 
 
-def test_a_locked_key_rejects_with_the_reason_of_the_lock() -> None:
+def test_locked_key_rejects_with_lock_reason() -> None:
     store = memory.MemoryVersions()
     pool = head(store)
     pool.add_fn(child("0.0"), ACCEPT)
@@ -92,7 +92,7 @@ def test_a_locked_key_rejects_with_the_reason_of_the_lock() -> None:
     assert "release week" in decision.reason
 
 
-def test_the_same_candidate_of_the_same_run_twice_is_one_version() -> None:
+def test_same_candidate_of_same_run_is_one_version() -> None:
     store = memory.MemoryVersions()
     head(store).add_fn(child("0.0"), ACCEPT)
     again = head(store)  # as after a crash: the version is set, the record is not written
@@ -102,14 +102,14 @@ def test_the_same_candidate_of_the_same_run_twice_is_one_version() -> None:
     assert len(store.history("prompt")) == 2
 
 
-def test_the_same_id_in_another_run_is_another_candidate() -> None:
+def test_same_id_of_other_run_is_other_version() -> None:
     store = memory.MemoryVersions()
     head(store, "first").add_fn(child("0.0"), ACCEPT)
     assert head(store, "second").add_fn(child("0.0"), ACCEPT).verdict == "reject"
     assert head(store, "second").add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
 
 
-def test_a_decision_that_names_a_version_sets_nothing_and_lends_it_its_evaluation() -> None:
+def test_decision_with_version_only_attaches_evaluation() -> None:
     store = memory.MemoryVersions()
     head(store).add_fn(child("0.0", score=2.5), ACCEPT)
     resumed = head(store)
@@ -120,18 +120,18 @@ def test_a_decision_that_names_a_version_sets_nothing_and_lends_it_its_evaluatio
     assert resumed.best_fn().score() == 2.5
 
 
-def test_an_observation_replaces_the_standing_evaluation() -> None:
+def test_update_evaluation_replaces_evaluation_of_version() -> None:
     pool = head(memory.MemoryVersions())
     pool.add_fn(child("0.0", score=2.5), ACCEPT)
     standing = pool.best_fn()
     assert standing.candidate is not None
-    lived = Evaluation(-1.0, (-1.0,), feedback="it crashed on Monday")
-    pool.update_evaluation(standing.with_evaluation(standing.candidate, lived, -1.0))
+    episodes = Evaluation(-1.0, (-1.0,), feedback="it crashed on Monday")
+    pool.update_evaluation(standing.with_evaluation(standing.candidate, episodes, -1.0))
     (parent,) = pool.select().parents
-    assert (parent.evaluation, parent.score()) == (lived, -1.0)
+    assert (parent.evaluation, parent.score()) == (episodes, -1.0)
 
 
-def test_every_version_is_found_and_nothing_else() -> None:
+def test_get_finds_exactly_versions() -> None:
     pool = head(memory.MemoryVersions())
     pool.add_fn(child("0.0"), ACCEPT)
     pool.add_fn(child("1.0", "prompt@1", score=3.0), ACCEPT)
@@ -142,7 +142,7 @@ def test_every_version_is_found_and_nothing_else() -> None:
             pool.get(id)
 
 
-def test_a_rollback_is_the_next_parent_although_nobody_judged_it() -> None:
+def test_rollback_is_next_parent_without_evaluation() -> None:
     store = memory.MemoryVersions()
     pool = head(store)
     pool.add_fn(child("0.0"), ACCEPT)
@@ -153,7 +153,7 @@ def test_a_rollback_is_the_next_parent_although_nobody_judged_it() -> None:
     assert parent.evaluation is None
 
 
-def test_a_version_of_a_key_with_an_at_sign_is_nobody_elses() -> None:
+def test_key_with_at_sign_is_separate() -> None:
     store = memory.MemoryVersions()
     store.set("prompt@b", "another key", "reason", "ann")
     pool = head(store)

@@ -21,27 +21,27 @@ SCORES = [0.3, -0.1, 0.25, 0.0, 0.3]
 ALL = range(len(SCORES))
 
 
-class TestWeightChooser(testing.SelectorSuite):
+class TestWeightSelector(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return cluster.WeightSelector(rng)
 
 
-class TestWeightChooserWithReplacement(testing.SelectorSuite):
+class TestWeightSelectorWithReplacement(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return cluster.WeightSelector(rng, lambda score, size: size, replace=True)
 
 
-class TestSoftmaxChooser(testing.SelectorSuite):
+class TestSoftmaxSelector(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return cluster.SoftmaxSelector(rng)
 
 
-class TestSoftmaxChooserWithoutReplacement(testing.SelectorSuite):
+class TestSoftmaxSelectorWithoutReplacement(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return cluster.SoftmaxSelector(rng, initial_temperature=0.5, replace=False)
 
 
-class TestRankChooser(testing.SelectorSuite):
+class TestRankSelector(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return cluster.RankSelector(rng)
 
@@ -70,111 +70,111 @@ def check(counts: Mapping[Any, int], expected: Mapping[Any, float]) -> None:
     rare = [key for key in expected if total * expected[key] / scale < 5]
     common = [key for key in expected if key not in rare]
     observed = [counts.get(key, 0) for key in common]
-    wanted = [total * expected[key] / scale for key in common]
+    requested = [total * expected[key] / scale for key in common]
     if rare:  # too few to tell one by one, so they count together
         observed.append(sum(counts.get(key, 0) for key in rare))
-        wanted.append(sum(total * expected[key] / scale for key in rare))
-    assert stats.chisquare(observed, wanted).pvalue > 1e-4
+        requested.append(sum(total * expected[key] / scale for key in rare))
+    assert stats.chisquare(observed, requested).pvalue > 1e-4
 
 
-def draws(chooser: cluster.Selector, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
-    return Counter(tuple(chooser.select(k, registered)) for _ in range(DRAWS))
+def draws(selector: cluster.Selector, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
+    return Counter(tuple(selector.select(k, registered)) for _ in range(DRAWS))
 
 
-def filled[T: cluster.Selector](chooser: T, scores: Sequence[float] = SCORES) -> T:
+def filled[T: cluster.Selector](selector: T, scores: Sequence[float] = SCORES) -> T:
     for index, score in enumerate(scores):
-        chooser.set(index, score, index + 1)
-    return chooser
+        selector.set(index, score, index + 1)
+    return selector
 
 
-def test_the_temperature_falls_over_a_period_and_begins_anew() -> None:
-    chooser = cluster.SoftmaxSelector(Random(0), initial_temperature=0.1, period=30_000)
+def test_temperature_falls_over_each_period() -> None:
+    selector = cluster.SoftmaxSelector(Random(0), initial_temperature=0.1, period=30_000)
     expected = {0: 0.1, 15_000: 0.05, 29_999: 0.1 / 30_000, 30_000: 0.1, 45_000: 0.05}
-    assert {each: chooser.get_temperature(each) for each in expected} == pytest.approx(expected)
+    assert {item: selector.get_temperature(item) for item in expected} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("registered", [0, 50, 80, 1030])
-def test_softmax_pairs_with_replacement_are_drawn_as_funsearch_does(registered: int) -> None:
+def test_softmax_pairs_with_replacement_match_funsearch(registered: int) -> None:
     temperature = 0.2 * (1 - registered % 100 / 100)
-    chooser = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100))
-    check(draws(chooser, registered), with_replacement(softmax(SCORES, temperature)))
+    selector = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100))
+    check(draws(selector, registered), with_replacement(softmax(SCORES, temperature)))
 
 
 @pytest.mark.parametrize("registered", [0, 50, 80])
-def test_softmax_pairs_without_replacement_are_drawn_as_the_seed_does(registered: int) -> None:
+def test_softmax_pairs_without_replacement_match_seed(registered: int) -> None:
     temperature = 0.2 * (1 - registered % 100 / 100)
-    chooser = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100, replace=False))
-    check(draws(chooser, registered), without_replacement(softmax(SCORES, temperature)))
+    selector = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100, replace=False))
+    check(draws(selector, registered), without_replacement(softmax(SCORES, temperature)))
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_draws_right_after_the_tree_went_stale_are_exact(replace: bool) -> None:
+def test_draws_are_exact_after_sum_tree_is_stale(replace: bool) -> None:
     """Every pair is drawn from a tree of another temperature, before and across its rebuilding."""
     rng, counts = Random(7), Counter[tuple[int, ...]]()
-    chooser = cluster.SoftmaxSelector(rng, initial_temperature=0.4, period=100, replace=replace)
+    selector = cluster.SoftmaxSelector(rng, initial_temperature=0.4, period=100, replace=replace)
     for draw in range(DRAWS):
-        chooser.select(0, 100 + draw % 5)  # warm again, so the tree is built for that temperature
+        selector.select(0, 100 + draw % 5)  # warm again, so the tree is built for that temperature
         if draw % 10 == 0:
-            filled(chooser)
-        counts[tuple(chooser.select(2, 75))] += 1
+            filled(selector)
+        counts[tuple(selector.select(2, 75))] += 1
     chances = softmax(SCORES, 0.1)
     check(counts, with_replacement(chances) if replace else without_replacement(chances))
 
 
-def test_draws_are_exact_all_the_way_while_the_temperature_falls() -> None:
+def test_draws_are_exact_while_temperature_falls() -> None:
     rng, period = Random(8), 1000
-    chooser = filled(cluster.SoftmaxSelector(rng, initial_temperature=0.3, period=period))
+    selector = filled(cluster.SoftmaxSelector(rng, initial_temperature=0.3, period=period))
     counts = Counter[tuple[int, ...]]()
     chances = [softmax(SCORES, 0.3 * (1 - registered / period)) for registered in range(period)]
     for draw in range(DRAWS):
-        counts[tuple(chooser.select(1, draw))] += 1
-    check(counts, {(index,): sum(each[index] for each in chances) for index in ALL})
+        counts[tuple(selector.select(1, draw))] += 1
+    check(counts, {(index,): sum(chance[index] for chance in chances) for index in ALL})
 
 
-def test_draws_are_exact_after_scores_rose_and_fell() -> None:
-    chooser = filled(
+def test_draws_are_exact_after_scores_change() -> None:
+    selector = filled(
         cluster.SoftmaxSelector(Random(9), initial_temperature=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0]
     )
-    chooser.select(2, 30)
-    check(draws(filled(chooser), 40), with_replacement(softmax(SCORES, 0.12)))
+    selector.select(2, 30)
+    check(draws(filled(selector), 40), with_replacement(softmax(SCORES, 0.12)))
 
 
 @pytest.mark.parametrize("shift", [-1e4, 60.0])
-def test_only_differences_of_scores_count(shift: float) -> None:
-    chooser = filled(
+def test_softmax_ignores_score_offset(shift: float) -> None:
+    selector = filled(
         cluster.SoftmaxSelector(Random(10), initial_temperature=0.2, period=100), [score + shift for score in SCORES]
     )
-    check(draws(chooser, 20), with_replacement(softmax(SCORES, 0.16)))
+    check(draws(selector, 20), with_replacement(softmax(SCORES, 0.16)))
 
 
-def test_what_has_no_chance_is_not_drawn_even_if_more_are_wanted() -> None:
+def test_softmax_never_draws_zero_probability() -> None:
     """The seed draws min(k, clusters of a chance above 0)."""
-    chooser = filled(cluster.SoftmaxSelector(Random(0), replace=False), [0.0, -1e6, 0.0])
-    assert {tuple(sorted(chooser.select(3, 1))) for _ in range(100)} == {(0, 2)}
+    selector = filled(cluster.SoftmaxSelector(Random(0), replace=False), [0.0, -1e6, 0.0])
+    assert {tuple(sorted(selector.select(3, 1))) for _ in range(100)} == {(0, 2)}
 
 
-def test_weights_without_replacement_are_drawn_one_after_the_other() -> None:
-    chooser = filled(cluster.WeightSelector(Random(11), lambda score, size: size))
-    check(draws(chooser, 0), without_replacement([size / 15 for size in (1, 2, 3, 4, 5)]))
+def test_weights_without_replacement_are_drawn_sequentially() -> None:
+    selector = filled(cluster.WeightSelector(Random(11), lambda score, size: size))
+    check(draws(selector, 0), without_replacement([size / 15 for size in (1, 2, 3, 4, 5)]))
 
 
 def test_weights_with_replacement_are_drawn_independently() -> None:
-    chooser = filled(cluster.WeightSelector(Random(12), lambda score, size: score + 0.2, replace=True))
+    selector = filled(cluster.WeightSelector(Random(12), lambda score, size: score + 0.2, replace=True))
     total = sum(score + 0.2 for score in SCORES)
-    check(draws(chooser, 0), with_replacement([(score + 0.2) / total for score in SCORES]))
+    check(draws(selector, 0), with_replacement([(score + 0.2) / total for score in SCORES]))
 
 
-def test_without_a_weight_all_pairs_are_alike() -> None:
+def test_weights_of_zero_give_uniform_pairs() -> None:
     check(draws(filled(cluster.WeightSelector(Random(13))), 0), without_replacement([0.2] * 5))
 
 
-def test_a_weight_of_nothing_is_never_drawn() -> None:
-    chooser = filled(cluster.WeightSelector(Random(0), lambda score, size: size % 2))
-    assert {tuple(sorted(chooser.select(5, 0))) for _ in range(100)} == {(0, 2, 4)}
+def test_weight_selector_never_draws_weight_zero() -> None:
+    selector = filled(cluster.WeightSelector(Random(0), lambda score, size: size % 2))
+    assert {tuple(sorted(selector.select(5, 0))) for _ in range(100)} == {(0, 2, 4)}
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 2.0])
-def test_ranks_are_drawn_with_falling_chances_whatever_the_scores(spread: float) -> None:
+def test_ranks_are_drawn_with_decreasing_probability(spread: float) -> None:
     scores = [1e9, -1e9, 0.0, 1e-9, 1e9]
     ranked = [0, 4, 3, 2, 1]  # of equal scores the earlier ranks higher
     scale = max(1.0, spread * 5)
@@ -187,24 +187,24 @@ def test_ranks_are_drawn_with_falling_chances_whatever_the_scores(spread: float)
     check(draws(filled(cluster.RankSelector(Random(14), spread), scores), 0), expected)
 
 
-def test_ranks_are_drawn_without_replacement_until_none_is_left() -> None:
-    chooser = filled(cluster.RankSelector(Random(0)))
-    assert all(sorted(chooser.select(9, 0)) == list(ALL) for _ in range(100))
+def test_ranks_are_drawn_without_replacement() -> None:
+    selector = filled(cluster.RankSelector(Random(0)))
+    assert all(sorted(selector.select(9, 0)) == list(ALL) for _ in range(100))
 
 
-def test_ranks_follow_scores_that_change() -> None:
-    chooser = filled(cluster.RankSelector(Random(15), 0.01), [1.0, 2.0, 3.0])
-    chooser.set(0, 4.0, 1)
-    chooser.set(2, 0.0, 1)
+def test_ranks_follow_changed_scores() -> None:
+    selector = filled(cluster.RankSelector(Random(15), 0.01), [1.0, 2.0, 3.0])
+    selector.set(0, 4.0, 1)
+    selector.set(2, 0.0, 1)
     weights = [math.exp(-rank) for rank in range(3)]
-    check(draws(chooser, 0, k=1), {(0,): weights[0], (1,): weights[1], (2,): weights[2]})
+    check(draws(selector, 0, k=1), {(0,): weights[0], (1,): weights[1], (2,): weights[2]})
 
 
 weights = st.floats(0.0, 1e6, allow_subnormal=False)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), weights), max_size=40), st.integers())
-def test_a_sum_tree_is_a_list_of_weights(changes: list[tuple[int, float]], seed: int) -> None:
+def test_sum_tree_matches_list_of_weights(changes: list[tuple[int, float]], seed: int) -> None:
     tree, plain = selectors.SumTree(), [0.0] * 21
     for index, weight in changes:
         tree.set(index, weight)
@@ -216,8 +216,8 @@ def test_a_sum_tree_is_a_list_of_weights(changes: list[tuple[int, float]], seed:
         assert all(plain[tree.draw(Random(seed + turn))] > 0.0 for turn in range(20))
 
 
-@given(st.lists(weights, min_size=1, max_size=40).filter(lambda each: sum(each) > 0), st.floats(0, 1, exclude_max=True))
-def test_a_sum_tree_draws_what_a_plain_sum_would(plain: list[float], u: float) -> None:
+@given(st.lists(weights, min_size=1, max_size=40).filter(lambda item: sum(item) > 0), st.floats(0, 1, exclude_max=True))
+def test_sum_tree_draws_match_cumulative_sum(plain: list[float], u: float) -> None:
     class Fixed(Random):
         def random(self) -> float:
             return u
@@ -231,7 +231,7 @@ def test_a_sum_tree_draws_what_a_plain_sum_would(plain: list[float], u: float) -
 
 
 @given(st.lists(weights, max_size=40), st.lists(st.tuples(st.integers(0, 60), weights), max_size=10))
-def test_a_filled_sum_tree_is_one_that_was_set(plain: list[float], changes: list[tuple[int, float]]) -> None:
+def test_sum_tree_fill_matches_single_updates(plain: list[float], changes: list[tuple[int, float]]) -> None:
     one, other = selectors.SumTree(), selectors.SumTree()
     one.fill(plain)
     for index, weight in enumerate(plain):
@@ -242,7 +242,7 @@ def test_a_filled_sum_tree_is_one_that_was_set(plain: list[float], changes: list
     assert one.total == pytest.approx(other.total)
 
 
-def test_a_weight_set_to_0_and_back_leaves_nothing_behind() -> None:
+def test_sum_tree_restores_total_after_weight_reset() -> None:
     tree = selectors.SumTree()
     tree.fill([1e-12, 1e9, 3e-12])
     tree.set(1, 0.0)
@@ -256,36 +256,36 @@ levels = st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), levels), max_size=40), st.lists(levels, max_size=5))
-def test_a_ranking_is_a_sorted_list(changes: list[tuple[int, float]], bounds: list[float]) -> None:
-    found, plain = selectors.RankedClusters(), list[float]()
-    found.MAX_BUCKET_SIZE = 2  # so that buckets split
+def test_ranked_clusters_match_sorted_list(changes: list[tuple[int, float]], bounds: list[float]) -> None:
+    result, plain = selectors.RankedClusters(), list[float]()
+    result.MAX_BUCKET_SIZE = 2  # so that buckets split
     for index, score in changes:
         index = min(index, len(plain))
-        found.set(index, score)
+        result.set(index, score)
         plain[index : index + 1] = [max(score, -sys.float_info.max)]
     expected = sorted(range(len(plain)), key=lambda index: (-plain[index], index))
-    assert [found.get_at_rank(rank) for rank in range(len(plain))] == [(index, plain[index]) for index in expected]
+    assert [result.get_at_rank(rank) for rank in range(len(plain))] == [(index, plain[index]) for index in expected]
     falling = sorted(bounds, reverse=True)
-    assert list(found.count_at_or_above(falling)) == [sum(score >= bound for score in plain) for bound in falling]
+    assert list(result.count_at_or_above(falling)) == [sum(score >= bound for score in plain) for bound in falling]
     with pytest.raises(IndexError):
-        found.get_at_rank(len(plain))
+        result.get_at_rank(len(plain))
 
 
-def test_a_ranking_of_thousands_is_a_sorted_list_too() -> None:
-    rng, found, plain = Random(0), selectors.RankedClusters(), list[float]()
+def test_ranked_clusters_match_sorted_list_of_thousands() -> None:
+    rng, result, plain = Random(0), selectors.RankedClusters(), list[float]()
     for _ in range(6000):
         if plain and rng.random() < 0.3:
             moved = rng.randrange(len(plain))
             plain[moved] = float(rng.randrange(50))
-            found.set(moved, plain[moved])
+            result.set(moved, plain[moved])
         plain.append(float(rng.randrange(50)))
-        found.set(len(plain) - 1, plain[-1])
+        result.set(len(plain) - 1, plain[-1])
     expected = sorted(range(len(plain)), key=lambda index: (-plain[index], index))
-    assert [found.get_at_rank(rank)[0] for rank in range(len(plain))] == expected
+    assert [result.get_at_rank(rank)[0] for rank in range(len(plain))] == expected
     for index in range(0, 6000, 7):
-        found.remove(index)
-        found.insert(index)
-    assert [found.get_at_rank(rank)[0] for rank in range(len(plain))] == expected
+        result.remove(index)
+        result.insert(index)
+    assert [result.get_at_rank(rank)[0] for rank in range(len(plain))] == expected
 
 
 # Draws of one seed, three at 0, 30, 60, 90, 99, 130, 140 and 150 functions.
@@ -312,27 +312,27 @@ def seeded(kind: str) -> cluster.Selector:
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_a_seed_draws_today_what_it_drew_when_a_run_was_begun(kind: str) -> None:
-    chooser = seeded(kind)
+def test_selector_draws_are_stable_across_versions(kind: str) -> None:
+    selector = seeded(kind)
     for index in range(40):
-        chooser.set(index, index * 7 % 40 / 10 - 1.5, 1 + index % 3)
+        selector.set(index, index * 7 % 40 / 10 - 1.5, 1 + index % 3)
     for index in range(0, 40, 5):
-        chooser.set(index, index * 3 % 40 / 12, 2)
-    drawn = [chooser.select(3, registered) for registered in (0, 30, 60, 90, 99, 130, 140, 150)]
-    assert ", ".join(" ".join(map(str, each)) for each in drawn) == DRAWN[kind]
+        selector.set(index, index * 3 % 40 / 12, 2)
+    drawn = [selector.select(3, registered) for registered in (0, 30, 60, 90, 99, 130, 140, 150)]
+    assert ", ".join(" ".join(map(str, item)) for item in drawn) == DRAWN[kind]
 
 
-def test_of_few_clusters_ranks_are_drawn_as_they_were_when_a_run_was_begun() -> None:
-    chooser = filled(cluster.RankSelector(Random(3)))
-    drawn = [chooser.select(5, 0) for _ in range(6)]
-    assert ["".join(map(str, each)) for each in drawn] == ["04231", "04321", "10243", "04321", "40321", "02431"]
-    chooser.clear()
-    assert chooser.select(2, 0) == []
-    chooser.set(0, 1.0, 1)
-    assert chooser.select(2, 0) == [0]
+def test_rank_draws_of_few_clusters_are_stable_across_versions() -> None:
+    selector = filled(cluster.RankSelector(Random(3)))
+    drawn = [selector.select(5, 0) for _ in range(6)]
+    assert ["".join(map(str, item)) for item in drawn] == ["04231", "04321", "10243", "04321", "40321", "02431"]
+    selector.clear()
+    assert selector.select(2, 0) == []
+    selector.set(0, 1.0, 1)
+    assert selector.select(2, 0) == [0]
 
 
-def test_a_draw_right_on_the_edge_between_two_weights_is_of_the_second() -> None:
+def test_draw_on_boundary_selects_second_weight() -> None:
     class Half(Random):
         def random(self) -> float:
             return 0.5
@@ -342,7 +342,7 @@ def test_a_draw_right_on_the_edge_between_two_weights_is_of_the_second() -> None
     assert tree.draw(Half()) == 1
 
 
-def test_a_draw_that_rounding_puts_past_the_last_weight_is_of_that_weight() -> None:
+def test_draw_rounded_past_end_selects_last_weight() -> None:
     class Nearly(Random):
         def random(self) -> float:
             return 0.9

@@ -21,12 +21,12 @@ from atoll.secret_scanner import HIDDEN, redact
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden(secret):
+def test_redact_hides_secret_patterns(secret):
     assert redact(f"it said {secret} and went on") == f"it said {HIDDEN} and went on"
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("message", "displayed"),
     [
         ("password=hunter22", "password=[hidden]"),
         ("API_KEY: 'abcd1234'", "API_KEY: '[hidden]'"),
@@ -34,8 +34,8 @@ def test_what_looks_like_a_secret_is_hidden(secret):
         ("Authorization: Bearer abc.def", "Authorization: Bearer [hidden]"),
     ],
 )
-def test_what_is_called_a_secret_is_hidden(said, shown):
-    assert redact(said) == shown
+def test_redact_hides_values_named_as_secrets(message, displayed):
+    assert redact(message) == displayed
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_what_is_called_a_secret_is_hidden(said, shown):
         "x1 = numpy.linalg.norm(matrix_a @ matrix_b2 - matrix_c3)",
     ],
 )
-def test_code_and_numbers_stay(code):
+def test_redact_keeps_code_and_numbers(code):
     assert redact(code) == code
 
 
-def test_control_sequences_of_a_terminal_go():
+def test_redact_removes_terminal_control_sequences():
     assert redact("\x1b[31mred\x1b[0m alert") == "red alert"
 
 
 @pytest.mark.parametrize(
     "unit", ["-----BEGIN PRIVATE KEY-----", "password=", "a-", "sk-", "eyJ.", "A1", "key key=", "\x1b["]
 )
-def test_a_hostile_text_takes_little_time(unit):
+def test_redact_is_fast_on_hostile_text(unit):
     since = time.process_time()
     redact(unit * (20_000 // len(unit)))
     assert time.process_time() - since < 1.0
@@ -99,24 +99,24 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", PLANTED.values(), ids=PLANTED)
-def test_a_planted_key_is_found_in_its_line(text: str) -> None:
-    found = secret_scanner.find_secrets(f"first line\n{text}\nlast line", {})
-    assert [each.line for each in found][:1] == [2]
-    assert A40 not in repr(found)
+def test_find_secrets_finds_planted_key(text: str) -> None:
+    result = secret_scanner.find_secrets(f"first line\n{text}\nlast line", {})
+    assert [item.line for item in result][:1] == [2]
+    assert A40 not in repr(result)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_only_looks_similar_is_none(text: str) -> None:
+def test_find_secrets_ignores_similar_text(text: str) -> None:
     assert secret_scanner.find_secrets(text, {}) == []
 
 
-def test_the_value_of_a_variable_that_is_called_a_secret_is_found() -> None:
+def test_find_secrets_finds_value_of_secret_variable() -> None:
     own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/somebody", "SHORT_KEY": "abc"}
-    said = "echo correct horse battery > /var/somebody/abc"
-    assert secret_scanner.find_secrets(said, own) == [secret_scanner.SecretMatch("value of the variable MY_TOKEN", 1)]
+    message = "echo correct horse battery > /var/somebody/abc"
+    assert secret_scanner.find_secrets(message, own) == [secret_scanner.SecretMatch("value of the variable MY_TOKEN", 1)]
 
 
-def test_twenty_thousand_lines_take_less_than_a_second_of_cpu() -> None:
+def test_find_secrets_scans_20000_lines_in_one_cpu_second() -> None:
     text = "\n".join(
         f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(5000)
     )

@@ -39,18 +39,18 @@ def make_pool(island: int, rng: Random, announce: Any) -> archipelago.Population
     )
 
 
-def rank(island: int, found: Evaluation) -> float:
+def rank(island: int, result: Evaluation) -> float:
     """Every island ranks by another measure."""
-    return (found.score or 0.0) * (1 + island)
+    return (result.score or 0.0) * (1 + island)
 
 
-def population(heard: list[Any] | None = None) -> tuple[ArchipelagoState, profiler.EventQueue]:
+def population(events: list[Any] | None = None) -> tuple[ArchipelagoState, profiler.EventQueue]:
     shared = cluster.IslandConfig(NUM_ISLANDS, 2, INITIAL, Engine(), fitness=rank, make_population=make_pool)
     mail = profiler.EventQueue()
-    made = ArchipelagoState(cluster.EvolverConfig(shared), mail, lambda island: island.best_fn())
-    if heard is not None:
-        made.profilers.use(heard.append)
-    return made, mail
+    created = ArchipelagoState(cluster.EvolverConfig(shared), mail, lambda island: island.best_fn())
+    if events is not None:
+        created.profilers.use(events.append)
+    return created, mail
 
 
 def id_of(fn: function.Function) -> str:
@@ -58,12 +58,12 @@ def id_of(fn: function.Function) -> str:
     return fn.candidate.id
 
 
-def shown(made: ArchipelagoState) -> list[tuple[int, dict[str, float]]]:
+def shown(created: ArchipelagoState) -> list[tuple[int, dict[str, float]]]:
     """Returns the epoch and the members with their ranks, of every island."""
     islands = []
-    for island in made.islands:
+    for island in created.islands:
         assert isinstance(island.population, cluster.NichedPopulation)
-        fns = [fn for each in island.population.clusters.values() for fn in each.members()]
+        fns = [fn for item in island.population.clusters.values() for fn in item.members()]
         assert len(fns) == len({id_of(fn) for fn in fns}), "nobody is on an island twice"
         islands.append((island.epoch, {id_of(fn): function.get_fitness(fn) for fn in fns}))
     return islands
@@ -81,7 +81,7 @@ class Model:
         return max(self.islands[index], key=lambda id: self.islands[index][id])
 
     def shown(self) -> list[tuple[int, dict[str, float]]]:
-        ranked = [{id: score * (1 + index) for id, score in each.items()} for index, each in enumerate(self.islands)]
+        ranked = [{id: score * (1 + index) for id, score in item.items()} for index, item in enumerate(self.islands)]
         return list(zip(self.epochs, ranked, strict=True))
 
 
@@ -102,28 +102,28 @@ class Script:
         epoch = island.epoch - min(late_by, island.epoch)
         parent = island.best_fn()
         ticket = archipelago.PendingIteration(index, epoch, self.step, 0, archipelago.Selection([parent]), {}, None)
-        born = Candidate(f"{self.step}.0", f"content {self.step}", (id_of(parent),), index, self.step)
-        found = Evaluation(score, (score, float(self.step)))  # a signature of its own
-        fn = INITIAL.clone(function.Text(born.content)).with_evaluation(born, found, rank(index, found))
+        created = Candidate(f"{self.step}.0", f"content {self.step}", (id_of(parent),), index, self.step)
+        result = Evaluation(score, (score, float(self.step)))  # a signature of its own
+        fn = INITIAL.clone(function.Text(created.content)).with_evaluation(created, result, rank(index, result))
         done = IterationOutcome(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, evaluation.ZERO_COST)
         self.records += [
             make_issued_record(ticket),
-            make_evaluated_record("0", born, found, True),
+            make_evaluated_record("0", created, result, True),
             *self.live.apply(done),
         ]
         if verdict == "accept":
             self.model.best = max(self.model.best, score)
             if epoch == self.model.epochs[index]:
-                self.model.islands[index][born.id] = score
+                self.model.islands[index][created.id] = score
 
     def migrate(self, source: int, target: int) -> None:
         fn = self.live.islands[source].best_fn()
         self.records += self.live.apply_actions(self.step, [archipelago.Migration(fn, target)])
         self.model.islands[target].setdefault(id_of(fn), self.model.islands[source][id_of(fn)])
 
-    def reset(self, doomed: Sequence[int], kept: int) -> None:
-        founder = self.live.islands[kept].best_fn()
-        score = self.model.islands[kept][id_of(founder)]
+    def reset(self, doomed: Sequence[int], stored: int) -> None:
+        founder = self.live.islands[stored].best_fn()
+        score = self.model.islands[stored][id_of(founder)]
         self.records += self.live.apply_actions(self.step, [archipelago.Reset(index, [founder]) for index in doomed])
         for index in doomed:
             self.model.islands[index] = {id_of(founder): score}
@@ -153,17 +153,17 @@ def played(script: list[tuple[Any, ...]]) -> Script:
 
 
 @given(moves)
-def test_children_migrations_and_resets_do_what_plain_sets_would(script: list[tuple[Any, ...]]) -> None:
+def test_children_migrations_and_resets_match_set_model(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
     assert shown(game.live) == game.model.shown()
     for island, scores in zip(game.live.islands, game.model.islands, strict=True):
-        found = island.best_fn().evaluation
-        assert found is not None
-        assert found.score == max(scores.values())
+        result = island.best_fn().evaluation
+        assert result is not None
+        assert result.score == max(scores.values())
 
 
 @given(moves)
-def test_the_best_of_all_survives_every_reset(script: list[tuple[Any, ...]]) -> None:
+def test_overall_best_survives_every_reset(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
     assert game.live.best is not None
     assert game.live.best.evaluation is not None
@@ -171,7 +171,7 @@ def test_the_best_of_all_survives_every_reset(script: list[tuple[Any, ...]]) -> 
 
 
 @given(moves)
-def test_the_records_folded_give_the_same_islands(script: list[tuple[Any, ...]]) -> None:
+def test_recovery_from_records_gives_same_islands(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
     again, _ = population()
     replay = JournalRecovery(again, EvaluationCache()).recover(game.records)
@@ -185,18 +185,18 @@ def test_the_records_folded_give_the_same_islands(script: list[tuple[Any, ...]])
 
 
 @given(moves)
-def test_islands_are_removed_and_revived_in_pairs_of_equal_lists(script: list[tuple[Any, ...]]) -> None:
+def test_islands_are_removed_and_revived_in_equal_pairs(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
     game.mail.deliver()
     events = [event for event in game.heard if event.type != "on_best_island_improved"]
     assert len(events) == 2 * sum(name == "reset" for name, *_ in script)
     for removed, revived in zip(events[::2], events[1::2], strict=True):
         assert (removed.type, revived.type) == ("on_islands_removed", "on_islands_revived")
-        assert [each.index for each in removed.payload] == [each.index for each in revived.payload]
-        assert [each.epoch + 1 for each in removed.payload] == [each.epoch for each in revived.payload]
+        assert [item.index for item in removed.payload] == [item.index for item in revived.payload]
+        assert [item.epoch + 1 for item in removed.payload] == [item.epoch for item in revived.payload]
 
 
-def test_a_migrant_is_ranked_by_its_host() -> None:
+def test_migrant_gets_fitness_of_target_island() -> None:
     game = Script()
     game.child(0, 5.0, 0, "accept")
     game.migrate(0, 2)
