@@ -232,7 +232,10 @@ def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
     sandbox_2, bare, new = medians["jail L3"], medians["bare fork"], medians["fresh python with numpy"]
     message = [
         (f"Median at L3: {sandbox_2:.2f} ms; goal: at most {WANTED_MS:g} ms", sandbox_2 <= WANTED_MS),
-        (f"L3 is {sandbox_2 / bare:.2f} times a bare fork; goal: at most {WANTED_RATIO:g}", sandbox_2 / bare <= WANTED_RATIO),
+        (
+            f"L3 is {sandbox_2 / bare:.2f} times a bare fork; goal: at most {WANTED_RATIO:g}",
+            sandbox_2 / bare <= WANTED_RATIO,
+        ),
         (
             f"L3 is {new / sandbox_2:.0f} times faster than a fresh Python; wanted {WANTED_SPEEDUP:g}",
             new / sandbox_2 >= WANTED_SPEEDUP,

@@ -171,7 +171,10 @@ def commits(rounds: int, size: int, urls: Mapping[str, str]) -> list[list[object
             held = opened_store.leases(many, "bench", 3600.0)
             held.create_rows(4)
             held.acquire([0])
-            for kind, written in (("one coordinator", opened_store.journal(one)), ("shared", store.SharedJournal(held))):
+            for kind, written in (
+                ("one coordinator", opened_store.journal(one)),
+                ("shared", store.SharedJournal(held)),
+            ):
                 steps, spent = iter(range(1, 10**9)), []
                 for _ in range(rounds):
                     since, cpu = time.perf_counter(), time.process_time()

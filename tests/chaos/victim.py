@@ -48,7 +48,9 @@ def main(url: str, run: str, log_dir: str, steps: str, workers: str) -> None:
         return fixtures.evaluate(skeleton)
 
     with store.Store(url) as run_store, run_store.lock_run(run):
-        config = cluster.IslandConfig(4, 2, fixtures.make_initial(evaluator=evaluate), fixtures.LLMWalker(Model(requests)))
+        config = cluster.IslandConfig(
+            4, 2, fixtures.make_initial(evaluator=evaluate), fixtures.LLMWalker(Model(requests))
+        )
         cluster.Evolver(
             cluster.EvolverConfig(
                 config,

@@ -118,7 +118,10 @@ def test_unknown_action_fails(shell):
 def test_run_obeys_command(shell, path):
     with store.open(path) as run_store, run_store.lock_run("run"):
         evolver = fixtures.make_evolver(
-            fixtures.Walker(delays=0.01), records=run_store.journal("run"), inbox=run_store.inbox("run"), iterations=100_000
+            fixtures.Walker(delays=0.01),
+            records=run_store.journal("run"),
+            inbox=run_store.inbox("run"),
+            iterations=100_000,
         )
         evolver.start()
         shell("control", "run", "set", "stride=0.25")

@@ -100,7 +100,9 @@ def test_gate_exception_rejects_with_reason() -> None:
         raise KeyError("threshold")
 
     fixtures.make_evolver(records=records, iterations=3, islands={"gate": broken}).run()
-    decisions = [child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]]
+    decisions = [
+        child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
+    ]
     assert decisions == [["reject", "the gate raised KeyError: 'threshold'", "gate", None]] * 3
 
 
@@ -112,7 +114,9 @@ def test_fitness_exception_rejects_with_reason() -> None:
 
     start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it is ranked
     fixtures.make_evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
-    decisions = [child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]]
+    decisions = [
+        child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
+    ]
     assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
 
 
@@ -180,7 +184,9 @@ def test_failed_commit_prevents_later_iterations() -> None:
 
     for seed in range(10):
         records = Hiccup()
-        evolver = fixtures.make_evolver(fixtures.Walker(delays=0.001), records=records, iterations=100, num_parallel=8, seed=seed)
+        evolver = fixtures.make_evolver(
+            fixtures.Walker(delays=0.001), records=records, iterations=100, num_parallel=8, seed=seed
+        )
         with pytest.raises(errors.JournalFailed):
             evolver.run()
         fixtures.make_evolver(records=records, iterations=40, num_parallel=8, seed=seed).run()
@@ -200,7 +206,9 @@ def test_profiler_exception_is_reported_once_and_run_continues(caplog: pytest.Lo
     def broken(event: Any) -> None:
         raise ValueError("observer")
 
-    evolver = fixtures.make_evolver(iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken})
+    evolver = fixtures.make_evolver(
+        iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken}
+    )
     evolver.use_profiler(broken)
     evolver.run()
     assert evolver.reason == "budget of 30 iterations used"
@@ -271,7 +279,9 @@ def test_child_of_reset_island_is_stored_but_not_added() -> None:
             return [archipelago.Reset(0, [islands[1].best_fn()])]
 
     schedule = ResetFirst()
-    evolver = fixtures.make_evolver(OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2)
+    evolver = fixtures.make_evolver(
+        OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2
+    )
     evolver.run()
     late = next(record for record in fixtures.list_records(records, "applied") if record.step == 1)
     decision = late.data["children"][0]["decision"]
@@ -306,7 +316,9 @@ def test_prefilter_rejection_is_stored_without_evaluation() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(context.parents[0].skeleton())]
 
-    evolver = fixtures.make_evolver(Repeating(), records=records, iterations=5, islands={"screen": gate.reject_duplicates})
+    evolver = fixtures.make_evolver(
+        Repeating(), records=records, iterations=5, islands={"screen": gate.reject_duplicates}
+    )
     evolver.run()
     assert evolver.usage.evaluations == 1
     child = fixtures.list_records(records, "applied")[0].data["children"][0]
@@ -345,7 +357,9 @@ def test_evaluated_content_is_not_evaluated_again() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text(repr(float(context.iteration % 4))))]
 
-    evolver = fixtures.make_evolver(Few(), start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=40)
+    evolver = fixtures.make_evolver(
+        Few(), start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=40
+    )
     evolver.run()
     assert sorted(calls) == ["0.0", "1.0", "2.0", "3.0"]
     assert evolver.usage.evaluations == 4
@@ -364,7 +378,9 @@ def test_concurrent_equal_contents_are_evaluated_once() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text("2.0"))]
 
-    evolver = fixtures.make_evolver(Same(), start=fixtures.make_initial(evaluator=evaluate), iterations=8, num_parallel=8)
+    evolver = fixtures.make_evolver(
+        Same(), start=fixtures.make_initial(evaluator=evaluate), iterations=8, num_parallel=8
+    )
     evolver.run()
     assert calls == ["0.0", "2.0"]
 
@@ -400,7 +416,11 @@ def test_updated_evaluation_replaces_earlier_one() -> None:
 
     fixtures.make_evolver(Observing(), num_islands=1, records=records, iterations=3).run()
     assert observed == [-9.0, 1.0, 2.0]
-    assert [record.data["evaluation"]["score"] for record in fixtures.list_records(records, "observed")] == [1.0, 2.0, 3.0]
+    assert [record.data["evaluation"]["score"] for record in fixtures.list_records(records, "observed")] == [
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
 def test_child_parents_default_to_all_selected_parents() -> None:
@@ -460,9 +480,7 @@ def test_external_version_is_evaluated_before_use_as_parent() -> None:
     assert observed["evaluation"]["score"] == pytest.approx(-0.01)
 
 
-def test_first_engine_failure_is_logged_and_ends_idle_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_first_engine_failure_is_logged_and_ends_idle_run(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise KeyError("price")

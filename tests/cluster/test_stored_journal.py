@@ -125,7 +125,9 @@ def everything(
     records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
 ) -> cluster.Evolver:
     plugs: dict[str, Any] = {"screen": gate.reject_duplicates, "gate": by_turns, "rank": by_side, "make_pool": pool}
-    shared = cluster.IslandConfig(3, 2, fixtures.make_initial(evaluator=Judge()), engine or Anything(), hears, hears, **plugs)
+    shared = cluster.IslandConfig(
+        3, 2, fixtures.make_initial(evaluator=Judge()), engine or Anything(), hears, hears, **plugs
+    )
     clock = itertools.count()  # every look is a second later: the inbox is read at each chance
     settings: dict[str, Any] = {
         "num_parallel": 1,

@@ -266,7 +266,9 @@ def test_stop_command_has_reason() -> None:
 
 
 def head(key: str = "a@b") -> cluster.VersionedPopulation:
-    return cluster.VersionedPopulation(memory.MemoryVersions(), key, fixtures.make_initial(), function.Text, run_id="run")
+    return cluster.VersionedPopulation(
+        memory.MemoryVersions(), key, fixtures.make_initial(), function.Text, run_id="run"
+    )
 
 
 def test_version_key_can_contain_at_sign() -> None:
@@ -285,7 +287,9 @@ def test_unknown_version_error_names_key() -> None:
         said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
         == "c@1 is no version of a@b."
     )
-    assert said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial())) == "None is no version of a@b."
+    assert (
+        said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial())) == "None is no version of a@b."
+    )
 
 
 def test_version_rejected_by_store_has_its_message() -> None:
@@ -341,7 +345,8 @@ def test_candidate_record_round_trip() -> None:
     assert bare == replace(full, meta=EMPTY)
     assert kept.candidate_to_data(bare) == data
     assert (
-        said(AssertionError, lambda: kept.require_candidate(fixtures.make_initial())) == "the kernel keeps only what it settled"
+        said(AssertionError, lambda: kept.require_candidate(fixtures.make_initial()))
+        == "the kernel keeps only what it settled"
     )
     draft = fixtures.make_initial()
     assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"

@@ -7,7 +7,7 @@ from atoll.dashboard import record_search, response_cache, run_status, run_total
 from atoll.journal import Record
 from atoll.runs import text_format
 from atoll.store.records import queries
-from tests import toys
+from tests import fixtures
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_prefetcher_reads_journals(run_store, monkeypatch):
     totals_cache, search_cache = run_totals.RunTotalsCache(run_store), record_search.RecordSearchCache(run_store)
     prefetcher = server.Prefetcher(run_store, totals_cache, search_cache)
     prefetcher.start()
-    toys.until(
+    fixtures.wait_until(
         lambda: totals_cache.get("run").evaluations == 10 and not search_cache.get("run").index_next_segment(), 60
     )
     prefetcher.stop()

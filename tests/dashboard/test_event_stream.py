@@ -16,7 +16,7 @@ import pytest
 from atoll import store
 from atoll.dashboard import event_stream
 from atoll.journal import Record
-from tests import toys
+from tests import fixtures
 from tests.dashboard.browser import stage
 
 
@@ -135,7 +135,7 @@ def test_stalled_client_is_disconnected_without_delaying_others(run_store, monke
         for thread in threads:
             thread.join(60)
         assert all(item.seqs == list(range(1, 4 * num_events + 1)) for item in others)
-        toys.until(lambda: tails.num_cut == 1, 60)
+        fixtures.wait_until(lambda: tails.num_cut == 1, 60)
         while stalled.read():  # remaining data until the end
             pass
         assert 0 < len(stalled.seqs) < 4 * num_events
@@ -158,10 +158,10 @@ def test_tail_stops_without_clients(run_store, connect):
     with stage.serve(run_store) as server:
         client = connect(server.address)
         tails = server.app.state.tails
-        toys.until(lambda: any(item._task for item in tails._tails.values()), 60)
+        fixtures.wait_until(lambda: any(item._task for item in tails._tails.values()), 60)
         [tail] = tails._tails.values()
         client.socket.close()
-        toys.until(lambda: tail._task is None, 60)
+        fixtures.wait_until(lambda: tail._task is None, 60)
         assert tails.num_clients == 0
 
 

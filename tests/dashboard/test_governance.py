@@ -7,7 +7,7 @@ import pytest
 
 from atoll import governed, store
 from atoll.governed import approval
-from tests import toys
+from tests import fixtures
 from tests.dashboard import sample_data
 
 GOVERNANCE = "/api/governance"
@@ -199,7 +199,7 @@ def test_audit_detects_edited_log(authorized_client, sample_store):
     assert result["changes"] == result["newest"][0]["seq"]
     with store.Store(sample_store.path) as run_store, run_store.database.begin_write() as connection:
         connection.exec_driver_sql("update changes set reason = 'another' where seq = 3")
-    toys.until(
+    fixtures.wait_until(
         lambda: not authorized_client.get(f"{GOVERNANCE}/audit").json()["is_whole"]
     )  # the result is cached for a while
     assert "Change 3" in authorized_client.get(f"{GOVERNANCE}/audit").json()["problem"]

@@ -86,7 +86,12 @@ def test_run_resumes_after_full_disk(tmp_path: Path) -> None:
         records = FillingUp(run_store.journal("run"), room=60)
         with pytest.raises(errors.JournalFailed, match="disk is full"):
             fixtures.make_evolver(
-                fixtures.Walker(children=2), records=records, ordered=True, window=6, iterations=50, learner=fixtures.Bandit()
+                fixtures.Walker(children=2),
+                records=records,
+                ordered=True,
+                window=6,
+                iterations=50,
+                learner=fixtures.Bandit(),
             ).run()
     with store.Store(str(path)) as run_store:
         assert run(run_store, "run") == complete

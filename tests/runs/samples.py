@@ -104,14 +104,22 @@ def ask(run_store: store.Store, name: str) -> str:
     records.write(started("openai:some-model"))
     model = ScriptedLLM(REPLIES, failing=[(7, 0)])
     start = fixtures.make_initial(evaluator=Moody())
-    fixtures.make_evolver(Asker(model), start=start, num_islands=1, iterations=7, records=records, ordered=True, window=1).run()
+    fixtures.make_evolver(
+        Asker(model), start=start, num_islands=1, iterations=7, records=records, ordered=True, window=1
+    ).run()
     return name
 
 
 def fail(run_store: store.Store, name: str) -> str:
     """Runs with failing children and a gate that rejects some."""
     islands = {"gate": only_near}
-    return walk(run_store, name, start=fixtures.make_initial(evaluator=Moody()), islands=islands, engine=fixtures.Walker(children=2))
+    return walk(
+        run_store,
+        name,
+        start=fixtures.make_initial(evaluator=Moody()),
+        islands=islands,
+        engine=fixtures.Walker(children=2),
+    )
 
 
 def cut(run_store: store.Store, name: str) -> str:

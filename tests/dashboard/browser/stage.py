@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from atoll import cluster, control, evaluation, function, store
 from atoll.dashboard import server
 from atoll.journal import Record
-from tests import toys
+from tests import fixtures
 from tests.runs import samples
 from tests.store.samples import applied, founded, judged
 
@@ -79,7 +79,9 @@ def fill_elites(run_store: store.Store) -> None:
         metrics = {"value": value, "size": float(len(str(skeleton))), "cheap": -abs(value)}
         return evaluation.Evaluation(-((value - 3.0) ** 2), (value, -value), metrics)
 
-    toys.evolver(start=toys.initial(by=evaluate), records=records, ordered=True, window=2, iterations=40).run()
+    fixtures.make_evolver(
+        start=fixtures.make_initial(evaluator=evaluate), records=records, ordered=True, window=2, iterations=40
+    ).run()
 
 
 class Live:
@@ -94,8 +96,8 @@ class Live:
         records, budget = run_store.journal(name), control.Budget(iterations=5000)
         written = {"sandbox": "L0", "llm": "none", "workers": 1, "plan": plan, "budget": asdict(budget)}
         records.write(Record("started", 0, -1, written))
-        self.evolver: cluster.Evolver = toys.evolver(
-            toys.Walker(naps=0.3), records=records, inbox=run_store.inbox(name), budget=budget
+        self.evolver: cluster.Evolver = fixtures.make_evolver(
+            fixtures.Walker(delays=0.3), records=records, inbox=run_store.inbox(name), budget=budget
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -139,4 +141,4 @@ def stage(folder: Path) -> Iterator[Stage]:
 
 
 def wait(condition: Any, seconds: float = 60.0) -> None:
-    toys.until(condition, seconds)
+    fixtures.wait_until(condition, seconds)
