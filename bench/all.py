@@ -143,7 +143,9 @@ def _run(bench: Bench, args: argparse.Namespace, done_list: DoneList, results: P
         return bench.name, "done before", done, shown_args
     since = time.monotonic()
     environment = {**os.environ, outcome.RESULTS_VARIABLE: str(results)}
-    status = subprocess.run(["scripts/bench", bench.name, *command_args], cwd=ROOT, env=environment, check=False).returncode
+    status = subprocess.run(
+        ["scripts/bench", bench.name, *command_args], cwd=ROOT, env=environment, check=False
+    ).returncode
     minutes = round((time.monotonic() - since) / 60, 1)
     if not status:
         done_list.note(bench.name, minutes)

@@ -99,7 +99,9 @@ def compared(
     rows: list[list[object]] = []
     for subject, values in figures.items():
         leads = (lead(values[EVOLUTION], values[name], is_lower_better=is_lower_better) for name in _plain(values))
-        rows.append([subject, *(format_interval(values[name]) for name in names), *(f"{item.word} ({item})" for item in leads)])
+        rows.append(
+            [subject, *(format_interval(values[name]) for name in names), *(f"{item.word} ({item})" for item in leads)]
+        )
     return [heading, *names, *(f"evolution against {name}" for name in names if name != EVOLUTION)], rows
 
 

@@ -50,7 +50,9 @@ def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]
     )
     since = time.perf_counter()
     budget, change = baselines.budget(evaluations), baselines.change(method)
-    evolver = llmsr.spawn_evolver(config, budget=budget, seed=seed, ordered=True, executor_config=EXECUTOR, modify=change)
+    evolver = llmsr.spawn_evolver(
+        config, budget=budget, seed=seed, ordered=True, executor_config=EXECUTOR, modify=change
+    )
     threading.Thread(target=end, daemon=True).start()
     evolver.start()
     evolver.join()

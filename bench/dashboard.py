@@ -158,7 +158,12 @@ def _step(step: int, num_steps: int, rng: random.Random) -> Iterator[journal.Rec
         usage = [rng.random(), 400, 120, 0.0004, 0]
         reply = {"model": f"model-{call}", "prompt": f"Improve {BODY[:200]}", "text": BODY[:150], "usage": usage}
         yield journal.Record("replied", step, island, {**reply, "call": str(call), "request": "0" * 16})
-    evaluation = {"score": score, "scores": [score, score / 2], "metrics": {"a": score, "b": 1 - score}, "feedback": "fine"}
+    evaluation = {
+        "score": score,
+        "scores": [score, score / 2],
+        "metrics": {"a": score, "b": 1 - score},
+        "feedback": "fine",
+    }
     candidate = {"id": id, "content": f"{BODY}# {step}\n", "parents": [parent], "island": island, "step": step}
     evaluated = {**candidate, "meta": {"engine": "llm"}, "label": "0", "evaluation": evaluation, "paid": True}
     yield journal.Record("judged", step, island, evaluated)
@@ -188,7 +193,9 @@ def reads(
         server.ask("/api/session")
         cold_filters = {item: server.ask(_events(item)) for item in FILTERS}
     first = [_row(item, cold[item], warm[item]) for item in FIRST_VIEW]
-    sums = [sum(getattr(item, name) for item in result.values()) for result in (cold, warm) for name in Timing._fields[:2]]
+    sums = [
+        sum(getattr(item, name) for item in result.values()) for result in (cold, warm) for name in Timing._fields[:2]
+    ]
     first.append(("all", *(round(item, 1) for item in sums), ""))
     filters = [_filter_row(item, cold_filters[item], warm_filters[item]) for item in FILTERS]
     return first, filters, [_row(item, *result) for item, result in views.items()], facts

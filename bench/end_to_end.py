@@ -308,7 +308,9 @@ def verdicts(result: Results) -> list[str]:
                 ratio, spread = compared(costs(result[peer], first, last), costs(runs, first, last))
                 message = f"{ours.name}, at {last:,}: {ratio:.1f} times less"
                 if peer is peers[0]:
-                    lines.append(f"{message} (goal >= {requested:g}): {'MET' if ratio >= requested else 'MISSED'}; {spread}")
+                    lines.append(
+                        f"{message} (goal >= {requested:g}): {'MET' if ratio >= requested else 'MISSED'}; {spread}"
+                    )
                 elif last > 1000:
                     lines.append(f"{message} than {peer.name}; {spread}")
     return lines

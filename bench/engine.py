@@ -85,7 +85,9 @@ def bounded_population(island: int, rng: Random, announce: cluster.ClusterProfil
 
 POOLS: dict[str, cluster.MakePopulation] = {
     "clusters, softmax (FunSearch)": signature_population(lambda rng: cluster.SoftmaxSelector(rng)),
-    "clusters, softmax without replacement": signature_population(lambda rng: cluster.SoftmaxSelector(rng, replace=False)),
+    "clusters, softmax without replacement": signature_population(
+        lambda rng: cluster.SoftmaxSelector(rng, replace=False)
+    ),
     "clusters, rank": signature_population(lambda rng: cluster.RankSelector(rng)),
     "clusters, uniform": signature_population(lambda rng: cluster.WeightSelector(rng)),
     "one cluster, by length": one_cluster_population,
@@ -175,7 +177,9 @@ def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[objec
     rows: list[list[object]] = []
     for kind, workers in itertools.product(("nowhere", "SQLite"), (1, 4, 64)):
         with store.Store(str(folder / f"{workers}.db")) as opened_store:
-            records = opened_store.journal(opened_store.create_run("run")) if kind == "SQLite" else journal.NullJournal()
+            records = (
+                opened_store.journal(opened_store.create_run("run")) if kind == "SQLite" else journal.NullJournal()
+            )
             evolver = make_evolver(
                 POOLS["clusters, rank"], records, num_parallel=workers, budget=control.Budget(iterations=steps)
             )

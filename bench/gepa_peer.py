@@ -29,7 +29,9 @@ class Adapter:
         traces = [{"input": str(item), "said": message} for item, (_, message) in zip(batch, evaluation, strict=True)]
         scores = [score for score, _ in evaluation]
         return EvaluationBatch(
-            outputs=[message for _, message in evaluation], scores=scores, trajectories=traces if capture_traces else None
+            outputs=[message for _, message in evaluation],
+            scores=scores,
+            trajectories=traces if capture_traces else None,
         )
 
     def make_reflective_dataset(self, candidate: dict[str, str], batch: Any, parts: list[str]) -> dict[str, Any]:

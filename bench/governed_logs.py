@@ -181,7 +181,9 @@ def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
     log, rng = log_stores.FileLog(folder), random.Random(writer)
     # Some lines are longer than a page, so a reader can see half of one.
     entries = [entry(number, rng) for number in range(200)]
-    long = [msgspec.structs.replace(item_2, payload={"text": "x" * rng.randrange(200, 9000)}) for item_2 in entries[::10]]
+    long = [
+        msgspec.structs.replace(item_2, payload={"text": "x" * rng.randrange(200, 9000)}) for item_2 in entries[::10]
+    ]
     wall, cpu = time.perf_counter(), time.process_time()
     for number in range(count):
         item = long[number % len(long)] if number % 50 == 0 else entries[number % len(entries)]

@@ -220,7 +220,9 @@ def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
     """Returns the compare-and-sets of eight processes on one key, per wall second and per CPU second."""
     begin = _context.Barrier(8)
     pipes = [_context.Pipe(duplex=False) for _ in range(8)]
-    workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, distance)) for _, distance in pipes]
+    workers = [
+        _context.Process(target=count_up, args=(str(path), times, is_raw, begin, distance)) for _, distance in pipes
+    ]
     for worker in workers:
         worker.start()
     message: list[tuple[float, float, float]] = [position.recv() for position, _ in pipes]

@@ -175,7 +175,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
-    parser.add_argument("--go-on", action="store_true", help="continue after the saved tables of the same data and seeds")
+    parser.add_argument(
+        "--go-on", action="store_true", help="continue after the saved tables of the same data and seeds"
+    )
     parser.add_argument("--ablations", nargs="*", choices=list(ABLATIONS), help="run only these; save mind_ablations")
     args = parser.parse_args()
     if args.ablations:

@@ -60,7 +60,14 @@ def run(method: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
     changes = {**SETTINGS, "task.data": path, "method": method}
     sets = [name for key, value in changes.items() for name in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "atoll", "run", str(TASK), "--llm", options.llm, *sets, "--json"]
-    command += ["--workers", str(options.workers), "--seed", str(options.seed), "--store", str(path.parent / "atoll.db")]
+    command += [
+        "--workers",
+        str(options.workers),
+        "--seed",
+        str(options.seed),
+        "--store",
+        str(path.parent / "atoll.db"),
+    ]
     command += ["--budget", options.budget] if options.budget else []
     since = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=False)

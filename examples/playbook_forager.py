@@ -21,7 +21,7 @@ def season(notes: playbook.PlaybookStore, rng: Random, days: int = 40) -> int:
         plant = f"{rng.choice(COLOURS)} {rng.choice(PLANTS)}"
         is_poisonous = plant in ("red berry", "spotted mushroom", "white root", "spotted berry")
         warnings = [item for item in notes.retrieve(f"eat a {plant}") if plant in item.text]
-        if warnings:  # it does not eat, and sees later that somebody else fell ill
+        if warnings:  # it does not eat, and later sees another agent fall ill
             message: playbook.Tag = "helpful" if is_poisonous else "harmful"
             notes.apply([playbook.tag(warning.bullet.id, message) for warning in warnings], "heeded", "forager")
         elif is_poisonous:

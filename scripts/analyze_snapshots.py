@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums up what `--save-run` wrote: scripts/analyze_snapshots.py PATH... [--top-playbook-targets N]."""
+"""Summarizes the output of `--save-run`: scripts/analyze_snapshots.py PATH... [--top-playbook-targets N]."""
 
 import argparse
 import json

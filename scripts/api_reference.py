@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes docs/api.md, the reference of all public names, from the sources: scripts/api_reference.py [--check].
 
-Names, signatures and first sentences are read from the sources and nothing is imported, so that no extra is needed and
-the page is the same on every machine. `--check` writes nothing and fails where the page is not what it would write.
+Names, signatures and first sentences are read from the sources without importing them. So no extra is needed, and the
+page is the same on every machine. `--check` writes nothing and fails if the page is out of date.
 """
 
 import ast
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeGuard
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "src"
 PAGE = ROOT / "docs" / "api.md"
-# In the order of the house, from the kernel up. A package tells its own names; a module all that have no underscore.
+# In layer order, from the kernel up. A package lists its own names, a module all without an underscore.
 MODULES = [
     *("evolve", "errors", "profiler", "candidate", "evaluation", "gate", "journal", "control", "function"),
     *("archipelago", "versions", "cluster", "store", "llm", "sandbox", "executor", "mutation", "system", "playbook"),
@@ -42,8 +42,8 @@ commands are in `atoll --help`, the settings in [settings](settings.md), and the
 type Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class Found(NamedTuple):
-    """A name and what it is; None where it is no module, class or function."""
+class PublicName(NamedTuple):
+    """Name and its definition; None if it is not a module, class or function."""
 
     name: str
     node: ast.Module | Definition | None
@@ -54,13 +54,13 @@ def path_of(module: str) -> Path:
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
-def public(module: str) -> list[Found]:
-    """Returns the public names of a module, in the order of the alphabet."""
+def public(module: str) -> list[PublicName]:
+    """Returns the public names of a module in alphabetical order."""
     tree = ast.parse(path_of(module).read_text("utf-8"))
     message = declared(tree)
     if message is None:
         message = [item.name for item in tree.body if is_definition(item) and not item.name.startswith("_")]
-    return [Found(name, definition(module, name)) for name in sorted(message, key=str.lower)]
+    return [PublicName(name, definition(module, name)) for name in sorted(message, key=str.lower)]
 
 
 def is_definition(node: ast.stmt) -> TypeGuard[Definition]:
@@ -68,18 +68,18 @@ def is_definition(node: ast.stmt) -> TypeGuard[Definition]:
 
 
 def declared(tree: ast.Module) -> list[str] | None:
-    """Returns what `__all__` says, if there is one."""
+    """Returns the names in `__all__`, if it exists."""
     message = list(homes(tree)) or assigned(tree, "__all__")
     return message and [name for name in message if not name.startswith("_")]
 
 
 def homes(tree: ast.Module) -> dict[str, str]:
-    """Returns where the names of a package are defined that imports them when they are first used."""
+    """Returns the modules of names that a package imports on first use."""
     return dict(assigned(tree, "_HOMES") or {})
 
 
 def assigned(tree: ast.Module, name: str) -> Any:
-    """Returns what a module assigns to a name; None: nothing."""
+    """Returns the value that a module assigns to a name; None if none."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return ast.literal_eval(node.value)
@@ -87,7 +87,7 @@ def assigned(tree: ast.Module, name: str) -> Any:
 
 
 def definition(module: str, name: str) -> ast.Module | Definition | None:
-    """Follows the imports of a name to what it is."""
+    """Follows the imports of a name to its definition."""
     if path_of(f"{module}.{name}").exists():
         return ast.parse(path_of(f"{module}.{name}").read_text("utf-8"))
     tree = ast.parse(path_of(module).read_text("utf-8"))
@@ -117,7 +117,7 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool =
     return f"{node.name}({arguments}){returned}"
 
 
-def lines(result: Found) -> Iterator[str]:
+def lines(result: PublicName) -> Iterator[str]:
     node = result.node
     if node is None or isinstance(node, ast.Module):
         yield f"- `{result.name}` {sentence(node) if node else ''}".rstrip()
@@ -154,7 +154,7 @@ def main() -> None:
     text = page()
     if "--check" in sys.argv[1:]:
         if not PAGE.exists() or PAGE.read_text("utf-8") != text:
-            sys.exit("docs/api.md is not what the sources say: run scripts/api_reference.py.")
+            sys.exit("docs/api.md is out of date. Run scripts/api_reference.py.")
     else:
         PAGE.write_text(text, "utf-8")
 

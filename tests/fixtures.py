@@ -85,7 +85,9 @@ class Bandit:
         stride = result.advice["stride"]
         assert isinstance(stride, float)
         threshold = max(function.get_fitness(parent) for parent in result.parents)
-        improved = any(decision.verdict == "accept" and function.get_fitness(fn) > threshold for fn, decision in result.children)
+        improved = any(
+            decision.verdict == "accept" and function.get_fitness(fn) > threshold for fn, decision in result.children
+        )
         self.gains[stride] = 0.9 * self.gains[stride] + improved
 
 

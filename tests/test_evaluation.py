@@ -228,7 +228,9 @@ successes = st.builds(
     st.none(),
     costs,
 )
-failures = st.builds(lambda result, failure: replace(result, score=None, failure=failure), successes, st.text(min_size=1))
+failures = st.builds(
+    lambda result, failure: replace(result, score=None, failure=failure), successes, st.text(min_size=1)
+)
 
 
 @given(successes | failures)

@@ -218,9 +218,7 @@ def test_significant_accepts_p_equal_to_alpha_with_reason() -> None:
     ("num_gains", "num_equal", "p"),
     [(12, 0, "0.0002"), (12, 9, "0.0002"), (13, 0, "0.0100"), (13, 4, "0.0100"), (6, 0, "0.0156")],
 )
-def test_significant_is_exact_up_to_12_inputs_and_sampled_above(
-    num_gains: int, num_equal: int, p: str
-) -> None:
+def test_significant_is_exact_up_to_12_inputs_and_sampled_above(num_gains: int, num_equal: int, p: str) -> None:
     ours, theirs = scored(*[1.0] * num_gains, *[3.0] * num_equal), scored(*[0.0] * num_gains, *[3.0] * num_equal)
     decision = gate.require_significance(resamples=99)(proposal(ours, theirs))
     assert decision.reason == f"p = {p} on {num_gains + num_equal} inputs, alpha = 0.05"

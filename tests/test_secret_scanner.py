@@ -113,7 +113,9 @@ def test_find_secrets_ignores_similar_text(text: str) -> None:
 def test_find_secrets_finds_value_of_secret_variable() -> None:
     own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/somebody", "SHORT_KEY": "abc"}
     message = "echo correct horse battery > /var/somebody/abc"
-    assert secret_scanner.find_secrets(message, own) == [secret_scanner.SecretMatch("value of the variable MY_TOKEN", 1)]
+    assert secret_scanner.find_secrets(message, own) == [
+        secret_scanner.SecretMatch("value of the variable MY_TOKEN", 1)
+    ]
 
 
 def test_find_secrets_scans_20000_lines_in_one_cpu_second() -> None:

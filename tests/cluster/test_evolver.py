@@ -78,7 +78,7 @@ def test_engine_exception_fails_only_its_iteration() -> None:
     fixtures.make_evolver(Moody(), records=records, iterations=9).run()
     failures = [record.data.get("failure") for record in fixtures.list_records(records, "applied")]
     assert [step for step, failure in enumerate(failures, 1) if failure] == [3, 6, 9]
-    assert failures[2] == "the engine raised RuntimeError: not today"
+    assert failures[2] == "the mutator raised RuntimeError: not today"
 
 
 @pytest.mark.parametrize("garbage", [None, 7, "text", [None], [3]])
@@ -90,7 +90,7 @@ def test_invalid_engine_result_fails_only_its_iteration(garbage: Any) -> None:
             return garbage
 
     fixtures.make_evolver(Garbage(), records=records, iterations=3).run()
-    assert all("the engine raised" in record.data["failure"] for record in fixtures.list_records(records, "applied"))
+    assert all("the mutator raised" in record.data["failure"] for record in fixtures.list_records(records, "applied"))
 
 
 def test_gate_exception_rejects_with_reason() -> None:
@@ -100,7 +100,9 @@ def test_gate_exception_rejects_with_reason() -> None:
         raise KeyError("threshold")
 
     fixtures.make_evolver(records=records, iterations=3, islands={"gate": broken}).run()
-    decisions = [child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]]
+    decisions = [
+        child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
+    ]
     assert decisions == [["reject", "the gate raised KeyError: 'threshold'", "gate", None]] * 3
 
 
@@ -111,8 +113,10 @@ def test_fitness_exception_rejects_with_reason() -> None:
         return result.metrics["missing"] if result.score else 0.0
 
     start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it is ranked
-    fixtures.make_evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
-    decisions = [child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]]
+    fixtures.make_evolver(start=start, records=records, iterations=2, islands={"fitness": by_missing}).run()
+    decisions = [
+        child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
+    ]
     assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
 
 
@@ -144,7 +148,7 @@ def test_evaluator_exception_is_failure() -> None:
 
     fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=2).run()
     failures = {record.data["evaluation"]["failure"] for record in fixtures.list_records(records, "judged")}
-    assert failures == {"the judge raised ZeroDivisionError: by zero"}
+    assert failures == {"the evaluator raised ZeroDivisionError: by zero"}
 
 
 @pytest.mark.parametrize("num_parallel", [1, 4])
@@ -180,7 +184,9 @@ def test_failed_commit_prevents_later_iterations() -> None:
 
     for seed in range(10):
         records = Hiccup()
-        evolver = fixtures.make_evolver(fixtures.Walker(delays=0.001), records=records, iterations=100, num_parallel=8, seed=seed)
+        evolver = fixtures.make_evolver(
+            fixtures.Walker(delays=0.001), records=records, iterations=100, num_parallel=8, seed=seed
+        )
         with pytest.raises(errors.JournalFailed):
             evolver.run()
         fixtures.make_evolver(records=records, iterations=40, num_parallel=8, seed=seed).run()
@@ -200,7 +206,9 @@ def test_profiler_exception_is_reported_once_and_run_continues(caplog: pytest.Lo
     def broken(event: Any) -> None:
         raise ValueError("observer")
 
-    evolver = fixtures.make_evolver(iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken})
+    evolver = fixtures.make_evolver(
+        iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken}
+    )
     evolver.use_profiler(broken)
     evolver.run()
     assert evolver.reason == "budget of 30 iterations used"
@@ -271,11 +279,13 @@ def test_child_of_reset_island_is_stored_but_not_added() -> None:
             return [archipelago.Reset(0, [islands[1].best_fn()])]
 
     schedule = ResetFirst()
-    evolver = fixtures.make_evolver(OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2)
+    evolver = fixtures.make_evolver(
+        OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2
+    )
     evolver.run()
     late = next(record for record in fixtures.list_records(records, "applied") if record.step == 1)
     decision = late.data["children"][0]["decision"]
-    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it stays out"]
+    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it was not added"]
     assert any(record.data["id"] == "1.0" for record in fixtures.list_records(records, "judged"))
     with pytest.raises(errors.NotFound):
         evolver.islands[0].population.get("1.0")
@@ -306,7 +316,9 @@ def test_prefilter_rejection_is_stored_without_evaluation() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(context.parents[0].skeleton())]
 
-    evolver = fixtures.make_evolver(Repeating(), records=records, iterations=5, islands={"screen": gate.reject_duplicates})
+    evolver = fixtures.make_evolver(
+        Repeating(), records=records, iterations=5, islands={"prefilter": gate.reject_duplicates}
+    )
     evolver.run()
     assert evolver.usage.evaluations == 1
     child = fixtures.list_records(records, "applied")[0].data["children"][0]
@@ -345,7 +357,9 @@ def test_evaluated_content_is_not_evaluated_again() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text(repr(float(context.iteration % 4))))]
 
-    evolver = fixtures.make_evolver(Few(), start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=40)
+    evolver = fixtures.make_evolver(
+        Few(), start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=40
+    )
     evolver.run()
     assert sorted(calls) == ["0.0", "1.0", "2.0", "3.0"]
     assert evolver.usage.evaluations == 4
@@ -364,7 +378,9 @@ def test_concurrent_equal_contents_are_evaluated_once() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text("2.0"))]
 
-    evolver = fixtures.make_evolver(Same(), start=fixtures.make_initial(evaluator=evaluate), iterations=8, num_parallel=8)
+    evolver = fixtures.make_evolver(
+        Same(), start=fixtures.make_initial(evaluator=evaluate), iterations=8, num_parallel=8
+    )
     evolver.run()
     assert calls == ["0.0", "2.0"]
 
@@ -400,7 +416,11 @@ def test_updated_evaluation_replaces_earlier_one() -> None:
 
     fixtures.make_evolver(Observing(), num_islands=1, records=records, iterations=3).run()
     assert observed == [-9.0, 1.0, 2.0]
-    assert [record.data["evaluation"]["score"] for record in fixtures.list_records(records, "observed")] == [1.0, 2.0, 3.0]
+    assert [record.data["evaluation"]["score"] for record in fixtures.list_records(records, "observed")] == [
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
 def test_child_parents_default_to_all_selected_parents() -> None:
@@ -438,7 +458,7 @@ def test_run_stops_at_target_or_plateau() -> None:
 
 
 def test_schedule_for_too_many_islands_is_rejected() -> None:
-    with pytest.raises(errors.SetupError, match="no island 2 of 2"):
+    with pytest.raises(errors.SetupError, match="The schedule names island 2"):
         fixtures.make_evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
 
 
@@ -450,7 +470,7 @@ def test_external_version_is_evaluated_before_use_as_parent() -> None:
     def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(versions, "number", initial, function.Text, run_id="run")
 
-    islands = {"make_pool": make_pool, "gate": gate.require_improvement()}
+    islands = {"make_population": make_pool, "gate": gate.require_improvement()}
     evolver = fixtures.make_evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
     evolver.run()
     scores = [fixtures.evaluate(function.Text(version.value)).score or 0.0 for version in versions.history("number")]
@@ -460,29 +480,27 @@ def test_external_version_is_evaluated_before_use_as_parent() -> None:
     assert observed["evaluation"]["score"] == pytest.approx(-0.01)
 
 
-def test_first_engine_failure_is_logged_and_ends_idle_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_first_engine_failure_is_logged_and_ends_idle_run(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise KeyError("price")
 
     evolver = fixtures.make_evolver(Broken(), budget=control.Budget(evaluations=10))
     evolver.run()
-    assert evolver.reason == "nothing new to judge in 2000 steps; the engine raised KeyError: 'price'"
+    assert evolver.reason == "no new candidate to evaluate in 2000 iterations; the mutator raised KeyError: 'price'"
     assert len(caplog.records) == 1
-    assert "the engine raised KeyError: 'price'" in caplog.text
+    assert "the mutator raised KeyError: 'price'" in caplog.text
 
 
 def test_object_without_propose_or_mutate_is_rejected() -> None:
-    with pytest.raises(errors.SetupError, match="needs a method propose"):
+    with pytest.raises(errors.SetupError, match="add a method propose"):
         fixtures.make_evolver(object())  # type: ignore[arg-type]
 
 
 def test_resume_with_other_initial_function_is_rejected() -> None:
     records = memory.MemoryJournal()
     fixtures.make_evolver(records=records, iterations=3).run()
-    with pytest.raises(errors.SetupError, match="This run was begun with"):
+    with pytest.raises(errors.SetupError, match="This run was started with"):
         fixtures.make_evolver(start=fixtures.make_initial("7.0"), records=records, iterations=6).run()
 
 

@@ -32,7 +32,11 @@ def test_commands_pause_resume_and_stop_run() -> None:
     inbox.post("stop", reason="dinner")
     evolver.join()
     assert evolver.reason == "dinner"
-    assert [record.data["kind"] for record in fixtures.list_records(records, "controlled")] == ["pause", "resume", "stop"]
+    assert [record.data["kind"] for record in fixtures.list_records(records, "controlled")] == [
+        "pause",
+        "resume",
+        "stop",
+    ]
 
 
 def test_setting_applies_to_later_iterations_and_survives_resume() -> None:
@@ -87,7 +91,9 @@ def test_invalid_command_is_rejected_and_recorded() -> None:
 
 
 def approval(records: memory.MemoryJournal, id: str, verdict: str = "accept", **changed: str) -> dict[str, str]:
-    content = next(record.data["content"] for record in fixtures.list_records(records, "judged") if record.data["id"] == id)
+    content = next(
+        record.data["content"] for record in fixtures.list_records(records, "judged") if record.data["id"] == id
+    )
     decision = {
         "candidate": id,
         "content_hash": content_hash(content),

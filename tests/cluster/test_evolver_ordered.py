@@ -102,15 +102,21 @@ def test_stop_and_resume_give_same_run() -> None:
 
 def test_stored_response_is_not_requested_again() -> None:
     full = memory.MemoryJournal()
-    fixtures.make_evolver(fixtures.LLMWalker(fixtures.CountingLLM()), records=full, ordered=True, window=4, iterations=10).run()
+    fixtures.make_evolver(
+        fixtures.LLMWalker(fixtures.CountingLLM()), records=full, ordered=True, window=4, iterations=10
+    ).run()
     for commits in range(2 + 10 * 4):
         model = fixtures.CountingLLM()
         cut = Cut(commits, after=True)
         with contextlib.suppress(errors.JournalFailed):
-            fixtures.make_evolver(fixtures.LLMWalker(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3).run()
+            fixtures.make_evolver(
+                fixtures.LLMWalker(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3
+            ).run()
         stored = {(record.step, record.data["call"]) for record in fixtures.list_records(cut, "replied")}
         resumed, second = copied(cut), fixtures.CountingLLM()
-        fixtures.make_evolver(fixtures.LLMWalker(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3).run()
+        fixtures.make_evolver(
+            fixtures.LLMWalker(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3
+        ).run()
         assert not stored & set(second.requests)
         assert len(stored) + len(second.requests) == 20
         assert fixtures.list_results(resumed) == fixtures.list_results(full)

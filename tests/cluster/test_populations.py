@@ -160,9 +160,7 @@ points = st.lists(st.tuples(features, features), min_size=1, max_size=25, unique
 
 
 @given(points, st.sampled_from([2, 4, 10]))
-def test_grid_holds_elites_after_rebinning(
-    all_scores: list[tuple[float, float]], num_bins: int
-) -> None:
+def test_grid_holds_elites_after_rebinning(all_scores: list[tuple[float, float]], num_bins: int) -> None:
     fns = numbered(all_scores)
     firsts = cells_by_hand([first_of(fn) for fn in fns], num_bins)
     seconds = cells_by_hand([second_of(fn) for fn in fns], num_bins)
@@ -288,9 +286,7 @@ def test_update_with_failure_removes_member_unless_last(make: Callable[[Random],
 
 
 @given(triples.filter(bool), st.data())
-def test_niches_match_members_after_update_evaluation(
-    all_scores: list[tuple[float, ...]], data: st.DataObject
-) -> None:
+def test_niches_match_members_after_update_evaluation(all_scores: list[tuple[float, ...]], data: st.DataObject) -> None:
     niches = filled(funsearch(Random(0)), numbered(all_scores))
     id = f"{data.draw(st.integers(1, len(all_scores)))}.0"
     scores = data.draw(st.tuples(few, few, few))

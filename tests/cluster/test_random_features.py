@@ -143,7 +143,9 @@ class Traits:
                         cluster.RankSelector(rng),
                         inspirations=lambda niches: {"top": niches.clusters["everyone"].members()},
                     )
-            return cluster.VersionedPopulation(stored, f"key-{island}", fixtures.make_initial(), function.Text, run_id="run")
+            return cluster.VersionedPopulation(
+                stored, f"key-{island}", fixtures.make_initial(), function.Text, run_id="run"
+            )
 
         return make
 

@@ -36,7 +36,11 @@ def migrations(actions: Sequence[archipelago.Migration | archipelago.Reset]) -> 
 
 
 def resets(actions: Sequence[archipelago.Migration | archipelago.Reset]) -> dict[int, list[str]]:
-    return {action.island: [id_of(fn) for fn in action.founders] for action in actions if isinstance(action, archipelago.Reset)}
+    return {
+        action.island: [id_of(fn) for fn in action.founders]
+        for action in actions
+        if isinstance(action, archipelago.Reset)
+    }
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 100))

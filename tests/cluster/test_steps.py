@@ -77,7 +77,7 @@ def test_trials_beyond_budget_fail_with_reason() -> None:
 
     fixtures.make_evolver(Drafting(), budget=control.Budget(evaluations=3), iterations=None).run()
     assert [item.score for item in result] == [-4.0, -1.0, -4.0, None]
-    assert result[-1] == evaluation.failed("no evaluation was left in the budget")
+    assert result[-1] == evaluation.failed("the evaluation budget is used up")
 
 
 def test_later_settings_override_earlier_ones() -> None:
@@ -85,17 +85,23 @@ def test_later_settings_override_earlier_ones() -> None:
     for data in ({"flavour": "sour", "size": 1}, {"size": 2}):
         inbox.post("set", **data)
     fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=1, inbox=inbox).run()
-    assert [record.data["advice"] for record in fixtures.list_records(records, "begun")] == [{"flavour": "sour", "size": 2}]
+    assert [record.data["advice"] for record in fixtures.list_records(records, "begun")] == [
+        {"flavour": "sour", "size": 2}
+    ]
 
 
 def test_evaluations_before_crash_are_reused() -> None:
     for commits, paid in ((2, [False, True]), (4, [False, True])):
         records = memory.MemoryJournal()
         dying = testing.FailingJournal(records, commits)
-        cut = fixtures.make_evolver(fixtures.FixedProposer("0.0", "1.0"), records=dying, iterations=1, ordered=True, window=1)
+        cut = fixtures.make_evolver(
+            fixtures.FixedProposer("0.0", "1.0"), records=dying, iterations=1, ordered=True, window=1
+        )
         with pytest.raises(errors.JournalFailed):
             cut.run()
-        again = fixtures.make_evolver(fixtures.FixedProposer("0.0", "1.0"), records=records, iterations=2, ordered=True, window=1)
+        again = fixtures.make_evolver(
+            fixtures.FixedProposer("0.0", "1.0"), records=records, iterations=2, ordered=True, window=1
+        )
         again.run()
         evaluated = [record.data["paid"] for record in fixtures.list_records(records, "judged")]
         assert evaluated == [*paid, False, False]
@@ -116,7 +122,7 @@ def test_resume_applies_stored_decisions() -> None:
         )
 
     records = memory.MemoryJournal()
-    plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_pool": pool}, "iterations": 1}
+    plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_population": pool}, "iterations": 1}
     fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **plugs).run()
     assert [item.reason for item in events] == ["founded", "it ran"]
     events.clear()
@@ -134,14 +140,14 @@ def test_run_without_new_candidates_ends_with_failure(
                 raise OSError(fault)
             return []
 
-    monkeypatch.setattr(evolver_module, "IDLE_STEPS", 3)
+    monkeypatch.setattr(evolver_module, "MAX_IDLE_ITERATIONS", 3)
     records = memory.MemoryJournal()
     idle = fixtures.make_evolver(Idle(), records=records, budget=control.Budget(evaluations=10))
     idle.run()
-    words = "; the engine raised OSError: no model" if fault else ""
-    assert idle.reason == f"nothing new to judge in 3 steps{words}"
+    words = "; the mutator raised OSError: no model" if fault else ""
+    assert idle.reason == f"no new candidate to evaluate in 3 iterations{words}"
     assert len(fixtures.list_records(records, "applied")) == 3
-    message = ["step 1: the engine raised OSError: no model; later faults are only recorded"] if fault else []
+    message = ["step 1: the mutator raised OSError: no model; later faults are only recorded"] if fault else []
     assert [record.getMessage() for record in caplog.records] == message
 
 
@@ -172,7 +178,9 @@ def test_active_iteration_reserves_llm_call() -> None:
 )
 def test_invalid_gate_result_rejects_with_its_value(value: Any, words: str | None) -> None:
     records = memory.MemoryJournal()
-    fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, iterations=1, islands={"gate": lambda proposal: value}).run()
+    fixtures.make_evolver(
+        fixtures.FixedProposer("1.0"), records=records, iterations=1, islands={"gate": lambda proposal: value}
+    ).run()
     ((child,),) = [record.data["children"] for record in fixtures.list_records(records, "applied")]
     displayed = words or f"{value!r:.80}"
     assert child["decision"] == ["reject", f"the gate returned {displayed}, which is not a decision", "gate", None]
@@ -201,8 +209,10 @@ def test_prefilter_hold_still_evaluates_and_gates_see_context() -> None:
             inspirations=lambda niches: {"top": [niches.best_fn()]},
         )
 
-    plugs = {"screen": screen, "gate": last, "make_pool": pool}
-    evolver = fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, iterations=1, num_islands=1, islands=plugs)
+    plugs = {"prefilter": screen, "gate": last, "make_population": pool}
+    evolver = fixtures.make_evolver(
+        fixtures.FixedProposer("1.0"), records=records, iterations=1, num_islands=1, islands=plugs
+    )
     evolver.run()
     founder, created = Candidate("0.0", "0.0"), Candidate("1.0", "1.0", ("0.0",), 0, 1)
     rival = fixtures.evaluate(function.Text("0.0"))
@@ -261,7 +271,9 @@ class Posted:
 
 def test_command_after_last_iteration_is_applied() -> None:
     records, inbox = memory.MemoryJournal(), Posted({2: ("raise", {"iterations": 3})})
-    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=1, inbox=inbox, clock=lambda: 0.0)
+    evolver = fixtures.make_evolver(
+        fixtures.FixedProposer(), records=records, iterations=1, inbox=inbox, clock=lambda: 0.0
+    )
     evolver.run()
     assert evolver.reason == "budget of 3 iterations used"
     data = {"number": 1, "kind": "raise", "data": {"iterations": 3}}
@@ -272,7 +284,9 @@ def test_command_after_last_iteration_is_applied() -> None:
 def test_run_paused_at_end_ends_when_resumed() -> None:
     records, clock = memory.MemoryJournal(), itertools.count()
     inbox = Posted({4: ("pause", {}), 7: ("resume", {})})
-    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, iterations=2, inbox=inbox, clock=lambda: float(next(clock)))
+    evolver = fixtures.make_evolver(
+        fixtures.FixedProposer(), records=records, iterations=2, inbox=inbox, clock=lambda: float(next(clock))
+    )
     evolver.run()
     assert evolver.reason == "budget of 2 iterations used"
     assert [record.data["kind"] for record in fixtures.list_records(records, "controlled")] == ["pause", "resume"]
@@ -336,7 +350,11 @@ def test_child_with_failure_or_without_fitness_is_recorded() -> None:
         return 1 / (result.metrics["value"] - 1.0)
 
     records = memory.MemoryJournal()
-    options: Mapping[str, Any] = {"start": fixtures.make_initial(evaluator=evaluate), "islands": {"rank": rank}, "iterations": 1}
+    options: Mapping[str, Any] = {
+        "start": fixtures.make_initial(evaluator=evaluate),
+        "islands": {"fitness": rank},
+        "iterations": 1,
+    }
     fixtures.make_evolver(fixtures.FixedProposer("9.0", "1.0", "2.0"), records=records, **options).run()
     (applied,) = fixtures.list_records(records, "applied")
     assert applied.data == {
@@ -357,7 +375,11 @@ def test_iterations_without_allowance_reserve_nothing() -> None:
     requests = fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, inbox=inbox, num_islands=1)
     requests.islands[0].request_mutation()
     again = fixtures.make_evolver(
-        fixtures.FixedProposer("2.0"), records=records, num_islands=1, window=2, budget=control.Budget(evaluations=6, iterations=3)
+        fixtures.FixedProposer("2.0"),
+        records=records,
+        num_islands=1,
+        window=2,
+        budget=control.Budget(evaluations=6, iterations=3),
     )
     again.run()
     assert [record.data.get("allowance") for record in fixtures.list_records(records, "begun")] == [None, 2, 1]
@@ -380,14 +402,18 @@ def test_ordered_iteration_done_early_waits() -> None:
 def test_ordered_iteration_pays_despite_evaluation_of_later_iteration() -> None:
     for ordered, paid in ((True, [True, True]), (False, [True, False])):
         records = memory.MemoryJournal()
-        fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, iterations=2, ordered=ordered, window=2).run()
+        fixtures.make_evolver(
+            fixtures.FixedProposer("1.0"), records=records, iterations=2, ordered=ordered, window=2
+        ).run()
         assert [record.data["paid"] for record in fixtures.list_records(records, "judged")] == paid
 
 
 def test_seconds_are_counted_from_run_start() -> None:
     clock, records = itertools.count(1000), memory.MemoryJournal()
     budget = control.Budget(seconds=40.0)
-    evolver = fixtures.make_evolver(fixtures.FixedProposer(), records=records, budget=budget, clock=lambda: float(next(clock)))
+    evolver = fixtures.make_evolver(
+        fixtures.FixedProposer(), records=records, budget=budget, clock=lambda: float(next(clock))
+    )
     evolver.run()
     assert evolver.reason == "budget of 40 seconds used"
     assert len(fixtures.list_records(records, "applied")) > 3
@@ -413,6 +439,6 @@ def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
             return 7.0
 
     forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
-    words = "The initial function has no score: nothing was found"
+    words = "The initial function has no score: it was not evaluated"
     with pytest.raises(errors.RunFailed, match=f"^{words}$"):
         fixtures.make_evolver(start=forgetful).run()
