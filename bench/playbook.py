@@ -1,11 +1,11 @@
-"""The playbook: 10,000 turns, questions that need a rule among distractors, labelled pairs, formula questions.
+"""Playbook: 10,000 turns, questions with distractors, labeled pairs, and formula questions.
 
-    scripts/bench playbook                                          # some minutes; no model, no data
-    scripts/bench playbook --formulas DIR --llm local --questions 50     # a real model: hours
+    scripts/bench playbook                                          # some minutes; no LLM, no data
+    scripts/bench playbook --formulas DIR --llm local --questions 50     # a real LLM: hours
 
-Turns: an agent of random habits tags and adds every turn; measured are the budget, the CPU time per turn, and the files
-before and after a rollback. Questions: the learner answers right only where a bullet that it was given states the rule.
-Pairs: `tests/playbook/pairs.jsonl`, whose half `held out` was not looked at while the words were collected.
+Turns: an agent with random habits tags and adds bullets every turn. Measured are the budget, the CPU time per turn, and
+the files before and after a rollback. Questions: the learner is right only if a retrieved bullet states the rule.
+Pairs: `tests/playbook/pairs.jsonl`; its held-out half was not used while the lexicon was written.
 """
 
 import argparse
@@ -24,10 +24,10 @@ from atoll import llm, playbook, store
 from bench import outcome
 
 PARTS = outcome.RESULTS_DIR / "playbook_formulas.parts.json"
-EVERY = 10  # turns between two looks at how fast the machine is
+EVERY = 10  # turns between two measurements of the machine's speed
 NOTES = (
     "Times are CPU time of one process, retrieval, curation and the commit to SQLite included. The playbook fills in"
-    " the first tenth. Where others use the machine, CPU time itself is longer at times: the fixed job tells how much.",
+    " the first tenth. Other load increases CPU time at times; the fixed job shows by how much.",
     "The pairs and the lexicon have one author. While the lexicon was written, single pairs of the held-out half were"
     " not looked at; how many of them are found in all was.",
 )
@@ -48,7 +48,7 @@ def tree(folder: Path) -> Mapping[str, bytes]:
 
 
 def habit(rng: Random, turn: int, known: Sequence[str]) -> list[playbook.Delta]:
-    """Returns what a turn brings: tags of what was used, and now and then a rule, an update or a removal."""
+    """Returns the changes of a turn: tags of used bullets, and sometimes a new rule, an update or a removal."""
     deltas = [playbook.tag(id, rng.choices(("helpful", "neutral", "harmful"), (4, 4, 2))[0]) for id in known[:2]]
     if rng.random() < 0.5:
         how, deed, thing = rng.choice(("Never", "Always")), rng.choice(DEEDS), rng.choice(THINGS)
@@ -60,7 +60,7 @@ def habit(rng: Random, turn: int, known: Sequence[str]) -> list[playbook.Delta]:
 
 
 def yardstick() -> float:
-    """Returns the CPU time of a job that is always the same: a busy machine makes all work slower, at times twice."""
+    """Returns the CPU time of a fixed job. A busy machine makes all work slower, sometimes by a factor of 2."""
     began = time.process_time()
     for _ in range(3):
         json.loads(json.dumps(_JOB, sort_keys=True))
@@ -71,7 +71,7 @@ _JOB = [{"id": f"rule-{number:05}", "text": "Never cross a river at night.", "us
 
 
 def turns(count: int, seed: int, budget: int) -> Sequence[object]:
-    """Lives so many turns on SQLite; returns a row."""
+    """Runs this many turns on SQLite. Returns a row."""
     rng, spent, largest, sticks = Random(seed), list[float](), 0, list[float]()
     config = playbook.Config(max_tokens=budget, refine_interval=200)
     with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as opened_store:
@@ -106,13 +106,13 @@ def turns(count: int, seed: int, budget: int) -> Sequence[object]:
 
 COLUMNS = [
     "turns", "token budget", "most tokens", "ms per turn, first tenth", "second tenth", "last tenth", "last : first",
-    "last : second", "last : first, by a fixed job timed beside it",
+    "last : second", "last : first, relative to a fixed job",
     "versions", "MB on disk", "rollback restores the files byte for byte",
 ]  # fmt: skip
 
 
 class Lookup:
-    """Answers right only if a rule that it was given names the thing and states the number."""
+    """Answers correctly only if a retrieved rule names the item and states the number."""
 
     def answer(self, question: str, excerpts: Sequence[playbook.Excerpt], reflection: str) -> playbook.Answer:
         thing = question.split('"')[1]
@@ -124,7 +124,7 @@ class Lookup:
 
 
 def questions(rules: int, requests: int, distractors: int, seed: int) -> tuple[Sequence[bool], Sequence[bool], int]:
-    """Returns whether each answer was right with and without the playbook, and how many bullets there were."""
+    """Returns whether each answer was correct with and without the playbook, and the number of bullets."""
     rng = Random(seed)
     names = [f"{rng.choice(THINGS)} {rng.choice(DEEDS)} {number}" for number in range(rules + distractors)]
     truth = {name: str(rng.randint(100, 999)) for name in names}
@@ -146,14 +146,14 @@ def questions(rules: int, requests: int, distractors: int, seed: int) -> tuple[S
 
 
 def interval(successes: int, count: int) -> tuple[float, float]:
-    """Returns Wilson's interval of 95 % of a share, in percent."""
+    """Returns the 95 % Wilson interval of a share in percent."""
     z, p = 1.96, successes / count
     middle, spread = p + z * z / (2 * count), z * math.sqrt(p * (1 - p) / count + z * z / (4 * count * count))
     return 100 * (middle - spread) / (1 + z * z / count), 100 * (middle + spread) / (1 + z * z / count)
 
 
 def gained(ours: Sequence[bool], theirs: Sequence[bool], seed: int = 0) -> tuple[float, float, float]:
-    """Returns the paired difference in percent with its bootstrap interval of 95 %."""
+    """Returns the paired difference in percent with its 95 % bootstrap interval."""
     difference = np.array(ours, dtype=float) - np.array(theirs, dtype=float)
     rng = np.random.default_rng(seed)
     means = rng.choice(difference, (4000, len(difference))).mean(1)
@@ -172,7 +172,7 @@ def compared(name: str, ours: Sequence[bool], theirs: Sequence[bool]) -> Sequenc
 
 
 def pairs() -> Sequence[Sequence[object]]:
-    """Returns a row per half of the labelled pairs."""
+    """Returns a row per half of the labeled pairs."""
     read = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     rows = []
     for half in ("tuning", "held out", "all"):
@@ -199,9 +199,9 @@ def pairs() -> Sequence[Sequence[object]]:
 
 
 def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Sequence[bool], Mapping[str, object]]:
-    """Asks a real model formula questions, with a playbook that learns online and without one.
+    """Asks a real LLM formula questions, with a playbook that learns online and without one.
 
-    A small model on a slow machine takes hours: what is done is kept in `PARTS`, and the next start goes on after it.
+    A small LLM on a slow machine takes hours. Finished questions are kept in `PARTS`, and the next start continues.
     """
     model = llm.make_llm(name)
     assert model is not None, "name a model"
@@ -231,7 +231,7 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
 
 
 def same(message: str, target: str) -> bool:
-    """Tells whether the last number of an answer is the target, to two decimals."""
+    """Returns whether the last number of an answer is the target, to two decimals."""
     stored = "".join(item if item in "0123456789.-" else " " for item in message.replace(",", "")).split()
     numbers = [item.strip(".") for item in stored if any(map(str.isdigit, item))]
     try:
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--formulas", type=Path, help="folder with test_100.jsonl; needs --llm")
-    parser.add_argument("--llm", default="local", help="who answers the formula questions")
+    parser.add_argument("--llm", default="local", help="LLM that answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()
     tables: dict[str, Any]

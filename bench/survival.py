@@ -1,8 +1,8 @@
-"""Lives side by side on paired seeds that development never used: who lives how long, and what fear and curiosity do.
+"""Survival agents on paired seeds that were never used in development: lifetime, and effects of fear and curiosity.
 
-A seed is a run: it draws the family (what signs mean) and the worlds of its lives, the same for every contender. A
-run's figure is the mean over its lives, the first ones included, in which the agent knows nothing. Intervals are paired
-bootstraps over seeds, 95 %. The three worlds take turns by seed.
+A seed is a run: it draws the family (meaning of the signs) and the worlds of its episodes, equal for every contender. A
+run counts with the mean over its episodes, including the first ones, in which the agent knows nothing. Intervals are
+95 % paired bootstraps over seeds. The three worlds take turns by seed.
 """
 
 import argparse
@@ -25,7 +25,7 @@ type Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 EXTRA = "envs"
 SEEDS = range(30_000, 30_200)
 WORLDS = tuple(grid.PRESETS)
-# Options, lives of a run, and seeds: whoever learns nothing needs fewer lives for the same mean.
+# Options, episodes per run, and seeds. Contenders that do not learn need fewer episodes for the same mean.
 CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
     "random": ({"thinker": "random"}, 4, 200),
     "wait": ({"thinker": "wait"}, 2, 80),
@@ -36,7 +36,7 @@ CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
     "native, curiosity off": ({"curiosity": False}, 8, 80),
     "ceiling": ({"thinker": "ceiling"}, 1, 200),
 }
-PAIRS = (  # who is compared with whom, by what
+PAIRS = (  # pairs to compare, with the metric
     ("native", "random", "ticks"),
     ("native", "greedy", "ticks"),
     ("native", "greedy", "reward"),
@@ -70,7 +70,7 @@ def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> 
 
 
 def numbers(lives: Sequence[EpisodeSummary]) -> dict[str, float]:
-    """Returns the means over the lives of one run."""
+    """Returns the means over the episodes of one run."""
     return {
         "ticks": fmean(life.ticks for life in lives),
         "reward": fmean(life.reward for life in lives),
@@ -94,7 +94,7 @@ def contest(
 
 
 def parties(message: Callable[[str], None]) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """Lives alone and several at once, with and without fear and curiosity, in the same worlds."""
+    """Runs one and several agents at once, with and without fear and curiosity, in the same worlds."""
     result: dict[str, dict[str, list[dict[str, float]]]] = {}
     for party, mood in itertools.product(PARTIES, MOODS):
         worlds = {seed: {"world": WORLDS[seed % len(WORLDS)], **PARTIES[party]} for seed in PARTY_SEEDS}
@@ -105,7 +105,7 @@ def parties(message: Callable[[str], None]) -> dict[str, dict[str, list[dict[str
 
 
 def forecasts(message: Callable[[str], None]) -> dict[str, Any]:
-    """Lives on long enough that fear has learnt, and keeps what was said after the first 20 lives."""
+    """Runs until fear has learned. Returns the forecasts after the first 20 episodes."""
     text: list[tuple[float, bool]] = []
     for seed in FORECAST_SEEDS:
         lives = lives_of({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
@@ -120,7 +120,7 @@ def forecasts(message: Callable[[str], None]) -> dict[str, Any]:
 
 
 def crafter(message: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
-    """Lives 50 lives in Crafter with what it learns on the way, and a few by dice."""
+    """Runs 50 learning episodes in Crafter, and some with random actions."""
     result: dict[str, Any] = {}
     both: Mapping[str, Mapping[str, Any]] = {"native": {}, "random": {"thinker": "random"}}
     counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
@@ -155,7 +155,7 @@ def crafter(message: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> d
 
 
 def minigrids(message: Callable[[str], None]) -> dict[str, Any]:
-    """Counts deaths in the first and in the last lives of a run."""
+    """Counts deaths in the first and last episodes of a run."""
     result = {}
     for id in MINIGRIDS:
         before, after = [], []
@@ -170,7 +170,7 @@ def minigrids(message: Callable[[str], None]) -> dict[str, Any]:
 
 
 def drawn(bins: Sequence[Mapping[str, float]], width: int = 50) -> str:
-    """Draws a reliability diagram: where o stands on the line of its forecast, fear is right."""
+    """Draws a reliability diagram; fear is calibrated if o is on the line of its forecast."""
     lines = ["forecast  happened  count"]
     for item in bins:
         row = [" "] * (width + 1)
@@ -189,20 +189,20 @@ def tables(result: Mapping[str, Any]) -> outcome.Tables:
         created[f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} lives"] = (
             ["party", "mood", *(f"{name}, 95 %" for name in message)],
             [
-                [party, mood, *(_shown(interval([run[name] for run in runs])) for name in message)]
+                [party, mood, *(_format_interval(interval([run[name] for run in runs])) for name in message)]
                 for party, moods in rows.items()
                 for mood, runs in moods.items()
             ],
         )
     if item := result.get("forecasts"):
         keys = ("size", "base_rate", "brier", "brier_skill", "log_loss", "auroc", "precision", "ece")
-        created["Forecasts of damage after the first 20 lives"] = (list(keys), [[item[key] for key in keys]])
+        created["Forecasts of damage after the first 20 episodes"] = (list(keys), [[item[key] for key in keys]])
     if both := result.get("crafter"):
         created |= _of_crafter(both)
     if grids := result.get("minigrids"):
         created[f"MiniGrid, share of the first and the last {FEW} lives that died"] = (
             ["environment", "before", "after", "fewer, 95 %"],
-            [[id, e["before"], e["after"], _shown(e["fewer"])] for id, e in grids.items()],
+            [[id, e["before"], e["after"], _format_interval(e["fewer"])] for id, e in grids.items()],
         )
     return created
 
@@ -210,10 +210,10 @@ def tables(result: Mapping[str, Any]) -> outcome.Tables:
 def _of_contest(rows: Mapping[str, Any]) -> dict[str, Table]:
     names = ("ticks", "reward", "coverage", "damage per 100 ticks", "bits", "last")
     return {
-        "Lives, means over paired seeds": (
+        "Episodes, means over paired seeds": (
             ["contender", "seeds", *(f"{name}, 95 %" for name in names)],
             [
-                [who, len(item), *(_shown(interval([run[name] for run in item])) for name in names)]
+                [who, len(item), *(_format_interval(interval([run[name] for run in item])) for name in names)]
                 for who, item in rows.items()
             ],
         ),
@@ -230,32 +230,32 @@ def _of_crafter(both: Mapping[str, Any]) -> dict[str, Table]:
         "Crafter, 50 lives": (
             ["who", "lives", "score, 95 %", "ticks", "reward"],
             [
-                [who, e["lives"], _shown((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
+                [who, e["lives"], _format_interval((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
                 for who, e in both.items()
             ],
         ),
-        "Crafter, share of lives that reached it": (
+        "Crafter, share of episodes with each achievement": (
             ["achievement", "native", "random"],
             [[name, ours.get(name, 0.0), chance.get(name, 0.0)] for name in sorted({*ours, *chance})],
         ),
     }
 
 
-def _shown(results: Sequence[float]) -> str:
+def _format_interval(results: Sequence[float]) -> str:
     return "{:.2f} [{:.2f}, {:.2f}]".format(*results)
 
 
 def _difference(rows: Mapping[str, Any], one: str, other: str, what: str) -> list[object]:
     result = interval([mine[what] - theirs[what] for mine, theirs in zip(rows[one], rows[other], strict=False)])
-    return [one, other, what, _shown(result), "yes" if result[1] > 0 or result[2] < 0 else "NO"]
+    return [one, other, what, _format_interval(result), "yes" if result[1] > 0 or result[2] < 0 else "NO"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("contest", "parties", "forecasts", "crafter", "minigrids"), action="append")
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="of the contest")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="seeds of the contest")
     parser.add_argument(
-        "--contenders", nargs="*", choices=list(CONTENDERS), help="only these anew, with --only contest"
+        "--contenders", nargs="*", choices=list(CONTENDERS), help="run only these again, with --only contest"
     )
     parser.add_argument("--crafter-lives", type=int, default=CRAFTER_LIVES)
     chosen = parser.parse_args()
@@ -282,7 +282,7 @@ def main() -> None:
         f"CPU seconds: {result['cpu_seconds']}. Commits: {result['commits']}.",
     ]
     if item := result.get("forecasts"):
-        notes.append("Calibration; `|` is what was said, `o` what happened:\n\n" + drawn(item["bins"]))
+        notes.append("Calibration; `|` is the forecast, `o` the observed rate:\n\n" + drawn(item["bins"]))
     outcome.keep("survival", tables(result), notes, calibration=result.get("forecasts", {}).get("bins", []))
 
 

@@ -1,11 +1,11 @@
-"""The tuner beside Optuna's TPE and random search at equal evaluations, all from the same start.
+"""Tuner compared with Optuna's TPE and random search at equal evaluations, all from the same start.
 
     scripts/bench tuner                # 20 seeds; some minutes
-    scripts/bench tuner --no-peers     # without Optuna: random search alone is beside it
+    scripts/bench tuner --no-peers     # without Optuna, only with random search
 
-Four standard functions and two heuristics with constants, with the seeds that every version was shown with and with
-others; and the problems on which the rules of the tuner were chosen. Lower is better everywhere; differences are tested
-by the paired Wilcoxon test over the seeds. What is done is kept in `results/tuner.parts.json` until `--fresh`.
+Four standard functions and two heuristics with constants, with the seeds of all earlier versions and with others, and
+the problems on which the rules of the tuner were chosen. Lower is better. Differences are tested by the paired Wilcoxon
+test over the seeds. Finished searches are kept in `results/tuner.parts.json` until `--fresh`.
 """
 
 import argparse
@@ -33,7 +33,7 @@ TESTED = "paired Wilcoxon test, 0.05."
 
 
 def ours(problem: Problem, seed: int) -> list[float]:
-    """Returns the best so far after each evaluation."""
+    """Returns the best value after each evaluation."""
     observed: list[float] = []
 
     def watched(*values: float) -> float:
@@ -54,11 +54,11 @@ def at_random(problem: Problem, seed: int) -> list[float]:
 
 
 def tpe(problem: Problem, seed: int) -> list[float]:
-    return [float(item) for item in np.minimum.accumulate(asked(problem, seed, MARKS[-1]))]
+    return [float(item) for item in np.minimum.accumulate(ask_optuna(problem, seed, MARKS[-1]))]
 
 
-def asked(problem: Problem, seed: int, budget: int) -> list[float]:
-    """Asks Optuna in its own environment, point by point, and tells it what we find: one function for all."""
+def ask_optuna(problem: Problem, seed: int, budget: int) -> list[float]:
+    """Asks Optuna in its own environment for each point and returns it the value, so that all share one function."""
     command = [str(PEER_PYTHON), "-c", _PEER, json.dumps([[item.low, item.high, item.start] for item in problem.space])]
     with subprocess.Popen(
         [*command, str(seed), str(budget)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -71,7 +71,7 @@ def asked(problem: Problem, seed: int, budget: int) -> list[float]:
             peer.stdin.write(f"{observed[-1]!r}\n")
             peer.stdin.flush()
     if len(observed) != budget:
-        sys.exit(f"Optuna ended after {len(observed)} evaluations: see its words above.")
+        sys.exit(f"Optuna ended after {len(observed)} evaluations. See its output above.")
     return observed
 
 
@@ -93,7 +93,7 @@ study.optimize(objective, n_trials=budget)
 
 
 def verdict(one: Sequence[float], other: Sequence[float]) -> tuple[str, float]:
-    """Says whether the first is better, worse or neither over the seeds, with the p-value of the paired test."""
+    """Returns whether the first is better, worse or neither over the seeds, with the p-value of the paired test."""
     differences = np.array(one) - np.array(other)
     if not differences.any():
         return "equal", 1.0
@@ -102,7 +102,7 @@ def verdict(one: Sequence[float], other: Sequence[float]) -> tuple[str, float]:
 
 
 class Group(NamedTuple):
-    """What one table shows.
+    """Content of one table.
 
     Attributes:
         first: The first seed.
@@ -118,7 +118,7 @@ GROUPS: Mapping[str, Group] = {"test": Group(TEST, 0), "fresh": Group(TEST, 1000
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="which tables to make")
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="tables to make")
     parser.add_argument("--no-peers", action="store_true", help="without Optuna")
     parser.add_argument("--fresh", action="store_true", help="run everything again")
     args = parser.parse_args()
@@ -141,7 +141,7 @@ def measure(
     searches: Mapping[str, Callable[[Problem, int], list[float]]],
     seeds: int,
 ) -> None:
-    """Runs what is not done yet and writes it down."""
+    """Runs and saves the missing searches."""
     for name, problem in group.problems.items():
         for who, search in searches.items():
             for seed in range(group.first, group.first + seeds):
@@ -171,7 +171,7 @@ def compared(
 
 
 def summed(rows: Sequence[Sequence[object]], peers: int, problems: int) -> str:
-    """Says on how many problems Atoll is better than all, and where it is worse than any."""
+    """Describes on how many problems Atoll is better than all others, and where it is worse than any."""
     message = []
     for mark in MARKS:
         verdicts = [[str(cell) for cell in row[-peers:]] for row in rows if row[1] == mark]
@@ -182,7 +182,7 @@ def summed(rows: Sequence[Sequence[object]], peers: int, problems: int) -> str:
 
 
 def costs(searches: Mapping[str, Callable[[Problem, int], list[float]]]) -> str:
-    """Says what a proposal costs, in CPU time of whoever makes it: Optuna's without its imports."""
+    """Describes the CPU time per proposal, for Optuna without its imports."""
     message = []
     for name in ("camel, 2", "Styblinski-Tang, 6", "cigar, 15"):
         problem, since = DEVELOPMENT[name], time.process_time()
@@ -194,11 +194,11 @@ def costs(searches: Mapping[str, Callable[[Problem, int], list[float]]]) -> str:
 
 
 def _peer_ms(problem: Problem) -> float:
-    """Returns the CPU milliseconds of one proposal of Optuna, what it costs to start it taken off."""
+    """Returns the CPU milliseconds per proposal of Optuna without its startup."""
     used = []
     for budget in (1, MARKS[-1]):
         since = resource.getrusage(resource.RUSAGE_CHILDREN)
-        asked(problem, 0, budget)
+        ask_optuna(problem, 0, budget)
         until = resource.getrusage(resource.RUSAGE_CHILDREN)
         used.append(until.ru_utime + until.ru_stime - since.ru_utime - since.ru_stime)
     return 1000 * (used[1] - used[0]) / (MARKS[-1] - 1)

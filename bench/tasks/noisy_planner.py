@@ -1,13 +1,11 @@
-"""A scripted model that plans badly and mends what it is told, with a fixed probability; it reads the prompt alone.
+"""Scripted LLM that plans badly and repairs named errors with a fixed probability. It reads only the prompt.
 
-It knows the task from the prompt's words, and the plans with the judge's words from there too. It never sees a
-solution and calls no judge.
+It parses the task, the plans and the feedback from the prompt. It never sees a solution and calls no evaluator.
 
-- Without a plan in the prompt it writes one at random.
-- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not
-  asked to, it takes any of them.
-- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named,
-  it changes something at random.
+- Without a plan in the prompt it writes a random one.
+- With the critic's instructions to compare, it takes the plan with the best shown score; otherwise any plan.
+- With probability p it repairs one error that the feedback names. Otherwise, or without a named error, it makes a random
+  change.
 """
 
 import functools
@@ -35,12 +33,12 @@ _UNMET = re.compile(r"^Not met: (.+)\.$")
 
 @functools.cache
 def read(text: str) -> trip.Trip | meeting.Day:
-    """Understands a task from its words."""
+    """Parses a task from its text."""
     return trip.from_text("", text) if "European cities" in text else meeting.from_text("", text)
 
 
 class NoisyPlanner:
-    """The model: one draw of the dice per place (step, call), so that timing changes nothing."""
+    """LLM with one random draw per position (iteration, call), so that timing has no effect."""
 
     def __init__(self, p: float, seed: int = 0) -> None:
         self.p, self.seed = p, seed
@@ -76,7 +74,7 @@ def is_fault(line: str) -> bool:
 def mended(
     problem: trip.Trip | meeting.Day, trace: trace_mutator.Trace, fault: str, rng: Random
 ) -> trace_mutator.Trace:
-    """Changes a plan so that one fault is gone, whatever that does to the rest."""
+    """Changes a plan so that one error is gone, whatever the effect on the rest."""
     goals = [item.goal for item in trace if isinstance(item, actions.Task)]
     if isinstance(problem, trip.Trip):
         goals = mend_trip(problem, goals, fault, rng)
@@ -112,5 +110,5 @@ def inserted(goals: list[str], goal: str, position: int) -> list[str]:
 
 
 def changed(problem: trip.Trip | meeting.Day, trace: trace_mutator.Trace, rng: Random) -> trace_mutator.Trace:
-    """Changes something at random, knowing nothing of what is wrong."""
+    """Makes a random change."""
     return trace_mutator.mutate_trace(trace, problem.moves, rng, requires_all_moves=problem.requires_all_moves)

@@ -1,4 +1,4 @@
-"""Judges a search by how low it gets with few looks, from several seeds."""
+"""Scores a search by the lowest value that it finds with few evaluations, over several seeds."""
 
 import importlib.util
 import statistics

@@ -78,7 +78,7 @@ def test_engine_exception_fails_only_its_iteration() -> None:
     fixtures.make_evolver(Moody(), records=records, iterations=9).run()
     failures = [record.data.get("failure") for record in fixtures.list_records(records, "applied")]
     assert [step for step, failure in enumerate(failures, 1) if failure] == [3, 6, 9]
-    assert failures[2] == "the engine raised RuntimeError: not today"
+    assert failures[2] == "the mutator raised RuntimeError: not today"
 
 
 @pytest.mark.parametrize("garbage", [None, 7, "text", [None], [3]])
@@ -90,7 +90,7 @@ def test_invalid_engine_result_fails_only_its_iteration(garbage: Any) -> None:
             return garbage
 
     fixtures.make_evolver(Garbage(), records=records, iterations=3).run()
-    assert all("the engine raised" in record.data["failure"] for record in fixtures.list_records(records, "applied"))
+    assert all("the mutator raised" in record.data["failure"] for record in fixtures.list_records(records, "applied"))
 
 
 def test_gate_exception_rejects_with_reason() -> None:
@@ -113,7 +113,7 @@ def test_fitness_exception_rejects_with_reason() -> None:
         return result.metrics["missing"] if result.score else 0.0
 
     start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it is ranked
-    fixtures.make_evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
+    fixtures.make_evolver(start=start, records=records, iterations=2, islands={"fitness": by_missing}).run()
     decisions = [
         child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
     ]
@@ -148,7 +148,7 @@ def test_evaluator_exception_is_failure() -> None:
 
     fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=2).run()
     failures = {record.data["evaluation"]["failure"] for record in fixtures.list_records(records, "judged")}
-    assert failures == {"the judge raised ZeroDivisionError: by zero"}
+    assert failures == {"the evaluator raised ZeroDivisionError: by zero"}
 
 
 @pytest.mark.parametrize("num_parallel", [1, 4])
@@ -285,7 +285,7 @@ def test_child_of_reset_island_is_stored_but_not_added() -> None:
     evolver.run()
     late = next(record for record in fixtures.list_records(records, "applied") if record.step == 1)
     decision = late.data["children"][0]["decision"]
-    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it stays out"]
+    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it was not added"]
     assert any(record.data["id"] == "1.0" for record in fixtures.list_records(records, "judged"))
     with pytest.raises(errors.NotFound):
         evolver.islands[0].population.get("1.0")
@@ -317,7 +317,7 @@ def test_prefilter_rejection_is_stored_without_evaluation() -> None:
             return [context.parents[0].clone(context.parents[0].skeleton())]
 
     evolver = fixtures.make_evolver(
-        Repeating(), records=records, iterations=5, islands={"screen": gate.reject_duplicates}
+        Repeating(), records=records, iterations=5, islands={"prefilter": gate.reject_duplicates}
     )
     evolver.run()
     assert evolver.usage.evaluations == 1
@@ -458,7 +458,7 @@ def test_run_stops_at_target_or_plateau() -> None:
 
 
 def test_schedule_for_too_many_islands_is_rejected() -> None:
-    with pytest.raises(errors.SetupError, match="no island 2 of 2"):
+    with pytest.raises(errors.SetupError, match="The schedule names island 2"):
         fixtures.make_evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
 
 
@@ -470,7 +470,7 @@ def test_external_version_is_evaluated_before_use_as_parent() -> None:
     def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(versions, "number", initial, function.Text, run_id="run")
 
-    islands = {"make_pool": make_pool, "gate": gate.require_improvement()}
+    islands = {"make_population": make_pool, "gate": gate.require_improvement()}
     evolver = fixtures.make_evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
     evolver.run()
     scores = [fixtures.evaluate(function.Text(version.value)).score or 0.0 for version in versions.history("number")]
@@ -487,20 +487,20 @@ def test_first_engine_failure_is_logged_and_ends_idle_run(caplog: pytest.LogCapt
 
     evolver = fixtures.make_evolver(Broken(), budget=control.Budget(evaluations=10))
     evolver.run()
-    assert evolver.reason == "nothing new to judge in 2000 steps; the engine raised KeyError: 'price'"
+    assert evolver.reason == "no new candidate to evaluate in 2000 iterations; the mutator raised KeyError: 'price'"
     assert len(caplog.records) == 1
-    assert "the engine raised KeyError: 'price'" in caplog.text
+    assert "the mutator raised KeyError: 'price'" in caplog.text
 
 
 def test_object_without_propose_or_mutate_is_rejected() -> None:
-    with pytest.raises(errors.SetupError, match="needs a method propose"):
+    with pytest.raises(errors.SetupError, match="add a method propose"):
         fixtures.make_evolver(object())  # type: ignore[arg-type]
 
 
 def test_resume_with_other_initial_function_is_rejected() -> None:
     records = memory.MemoryJournal()
     fixtures.make_evolver(records=records, iterations=3).run()
-    with pytest.raises(errors.SetupError, match="This run was begun with"):
+    with pytest.raises(errors.SetupError, match="This run was started with"):
         fixtures.make_evolver(start=fixtures.make_initial("7.0"), records=records, iterations=6).run()
 
 

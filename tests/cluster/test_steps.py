@@ -77,7 +77,7 @@ def test_trials_beyond_budget_fail_with_reason() -> None:
 
     fixtures.make_evolver(Drafting(), budget=control.Budget(evaluations=3), iterations=None).run()
     assert [item.score for item in result] == [-4.0, -1.0, -4.0, None]
-    assert result[-1] == evaluation.failed("no evaluation was left in the budget")
+    assert result[-1] == evaluation.failed("the evaluation budget is used up")
 
 
 def test_later_settings_override_earlier_ones() -> None:
@@ -122,7 +122,7 @@ def test_resume_applies_stored_decisions() -> None:
         )
 
     records = memory.MemoryJournal()
-    plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_pool": pool}, "iterations": 1}
+    plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_population": pool}, "iterations": 1}
     fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **plugs).run()
     assert [item.reason for item in events] == ["founded", "it ran"]
     events.clear()
@@ -140,14 +140,14 @@ def test_run_without_new_candidates_ends_with_failure(
                 raise OSError(fault)
             return []
 
-    monkeypatch.setattr(evolver_module, "IDLE_STEPS", 3)
+    monkeypatch.setattr(evolver_module, "MAX_IDLE_ITERATIONS", 3)
     records = memory.MemoryJournal()
     idle = fixtures.make_evolver(Idle(), records=records, budget=control.Budget(evaluations=10))
     idle.run()
-    words = "; the engine raised OSError: no model" if fault else ""
-    assert idle.reason == f"nothing new to judge in 3 steps{words}"
+    words = "; the mutator raised OSError: no model" if fault else ""
+    assert idle.reason == f"no new candidate to evaluate in 3 iterations{words}"
     assert len(fixtures.list_records(records, "applied")) == 3
-    message = ["step 1: the engine raised OSError: no model; later faults are only recorded"] if fault else []
+    message = ["step 1: the mutator raised OSError: no model; later faults are only recorded"] if fault else []
     assert [record.getMessage() for record in caplog.records] == message
 
 
@@ -209,7 +209,7 @@ def test_prefilter_hold_still_evaluates_and_gates_see_context() -> None:
             inspirations=lambda niches: {"top": [niches.best_fn()]},
         )
 
-    plugs = {"screen": screen, "gate": last, "make_pool": pool}
+    plugs = {"prefilter": screen, "gate": last, "make_population": pool}
     evolver = fixtures.make_evolver(
         fixtures.FixedProposer("1.0"), records=records, iterations=1, num_islands=1, islands=plugs
     )
@@ -352,7 +352,7 @@ def test_child_with_failure_or_without_fitness_is_recorded() -> None:
     records = memory.MemoryJournal()
     options: Mapping[str, Any] = {
         "start": fixtures.make_initial(evaluator=evaluate),
-        "islands": {"rank": rank},
+        "islands": {"fitness": rank},
         "iterations": 1,
     }
     fixtures.make_evolver(fixtures.FixedProposer("9.0", "1.0", "2.0"), records=records, **options).run()
@@ -439,6 +439,6 @@ def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
             return 7.0
 
     forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
-    words = "The initial function has no score: nothing was found"
+    words = "The initial function has no score: it was not evaluated"
     with pytest.raises(errors.RunFailed, match=f"^{words}$"):
         fixtures.make_evolver(start=forgetful).run()

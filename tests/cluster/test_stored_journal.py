@@ -124,7 +124,12 @@ def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluste
 def everything(
     records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
 ) -> cluster.Evolver:
-    plugs: dict[str, Any] = {"screen": gate.reject_duplicates, "gate": by_turns, "rank": by_side, "make_pool": pool}
+    plugs: dict[str, Any] = {
+        "prefilter": gate.reject_duplicates,
+        "gate": by_turns,
+        "fitness": by_side,
+        "make_population": pool,
+    }
     shared = cluster.IslandConfig(
         3, 2, fixtures.make_initial(evaluator=Judge()), engine or Anything(), hears, hears, **plugs
     )
@@ -232,11 +237,11 @@ def test_external_version_is_evaluated_once_as_parent() -> None:
     def going_on(*texts: str, **budget: int) -> list[str]:
         notes = Notes()
         plugs = {
-            "make_pool": lambda *_: cluster.VersionedPopulation(
+            "make_population": lambda *_: cluster.VersionedPopulation(
                 store, "prompt", fixtures.make_initial(), function.Text, run_id="run"
             ),
             "gate": gate.require_improvement(),
-            "rank": lambda island, result: result.score + island,
+            "fitness": lambda island, result: result.score + island,
         }
         options: dict[str, Any] = {"num_islands": 1, "islands": plugs, "learner": notes, "ordered": True, "window": 1}
         fixtures.make_evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()

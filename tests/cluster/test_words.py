@@ -22,13 +22,13 @@ def said(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 def test_best_fn_before_run_is_error() -> None:
-    assert said(errors.NotFound, fixtures.make_evolver().best_fn) == "The run has not begun."
+    assert said(errors.NotFound, fixtures.make_evolver().best_fn) == "The run has not started."
 
 
 def test_run_starts_once() -> None:
     evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
-    words = "This evolver was started before: make a new one on the same journal to go on."
+    words = "This evolver was started before: make a new one on the same journal to resume."
     assert said(errors.SetupError, evolver.start) == words
 
 
@@ -36,14 +36,14 @@ def test_request_mutation_returns_best_child_or_reason() -> None:
     best = fixtures.make_evolver(fixtures.FixedProposer("1.0", "2.5", "2.0")).islands[0].request_mutation()
     assert str(best.skeleton()) == "2.5"
     requests = fixtures.make_evolver(fixtures.FixedProposer()).islands[0].request_mutation
-    assert said(errors.RunFailed, requests) == "The step made no child that was judged: none was proposed."
+    assert said(errors.RunFailed, requests) == "The iteration has no evaluated child: none was proposed."
 
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise OSError("no model")
 
     requests = fixtures.make_evolver(Broken()).islands[0].request_mutation
-    words = "The step made no child that was judged: the engine raised OSError: no model."
+    words = "The iteration has no evaluated child: the mutator raised OSError: no model."
     assert said(errors.RunFailed, requests) == words
 
 
@@ -66,7 +66,7 @@ def test_run_failure_names_cause() -> None:
     evolver = fixtures.make_evolver(records=records, schedule=Broken(3))
     with pytest.raises(errors.RunFailed) as raised:
         evolver.run()
-    assert str(raised.value) == "The run broke: ZeroDivisionError('no turns')"
+    assert str(raised.value) == "The run failed: ZeroDivisionError('no turns')"
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     assert evolver.reason == "failed: no turns"
     assert fixtures.list_records(records, "ended") == [journal.Record("ended", 1, -1, {"reason": "failed: no turns"})]
@@ -88,12 +88,12 @@ def test_resume_error_names_both_setups() -> None:
     other = fixtures.make_evolver(records=records, num_islands=2, iterations=1, start=fixtures.make_initial("1.0"))
     was = {"num_islands": 3, "ordered": True, "initial": content_hash("0.0")[:12], "seed": 9, "window": 3}
     now = {"num_islands": 2, "ordered": False, "initial": content_hash("1.0")[:12]}
-    assert said(errors.SetupError, other.run) == f"This run was begun with {was}; go on with that, not with {now}."
+    assert said(errors.SetupError, other.run) == f"This run was started with {was}; resume with that, not {now}."
 
 
 def test_skeleton_that_cannot_be_restored_is_rejected() -> None:
     evolver = fixtures.make_evolver(make_skeleton=lambda text: function.Text(text + "1"))
-    words = "make_skeleton does not give back the initial function's text: pass one that does."
+    words = "make_skeleton does not reproduce the initial function's text: pass one that does."
     assert said(errors.SetupError, evolver.run) == words
 
 
@@ -121,7 +121,7 @@ def test_number_out_of_range_error_has_name_and_value(name: str) -> None:
 )
 def test_ordered_run_error_suggests_alternative_to_seconds(options: Mapping[str, Any]) -> None:
     assert said(errors.SetupError, lambda: fixtures.make_evolver(ordered=True, **options)) == (
-        "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
+        "An ordered run cannot depend on seconds or dollars: count resets in iterations (reset_period=None) "
         "and the budget in iterations, evaluations, calls or tokens."
     )
     fixtures.make_evolver(ordered=False, **options)
@@ -160,7 +160,7 @@ ACCEPT = gate.Decision("accept", "it ran", "test")
 
 def test_empty_population_errors() -> None:
     pool, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
-    assert said(errors.NotFound, pool.best_fn) == "The pool is empty."
+    assert said(errors.NotFound, pool.best_fn) == "The population is empty."
     assert said(errors.NotFound, lambda: pool.get("3.0")) == "The pool keeps no candidate 3.0."
     assert said(errors.NotFound, lambda: pool.update_evaluation(fn)) == "The pool keeps no candidate 3.0."
 
@@ -173,7 +173,7 @@ def test_niche_key_exception_rejects_with_message() -> None:
     for score, words in ((1.0, "TypeError: unhashable type: 'list'"), (2.0, "ZeroDivisionError: integer division")):
         decision = pool.add_fn(testing.make_evaluated_function(score), ACCEPT)
         assert (decision.verdict, decision.decided_by, decision.version) == ("reject", "keys", None)
-        assert decision.reason.startswith(f"the keys raised {words}")
+        assert decision.reason.startswith(f"the niche key raised {words}")
 
 
 class Due(cluster.RoundRobin):
@@ -192,15 +192,15 @@ class Due(cluster.RoundRobin):
     [
         (
             lambda islands: [archipelago.Migration(islands[0].best_fn(), 3)],
-            "There is no island 3 of 3: ring and schedule differ.",
+            "The schedule names island 3, but the run has 3: use the same num_islands.",
         ),
         (
             lambda islands: [archipelago.Reset(-1, [islands[0].best_fn()])],
-            "There is no island -1 of 3: ring and schedule differ.",
+            "The schedule names island -1, but the run has 3: use the same num_islands.",
         ),
         (
             lambda islands: [archipelago.Reset(1, [])],
-            "The schedule resets island 1 with no founder: give at least one.",
+            "The schedule resets island 1 without a founder: give at least one.",
         ),
     ],
 )
@@ -209,8 +209,8 @@ def test_schedule_mismatch_error_names_island(make: Any, words: str) -> None:
 
 
 def test_island_rejecting_initial_function_is_named() -> None:
-    evolver = fixtures.make_evolver(islands={"make_pool": lambda *_: niches(lambda fn: [1 // 0])})
-    words = "Island 0 is empty: the keys raised ZeroDivisionError: integer division or modulo by zero."
+    evolver = fixtures.make_evolver(islands={"make_population": lambda *_: niches(lambda fn: [1 // 0])})
+    words = "Island 0 is empty: the niche key raised ZeroDivisionError: integer division or modulo by zero."
     assert said(errors.RunFailed, evolver.run) == words
 
 
@@ -243,11 +243,11 @@ def test_invalid_commands_are_rejected_with_messages() -> None:
         (number, kind, data) for number, (kind, data) in enumerate(options, 1)
     ]
     assert [item.get("refused") for item in obeyed] == [
-        "SetupError: There is no command 'bark'.",
+        "SetupError: 'bark' is not a command.",
         "Conflict: 9.9 is not held with the content that was decided on.",
         "Conflict: 1.0 is not held with the content that was decided on.",
         "Conflict: 'hold' decides nothing: accept or reject.",
-        "SetupError: There is no island 3 of 1: ring and schedule differ.",
+        "SetupError: The schedule names island 3, but the run has 1: use the same num_islands.",
         None,
         "Conflict: 1.0 is not held with the content that was decided on.",
     ]
@@ -282,19 +282,22 @@ def test_version_key_can_contain_at_sign() -> None:
 
 def test_unknown_version_error_names_key() -> None:
     pool = head()
-    assert said(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is not a version of a@b."
     assert (
         said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
-        == "c@1 is no version of a@b."
+        == "c@1 is not a version of a@b."
     )
     assert (
-        said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial())) == "None is no version of a@b."
+        said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial()))
+        == "None is not a version of a@b."
     )
 
 
 def test_version_rejected_by_store_has_its_message() -> None:
     decision = head().add_fn(testing.make_evaluated_function(1.0, id="1.0"), gate.Decision("accept", "", "test"))
-    assert decision == gate.Decision("reject", "A version needs a reason: say which, why and who.", "versions")
+    assert decision == gate.Decision(
+        "reject", "The reason of this change is empty: give a key, a reason and an author.", "versions"
+    )
 
 
 def test_version_without_evaluation_stays_unevaluated() -> None:
@@ -346,7 +349,7 @@ def test_candidate_record_round_trip() -> None:
     assert kept.candidate_to_data(bare) == data
     assert (
         said(AssertionError, lambda: kept.require_candidate(fixtures.make_initial()))
-        == "the kernel keeps only what it settled"
+        == "populations hold only functions with a candidate"
     )
     draft = fixtures.make_initial()
     assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
