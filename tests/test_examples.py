@@ -1,4 +1,4 @@
-"""Every example runs by itself, and what it claims is true."""
+"""Examples run as documented and do what their pages claim."""
 
 import ast
 import json
@@ -9,36 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from atoll import candidate, cli, cluster, evaluation, function, store
+from atoll import candidate, cli, cluster, evaluation, function, journal, store
 from examples.kernel import funsearch_clusters, governed_parameter, map_elites, playbook_versions, ranked_islands
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 KERNEL_DIR = EXAMPLES / "kernel"
 FILES = sorted(KERNEL_DIR.glob("*.py"))
-# A little above the scores at which they begin; the dear ones need not go on from there.
-ENOUGH = {"binpacking": -4.12, "funsearch_capset": 18.7, "llmsr_oscillator": 0.97, "programs_minimum": 0.7}
+# Targets a little above the initial scores, so that expensive examples stop early.
+TARGETS = {"binpacking": -4.12, "funsearch_capset": 18.7, "llmsr_oscillator": 0.97, "programs_minimum": 0.7}
 TASKS = sorted(path.parent for path in EXAMPLES.glob("*/README.md") if path.parent != KERNEL_DIR)
 
 
 @pytest.fixture
-def kept():
-    with store.Store("sqlite://") as kept:
-        yield kept
+def run_store():
+    with store.Store("sqlite://") as run_store:
+        yield run_store
 
 
 def niches(evolver: cluster.Evolver, island: int = 0) -> cluster.NichedPopulation:
-    pool = evolver.islands[island].population
-    assert isinstance(pool, cluster.NichedPopulation)
-    return pool
+    population = evolver.islands[island].population
+    assert isinstance(population, cluster.NichedPopulation)
+    return population
 
 
-def found(fn: function.Function) -> evaluation.Evaluation:
+def get_evaluation(fn: function.Function) -> evaluation.Evaluation:
     assert fn.evaluation is not None
     return fn.evaluation
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_an_example_runs_from_any_folder_and_says_what_came_out(path, tmp_path):
+def test_kernel_example_runs_from_any_folder(path, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     result = subprocess.run(
         [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -50,7 +50,7 @@ def test_an_example_runs_from_any_folder_and_says_what_came_out(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_an_example_is_short_and_explains_itself(path):
+def test_kernel_example_is_short_and_documented(path):
     source = path.read_text(encoding="utf-8")
     assert 60 <= len(source.splitlines()) <= 130
     assert "\n\nParts: " in (ast.get_docstring(ast.parse(source)) or "")
@@ -58,11 +58,11 @@ def test_an_example_is_short_and_explains_itself(path):
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda path: path.name)
-def test_a_task_folder_runs_as_it_is_and_gets_better(task, tmp_path, monkeypatch, capsys):
+def test_task_example_improves(task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    # A constant priority has little to begin with, and a life is longer than a judgement.
+    # A constant priority improves slowly, and an episode takes longer than other evaluations.
     iterations = {"funsearch_capset": "600", "survival": "6"}.get(task.name, "150")
-    target = ["--target", str(ENOUGH[task.name])] if task.name in ENOUGH else []
+    target = ["--target", str(TARGETS[task.name])] if task.name in TARGETS else []
     assert cli.main(["run", str(task), "--iterations", iterations, *target, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["status"] == "done"
@@ -72,104 +72,107 @@ def test_a_task_folder_runs_as_it_is_and_gets_better(task, tmp_path, monkeypatch
 
 
 class TestFunsearchClusters:
-    def test_the_law_is_found_and_holds_for_things_that_are_not_in_the_table(self):
+    def test_law_holds_outside_the_table(self):
         evolver = funsearch_clusters.build()
         evolver.run()
-        assert found(evolver.best_fn()).score == 0.0
+        assert get_evaluation(evolver.best_fn()).score == 0.0
         assert evolver.best_fn().skeleton()(3, 7) == pytest.approx(73.5)
 
-    def test_functions_that_behave_alike_share_a_cluster(self):
+    def test_functions_with_equal_scores_share_a_cluster(self):
         evolver = funsearch_clusters.build(400)
         evolver.run()
         for island in evolver.islands:
             members = [cluster.members() for cluster in niches(evolver, island.index).clusters.values()]
-            signatures = [{fn.signature() for fn in each} for each in members]
-            assert all(len(each) == 1 for each in signatures)
+            signatures = [{fn.signature() for fn in fns} for fns in members]
+            assert all(len(group) == 1 for group in signatures)
             assert len(signatures) == len(set.union(*signatures))
-            assert any(len(each) > 1 for each in members)
+            assert any(len(fns) > 1 for fns in members)
 
-    def test_one_and_four_workers_export_the_same_bytes(self, kept):
+    def test_number_of_workers_does_not_change_export(self, run_store):
         for name, workers in (("one", 1), ("four", 4)):
-            kept.create(name)
-            funsearch_clusters.build(300, workers=workers, records=kept.journal(name)).run()
-        assert list(kept.export("one")) == list(kept.export("four"))
-        assert kept.candidates("one").count() > 150
+            run_store.create_run(name)
+            funsearch_clusters.build(300, workers=workers, records=run_store.journal(name)).run()
+        assert list(run_store.export("one")) == list(run_store.export("four"))
+        assert run_store.candidates("one").count() > 150
 
-    def test_the_best_migrate_and_the_worst_half_of_the_islands_are_reset_by_steps(self):
+    def test_migrations_and_resets_happen_at_their_iterations(self):
         records = store.MemoryJournal()
         funsearch_clusters.build(1_600, seed=1, records=records).run()
         events = [(record.kind, record.step) for record in records.read() if record.kind in ("migrated", "reset")]
         assert events.count(("migrated", 400)) == 8
         assert events.count(("reset", 1_600)) == 4
 
-    def test_a_formula_that_repeats_its_parent_is_not_judged(self, kept):
-        run = kept.create()
-        evolver = funsearch_clusters.build(300, records=kept.journal(run))
+    def test_repeated_formula_is_rejected_without_evaluation(self, run_store):
+        run = run_store.create_run()
+        evolver = funsearch_clusters.build(300, records=run_store.journal(run))
         evolver.run()
-        repeats = [row for row in kept.candidates(run) if row.by == "novel"]
+        repeats = [row for row in run_store.candidates(run) if row.by == "novel"]
         assert repeats
         assert all(row.score is None and row.verdict == "reject" for row in repeats)
 
 
 class TestMapElites:
     @pytest.fixture
-    def finished(self, kept):
-        run = kept.create()
-        evolver = map_elites.build(records=kept.journal(run))
+    def result(self, run_store):
+        run = run_store.create_run()
+        evolver = map_elites.build(records=run_store.journal(run))
         evolver.run()
-        return evolver, list(kept.candidates(run))
+        return evolver, list(run_store.candidates(run))
 
-    def test_every_trip_keeps_the_best_bag_that_was_ever_judged_for_it(self, finished):
-        evolver, rows = finished
+    def test_trip_has_its_best_evaluated_bag(self, result):
+        evolver, rows = result
         for trip in range(len(map_elites.TRIPS)):
             elite = map_elites.elites(evolver)["trip", trip]
-            assert found(elite).scores[trip] == max(row.scores[trip] for row in rows)
+            assert get_evaluation(elite).scores[trip] == max(row.scores[trip] for row in rows)
 
-    def test_every_cell_keeps_the_best_of_the_bags_that_belong_to_it(self, finished):
-        evolver, rows = finished
+    def test_cell_has_its_best_evaluated_bag(self, result):
+        evolver, rows = result
         elites = map_elites.elites(evolver)
         keys = map_elites.CellAndTrips()
-        fns = [evolver.best_fn().settle(candidate.Candidate(row.id, row.content), judged(row)) for row in rows]
+        fns = [
+            evolver.best_fn().with_evaluation(candidate.Candidate(row.id, row.content), read_evaluation(row))
+            for row in rows
+        ]
         for fn in fns:
-            keys(fn)  # the map grows to its last size
+            keys(fn)  # grows the map to its final size
         best = dict[object, float]()
         for fn in fns:
             cell = keys(fn)[0]
-            best[cell] = max(best.get(cell, -float("inf")), found(fn).score or 0.0)
-        assert best == {key: found(fn).score for key, fn in elites.items() if key[0] == "cell"}
+            best[cell] = max(best.get(cell, -float("inf")), get_evaluation(fn).score or 0.0)
+        assert best == {key: get_evaluation(fn).score for key, fn in elites.items() if key[0] == "cell"}
         assert len(best) > 8
 
-    def test_one_bag_may_sit_in_several_niches(self):
+    def test_bag_can_be_in_several_niches(self):
         evolver = map_elites.build(40)
         evolver.run()
         ids = [fn.candidate.id for fn in map_elites.elites(evolver).values() if fn.candidate]
         assert len(set(ids)) < len(ids)
 
-    def test_one_call_of_the_engine_makes_three_children(self, finished):
-        _, rows = finished
+    def test_proposer_makes_three_children_per_call(self, result):
+        _, rows = result
         assert [row.id for row in rows if row.step == 1] == ["1.0", "1.1", "1.2"]
         assert len(rows) == 1 + 3 * 500
 
 
-def judged(row: store.Row) -> evaluation.Evaluation:
+def read_evaluation(row: store.Row) -> evaluation.Evaluation:
     return evaluation.Evaluation(row.score, row.scores, row.metrics)
 
 
 class TestRankedIslands:
     @pytest.fixture
-    def finished(self):
+    def result(self):
         meter, records = ranked_islands.Meter(), store.MemoryJournal()
         evolver = ranked_islands.build(meter, records=records)
         evolver.run()
         return evolver, meter, records
 
-    def test_no_round_is_measured_twice_though_rounds_migrate(self, finished):
-        _, meter, records = finished
+    def test_migrants_are_not_measured_again(self, result):
+        _, meter, records = result
         assert [record for record in records.read() if record.kind == "migrated"]
         assert len(meter.measured) == len(set(meter.measured))
 
-    def test_a_migrant_is_ranked_by_the_measure_of_its_host(self):
-        evolver = ranked_islands.build(ranked_islands.Meter(), steps=120)  # later better rounds have taken their place
+    def test_migrant_has_fitness_of_its_new_island(self):
+        evolver = ranked_islands.build(ranked_islands.Meter(), steps=120)  # later, better rounds replace the migrants
         evolver.run()
         migrants = [
             (island.index, fn)
@@ -180,48 +183,48 @@ class TestRankedIslands:
         assert migrants
         for host, fn in migrants:
             assert fn.candidate
-            assert fn.score() == ranked_islands.rank(host, found(fn))
-            assert fn.score() != ranked_islands.rank(fn.candidate.island, found(fn))
+            assert fn.score() == ranked_islands.rank(host, get_evaluation(fn))
+            assert fn.score() != ranked_islands.rank(fn.candidate.island, get_evaluation(fn))
 
-    def test_every_island_is_best_at_what_it_wants(self, finished):
-        evolver, _, _ = finished
-        bests = [found(island.best_fn()) for island in evolver.islands]
+    def test_island_is_best_at_its_own_objective(self, result):
+        evolver, _, _ = result
+        bests = [get_evaluation(island.best_fn()) for island in evolver.islands]
         for island, best in enumerate(bests):
-            assert ranked_islands.rank(island, best) == max(ranked_islands.rank(island, each) for each in bests)
-        assert len({each.metrics["length"] for each in bests}) == 3
+            assert ranked_islands.rank(island, best) == max(ranked_islands.rank(island, other) for other in bests)
+        assert len({best.metrics["length"] for best in bests}) == 3
 
 
 class TestPlaybookVersions:
     @pytest.fixture
-    def finished(self, kept):
-        run = kept.create()
-        evolver = playbook_versions.build(kept, run)
+    def result(self, run_store):
+        run = run_store.create_run()
+        evolver = playbook_versions.build(run_store, run)
         evolver.run()
-        return kept, run, list(playbook_versions.history(kept, evolver))
+        return run_store, run, list(playbook_versions.history(run_store, evolver))
 
-    def test_the_last_version_eats_all_that_is_good_and_nothing_else(self, finished):
-        _, _, history = finished
+    def test_last_version_reaches_maximal_energy(self, result):
+        _, _, history = result
         assert history[-1][1] == sum(energy for energy in playbook_versions.WORLD.values() if energy > 0)
 
-    def test_the_true_judgement_comes_after_a_version_was_kept(self, finished):
-        kept, run, history = finished
-        records = list(kept.journal(run).read())
+    def test_version_is_evaluated_again_after_it_is_stored(self, result):
+        run_store, run, history = result
+        records = list(run_store.journal(run).read())
         observed = [record.data["id"] for record in records if record.kind == "observed"]
-        assert observed == [version.id for version in kept.versions().history(playbook_versions.KEY)]
-        first_judgements = [record.data["evaluation"]["score"] for record in records if record.kind == "judged"]
-        assert set(first_judgements) == {0.0}
+        assert observed == [version.id for version in run_store.versions().history(playbook_versions.KEY)]
+        first_scores = [record.data["evaluation"]["score"] for record in records if record.kind == journal.EVALUATED]
+        assert set(first_scores) == {0.0}
         assert len({energy for _, energy, _ in history}) > 3
 
-    def test_a_version_that_proved_worse_is_corrected_by_the_next(self, finished):
-        _, _, history = finished
+    def test_worse_version_is_corrected_by_the_next(self, result):
+        _, _, history = result
         energies = [energy for _, energy, _ in history]
         worse = [n for n in range(1, len(energies)) if energies[n] < energies[n - 1]]
         assert worse
         assert all(energies[n + 1] > energies[n] for n in worse)
 
-    def test_the_curator_keeps_idle_rules_out(self, finished):
-        kept, run, history = finished
-        rejected = [row for row in kept.candidates(run) if row.verdict == "reject"]
+    def test_curator_rejects_unused_rules(self, result):
+        run_store, run, history = result
+        rejected = [row for row in run_store.candidates(run) if row.verdict == "reject"]
         assert rejected
         assert all(row.by == "curator" for row in rejected)
         assert not {row.content for row in rejected} & {playbook for playbook, _, _ in history}
@@ -229,60 +232,60 @@ class TestPlaybookVersions:
 
 class TestGovernedParameter:
     @pytest.fixture
-    def run(self, kept):
-        run = kept.create()
-        governed_parameter.build(kept, run).run()
+    def run(self, run_store):
+        run = run_store.create_run()
+        governed_parameter.build(run_store, run).run()
         return run
 
-    def head(self, kept):
-        return kept.versions().get(governed_parameter.KEY)
+    def head(self, run_store):
+        return run_store.versions().get(governed_parameter.KEY)
 
-    def resume(self, kept, run):
-        governed_parameter.build(kept, run).run()
+    def resume(self, run_store, run):
+        governed_parameter.build(run_store, run).run()
 
-    def test_nothing_changes_without_an_approval(self, kept, run):
-        self.resume(kept, run)
-        assert (self.head(kept).n, self.head(kept).value) == (1, "1.0")
-        assert all((row.score or 0.0) > 28.4 for row in governed_parameter.held(kept, run))
-        assert len(governed_parameter.held(kept, run)) > 5
+    def test_parameter_does_not_change_without_approval(self, run_store, run):
+        self.resume(run_store, run)
+        assert (self.head(run_store).n, self.head(run_store).value) == (1, "1.0")
+        assert all((row.score or 0.0) > 28.4 for row in governed_parameter.held(run_store, run))
+        assert len(governed_parameter.held(run_store, run)) > 5
 
-    def test_an_approval_changes_the_value_in_the_name_of_who_approved(self, kept, run):
-        best = governed_parameter.held(kept, run)[0]
-        governed_parameter.decide(kept, run, best, "accept", "agreed", "ada")
-        self.resume(kept, run)
-        assert self.head(kept)[1:] == (2, best.content, "agreed", "ada")
+    def test_approved_change_names_its_approver(self, run_store, run):
+        best = governed_parameter.held(run_store, run)[0]
+        governed_parameter.decide(run_store, run, best, "accept", "agreed", "ada")
+        self.resume(run_store, run)
+        assert self.head(run_store)[1:] == (2, best.content, "agreed", "ada")
 
-    def test_a_rejection_changes_nothing_and_ends_the_waiting(self, kept, run):
-        best, *others = governed_parameter.held(kept, run)
-        governed_parameter.decide(kept, run, best, "reject", "too slow for our customers", "ada")
-        self.resume(kept, run)
-        assert self.head(kept).n == 1
-        assert governed_parameter.held(kept, run) == others
+    def test_rejected_candidate_is_no_longer_held(self, run_store, run):
+        best, *others = governed_parameter.held(run_store, run)
+        governed_parameter.decide(run_store, run, best, "reject", "too slow for our customers", "ada")
+        self.resume(run_store, run)
+        assert self.head(run_store).n == 1
+        assert governed_parameter.held(run_store, run) == others
 
-    def test_an_approval_of_another_content_is_refused(self, kept, run):
-        best = governed_parameter.held(kept, run)[0]
+    def test_approval_of_other_content_is_refused(self, run_store, run):
+        best = governed_parameter.held(run_store, run)[0]
         other = candidate.content_hash("900.0")
-        kept.inbox(run).post(
+        run_store.inbox(run).post(
             "decide", candidate=best.id, content_hash=other, verdict="accept", reason="agreed", by="mallory"
         )
-        self.resume(kept, run)
-        assert self.head(kept).n == 1
-        (answer,) = [record.data for record in kept.journal(run).read() if record.kind == "controlled"]
-        assert "not held with the content" in answer["refused"]
+        self.resume(run_store, run)
+        assert self.head(run_store).n == 1
+        (command,) = [record.data for record in run_store.journal(run).read() if record.kind == "controlled"]
+        assert "not held with the content" in command["refused"]
 
-    def test_of_two_approvals_of_one_version_the_second_is_stale(self, kept, run):
-        best, second, *_ = governed_parameter.held(kept, run)
+    def test_second_approval_of_one_version_is_stale(self, run_store, run):
+        best, second, *_ = governed_parameter.held(run_store, run)
         for row in (best, second):
-            governed_parameter.decide(kept, run, row, "accept", "agreed", "ada")
-        self.resume(kept, run)
-        assert (self.head(kept).n, self.head(kept).value) == (2, best.content)
-        late = kept.candidates(run).get(second.id)
+            governed_parameter.decide(run_store, run, row, "accept", "agreed", "ada")
+        self.resume(run_store, run)
+        assert (self.head(run_store).n, self.head(run_store).value) == (2, best.content)
+        late = run_store.candidates(run).get(second.id)
         assert (late.verdict, late.by) == ("reject", "versions")
 
-    def test_a_rollback_brings_the_old_value_back_and_loses_no_history(self, kept, run):
-        best = governed_parameter.held(kept, run)[0]
-        governed_parameter.decide(kept, run, best, "accept", "agreed", "ada")
-        self.resume(kept, run)
-        kept.versions().rollback(governed_parameter.KEY, 1, "customers complain", "bob")
-        values = [version.value for version in kept.versions().history(governed_parameter.KEY)]
+    def test_rollback_restores_value_and_keeps_history(self, run_store, run):
+        best = governed_parameter.held(run_store, run)[0]
+        governed_parameter.decide(run_store, run, best, "accept", "agreed", "ada")
+        self.resume(run_store, run)
+        run_store.versions().rollback(governed_parameter.KEY, 1, "customers complain", "bob")
+        values = [version.value for version in run_store.versions().history(governed_parameter.KEY)]
         assert values == ["1.0", best.content, "1.0"]

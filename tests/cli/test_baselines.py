@@ -46,8 +46,8 @@ def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19
     result, text = run(capsys, "run", "task", *model)
     data = result["baselines"]
     assert list(data) == ["best_of_n", "sequential", "no_llm"]
-    assert "each gets as many evaluations and calls as this run will have used; calls are paid 3 times" in text
-    assert "in all at most 18 calls" in text
+    assert "each gets as many evaluations and LLM calls as this run; LLM calls cost 3 times as much" in text
+    assert "at most 18 calls in total" in text
     assert {name: item["calls"] for name, item in data.items() if name != "no_llm"} == {"best_of_n": 6, "sequential": 6}
     assert data["no_llm"]["calls"] == 0
     assert all(item["evaluations"] <= 1 + 6 for item in data.values())
@@ -69,12 +69,12 @@ def test_best_of_n_derives_every_child_from_initial_program(capsys, server):
 def test_baselines_can_run_later_and_grow_with_run(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "5evals")
     later, _ = run(capsys, "resume", first["run"], "--baselines")
-    rival = later["baselines"]["best_of_n"]
-    assert rival["evaluations"] == first["evaluations"] == 5
+    baseline = later["baselines"]["best_of_n"]
+    assert baseline["evaluations"] == first["evaluations"] == 5
     more, _ = run(capsys, "resume", first["run"], "--budget", "4evals", "--baselines")
     assert more["evaluations"] == 9
     assert more["baselines"]["best_of_n"] == {
-        **rival,
+        **baseline,
         "evaluations": 9,
         "best_score": more["baselines"]["best_of_n"]["best_score"],
     }
@@ -82,22 +82,22 @@ def test_baselines_can_run_later_and_grow_with_run(capsys):
 
 def test_resumed_run_reports_outdated_baselines(capsys):
     run(capsys, "run", "task", "--budget", "5evals", "--baselines")
-    assert "with as many evaluations and calls" in report(capsys)
+    assert "Baselines, one run each, with as many evaluations and LLM calls" in report(capsys)
     run(capsys, "resume", "latest", "--budget", "4evals")
-    assert "of when this run had used less" in report(capsys)
+    assert "with a smaller budget than this run" in report(capsys)
     run(capsys, "resume", "latest", "--baselines")
-    assert "with as many evaluations and calls" in report(capsys)
+    assert "Baselines, one run each, with as many evaluations and LLM calls" in report(capsys)
 
 
 def test_latest_is_never_a_baseline_and_baselines_have_none(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "4evals", "--baselines")
-    rival = first["baselines"]["best_of_n"]["run"]
+    baseline = first["baselines"]["best_of_n"]["run"]
     with store.Store("atoll.db") as run_store:
         assert runs.find_run(run_store, "latest") == first["run"]
-        assert baselines.find_baselines(run_store, rival) == []
+        assert baselines.find_baselines(run_store, baseline) == []
     assert cli.main(["list"]) == 0
     assert f"best of N for {first['run']}" in capsys.readouterr().out
-    assert cli.main(["report", rival]) == 0
+    assert cli.main(["report", baseline]) == 0
     assert "\nBaselines: not run.\n" in capsys.readouterr().out
 
 
@@ -109,14 +109,14 @@ def test_baseline_that_needs_an_llm_has_a_reason(capsys, folder):
     with testing.ModelServer(lambda prompt, number: f"```text\nBe kind, {number}.\n```") as server:
         command = ["run", "text/initial_program.txt", "text/evaluator.py", "--llm", f"openai:m@{server.url}"]
         result, _ = run(capsys, *command, *rewrite, "--baselines")
-    assert "give a model with --llm" in result["baselines"]["no_llm"]
+    assert "pass an LLM with --llm" in result["baselines"]["no_llm"]
     assert result["baselines"]["best_of_n"]["calls"] == 2
 
 
 def test_method_of_a_run_cannot_change(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "3", "--set", "run.method=best_of_n")
     assert cli.main(["resume", result["run"], "--set", "run.method=evolve"]) == 2
-    assert "run.method is what this run began with" in capsys.readouterr().err
+    assert "run.method cannot change in a run that has begun." in capsys.readouterr().err
 
 
 def test_equal_budget_is_usage_within_same_seconds_and_dollars():

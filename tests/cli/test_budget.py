@@ -72,7 +72,7 @@ def test_island_keeps_to_its_share(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "100calls", "--set", "run.island_budget=3calls"]
     result, _ = run(capsys, "run", "task", *model)
     assert len(server.requests) == 9  # three islands
-    assert result["reason"].startswith("every island has used its share: budget of 3 calls used")
+    assert result["reason"].startswith("every island has used its LLM budget: budget of 3 calls used")
 
 
 def test_dollar_budget_without_price_fails(capsys, server):
@@ -83,7 +83,7 @@ def test_dollar_budget_without_price_fails(capsys, server):
 def test_incomplete_price_fails(capsys, server):
     command = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "1", "--set", "llm.price_in=1"]
     assert cli.main(command) == 2
-    assert "belong together" in capsys.readouterr().err
+    assert "Set both llm.price_in and llm.price_out, in USD per million tokens, or neither." in capsys.readouterr().err
 
 
 def test_cost_is_printed_before_first_call(capsys, server):
@@ -92,7 +92,7 @@ def test_cost_is_printed_before_first_call(capsys, server):
     assert "cost       about $0.0" in text
     assert "2 calls cost about $0." in text
     _, text = run(capsys, "run", "task", *model[:4])
-    assert "cost       of unknown price: dollars are not counted, tokens are" in text
+    assert "cost       price unknown: tokens are counted, dollars are not" in text
 
 
 def test_deterministic_run_rejects_token_budget(capsys, server):

@@ -81,7 +81,7 @@ class TestCompare:
     def test_runs_of_different_tasks_have_no_verdict(self, shell):
         data = shell("compare", samples.LONG_ID, "elsewhere", "--json").json()
         assert (data["same_task"], data["better"]) == (False, None)
-        assert shell("compare", samples.LONG_ID, "elsewhere").lines[-1].endswith("their scores do not compare.")
+        assert shell("compare", samples.LONG_ID, "elsewhere").lines[-1].endswith("so their scores are not comparable.")
 
     def test_wide_comparison_is_split(self, shell, monkeypatch):
         monkeypatch.setenv("COLUMNS", "60")

@@ -34,15 +34,14 @@ def alive(path):
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_running_run_gets_command(action, shell, path, alive):
-    assert shell("control", "run", action).out == f"Told run run: {action}.\n"
+    assert shell("control", "run", action).out == f"Sent to run run: {action}.\n"
     assert [command.kind for command in posted(path)] == [action]
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
 def test_ended_run_gets_no_command(action, shell, path):
-    text = shell.fail("control", "run", action)
-    assert text.startswith("No process writes run run now")
-    assert text.endswith("'atoll resume run' goes on with it.")
+    text = f"Run run is not running, so there is nothing to {action}. Continue it with 'atoll resume run'."
+    assert shell.fail("control", "run", action) == text
     assert not posted(path)
 
 
@@ -57,7 +56,7 @@ def test_set_raises_limits_and_changes_settings(shell, path, alive):
 
 def test_ended_run_reads_new_limits_on_resume(shell, path):
     output = shell("control", "run", "set", "evaluations=10")
-    assert output.out.endswith("No process writes it now: it will read this when it resumes.\n")
+    assert output.out.endswith("It is not running and will read this when it resumes.\n")
     assert len(posted(path)) == 1
 
 
@@ -77,7 +76,7 @@ def test_json_lists_posted_commands(shell, alive):
         (["set", "usd=nan"], "usd=nan is not a limit. Give a number above 0."),
         (["set", "seconds=-3"], "seconds=-3 is not a limit. Give a number above 0."),
         (["set", "itertions=5"], "Limit itertions is unknown. Did you mean iterations?"),
-        (["stop", "iterations=5"], "'stop' changes no keys: write 'atoll control RUN set iterations=5'."),
+        (["stop", "iterations=5"], "'stop' takes no KEY=VALUE. Use 'atoll control RUN set iterations=5'."),
     ],
     ids=" ".join,
 )
@@ -89,8 +88,8 @@ def test_invalid_command_is_not_posted(arguments, sentence, shell, path, alive):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("danger_treshold=0.5", "There is no key danger_treshold; the nearest is survival.danger_threshold."),
-        ("survival.fears=off", "There is no key fears; the nearest is survival.fear."),
+        ("danger_treshold=0.5", "Unknown key danger_treshold; the nearest is survival.danger_threshold."),
+        ("survival.fears=off", "Unknown key fears; the nearest is survival.fear."),
         ("danger_threshold=7", "survival.danger_threshold is 7: it should be less than or equal to 1."),
     ],
 )

@@ -39,7 +39,10 @@ def test_dashboard_serves_during_run(tmp_path):
 
 @pytest.mark.parametrize("seconds", ["1e300", "inf"])
 def test_linger_lasts_until_interrupted(seconds):
-    program = f"from atoll.cli import recording; print('staying', flush=True); recording.stay(float('{seconds}'))"
+    program = (
+        "from atoll.cli.run import survival_files; print('staying', flush=True); "
+        f"survival_files.linger(float('{seconds}'))"
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as lingering:
         assert lingering.stdout
         assert lingering.stdout.readline() == b"staying\n"

@@ -24,7 +24,7 @@ def test_demo_finds_the_law(capsys):
     assert cli.main(["demo"]) == 0
     output = capsys.readouterr()
     assert "Done (score 0 reached) after" in output.out
-    assert re.search(r"start +-9\.5297", output.out)
+    assert re.search(r"initial +-9\.5297", output.out)
     assert re.search(r"best +0 ", output.out)
     assert re.search(r"a car in town +1,200 +14 +117,600\n", output.err)
 

@@ -107,7 +107,7 @@ def test_invalid_store_is_broken(capsys, tmp_path):
     shell = apps.Shell(capsys, str(tmp_path / "notes.txt"))
     output = shell("doctor", status=1)
     assert "\nbroken   store " in output.out
-    assert "is no database" in output.out
+    assert "is not a database. Use another path." in output.out
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -41,11 +41,11 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            (["task/initial_program.py"], "name its evaluator too"),
+            (["task/initial_program.py"], "Name its evaluator too: 'atoll run task/initial_program.py EVALUATOR'."),
             (["task/none.py", "task/evaluator.py"], "task/none.py"),
             (["task", "-c", "none.yaml"], "none.yaml"),
             (["task", "--checkpoint", "none"], "none"),
-            (["task", "--llm", "config"], "names a model"),
+            (["task", "--llm", "config"], "task has no configuration that names an LLM. Pass --llm openai:NAME."),
         ],
     )
     def test_missing_file_prints_one_sentence(self, capsys, arguments, text):
@@ -102,9 +102,9 @@ class TestCheckpoints:
         assert cli.main(["import", str(path)]) == 2
         text = capsys.readouterr().err
         assert text.count("\n") == 1
-        assert "program of a checkpoint" in text
+        assert "is not a checkpoint program: " in text
 
     def test_checkpoint_outside_a_task_needs_task(self, capsys, tmp_path):
         (tmp_path / "lonely" / "programs").mkdir(parents=True)
         assert cli.main(["import", "lonely"]) == 2
-        assert "name the task, 'atoll import lonely TASK'" in capsys.readouterr().err
+        assert "Name the task: 'atoll import lonely TASK'." in capsys.readouterr().err

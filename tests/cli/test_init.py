@@ -48,8 +48,8 @@ def test_init_uses_empty_folder(shell, tmp_path):
 
 def test_init_rejects_nonempty_folder(shell, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    assert "is not empty: choose a folder" in shell.fail("init", "llmsr", str(tmp_path))
-    assert "is a file: choose a folder" in shell.fail("init", "llmsr", str(tmp_path / "mine.txt"))
+    assert "is not empty. Choose a new folder." in shell.fail("init", "llmsr", str(tmp_path))
+    assert "is a file. Choose a new folder." in shell.fail("init", "llmsr", str(tmp_path / "mine.txt"))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -59,11 +59,11 @@ def test_init_reports_folder_that_cannot_be_created(shell, tmp_path):
 
 
 def test_init_lists_names_for_unknown_name(shell, tmp_path):
-    said = shell.fail("init", "alchemy", str(tmp_path / "task"))
-    assert said.startswith(
+    message = shell.fail("init", "alchemy", str(tmp_path / "task"))
+    assert message.startswith(
         "System or example 'alchemy' not found. Systems: llmsr, mind, programs, survival. Examples: "
     )
-    assert "kinetic_energy" in said
+    assert "kinetic_energy" in message
     assert not list(tmp_path.iterdir())
 
 

@@ -22,10 +22,10 @@ def test_shared_run_prints_join_command_and_summary(capsys):
     assert cli.main(["run", "task", "--shared", "--budget", "20evals", "--workers", "2"]) == 0
     output = capsys.readouterr()
     assert "Join with: " in output.err
-    assert "leads islands 0, 1, 2" in output.err
+    assert "runs islands 0, 1, 2" in output.err
     assert "budget of 20 evaluations used" in output.out
     assert " resume " not in output.out
-    assert cli.main(["join", "latest", "--json"]) == 0  # it is over: nothing is left to lead
+    assert cli.main(["join", "latest", "--json"]) == 0  # it has ended: no island is left to run
     result = json.loads(capsys.readouterr().out)
     assert (result["status"], result["reason"]) == ("done", "budget of 20 evaluations used")
 
@@ -40,7 +40,7 @@ def test_unshared_run_cannot_be_joined(capsys):
     assert cli.main(["run", "task", "--iterations", "2", "--quiet"]) == 0
     capsys.readouterr()
     assert cli.main(["join", "latest"]) == 2
-    assert "begin one that others may join with 'atoll run TASK --shared'" in capsys.readouterr().err
+    assert "Start a run that others can join with 'atoll run TASK --shared'." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "1e9"])

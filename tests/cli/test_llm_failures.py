@@ -24,34 +24,34 @@ def folder(tmp_path, monkeypatch):
 def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any], str]:
     arguments = ["run", "task", "--llm", f"openai:m@{url}", "--iterations", "40", *HASTE, *options, "--json"]
     assert cli.main(arguments) == status
-    told = capsys.readouterr()
-    return json.loads(told.out), told.err
+    output = capsys.readouterr()
+    return json.loads(output.out), output.err
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason", "most_requests"),
+    ("fault", "reason", "max_requests"),
     [
         (Fault(500), "status 500", 20),
         (Fault(429), "status 429", 20),
         (Fault(429, headers={"Retry-After": "3600"}), "asks to wait 3600 seconds", 4),
-        (Fault(401), "Set a valid key in OPENAI_API_KEY", 6),
+        (Fault(401), "Set a valid API key in OPENAI_API_KEY.", 6),
         (Fault(404), "Check the name of the model", 6),
-        (Fault(body="no JSON"), "gave no reply 10 times in a row", 14),
+        (Fault(body="no JSON"), "the LLM failed 10 times in a row", 14),
     ],
 )
-def test_a_model_that_is_down_refused_or_none_ends_the_run_with_a_reason(capsys, fault, reason, most_requests):
+def test_run_fails_with_reason_of_llm(capsys, fault, reason, max_requests):
     since = time.monotonic()
     with testing.ModelServer(faults=fault) as server:
-        result, said = run(capsys, server.url)
-        assert server.num_requests <= most_requests
+        result, message = run(capsys, server.url)
+        assert server.num_requests <= max_requests
     assert time.monotonic() - since < 100
     assert (result["status"], result["evaluations"]) == ("failed", 1)
     assert reason in result["reason"]
     assert result["steps"] < 20
-    assert "complete" not in said
+    assert "complete" not in message
 
 
-def test_a_run_that_ended_so_goes_on_when_the_model_is_back(capsys):
+def test_failed_run_can_resume(capsys):
     with testing.ModelServer(tasks.answer, faults={n: Fault(500) for n in range(6, 60)}) as server:
         result, _ = run(capsys, server.url)
         assert result["status"] == "failed"
@@ -64,8 +64,8 @@ def test_a_run_that_ended_so_goes_on_when_the_model_is_back(capsys):
 
 def test_garbage_counts_and_shows(capsys):
     with testing.ModelServer(lambda prompt, number: "I would rather not.") as server:
-        result, said = run(capsys, server.url, status=0)
+        result, message = run(capsys, server.url, status=0)
         assert server.num_requests == 40
     assert (result["calls"], result["failures"], result["evaluations"]) == (40, 40, 1)
-    assert "More than half of the steps failed" in said
-    assert "the response has no function" in said
+    assert "More than half of the iterations failed" in message
+    assert "the response has no function" in message

@@ -100,7 +100,7 @@ def test_logs_replay_reads_a_run(run):
         (["logs", "replay", "logs", "--window", "week"], "is not a duration"),
         (["logs", "replay", "logs", "--since", "soon"], "is not a time"),
         (["logs", "replay", "logs", "--attribution", "luck"], "Use one of first"),
-        (["logs", "replay", "logs", "--on-issue", "cry"], "policy 'cry'"),
+        (["logs", "replay", "logs", "--on-issue", "cry"], "Policy 'cry' for invalid lines is unknown."),
         (["logs", "estimate", "logs", "won", "--policy", "7"], "is not a policy"),
         (["logs", "estimate", "logs", "won"], "Missing option '--policy'"),
         (["logs", "estimate", "logs", "--policy", "{}"], "Missing argument 'METRIC'"),
@@ -112,7 +112,7 @@ def test_logs_replay_reads_a_run(run):
             ["rollout", "shadow", "risk/penalty", "0.3", "--with", "shadow.py", "--guard", "cost:x"],
             "is not a guardrail",
         ),
-        (["rollout", "update", "risk/penalty"], "start one"),
+        (["rollout", "update", "risk/penalty"], "No rollout of risk/penalty found. Start one."),
         (["rollout", "status", "--store", "no.db"], "no.db"),
     ],
 )
@@ -141,7 +141,7 @@ def test_rollout_from_start_to_abort(run):
     assert run("rollout", "update", "risk/penalty", "-f", "feedback", "--json").json()["stage"] == "canary"
     assert "rolled_back, ended" in run("rollout", "abort", "risk/penalty", "--author", "bob", "--reason", "no").out
     assert run("rollout", "status", "risk/penalty", "--json").json()[0]["stage"] == "rolled_back"
-    assert "the next may begin" in run(*start, status=2).err
+    assert "The last rollout of risk/penalty was rolled back. Wait until " in run(*start, status=2).err
 
 
 def test_rollout_needs_shadow_of_its_own_value(run):

@@ -35,10 +35,13 @@ def test_help_lists_commands_and_examples(arguments, capsys):
         ),
         (["demo", "--workers", "two"], "atoll: Invalid value for '--workers': "),
         (["demo", "now"], "atoll: Got unexpected extra argument(s) (now). Try 'atoll demo --help'."),
-        (["demo", "--store", "no/such/folder/atoll.db"], "atoll: no/such/folder/atoll.db cannot be opened: "),
+        (
+            ["demo", "--store", "no/such/folder/atoll.db"],
+            "atoll: no/such/folder/atoll.db cannot be opened. Use a file in an existing folder",
+        ),
         (
             ["demo", "--store", "mysql://host/atoll"],
-            "atoll: Atoll keeps its store in SQLite or PostgreSQL, not in mysql",
+            "atoll: mysql is not supported; stores are SQLite or PostgreSQL. Use ",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

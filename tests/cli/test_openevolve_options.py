@@ -37,7 +37,7 @@ def test_run_accepts_openevolve_options(capsys, folder):  # P20
     ("options", "text"),
     [
         (["--log-level", "loud"], "Log level 'loud' is unknown. Use one of DEBUG, INFO"),
-        (["--llm", "openai:a", "--primary-model", "b"], "leave one out"),
+        (["--llm", "openai:a", "--primary-model", "b"], "--llm and --primary-model or --api-base both name an LLM."),
     ],
 )
 def test_contradicting_options_fail(capsys, options, text):

@@ -62,7 +62,10 @@ def test_proposals_cannot_be_changed_as_parameters(run, directory):
     key, why = f"proposals/{submitted_proposal['id']}", ("--reason", "oops", "--author", "bob")
     values = written(directory, {key: {"status": "approved"}})
     for change in (["set", key, "{}"], ["rollback", key, "1"], ["alias", key, "now", "1"], ["import", values]):
-        assert "has a way of its own" in run("params", *change, *why, status=2).err
+        assert (
+            "Keys under proposals/ are reserved. Use the commands for proposals instead."
+            in run("params", *change, *why, status=2).err
+        )
     assert json.loads(run("proposals", "show", submitted_proposal["id"], "--json").out)["status"] == "rejected"
 
 
@@ -70,13 +73,13 @@ def test_proposals_cannot_be_changed_as_parameters(run, directory):
 def test_reserved_key_cannot_be_proposed(run, directory, key):
     path = written(directory, {"key": key, "value": 1})
     text = run("proposals", "submit", "optimize", path, "--title", "A title", "--author", "mallory", status=2)
-    assert "has a way of its own" in text.err
+    assert f"Keys under {key.partition('/')[0]}/ are reserved." in text.err
 
 
-def test_author_cannot_approve_and_nobody_approves_twice(run, directory):
+def test_author_and_late_reviewer_cannot_approve(run, directory):
     submitted_proposal = submitted(run, directory)
     text = run("proposals", "approve", submitted_proposal["id"], "--reason", "mine", "--author", "AGENT", status=2)
-    assert "a change of their own" in text.err
+    assert "agent wrote it, and authors cannot approve their own proposals" in text.err
     run("proposals", "reject", submitted_proposal["id"], "--reason", "no", "--author", "ann")
     again = run("proposals", "approve", submitted_proposal["id"], "--reason", "yes", "--author", "bob", status=2)
     assert "is rejected, not pending" in again.err

@@ -230,7 +230,7 @@ class TestResume:
         ("change", "sentence"),
         [
             ("llmsr.num_islands=4", "llmsr.num_islands cannot change in a run that has begun"),
-            ("run.seed=99", "run.seed cannot change"),
+            ("run.seed=99", "run.seed cannot change in a run that has begun"),
             ("run.budget=soon", "is not valid"),
         ],
     )
@@ -274,7 +274,11 @@ BAD_INPUT = {
     "a missing folder": (["run", "tsk"], 2, "is not a folder. Name a task folder"),
     "a missing file": (["run", "task", "--set", "task.file=other.py"], 2, "cannot be read"),
     "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "does not define the function lin"),
-    "a missing evaluator": (["run", "task", "--set", "task.evaluator=judge"], 2, "has no judge"),
+    "a missing evaluator": (
+        ["run", "task", "--set", "task.evaluator=assess"],
+        2,
+        "does not define assess; define it, or set task.evaluator to another name",
+    ),
     "a run that does not exist": (["resume", "nope"], 2, "has no runs"),
     "a run that does not exist, shown": (["show", "nope"], 2, "has no runs"),
     "a model without a scheme": (["run", "task", "--llm", "gpt"], 2, "openai:gpt"),
@@ -322,7 +326,7 @@ class TestBadInput:
         (folder / "prompt").mkdir()
         (folder / "prompt" / "initial_prompt.txt").write_text("Be kind.")
         (folder / "prompt" / "evaluator.py").write_text("def evaluate(path):\n    return 1.0\n")
-        self.refuse(capsys, ["run", "prompt"], 2, "give a model with --llm")
+        self.refuse(capsys, ["run", "prompt"], 2, "pass an LLM with --llm")
 
     def test_evaluator_that_raises_on_every_input(self, capsys, folder):
         tasks.make(folder / "task", tasks.TASK.replace("return -abs", "raise ValueError('broken')\n    return -abs"))
@@ -338,7 +342,7 @@ class TestBadInput:
 
     def test_task_without_inputs(self, capsys, folder):
         tasks.make(folder / "task", tasks.TASK.replace("return [(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]", "return []"))
-        self.refuse(capsys, ["run", "task"], 2, "give at least one input")
+        self.refuse(capsys, ["run", "task"], 2, "add at least one input")
 
     def test_folder_in_place_of_store(self, capsys, folder):
         self.refuse(capsys, ["run", "task", "--store", str(folder)], 2, "cannot be opened")
@@ -356,19 +360,19 @@ class TestSandbox:
         monkeypatch.setattr(levels, "probe", lambda: weak)
         assert cli.main(["run", "task", "--require-sandbox", "L2"]) == 2
         message = capsys.readouterr().err
-        assert "This machine has a sandbox of level L1, not L2. No namespaces" in message
+        assert "This machine has sandbox level L1, not L2. No namespaces (unshare: not permitted)" in message
 
     def test_unknown_sandbox_level_fails(self, capsys):
         assert cli.main(["run", "task", "--require-sandbox", "L9"]) == 2
         assert "sandbox.require" in capsys.readouterr().err
 
     def test_llm_code_without_sandbox_needs_unsafe(self, capsys, monkeypatch):
-        message = "was not tried: this is no Linux"
+        message = "not tried: this is not Linux"
         none = sandbox.Probe(namespaces=message, landlock=message, seccomp=message, forks=message)
         monkeypatch.setattr(levels, "probe", lambda: none)
         model = ["--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "0"]
         assert cli.main(["run", "task", *model]) == 2
-        assert "allow that with --unsafe" in capsys.readouterr().err
+        assert "Pass --unsafe to allow it, or enable a sandbox." in capsys.readouterr().err
         assert run(capsys, "run", "task", *model, "--unsafe")[0]["sandbox"] == "L0"
         assert run(capsys, "run", "task", "--iterations", "0")[0]["sandbox"] == "L0"
 

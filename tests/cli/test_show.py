@@ -25,7 +25,7 @@ def run_store():
 class TestShowARun:
     @pytest.mark.parametrize("name", ["latest~999", f"latest~{'9' * 5000}"])
     def test_latest_beyond_first_run_fails(self, shell, name):
-        assert "There " in shell.fail("show", name)
+        assert re.search(r"(has only \d+ runs|not found in .*)\.", shell.fail("show", name))
 
     def test_tree_omits_empty_feedback(self, shell):
         out = shell("tree", samples.LONG_ID, "--level", "turns").out
@@ -68,7 +68,7 @@ class TestShowARun:
         assert (data["best"], data["islands"], data["best_candidate"]) == (None, [], None)
 
     def test_crashed_run_is_shown(self, shell):
-        assert re.search(r"  status +(cut|crashed)\n", shell("show", "cut").out)
+        assert re.search(r"  status +crashed\n", shell("show", "cut").out)
 
     def test_long_best_is_cut_with_command(self, capsys, tmp_path):
         path = str(tmp_path / "long.db")
@@ -100,8 +100,8 @@ class TestShowACandidate:
     def test_failure_has_reason(self, shell):
         out = shell("show", "asked", "4.0").out
         assert re.search(r"  score +-\n", out)
-        assert re.search(r"  failure +the \w+ raised ValueError: -1.000 is below zero\n", out)
-        assert re.search(r"  decision +reject by judge: the \w+ raised ValueError: -1.000 is below zero\n", out)
+        assert re.search(r"  failure +the evaluator raised ValueError: -1.000 is below zero\n", out)
+        assert re.search(r"  decision +reject by judge: the evaluator raised ValueError: -1.000 is below zero\n", out)
 
     def test_candidate_of_unfinished_iteration_has_no_decision(self, shell, run_store):
         row = next(row for row in run_store.candidates("cut") if row.verdict is None)

@@ -46,7 +46,7 @@ def test_copy_conflict_prints_one_sentence(file, postgres_url, capsys):
     capsys.readouterr()
     assert cli.main(["store", "copy", file, postgres_url]) == 2
     message = capsys.readouterr().err.strip()
-    assert "has 1 of these runs already, run first: copy into a store that has none of them." in message
+    assert "has 1 of these runs already, e.g. run. Copy to another store." in message
     assert len(message.splitlines()) == 1
 
 
@@ -54,7 +54,7 @@ def test_check_reports_damage(file, capsys):
     with store.open(file) as run_store, run_store.database.begin_write() as connection:
         connection.exec_driver_sql("DELETE FROM records WHERE seq = 3")
     assert cli.main(["store", "check", file]) == 1
-    assert "Run run has 17 records, and its last is number 18." in capsys.readouterr().err
+    assert "Run run has 17 records, but the last one has number 18." in capsys.readouterr().err
 
 
 def test_missing_store_is_neither_copied_nor_checked(tmp_path, capsys):
@@ -69,7 +69,7 @@ def test_upgrade_of_current_store_changes_nothing(file, postgres_server, capsys)
     assert "has schema 2, unchanged." in capsys.readouterr().out
     with postgres_server.database(is_empty=True) as url:
         assert cli.main(["store", "upgrade", url]) == 0
-    assert "has schema 2, made." in capsys.readouterr().out
+    assert "has schema 2, created." in capsys.readouterr().out
 
 
 def test_run_on_server_never_shows_password(tmp_path, postgres_url, monkeypatch, capsys):

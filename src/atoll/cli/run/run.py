@@ -14,6 +14,7 @@ from atoll.cli.services import dashboard as services_dashboard
 from atoll.cli.terminal import options
 
 if TYPE_CHECKING:
+    from atoll import runs
     from atoll import store as stores
 
 LeaseOption = Annotated[
@@ -28,7 +29,9 @@ LeaseOption = Annotated[
 ]
 
 
-def run_coordinator(run_store: "stores.Store", make_coordinator: Callable[..., Any], as_json: bool, quiet: bool) -> int:
+def run_coordinator(
+    run_store: "stores.Store", make_coordinator: "Callable[..., runs.Coordinator]", as_json: bool, quiet: bool
+) -> int:
     """Runs a coordinator until the run ends and prints a summary. Returns the exit status."""
     from atoll import runs
     from atoll.cli.run import session_output
@@ -39,17 +42,17 @@ def run_coordinator(run_store: "stores.Store", make_coordinator: Callable[..., A
     if not quiet:
         terminal.print_line(
             console,
-            f"Join with: {terminal.get_program_name()} join {coordinator.run} --store {run_store.database.name}",
+            f"Join with: {terminal.get_program_name()} join {coordinator.run_id} --store {run_store.database.name}",
         )
     try:
         with terminal.interrupt_on_sigterm():
-            coordinator.go()
+            coordinator.run()
     except KeyboardInterrupt:
         terminal.print_line(
             console, "Left the run. Other coordinators take over its islands. Return with 'atoll join'."
         )
         raise
-    summary = runs.summarize(run_store, coordinator.run)
+    summary = runs.summarize(run_store, coordinator.run_id)
     if as_json:
         terminal.print_json({**summary.to_data(), "coordinator": coordinator.name})
     elif not quiet:
