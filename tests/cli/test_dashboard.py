@@ -49,13 +49,8 @@ def test_port_in_use_prints_one_sentence(shell, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = shell.fail("dashboard", "--port", str(port))
-<<<<<<< HEAD
-    assert f"Cannot listen on 127.0.0.1:{port}" in message
-    assert "--port" in message
-=======
     assert f"Cannot listen on 127.0.0.1:{port} (Address already in use)." in message
     assert "Pass another --port." in message
->>>>>>> cli2
 
 
 def test_missing_extra_prints_install_command(shell, monkeypatch):
