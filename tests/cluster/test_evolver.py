@@ -117,7 +117,7 @@ def test_fitness_exception_rejects_with_reason() -> None:
     decisions = [
         child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
     ]
-    assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
+    assert decisions == [["reject", "the fitness raised KeyError: 'missing'", "rank", None]] * 2
 
 
 @pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "good", b"1", object()])

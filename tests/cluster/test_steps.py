@@ -147,7 +147,7 @@ def test_run_without_new_candidates_ends_with_failure(
     words = "; the mutator raised OSError: no model" if fault else ""
     assert idle.reason == f"no new candidate to evaluate in 3 iterations{words}"
     assert len(fixtures.list_records(records, "applied")) == 3
-    message = ["step 1: the mutator raised OSError: no model; later faults are only recorded"] if fault else []
+    message = ["iteration 1: the mutator raised OSError: no model; later failures are only recorded"] if fault else []
     assert [record.getMessage() for record in caplog.records] == message
 
 
@@ -362,7 +362,7 @@ def test_child_with_failure_or_without_fitness_is_recorded() -> None:
             {"id": "1.0", "decision": ["reject", "too far", "judge", None]},
             {
                 "id": "1.1",
-                "decision": ["reject", "the rank raised ZeroDivisionError: float division by zero", "rank", None],
+                "decision": ["reject", "the fitness raised ZeroDivisionError: float division by zero", "rank", None],
             },
             {"id": "1.2", "decision": ["accept", "it ran", "ran", None]},
         ],

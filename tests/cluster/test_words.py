@@ -161,8 +161,8 @@ ACCEPT = gate.Decision("accept", "it ran", "test")
 def test_empty_population_errors() -> None:
     pool, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
     assert said(errors.NotFound, pool.best_fn) == "The population is empty."
-    assert said(errors.NotFound, lambda: pool.get("3.0")) == "The pool keeps no candidate 3.0."
-    assert said(errors.NotFound, lambda: pool.update_evaluation(fn)) == "The pool keeps no candidate 3.0."
+    assert said(errors.NotFound, lambda: pool.get("3.0")) == "Candidate 3.0 is not in the population."
+    assert said(errors.NotFound, lambda: pool.update_evaluation(fn)) == "Candidate 3.0 is not in the population."
 
 
 def test_niche_key_exception_rejects_with_message() -> None:
@@ -244,12 +244,12 @@ def test_invalid_commands_are_rejected_with_messages() -> None:
     ]
     assert [item.get("refused") for item in obeyed] == [
         "SetupError: 'bark' is not a command.",
-        "Conflict: 9.9 is not held with the content that was decided on.",
-        "Conflict: 1.0 is not held with the content that was decided on.",
+        "Conflict: Candidate 9.9 is not held with the content that was decided on.",
+        "Conflict: Candidate 1.0 is not held with the content that was decided on.",
         "Conflict: 'hold' decides nothing: accept or reject.",
         "SetupError: The schedule names island 3, but the run has 1: use the same num_islands.",
         None,
-        "Conflict: 1.0 is not held with the content that was decided on.",
+        "Conflict: Candidate 1.0 is not held with the content that was decided on.",
     ]
     (decided,) = fixtures.list_records(records, "decided")
     data = {"id": "1.0", "content_hash": content_hash("1.0"), "decision": ["accept", "good", "ann", None]}
@@ -352,7 +352,7 @@ def test_candidate_record_round_trip() -> None:
         == "populations hold only functions with a candidate"
     )
     draft = fixtures.make_initial()
-    assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
+    assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the evolver adds only functions with a candidate"
 
 
 def test_funsearch_population_selects_configured_number_of_parents() -> None:
