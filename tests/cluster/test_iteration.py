@@ -1,4 +1,4 @@
-"""Whole steps, one condition at a time: who pays, whose turn it is, what is known, told, promised and obeyed."""
+"""Iterations: costs, order, known evaluations, events, reserved budget and commands."""
 
 import itertools
 import threading
@@ -258,15 +258,15 @@ def test_setup_error_in_any_part_ends_run(part: str) -> None:
 
 
 class Posted:
-    """An inbox in which each command is found at a certain read."""
+    """Inbox in which each command appears at a given read."""
 
     def __init__(self, options: Mapping[int, tuple[Any, dict[str, Any]]]) -> None:
-        self._wishes, self._reads = options, 0
+        self._commands, self._reads = options, 0
 
     def read(self, after: int) -> Sequence[control.Command]:
         self._reads += 1
-        result = enumerate((wish for at, wish in self._wishes.items() if at <= self._reads), 1)
-        return [control.Command(number, *wish) for number, wish in result if number > after]
+        result = enumerate((command for at, command in self._commands.items() if at <= self._reads), 1)
+        return [control.Command(number, *command) for number, command in result if number > after]
 
 
 def test_command_after_last_iteration_is_applied() -> None:
@@ -298,7 +298,7 @@ def test_inbox_is_read_at_most_five_times_per_second() -> None:
     now = itertools.count()
 
     def clock() -> float:
-        return next(now) / 16  # a sixteenth of a second passes at each look
+        return next(now) / 16  # each call is a sixteenth of a second later
 
     class Watched:
         def read(self, after: int) -> Sequence[control.Command]:
