@@ -78,7 +78,7 @@ class System:
 
     Attributes:
         name: Name with version and sandbox.
-        command: Returns the command for a model address, a number of iterations and an output folder. Paths are relative
+        command: Returns the command for a model URL, a number of iterations and an output folder. Paths are relative
             to the root of the checkout.
         failures: Counts the failed iterations in its output.
         shortest: Iterations of the shortest useful run.

@@ -98,7 +98,7 @@ POOLS: dict[str, cluster.MakePopulation] = {
 
 
 def make_evolver(
-    make_pool: cluster.MakePopulation, records: journal.Journal | None = None, **options: Any
+    make_population: cluster.MakePopulation, records: journal.Journal | None = None, **options: Any
 ) -> cluster.Evolver:
     start = function.Text("0 0.0 0.0")
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=evaluate))
@@ -107,7 +107,7 @@ def make_evolver(
     return cluster.Evolver(cluster.EvolverConfig(config, journal=records or journal.NullJournal(), **options))
 
 
-def grown(make_pool: cluster.MakePopulation, size: int, records: journal.Journal | None = None) -> cluster.Island:
+def grown(make_population: cluster.MakePopulation, size: int, records: journal.Journal | None = None) -> cluster.Island:
     """Returns an island with this many functions."""
     evolver = make_evolver(make_population, records)
     island = evolver.islands[0]
@@ -119,7 +119,8 @@ def grown(make_pool: cluster.MakePopulation, size: int, records: journal.Journal
 def settle_garbage() -> None:
     """Hides existing objects from the garbage collector.
 
-    A full collection runs once per growth by a quarter. It costs little per iteration, but in a sample it would be random.
+    A full collection runs once per growth by a quarter. It costs little per iteration, but in a sample it would be
+    random.
     """
     gc.collect()
     gc.freeze()
@@ -138,7 +139,7 @@ def step_costs(islands: Sequence[cluster.Island], chunks: int) -> list[float]:
 
 def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
     rows: list[list[object]] = []
-    for name, make_pool in POOLS.items():
+    for name, make_population in POOLS.items():
         islands = [grown(make_population, size) for size in sizes]
         settle_garbage()
         costs = step_costs(islands, chunks)

@@ -179,8 +179,8 @@ def main() -> None:
     stored = ", ".join(f"{item['kept_cpu_ms']:.3g} at {item['proposals']}" for item in overheads)
     notes = [
         *verdicts(contests, overheads),
-        "Atoll and the plain ways end before another step might not fit, at the optimum of the validation part, and "
-        "where 300 steps gave nothing new to judge; GEPA ends with the step that reaches the limit.",
+        "Atoll and the baselines end if another iteration might exceed the limit, at the validation optimum, or after "
+        "300 iterations without a new candidate; GEPA ends with the iteration that reaches the limit.",
         f"Neither writes a file in the last table; with a store Atoll takes {stored}.",
     ]
     facts: dict[str, Any] = {"calls": chosen.calls, "contest": contests, "overhead": overheads}

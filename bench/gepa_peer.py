@@ -81,4 +81,4 @@ def overhead(proposals: int) -> dict[str, Any]:
 if __name__ == "__main__":
     task, *numbers = sys.argv[1:]
     run_result = contest(*map(int, numbers)) if task == "contest" else overhead(*map(int, numbers))
-    print(json.dumps(made))
+    print(json.dumps(run_result))

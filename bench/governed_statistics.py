@@ -104,7 +104,7 @@ class World:
         return features, chances, _softmax(3 * chances)
 
     def log(self, size: int) -> off_policy.LoggedData:
-        """Returns decisions of a policy that prefers bad actions, with the probabilities of one that prefers good ones."""
+        """Returns decisions of a policy that prefers bad actions, with the probabilities of one that prefers good."""
         features, chances, target = self._draw(size)
         logging, rows = _softmax(-2 * chances), np.arange(size)
         actions = (logging.cumsum(1) > self.rng.random((size, 1))).argmax(1)

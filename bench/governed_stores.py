@@ -127,7 +127,7 @@ def writes(home: Path, size: int) -> Iterator[Row]:
 
     with governed.StoredParameters(home / "writes.db", check=check) as store:
 
-        def each(count: int) -> None:
+        def set_each(count: int) -> None:
             for number in range(count):
                 store.set(f"k{number % 100}", number * 0.1, "bench", author="bench")
 
@@ -136,7 +136,7 @@ def writes(home: Path, size: int) -> Iterator[Row]:
                 for number in range(count):
                     draft.set(f"k{number % 100}", number * 0.1)
 
-        yield Row("set, SQLite, a commit each", "5,000; 10,000", rate(size // 2, item), rate(size // 2, raw_each),
+        yield Row("set, SQLite, a commit each", "5,000; 10,000", rate(size // 2, set_each), rate(size // 2, raw_each),
                   "plain sqlite3 with a chain")  # fmt: skip
         yield Row("set, SQLite, one commit", "20,000; 25,000", rate(size, batch), rate(size, raw_batch),
                   "plain sqlite3 with a chain")  # fmt: skip
@@ -173,11 +173,11 @@ def files(home: Path, size: int) -> Iterator[Row]:
 
     with governed.FileParameters(home / "files") as store:
 
-        def each(count: int) -> None:
+        def set_each(count: int) -> None:
             for number in range(count):
                 store.set(f"k{number % 100}", number * 0.1, "bench", author="bench")
 
-        yield Row("set, files", "-", rate(size // 10, item), rate(size // 10, raw_each), "two renames, no log")
+        yield Row("set, files", "-", rate(size // 10, set_each), rate(size // 10, raw_each), "two renames, no log")
         ours = rate(size, lambda count: [store.get("k1") for _ in range(count)])
     anchor = rate(size, lambda count: [json.loads((plain / "current.json").read_bytes()) for _ in range(count)])
     yield Row("get, files", "-", ours, anchor, "read and json.loads")

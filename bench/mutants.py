@@ -70,7 +70,7 @@ def survivors(results: list[Mutant]) -> Iterator[tuple[str, str, str]]:
             yield mutant.module, change, same.get((mutant.module, change), "")
 
 
-def main() -> None:
+def write_tables() -> None:
     """Writes the tables, or resets the surviving mutants."""
     parser = argparse.ArgumentParser(prog="scripts/mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--forget", action="store_true", help="test surviving mutants again in the next run")
@@ -113,4 +113,4 @@ def _row(module: str, counts: Counter[str]) -> tuple[object, ...]:
 
 
 if __name__ == "__main__":
-    main()
+    write_tables()

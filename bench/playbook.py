@@ -28,8 +28,8 @@ EVERY = 10  # turns between two measurements of the machine's speed
 NOTES = (
     "Times are CPU time of one process, retrieval, curation and the commit to SQLite included. The playbook fills in"
     " the first tenth. Other load increases CPU time at times; the fixed job shows by how much.",
-    "The pairs and the lexicon have one author. While the lexicon was written, single pairs of the held-out half were"
-    " not looked at; how many of them are found in all was.",
+    "The pairs and the lexicon have one author. While the lexicon was written, the number of matches in"
+    " the held-out half was known, but not its single pairs.",
 )
 PAIRS = Path(__file__).parents[1] / "tests" / "playbook" / "pairs.jsonl"
 _WORDS = """lava wolf bear river ghost cave swamp ice spider storm thorn cliff bat snake troll pit fog mud sand vine

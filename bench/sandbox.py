@@ -182,7 +182,7 @@ def stress(count: int) -> list[list[object]]:
     """Runs many evaluations, every fifth with a fault. Returns the remaining processes and files."""
     with tempfile.TemporaryDirectory() as folder, sandbox.IsolatedSandbox(programs, LIMITS, num_workers=2) as box:
         tempfile.tempdir = folder
-        asked(box)
+        run_program(box)
         before, answered, right, memory = traces(), 0, 0, []
         for number in range(count):
             is_fault = number % 5 == 4

@@ -98,7 +98,7 @@ def start_all(box: executor.LocalExecutor, num_slots: int) -> None:
 @contextmanager
 def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
     """Yields the variants that evaluate a batch sequentially."""
-    with place(1, on_ray=False).open(programs) as local, place(1, on_ray=True).open(programs) as remote:
+    with make_executor(1, on_ray=False).open(programs) as local, make_executor(1, on_ray=True).open(programs) as remote:
         import ray
 
         task = ray.remote(num_cpus=0)(length)

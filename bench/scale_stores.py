@@ -108,9 +108,9 @@ def commits(file: Path, address: str, server: psutil.Process, count: int) -> lis
             journal = opened_store.journal(opened_store.create_run("commits"))
             for record in records[:50]:
                 journal.write(record)
-            for what, item in (("Atoll", journal.write), ("plain INSERT", plain(name, url))):
+            for what, write in (("Atoll", journal.write), ("plain INSERT", plain(name, url))):
                 before = server_cpu(server)
-                cost = timed(lambda entry=entry: [entry(record) for record in records[50:]])  # type: ignore[misc]
+                cost = timed(lambda write=write: [write(record) for record in records[50:]])  # type: ignore[misc]
                 used = (server_cpu(server) - before) / (count - 50) * 1e6 if name == "PostgreSQL" else ""
                 rows.append([f"{name}, {what}", (count - 50) / cost.seconds, (count - 50) / cost.cpu, used])
     return rows

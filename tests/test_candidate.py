@@ -1,4 +1,4 @@
-"""What is proposed is plain data with a digest."""
+"""Candidates: content hash, plain data and defaults."""
 
 import pytest
 

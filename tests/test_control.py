@@ -1,4 +1,4 @@
-"""What bounds a run and what stops it."""
+"""Budgets, stop rules and stop signals."""
 
 import pytest
 

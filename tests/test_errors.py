@@ -1,4 +1,4 @@
-"""The boundary to foreign code: what it raises becomes data, and what must pass does."""
+"""capture: exceptions of untrusted code become data; some exceptions pass."""
 
 import asyncio
 import threading

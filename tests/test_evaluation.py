@@ -1,4 +1,4 @@
-"""What a judge returns, cleaned: every invariant holds, whatever it was."""
+"""validate: every invariant holds for any result of an evaluator."""
 
 import json
 import math
@@ -74,7 +74,7 @@ NO_NUMBERS: Mapping[str, Any] = {
 
 
 def check(result: Evaluation) -> None:
-    """Demands the invariants, and that strict JSON holds the evaluation."""
+    """Checks the invariants and the JSON round trip."""
     assert (result.score is None) == (result.failure is not None)
     assert result.failure is None or result.failure
     numbers = [*result.scores, *result.metrics.values(), *([result.score] if result.score is not None else [])]

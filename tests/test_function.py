@@ -1,4 +1,4 @@
-"""Functions are judged once, clones keep or drop what was found, and a bad one is never an exception."""
+"""Functions: evaluated once, cloned with or without evaluation; failures are results, not exceptions."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ def call(skeleton: function.Skeleton[..., Any], value: Any) -> Any:
     return skeleton(value)
 
 
-def made(
+def make_function(
     source: str = DOUBLE, inputs: Sequence[Any] = (1.0, 2.0), evaluator: Callable[..., Any] = call
 ) -> function.DefaultFunction:
     skeleton = function.PyAstSkeleton(source)
     return function.DefaultFunction(function.DefaultFunctionProps(skeleton, inputs, evaluator))
 
 
-def judged_by(evaluate: Callable[..., Any]) -> function.DefaultFunction:
+def make_function_with(evaluate: Callable[..., Any]) -> function.DefaultFunction:
     return function.DefaultFunction(function.DefaultFunctionProps(function.Text("text"), candidate_evaluator=evaluate))
 
 
@@ -46,7 +46,7 @@ class TestPerInputOfOne(testing.CandidateEvaluatorSuite):
 
 
 def test_score_is_mean_over_inputs() -> None:
-    fn = made()
+    fn = make_function()
     assert fn.evaluate() == 3.0
     assert fn.score() == 3.0
     assert fn.evaluation is not None
@@ -54,20 +54,20 @@ def test_score_is_mean_over_inputs() -> None:
 
 
 def test_signature_is_tuple_of_scores_as_text() -> None:
-    fn = made()
+    fn = make_function()
     fn.evaluate()
     assert fn.signature() == "(2.0, 4.0)"
 
 
 def test_equal_scores_are_one_signature_whatever_text() -> None:
-    one, other = made(), made("def g(y):\n    return y + y\n")
+    one, other = make_function(), make_function("def g(y):\n    return y + y\n")
     one.evaluate()
     other.evaluate()
     assert one.signature() == other.signature()
 
 
 def test_evaluate_twice_is_error() -> None:
-    fn = made()
+    fn = make_function()
     fn.evaluate()
     with pytest.raises(errors.AlreadyEvaluated) as refused:
         fn.evaluate()
@@ -76,7 +76,7 @@ def test_evaluate_twice_is_error() -> None:
 
 
 def test_failed_function_is_not_evaluated_again() -> None:
-    fn = made("def f(x): raise ValueError('no')")
+    fn = make_function("def f(x): raise ValueError('no')")
     assert fn.evaluate() is None
     with pytest.raises(errors.AlreadyEvaluated):
         fn.evaluate()
@@ -85,7 +85,7 @@ def test_failed_function_is_not_evaluated_again() -> None:
 @pytest.mark.parametrize("ask", [function.DefaultFunction.score, function.DefaultFunction.signature])
 def test_results_before_evaluate_are_errors(ask: Callable[[function.DefaultFunction], Any]) -> None:
     with pytest.raises(errors.NotEvaluated) as refused:
-        ask(made())
+        ask(make_function())
     assert str(refused.value) == "This function was not evaluated yet: call evaluate() first."
 
 
@@ -99,12 +99,12 @@ def test_function_without_evaluator_is_rejected() -> None:
         function.DefaultFunction(function.DefaultFunctionProps(function.Text("text")))
     assert str(refused.value) == "Pass an evaluator with evaluation_inputs, or a candidate_evaluator."
     with pytest.raises(errors.SetupError) as refused:
-        made(inputs=())
+        make_function(inputs=())
     assert str(refused.value) == "There are no evaluation inputs: give at least one."
 
 
 def test_clone_keeps_evaluation() -> None:
-    fn = made()
+    fn = make_function()
     fn.evaluate()
     copy = fn.clone()
     assert copy is not fn
@@ -115,12 +115,12 @@ def test_clone_keeps_evaluation() -> None:
 
 
 def test_clone_keeps_its_candidate() -> None:
-    settled = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
+    settled = make_function().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
     assert settled.clone().candidate == Candidate("3.0", DOUBLE)
 
 
 def test_clone_with_other_skeleton_is_unevaluated() -> None:
-    fn = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
+    fn = make_function().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
     copy = fn.clone(function.PyAstSkeleton("def f(x): return x"))
     assert (copy.candidate, copy.evaluation) == (None, None)
     with pytest.raises(errors.NotEvaluated):
@@ -130,7 +130,7 @@ def test_clone_with_other_skeleton_is_unevaluated() -> None:
 
 
 def test_clone_with_same_skeleton_is_unevaluated() -> None:
-    fn = made()
+    fn = make_function()
     fn.evaluate()
     copy = fn.clone(fn.skeleton())
     with pytest.raises(errors.NotEvaluated):
@@ -138,7 +138,7 @@ def test_clone_with_same_skeleton_is_unevaluated() -> None:
 
 
 def test_evaluating_clone_keeps_original() -> None:
-    fn = made()
+    fn = make_function()
     fn.clone().evaluate()
     with pytest.raises(errors.NotEvaluated):
         fn.score()
@@ -162,7 +162,7 @@ def test_evaluating_clone_keeps_original() -> None:
     ],
 )
 def test_score_after_failure_is_none(source: str) -> None:
-    fn = made(source)
+    fn = make_function(source)
     assert fn.evaluate() is None
     assert fn.score() is None
     assert fn.evaluation is not None
@@ -170,14 +170,14 @@ def test_score_after_failure_is_none(source: str) -> None:
 
 
 def test_failure_names_input_and_reason() -> None:
-    fn = made("def f(x): return 1 if x < 2 else float('inf')")
+    fn = make_function("def f(x): return 1 if x < 2 else float('inf')")
     fn.evaluate()
     assert fn.evaluation is not None
     assert fn.evaluation.failure == "input 1: the score is inf, not a finite number"
 
 
 def test_system_exit_of_candidate_is_failure() -> None:
-    fn = made("import sys\ndef f(x): sys.exit(3)")
+    fn = make_function("import sys\ndef f(x): sys.exit(3)")
     fn.evaluate()
     assert fn.evaluation is not None
     assert fn.evaluation.failure == "SystemExit: 3"
@@ -185,7 +185,7 @@ def test_system_exit_of_candidate_is_failure() -> None:
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), None, "good", object()])
 def test_evaluator_result_without_number_is_failure(odd: object) -> None:
-    fn = judged_by(lambda skeleton: odd)
+    fn = make_function_with(lambda skeleton: odd)
     assert fn.evaluate() is None
     assert fn.evaluation is not None
     assert fn.evaluation.failure is not None
@@ -196,7 +196,7 @@ def test_evaluator_exception_is_failure() -> None:
     def evaluate(skeleton: object) -> Evaluation:
         raise OSError("no such file")
 
-    fn = judged_by(evaluate)
+    fn = make_function_with(evaluate)
     fn.evaluate()
     assert fn.evaluation is not None
     assert fn.evaluation.failure == "the evaluator raised OSError: no such file"
@@ -207,18 +207,18 @@ def test_journal_error_during_evaluation_is_raised() -> None:
         raise errors.JournalFailed("the disk is full")
 
     with pytest.raises(errors.JournalFailed):
-        judged_by(evaluate).evaluate()
+        make_function_with(evaluate).evaluate()
 
 
 def test_evaluator_can_return_full_evaluation() -> None:
     result = Evaluation(1.0, (0.5, 1.5), {"length": 3.0}, "shorter, please", cost=Cost(1.0))
-    fn = judged_by(lambda skeleton: result)
+    fn = make_function_with(lambda skeleton: result)
     fn.evaluate()
     assert fn.evaluation == result
 
 
 def test_evaluation_events_have_inputs_and_score() -> None:
-    fn, events = made(), list[Any]()
+    fn, events = make_function(), list[Any]()
     fn.use_profiler(events.append)
     fn.evaluate()
     assert events == [
@@ -228,14 +228,14 @@ def test_evaluation_events_have_inputs_and_score() -> None:
 
 
 def test_failure_is_announced_without_score() -> None:
-    fn, events = made("def f(x): exit()"), list[Any]()
+    fn, events = make_function("def f(x): exit()"), list[Any]()
     fn.use_profiler(events.append)
     fn.evaluate()
     assert events[1] == function.OnEvaluated("on_evaluated", ([1.0, 2.0], None))
 
 
 def test_profiler_receives_events_of_clones_until_removed() -> None:
-    fn, threads = made(), list[int]()
+    fn, threads = make_function(), list[int]()
     remove = fn.use_profiler(lambda event: threads.append(threading.get_ident()))
     fn.clone(function.PyAstSkeleton(DOUBLE)).clone().evaluate()
     assert threads == [threading.get_ident()] * 2
@@ -245,7 +245,7 @@ def test_profiler_receives_events_of_clones_until_removed() -> None:
 
 
 def test_with_evaluation_uses_fitness_as_score() -> None:
-    fn = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
+    fn = make_function().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
     assert fn.score() == 42.0
     assert function.get_fitness(fn) == 42.0
     assert fn.signature() == "(1.0,)"
@@ -258,7 +258,7 @@ def test_fitness_without_score_is_lowest() -> None:
 
 
 def test_derive_child_records_parents_and_meta() -> None:
-    parent = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
+    parent = make_function().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
     child = function.derive_child(parent, function.Text("new"), parents=[parent], engine="swap", temperature=0.5)
     assert child.candidate == Candidate("", "new", ("3.0",), meta={"engine": "swap", "temperature": 0.5})
     assert child.evaluation is None
@@ -275,7 +275,7 @@ def test_engine_proposer_proposes_one_child() -> None:
     proposer = function.as_proposer(Engine())
     assert isinstance(proposer, function.Proposer)
     assert function.as_proposer(proposer) is proposer
-    first, last = made(), made()
+    first, last = make_function(), make_function()
     task: Any = SimpleNamespace(parents=(first, last))
     assert [(str(item.skeleton()), item.evaluate()) for item in proposer.propose(task)] == [("child", None)]
 
@@ -288,7 +288,7 @@ def test_engine_without_propose_or_mutate_is_rejected() -> None:
 
 
 def test_derive_child_without_parents_records_nothing() -> None:
-    child = function.derive_child(made(), function.Text("new"), parents=[made()])
+    child = function.derive_child(make_function(), function.Text("new"), parents=[make_function()])
     assert child.candidate == Candidate("", "new")
     assert child.candidate.meta is EMPTY
     assert str(child.skeleton()) == "new"
@@ -299,13 +299,13 @@ def test_setup_error_during_evaluation_is_raised() -> None:
         raise errors.SetupError("say which sandbox")
 
     with pytest.raises(errors.SetupError, match="say which sandbox"):
-        judged_by(evaluate).evaluate()
+        make_function_with(evaluate).evaluate()
 
 
 def test_clone_after_with_evaluation_matches_original() -> None:
-    fn = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
+    fn = make_function().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
     assert (fn.clone().score(), fn.clone().signature()) == (42.0, "(1.0,)")
-    assert made().with_evaluation(Candidate("3.0", DOUBLE)).evaluation is None
+    assert make_function().with_evaluation(Candidate("3.0", DOUBLE)).evaluation is None
 
 
 def test_wrong_number_of_results_is_failure() -> None:
@@ -329,7 +329,7 @@ def test_traceback_shows_skeleton_code() -> None:
 
 
 def test_evaluation_time_is_cost() -> None:
-    fn = made()
+    fn = make_function()
     fn.evaluate()
     assert fn.evaluation is not None
     assert 0 < fn.evaluation.cost.seconds < 60
@@ -395,7 +395,7 @@ def test_text_returns_itself_when_called() -> None:
 
 
 def test_overflowing_mean_is_failure() -> None:
-    fn = made("def f(x): return 1.7e308")
+    fn = make_function("def f(x): return 1.7e308")
     assert fn.evaluate() is None
     assert fn.evaluation is not None
     assert evaluation.from_data(evaluation.to_data(fn.evaluation)) == fn.evaluation

@@ -1,4 +1,4 @@
-"""Gates: each verdict with its reason, and that significance means it."""
+"""Gates: verdicts with reasons, and the significance test."""
 
 import itertools
 from collections.abc import Sequence
@@ -111,12 +111,12 @@ def test_improved_rejects_missing_score(result: Evaluation | None) -> None:
 
 
 def p_of(decision: Decision) -> float:
-    """Reads the p value out of the reason; the gate shows four digits."""
+    """Parses the p value in the reason, which has four digits."""
     return float(decision.reason.split()[2])
 
 
 def by_hand(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Returns the exact one-sided p of the paired sign-flip test: every flip counts, also of equal pairs."""
+    """Returns the exact one-sided p value of the paired sign-flip test."""
     differences = [mine - other for mine, other in zip(ours, theirs, strict=True)]
     flips = list(itertools.product((1, -1), repeat=len(differences)))
     sums = [sum(sign * item for sign, item in zip(signs, differences, strict=True)) for signs in flips]

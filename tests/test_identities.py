@@ -1,4 +1,4 @@
-"""Two names that a reader could take for one are one."""
+"""normalize_name: names that look alike are equal."""
 
 import pytest
 

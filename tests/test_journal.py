@@ -1,4 +1,4 @@
-"""The ledger of a step, and journals that guard or keep nothing."""
+"""CallCache, CheckedJournal and NullJournal."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,8 +13,8 @@ from atoll.store import memory
 from atoll.testing import FailingJournal
 
 
-class Shop:
-    """Sells texts and counts the sales."""
+class CountedCalls:
+    """Returns texts and counts the calls."""
 
     def __init__(self) -> None:
         self.sold: list[str] = []
@@ -33,7 +33,7 @@ def stored(records: memory.MemoryJournal) -> dict[str, Mapping[str, Any]]:
 
 def test_response_is_stored_before_it_is_returned() -> None:
     records = memory.MemoryJournal()
-    bought = CallCache(3, 1, records, {}).get_or_call("a question", Shop().offer("an answer"))
+    bought = CallCache(3, 1, records, {}).get_or_call("a question", CountedCalls().offer("an answer"))
     assert bought["text"] == "an answer"
     (record,) = records.read()
     assert record == Record("replied", 3, 1, bought)
@@ -43,12 +43,12 @@ def test_response_is_stored_before_it_is_returned() -> None:
 def test_response_that_cannot_be_stored_is_not_returned() -> None:
     ledger = CallCache(3, 1, journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 0)), {})
     with pytest.raises(errors.JournalFailed):
-        ledger.get_or_call("a question", Shop().offer("an answer"))
+        ledger.get_or_call("a question", CountedCalls().offer("an answer"))
     assert ledger.cost == ZERO_COST
 
 
 def test_stored_response_is_not_requested_again() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
     again = CallCache(3, 1, records, stored(records)).get_or_call("a question", shop.offer("another answer"))
     assert again["text"] == "an answer"
@@ -57,7 +57,7 @@ def test_stored_response_is_not_requested_again() -> None:
 
 
 def test_stored_response_to_other_request_is_not_used() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
     again = CallCache(3, 1, records, stored(records)).get_or_call("another question", shop.offer("another answer"))
     assert again["text"] == "another answer"
@@ -65,7 +65,7 @@ def test_stored_response_to_other_request_is_not_used() -> None:
 
 
 def test_calls_continue_after_stored_responses() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one"))
     ledger = CallCache(3, 1, records, stored(records))
     assert [ledger.get_or_call(name, shop.offer("two"))["text"] for name in ("first", "second")] == ["one", "two"]
@@ -77,7 +77,7 @@ def test_calls_are_numbered_by_iteration_and_prefix() -> None:
     plain, prefixed = CallCache(3, 1, records, {}), CallCache(3, 1, records, {}, "d0/")
     places = [plain.position, prefixed.position]
     for ledger in (plain, prefixed, plain):
-        ledger.get_or_call("a question", Shop().offer("an answer"))
+        ledger.get_or_call("a question", CountedCalls().offer("an answer"))
         places.append(ledger.position)
     assert places == [(3, "0"), (3, "d0/0"), (3, "1"), (3, "d0/1"), (3, "2")]
     assert [record.data["call"] for record in records.read()] == ["0", "d0/0", "1"]
@@ -85,7 +85,7 @@ def test_calls_are_numbered_by_iteration_and_prefix() -> None:
 
 
 def test_costs_include_stored_responses() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one", [1.0, 10, 5, 0.25]))
     ledger = CallCache(3, 1, records, stored(records))
     ledger.get_or_call("first", shop.offer("one", [9.0, 9, 9, 9.0]))
@@ -95,11 +95,11 @@ def test_costs_include_stored_responses() -> None:
 
 
 def test_failed_call_costs_nothing_and_keeps_its_number() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+    records, shop = memory.MemoryJournal(), CountedCalls()
     ledger = CallCache(3, 1, records, {})
 
     def refuse() -> Mapping[str, JSON]:
-        raise TimeoutError("nobody answered")
+        raise TimeoutError("no response")
 
     with pytest.raises(TimeoutError):
         ledger.get_or_call("a question", refuse)

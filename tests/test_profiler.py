@@ -1,4 +1,4 @@
-"""Profilers observe: in order, apart from each other, and without a way to stop anything."""
+"""Profilers receive events in order, independently, and cannot stop a run."""
 
 import logging
 from collections.abc import Callable
@@ -154,7 +154,7 @@ def test_event_queued_during_delivery_comes_after_it() -> None:
 
     def first() -> None:
         mail.post(lambda: events.append("second"))
-        mail.deliver()  # from inside: it must neither wait for itself nor overtake
+        mail.deliver()  # from inside a delivery: it must neither deadlock nor overtake
         events.append("first")
 
     mail.post(first)
@@ -180,7 +180,7 @@ def test_event_queue_delivers_in_order_by_one_thread() -> None:
 
     def post(thread: int) -> None:
         for count in range(300):
-            with order:  # as the evolver posts under its lock
+            with order:  # as the evolver does under its lock
                 posted.append(thread * 1000 + count)
                 mail.post(delivery(posted[-1]))
             mail.deliver()

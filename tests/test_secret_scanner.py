@@ -1,4 +1,4 @@
-"""Secrets go, code stays (P10)."""
+"""Secret scanner: hides secrets and keeps code (P10)."""
 
 import time
 
@@ -22,7 +22,7 @@ from atoll.secret_scanner import HIDDEN, redact
     ],
 )
 def test_redact_hides_secret_patterns(secret):
-    assert redact(f"it said {secret} and went on") == f"it said {HIDDEN} and went on"
+    assert redact(f"it said {secret} and continued") == f"it said {HIDDEN} and continued"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_redact_is_fast_on_hostile_text(unit):
     assert time.process_time() - since < 1.0
 
 
-# Put together here, so that no line of this file looks like a key to a scanner.
+# Concatenated, so that scanners find no key in this file.
 A40 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hI5kL7n"
 PLANTED = {
     "AWS id": "AWS_ACCESS_KEY_ID=" + "AKIA" + "IOSFODNN7EXAMPLE",
@@ -111,8 +111,8 @@ def test_find_secrets_ignores_similar_text(text: str) -> None:
 
 
 def test_find_secrets_finds_value_of_secret_variable() -> None:
-    own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/somebody", "SHORT_KEY": "abc"}
-    message = "echo correct horse battery > /var/somebody/abc"
+    own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/secret-name", "SHORT_KEY": "abc"}
+    message = "echo correct horse battery > /var/secret-name/abc"
     assert secret_scanner.find_secrets(message, own) == [
         secret_scanner.SecretMatch("value of the variable MY_TOKEN", 1)
     ]

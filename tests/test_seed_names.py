@@ -1,4 +1,4 @@
-"""The seed's names stay importable exactly, and its events are what they were."""
+"""Names and events of the seed stay importable and unchanged."""
 
 import inspect
 import typing

@@ -1,4 +1,4 @@
-"""A version says what, why and who."""
+"""Versions: names and required fields of a change."""
 
 import pytest
 

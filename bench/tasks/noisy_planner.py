@@ -4,8 +4,8 @@ It parses the task, the plans and the feedback from the prompt. It never sees a 
 
 - Without a plan in the prompt it writes a random one.
 - With the critic's instructions to compare, it takes the plan with the best shown score; otherwise any plan.
-- With probability p it repairs one error that the feedback names. Otherwise, or without a named error, it makes a random
-  change.
+- With probability p it repairs one error that the feedback names. Otherwise, or without a named error, it makes a
+  random change.
 """
 
 import functools

@@ -24,7 +24,7 @@ def test_a_slice_holds_neither_the_start_nor_the_end():
 
 
 def system(name: str, wanted: end_to_end.Bars | None = None) -> end_to_end.System:
-    return end_to_end.System(name, end_to_end.atoll_command, end_to_end.atoll_failures, wanted=wanted)
+    return end_to_end.System(name, end_to_end.atoll_command, end_to_end.atoll_failures, goals=wanted)
 
 
 PEER, USUAL = system("peer"), system("peer, usual")

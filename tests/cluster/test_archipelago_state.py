@@ -1,4 +1,4 @@
-"""Islands under children, migrations and resets, against a model of plain sets, live and folded from the records."""
+"""Islands under children, migrations and resets, compared with a model of plain sets, live and recovered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +21,13 @@ from atoll.journal import Record
 NUM_ISLANDS = 3
 
 
-def judge(skeleton: function.Skeleton[..., Any]) -> Evaluation:
+def evaluate(skeleton: function.Skeleton[..., Any]) -> Evaluation:
     return Evaluation(0.0, (0.0,))
 
 
-INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), candidate_evaluator=judge))
+INITIAL = function.DefaultFunction(
+    function.DefaultFunctionProps(function.Text("initial"), candidate_evaluator=evaluate)
+)
 
 
 class Engine:
@@ -33,19 +35,19 @@ class Engine:
         raise AssertionError("nothing is proposed here")
 
 
-def make_pool(island: int, rng: Random, announce: Any) -> archipelago.Population:
+def make_test_population(island: int, rng: Random, announce: Any) -> archipelago.Population:
     return cluster.NichedPopulation(
         cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), cluster.RankSelector(rng)
     )
 
 
 def rank(island: int, result: Evaluation) -> float:
-    """Every island ranks by another measure."""
+    """Fitness that differs by island."""
     return (result.score or 0.0) * (1 + island)
 
 
 def population(events: list[Any] | None = None) -> tuple[ArchipelagoState, profiler.EventQueue]:
-    shared = cluster.IslandConfig(NUM_ISLANDS, 2, INITIAL, Engine(), fitness=rank, make_population=make_pool)
+    shared = cluster.IslandConfig(NUM_ISLANDS, 2, INITIAL, Engine(), fitness=rank, make_population=make_test_population)
     mail = profiler.EventQueue()
     created = ArchipelagoState(cluster.EvolverConfig(shared), mail, lambda island: island.best_fn())
     if events is not None:
@@ -58,20 +60,20 @@ def id_of(fn: function.Function) -> str:
     return fn.candidate.id
 
 
-def shown(created: ArchipelagoState) -> list[tuple[int, dict[str, float]]]:
-    """Returns the epoch and the members with their ranks, of every island."""
+def describe_islands(created: ArchipelagoState) -> list[tuple[int, dict[str, float]]]:
+    """Returns epoch and members with their fitness for every island."""
     islands = []
     for island in created.islands:
         assert isinstance(island.population, cluster.NichedPopulation)
         fns = [fn for item in island.population.clusters.values() for fn in item.members()]
-        assert len(fns) == len({id_of(fn) for fn in fns}), "nobody is on an island twice"
+        assert len(fns) == len({id_of(fn) for fn in fns}), "each candidate is on an island once"
         islands.append((island.epoch, {id_of(fn): function.get_fitness(fn) for fn in fns}))
     return islands
 
 
 @dataclass
 class Model:
-    """Islands as plain mappings from id to score."""
+    """Islands as mappings from id to score."""
 
     islands: list[dict[str, float]] = field(default_factory=lambda: [{"0.0": 0.0} for _ in range(NUM_ISLANDS)])
     epochs: list[int] = field(default_factory=lambda: [0] * NUM_ISLANDS)
@@ -80,30 +82,30 @@ class Model:
     def best_of(self, index: int) -> str:
         return max(self.islands[index], key=lambda id: self.islands[index][id])
 
-    def shown(self) -> list[tuple[int, dict[str, float]]]:
+    def describe_islands(self) -> list[tuple[int, dict[str, float]]]:
         ranked = [{id: score * (1 + index) for id, score in item.items()} for index, item in enumerate(self.islands)]
         return list(zip(self.epochs, ranked, strict=True))
 
 
 class Script:
-    """Plays moves on a population and on the model, and writes the records down."""
+    """Applies moves to a population and to the model, and writes the records."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
-        self.live, self.mail = population(self.heard)
+        self.events: list[Any] = []
+        self.live, self.mail = population(self.events)
         self.model, self.records, self.step = Model(), list[Record](), 0
         founder = INITIAL.with_evaluation(Candidate("0.0", "initial"), Evaluation(0.0, (0.0,)))
         self.records += self.live.add_initial(founder)
 
     def child(self, index: int, score: float, late_by: int, verdict: Any) -> None:
-        """A step proposes one child; its island was reset `late_by` times since the step was issued."""
+        """Proposes one child. Its island was reset `late_by` times since the iteration was issued."""
         self.step += 1
         island = self.live.islands[index]
         epoch = island.epoch - min(late_by, island.epoch)
         parent = island.best_fn()
         ticket = archipelago.PendingIteration(index, epoch, self.step, 0, archipelago.Selection([parent]), {}, None)
         created = Candidate(f"{self.step}.0", f"content {self.step}", (id_of(parent),), index, self.step)
-        result = Evaluation(score, (score, float(self.step)))  # a signature of its own
+        result = Evaluation(score, (score, float(self.step)))  # a unique signature
         fn = INITIAL.clone(function.Text(created.content)).with_evaluation(created, result, rank(index, result))
         done = IterationOutcome(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, evaluation.ZERO_COST)
         self.records += [
@@ -155,7 +157,7 @@ def played(script: list[tuple[Any, ...]]) -> Script:
 @given(moves)
 def test_children_migrations_and_resets_match_set_model(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
-    assert shown(game.live) == game.model.shown()
+    assert describe_islands(game.live) == game.model.describe_islands()
     for island, scores in zip(game.live.islands, game.model.islands, strict=True):
         result = island.best_fn().evaluation
         assert result is not None
@@ -175,7 +177,7 @@ def test_recovery_from_records_gives_same_islands(script: list[tuple[Any, ...]])
     game = played(script)
     again, _ = population()
     replay = JournalRecovery(again, EvaluationCache()).recover(game.records)
-    assert shown(again) == shown(game.live)
+    assert describe_islands(again) == describe_islands(game.live)
     assert again.best is not None
     assert game.live.best is not None
     assert id_of(again.best) == id_of(game.live.best)
@@ -188,7 +190,7 @@ def test_recovery_from_records_gives_same_islands(script: list[tuple[Any, ...]])
 def test_islands_are_removed_and_revived_in_equal_pairs(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
     game.mail.deliver()
-    events = [event for event in game.heard if event.type != "on_best_island_improved"]
+    events = [event for event in game.events if event.type != "on_best_island_improved"]
     assert len(events) == 2 * sum(name == "reset" for name, *_ in script)
     for removed, revived in zip(events[::2], events[1::2], strict=True):
         assert (removed.type, revived.type) == ("on_islands_removed", "on_islands_revived")
@@ -200,6 +202,6 @@ def test_migrant_gets_fitness_of_target_island() -> None:
     game = Script()
     game.child(0, 5.0, 0, "accept")
     game.migrate(0, 2)
-    members: Mapping[str, float] = shown(game.live)[2][1]
+    members: Mapping[str, float] = describe_islands(game.live)[2][1]
     assert members["1.0"] == 15.0
-    assert shown(game.live)[0][1]["1.0"] == 5.0
+    assert describe_islands(game.live)[0][1]["1.0"] == 5.0

@@ -1,4 +1,4 @@
-"""What each cluster keeps and how often it offers whom, against the published formulas."""
+"""Clusters: retained functions and selection frequencies, compared with the published formulas."""
 
 import math
 from collections import Counter
@@ -54,7 +54,7 @@ class TestTournamentClusterOfOne(testing.ListableClusterSuite):
 
 
 def check_frequencies(clustered: cluster.Cluster, fns: Sequence[function.Function], weights: Sequence[float]) -> None:
-    """Demands that functions are offered in proportion to their weights, by chi-square."""
+    """Checks by chi-square that functions are selected in proportion to their weights."""
     counts = Counter(id(clustered.select_fn()) for _ in range(DRAWS))
     expected = [DRAWS * weight / sum(weights) for weight in weights]
     assert stats.chisquare([counts[id(fn)] for fn in fns], expected).pvalue > 1e-4
@@ -153,8 +153,8 @@ def test_tournament_cluster_keeps_text_once_and_accepts_dropped_text(
     assert [str(fn.skeleton()) for fn in pool.members()] == [str(fn.skeleton()) for fn in stored]
 
 
-# What one seed offers of texts of 36, 49, 64, ... 196 letters, by length.
-OFFERED = {
+# Selections of one seed from texts of 36, 49, 64, ... 196 letters, by length.
+EXPECTED_SELECTIONS = {
     "default": "64 169 121 81 121 49 64 49 121 81 81 144 100 144 81 144 49 144 121 100 36 81 36 64",
     "by range": "64 169 121 81 121 49 64 49 121 81 144 144 81 144 49 144 121 100 36 81 36 64 36 49",
     "ties": "49 49 49 169 49 100 100 169 169 100 49 100 49 100 100 49 169 100 169 100 100 169 100 169",
@@ -162,7 +162,7 @@ OFFERED = {
 }
 
 
-@pytest.mark.parametrize("kind", OFFERED)
+@pytest.mark.parametrize("kind", EXPECTED_SELECTIONS)
 def test_cluster_selection_is_stable_across_versions(kind: str) -> None:
     rng = Random(2)
     every: dict[str, cluster.ListableCluster] = {
@@ -174,7 +174,7 @@ def test_cluster_selection_is_stable_across_versions(kind: str) -> None:
     stored = every[kind]
     for root in (3, 1, 2, 9, 8, 4, 5, 7, 6):
         stored.add_fn(testing.make_evaluated_function(float(root % 3), "x" * (root + 5) ** 2))
-    assert " ".join(str(len(str(stored.select_fn().skeleton()))) for _ in range(24)) == OFFERED[kind]
+    assert " ".join(str(len(str(stored.select_fn().skeleton()))) for _ in range(24)) == EXPECTED_SELECTIONS[kind]
     assert len(str(stored.best_fn().skeleton())) == 49
 
 
@@ -197,10 +197,10 @@ def test_cluster_announces_added_and_selected_functions() -> None:
     stored.add_fn(fns[0])
     remove = stored.use_profiler(events.append)
     stored.add_fn(fns[1])
-    offered = stored.select_fn()
+    selected = stored.select_fn()
     remove()
     stored.select_fn()
-    assert events == [cluster.OnFnAdded("on_fn_added", fns[1]), cluster.OnFnSelected("on_fn_selected", (fns, offered))]
+    assert events == [cluster.OnFnAdded("on_fn_added", fns[1]), cluster.OnFnSelected("on_fn_selected", (fns, selected))]
 
 
 def test_elite_cluster_ranks_invalid_value_last() -> None:

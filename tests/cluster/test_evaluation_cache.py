@@ -1,4 +1,4 @@
-"""Nothing is judged twice: what is known, from when on, and who waits for whom."""
+"""EvaluationCache: contents are evaluated once, and concurrent requests wait."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from atoll.cluster.iteration import EvaluationCache
 from atoll.evaluation import Evaluation
 from atoll.testing import assertions
 
-FOUND = Evaluation(1.0)
+EVALUATION = Evaluation(1.0)
 
 
 def test_unevaluated_content_is_unknown() -> None:
@@ -18,52 +18,54 @@ def test_unevaluated_content_is_unknown() -> None:
 
 
 def test_stored_evaluation_is_visible_from_its_iteration() -> None:
-    memo = EvaluationCache()
-    memo.put("key", 5, FOUND)
-    assert memo.get("key", 4) is None
-    assert memo.get("key", 5) == FOUND
-    assert memo.get("key", float("inf")) == FOUND
+    cache = EvaluationCache()
+    cache.put("key", 5, EVALUATION)
+    assert cache.get("key", 4) is None
+    assert cache.get("key", 5) == EVALUATION
+    assert cache.get("key", float("inf")) == EVALUATION
 
 
 def test_earliest_iteration_counts() -> None:
-    memo = EvaluationCache()
+    cache = EvaluationCache()
     for step in (7, 3, 9):
-        memo.put("key", step, FOUND)
-    assert memo.get("key", 2) is None
-    assert memo.get("key", 3) == FOUND
+        cache.put("key", step, EVALUATION)
+    assert cache.get("key", 2) is None
+    assert cache.get("key", 3) == EVALUATION
 
 
 def test_unstored_evaluation_is_shared_but_not_visible() -> None:
-    memo = EvaluationCache()
-    memo.get_or_evaluate("key", lambda: FOUND)
-    assert memo.get("key", 10**9) is None
-    assert memo.get_or_evaluate("key", lambda: pytest.fail("it was judged twice")) == FOUND
+    cache = EvaluationCache()
+    cache.get_or_evaluate("key", lambda: EVALUATION)
+    assert cache.get("key", 10**9) is None
+    assert cache.get_or_evaluate("key", lambda: pytest.fail("it was evaluated twice")) == EVALUATION
 
 
 def test_concurrent_requests_evaluate_once() -> None:
-    memo, evaluated = EvaluationCache(), list[int]()
+    cache, evaluated = EvaluationCache(), list[int]()
 
     def evaluate() -> Evaluation:
         evaluated.append(threading.get_ident())
         time.sleep(0.02)
         return Evaluation(float(len(evaluated)))
 
-    assert assertions.run_concurrently(lambda _: memo.get_or_evaluate("key", evaluate)) == [Evaluation(1.0)] * 8
+    assert assertions.run_concurrently(lambda _: cache.get_or_evaluate("key", evaluate)) == [Evaluation(1.0)] * 8
     assert len(evaluated) == 1
 
 
 def test_different_contents_are_evaluated_in_parallel() -> None:
-    memo, arrived = EvaluationCache(), threading.Barrier(4, timeout=60.0)
+    cache, arrived = EvaluationCache(), threading.Barrier(4, timeout=60.0)
 
     def evaluate() -> Evaluation:
-        arrived.wait()  # breaks unless all four are here at once
-        return FOUND
+        arrived.wait()  # fails unless all four wait at once
+        return EVALUATION
 
-    assert assertions.run_concurrently(lambda number: memo.get_or_evaluate(str(number), evaluate), 4) == [FOUND] * 4
+    assert (
+        assertions.run_concurrently(lambda number: cache.get_or_evaluate(str(number), evaluate), 4) == [EVALUATION] * 4
+    )
 
 
 def test_next_waiting_request_evaluates_after_exception() -> None:
-    memo, begun, go_on = EvaluationCache(), Event(), Event()
+    cache, begun, go_on = EvaluationCache(), Event(), Event()
     result: list[Evaluation] = []
 
     def fail() -> Evaluation:
@@ -73,11 +75,11 @@ def test_next_waiting_request_evaluates_after_exception() -> None:
 
     def first() -> None:
         with pytest.raises(OSError, match="disk"):
-            memo.get_or_evaluate("key", fail)
+            cache.get_or_evaluate("key", fail)
 
     def second() -> None:
         begun.wait(5.0)
-        result.append(memo.get_or_evaluate("key", lambda: FOUND))
+        result.append(cache.get_or_evaluate("key", lambda: EVALUATION))
 
     threads = [Thread(target=first), Thread(target=second)]
     for thread in threads:
@@ -86,4 +88,4 @@ def test_next_waiting_request_evaluates_after_exception() -> None:
     go_on.set()
     for thread in threads:
         thread.join(5.0)
-    assert result == [FOUND]
+    assert result == [EVALUATION]

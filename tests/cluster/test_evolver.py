@@ -1,4 +1,4 @@
-"""What the evolver promises, one fault at a time."""
+"""Evolver: runs, events, budgets, and one failure at a time."""
 
 import math
 import threading
@@ -112,12 +112,12 @@ def test_fitness_exception_rejects_with_reason() -> None:
     def by_missing(island: int, result: evaluation.Evaluation) -> float:
         return result.metrics["missing"] if result.score else 0.0
 
-    start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it is ranked
+    start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it has a fitness
     fixtures.make_evolver(start=start, records=records, iterations=2, islands={"fitness": by_missing}).run()
     decisions = [
         child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
     ]
-    assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
+    assert decisions == [["reject", "the fitness raised KeyError: 'missing'", "rank", None]] * 2
 
 
 @pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "good", b"1", object()])
@@ -467,10 +467,10 @@ def test_external_version_is_evaluated_before_use_as_parent() -> None:
     versions.set("number", "2.9", "a good guess", "ann")
     initial = fixtures.make_initial()
 
-    def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
+    def make_population(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(versions, "number", initial, function.Text, run_id="run")
 
-    islands = {"make_population": make_pool, "gate": gate.require_improvement()}
+    islands = {"make_population": make_population, "gate": gate.require_improvement()}
     evolver = fixtures.make_evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
     evolver.run()
     scores = [fixtures.evaluate(function.Text(version.value)).score or 0.0 for version in versions.history("number")]

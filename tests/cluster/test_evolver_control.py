@@ -1,4 +1,4 @@
-"""Steering a run from outside, and approvals: polled, obeyed, recorded."""
+"""Commands and approvals during a run."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Niches against slow, obvious models that keep every function they ever saw."""
+"""NichedPopulation, compared with simple models that keep every function."""
 
 import gc
 import math
@@ -90,7 +90,7 @@ def filled(niches: cluster.NichedPopulation, fns: Sequence[function.Function]) -
     return niches
 
 
-def kept(niches: cluster.NichedPopulation) -> dict[Hashable, list[str]]:
+def list_members(niches: cluster.NichedPopulation) -> dict[Hashable, list[str]]:
     return {key: [id_of(fn) for fn in item.members()] for key, item in niches.clusters.items()}
 
 
@@ -109,7 +109,7 @@ def test_funsearch_clusters_hold_all_functions_of_one_signature(all_scores: list
     for fn in fns:
         by_signature.setdefault(fn.signature(), []).append(id_of(fn))
     niches = filled(funsearch(Random(0)), fns)
-    assert sorted(kept(niches).values()) == sorted(by_signature.values())
+    assert sorted(list_members(niches).values()) == sorted(by_signature.values())
 
 
 @given(triples)
@@ -120,7 +120,7 @@ def test_pareto_front_holds_best_of_each_input_with_ties(all_scores: list[tuple[
         best = max(scores_of(fn)[index] for fn in fns)
         front[index] = [id_of(fn) for fn in fns if scores_of(fn)[index] == best]
     niches = filled(pareto(Random(0)), fns)
-    assert kept(niches) == front
+    assert list_members(niches) == front
 
 
 @given(triples.filter(bool))
@@ -136,11 +136,13 @@ def test_parents_are_on_pareto_front(all_scores: list[tuple[float, ...]]) -> Non
 def test_bounded_population_holds_best(all_scores: list[tuple[float, ...]], limit: int) -> None:
     fns = numbered(all_scores)
     best = sorted(fns, key=lambda fn: -function.get_fitness(fn))[:limit]
-    assert kept(filled(pool(Random(0), limit), fns)) == ({"everyone": [id_of(fn) for fn in best]} if fns else {})
+    assert list_members(filled(pool(Random(0), limit), fns)) == (
+        {"everyone": [id_of(fn) for fn in best]} if fns else {}
+    )
 
 
 def cells_by_hand(values: Sequence[float], num_bins: int) -> list[int]:
-    """Returns the bins of values after all were seen in this order, in exact arithmetic."""
+    """Returns the bins of values added in this order, in exact arithmetic."""
     width = Fraction(1, 2**20)
     while width * 2**20 <= max(abs(Fraction(values[0])), Fraction(1)):
         width *= 2
@@ -169,16 +171,16 @@ def test_grid_holds_elites_after_rebinning(all_scores: list[tuple[float, float]]
         best[cell] = max(best.get(cell, -math.inf), function.get_fitness(fn))
     niches = filled(grid(Random(0), num_bins), fns)
     assert {key: function.get_fitness(item.best_fn()) for key, item in niches.clusters.items()} == best
-    assert all(len(ids) == 1 for ids in kept(niches).values())
+    assert all(len(ids) == 1 for ids in list_members(niches).values())
 
 
 @given(points)
 def test_grid_members_have_their_own_cell(all_scores: list[tuple[float, float]]) -> None:
     fns = numbered(all_scores)
     niches = filled(grid(Random(0)), fns)
-    for ids in kept(niches).values():
+    for ids in list_members(niches).values():
         assert id_of(niches.get(ids[0])) == ids[0]
-    assert {id_of(niches.best_fn())} <= {ids[0] for ids in kept(niches).values()}
+    assert {id_of(niches.best_fn())} <= {ids[0] for ids in list_members(niches).values()}
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
@@ -215,11 +217,11 @@ def test_feature_exception_rejects_function_and_keeps_range() -> None:
         bins, lambda key: cluster.EliteCluster(Random(0)), cluster.RankSelector(Random(0))
     )
     niches.add_fn(testing.make_evaluated_function(1.0, id="1.0", metrics={"length": 3.0}), ACCEPT)
-    before = (bins.generation, kept(niches))
+    before = (bins.generation, list_members(niches))
     decision = niches.add_fn(testing.make_evaluated_function(1e6, id="2.0"), ACCEPT)
     assert (decision.verdict, decision.decided_by) == ("reject", "keys")
     assert "length" in decision.reason
-    assert (bins.generation, kept(niches)) == before
+    assert (bins.generation, list_members(niches)) == before
 
 
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
@@ -261,7 +263,7 @@ def test_selection_includes_inspirations() -> None:
 
 def test_function_can_be_in_several_niches() -> None:
     niches = filled(pareto(Random(0)), numbered([(5.0, 5.0, 0.0), (0.0, 0.0, 1.0)]))
-    assert kept(niches) == {0: ["1.0"], 1: ["1.0"], 2: ["2.0"]}
+    assert list_members(niches) == {0: ["1.0"], 1: ["1.0"], 2: ["2.0"]}
 
 
 def test_update_evaluation_moves_member_to_new_niche() -> None:
@@ -270,18 +272,18 @@ def test_update_evaluation_moves_member_to_new_niche() -> None:
     again = testing.make_evaluated_function((0.0, 9.0))
     assert member.candidate is not None
     niches.update_evaluation(member.with_evaluation(member.candidate, again.evaluation, again.score()))
-    assert kept(niches) == {0: ["1.0", "2.0"], 1: ["1.0"]}
+    assert list_members(niches) == {0: ["1.0", "2.0"], 1: ["1.0"]}
     assert niches.best_fn().score() == 4.5
 
 
 @pytest.mark.parametrize("make", [funsearch, grid, pareto, pool])
 def test_update_with_failure_removes_member_unless_last(make: Callable[[Random], cluster.NichedPopulation]) -> None:
     niches = filled(make(Random(0)), numbered([(5.0, 5.0), (4.0, 9.0), (0.0, 0.0)]))
-    ids = {id for item in kept(niches).values() for id in item}
+    ids = {id for item in list_members(niches).values() for id in item}
     failing = niches.get("2.0")
     assert failing.candidate is not None
     niches.update_evaluation(failing.with_evaluation(failing.candidate, evaluation.failed("it crashed")))
-    assert {id for item in kept(niches).values() for id in item} == ids - {"2.0"}
+    assert {id for item in list_members(niches).values() for id in item} == ids - {"2.0"}
     assert id_of(niches.best_fn()) == "1.0"
 
 
@@ -297,5 +299,5 @@ def test_niches_match_members_after_update_evaluation(all_scores: list[tuple[flo
     by_signature: dict[tuple[float, ...], set[str]] = {}
     for step, item in enumerate(changed, 1):
         by_signature.setdefault(tuple(item), set()).add(f"{step}.0")
-    assert sorted(map(sorted, kept(niches).values())) == sorted(map(sorted, by_signature.values()))
+    assert sorted(map(sorted, list_members(niches).values())) == sorted(map(sorted, by_signature.values()))
     assert function.get_fitness(niches.best_fn()) == pytest.approx(max(sum(item) / 3 for item in changed))

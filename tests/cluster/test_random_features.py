@@ -1,4 +1,4 @@
-"""Compositions drawn at random: ordered runs with any workers and any cuts are one run, and a fold is the live ring."""
+"""Random feature combinations: workers and crashes do not change ordered runs, and recovery matches the live run."""
 
 import itertools
 from collections.abc import Sequence
@@ -14,32 +14,32 @@ from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_rec
 from tests import fixtures
 
 SEEDS = (*range(24), 30, 50)
-CUTS = 4  # cuts a composition, each of one to three deaths
+NUM_CRASH_SEQUENCES = 4  # crash sequences per combination, each with one to three crashes
 
 
-class Model:
-    """Answers by place and notes what it was asked."""
+class CountingLLM:
+    """LLM whose response depends on the position of the call. Records its requests."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, str]] = []
 
     def __call__(self, prompt: str) -> llm.Response:
-        ledger = journal.CallCache.current.get()
-        assert ledger is not None
-        self.requests.append(ledger.position)
-        draw = Random(f"{ledger.position}{prompt}").gauss(0, 1)
+        calls = journal.CallCache.current.get()
+        assert calls is not None
+        self.requests.append(calls.position)
+        draw = Random(f"{calls.position}{prompt}").gauss(0, 1)
         return llm.Response(repr(round(draw, 1)), "model", evaluation.Cost(tokens_in=len(prompt), tokens_out=1))
 
 
-class Anything:
-    """Proposes by the dice of its task: no child or several, drafts, observations, replies, repeats and faults."""
+class RandomProposer:
+    """Proposes by its random generator: no child or several, trials, updates, LLM calls, repeats and failures."""
 
-    def __init__(self, traits: "Traits", model: llm.LLM, naps: RandomDelays | None) -> None:
-        self._traits, self._model, self._naps = traits, llm.JournaledLLM(model), naps
+    def __init__(self, traits: "Traits", model: llm.LLM, delays: RandomDelays | None) -> None:
+        self._traits, self._model, self._delays = traits, llm.JournaledLLM(model), delays
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        if self._naps:
-            self._naps("propose", context.iteration)
+        if self._delays:
+            self._delays("propose", context.iteration)
         rng, traits, parent = context.rng, self._traits, context.parents[-1]
         position = value_of(parent)
         stride = float(str(context.advice.get("stride", 0.5)))
@@ -62,19 +62,19 @@ class Anything:
         ]
 
 
-class Judge:
-    """Fails what is far off; may ask a model; sleeps."""
+class RandomEvaluator:
+    """Fails values that are far off; may ask an LLM; sleeps."""
 
-    def __init__(self, traits: "Traits", model: llm.LLM, naps: RandomDelays | None) -> None:
-        self._traits, self._model, self._naps = traits, llm.JournaledLLM(model), naps
+    def __init__(self, traits: "Traits", model: llm.LLM, delays: RandomDelays | None) -> None:
+        self._traits, self._model, self._delays = traits, llm.JournaledLLM(model), delays
 
     def __call__(self, skeleton: object) -> evaluation.Evaluation:
-        if self._naps:
-            self._naps("judge", str(skeleton))
+        if self._delays:
+            self._delays("judge", str(skeleton))
         value = float(str(skeleton))
         if abs(value) > 6:
             raise ValueError("too far")
-        if self._traits.judge_asks and str(skeleton) != "0.0":
+        if self._traits.evaluator_asks and str(skeleton) != "0.0":
             self._model(str(skeleton))
         return scored(value)
 
@@ -89,16 +89,16 @@ def scored(value: float) -> evaluation.Evaluation:
 
 
 class Traits:
-    """One composition, drawn."""
+    """One random combination of features."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(f"composition {seed}")
         self.seed = seed
         self.pool = rng.choice(["funsearch", "cooling", "elites", "pareto", "bounded", "head"])
-        self.asks, self.judge_asks = rng.random() < 0.5, rng.random() < 0.3
+        self.asks, self.evaluator_asks = rng.random() < 0.5, rng.random() < 0.3
         self.faults, self.drafts = rng.choice([0.0, 0.2]), rng.choice([0.0, 0.4])
         self.observes = rng.choice([0.0, 0.3])
-        self.digits = rng.choice([0, 1, 12])  # few digits: many repeats
+        self.digits = rng.choice([0, 1, 12])  # few digits give many repeats
         self.litter = rng.choice([[1], [0, 1, 3], [2]])
         self.gate = rng.choice([gate.has_score, gate.require_improvement(), sometimes_held])
         self.screen = rng.choice([None, gate.reject_duplicates])
@@ -113,7 +113,7 @@ class Traits:
         self.stop_rules = rng.choice([(), (control.make_plateau_rule(9),)])
         self.commands = rng.random() < 0.4
 
-    def make_pool(self, stored: memory.MemoryVersions) -> Any:
+    def make_population_factory(self, stored: memory.MemoryVersions) -> Any:
         def make(island: int, rng: Random, announce: Any) -> Any:
             match self.pool:
                 case "funsearch" | "cooling":
@@ -165,7 +165,7 @@ def sometimes_held(proposal: gate.Proposal) -> gate.Decision:
 
 
 class Run:
-    """A journal, its versions and its inbox: what outlives a process."""
+    """State that outlives a process: journal, versions and inbox."""
 
     def __init__(self, traits: Traits) -> None:
         self.traits, self.journal = traits, memory.MemoryJournal()
@@ -182,21 +182,21 @@ class Run:
         workers: int,
         commits: int | None = None,
         after: bool = False,
-        naps: int | None = None,
+        delays: int | None = None,
         folds: bool = False,
         **options: Any,
-    ) -> tuple[cluster.Evolver, Model, fixtures.Bandit]:
-        traits, model, bandit = self.traits, Model(), fixtures.Bandit()
-        rests = None if naps is None else RandomDelays(naps, 0.001)
+    ) -> tuple[cluster.Evolver, CountingLLM, fixtures.Bandit]:
+        traits, model, bandit = self.traits, CountingLLM(), fixtures.Bandit()
+        rests = None if delays is None else RandomDelays(delays, 0.001)
         shared = cluster.IslandConfig(
             traits.num_islands,
             2,
-            fixtures.make_initial(evaluator=Judge(traits, model, rests)),
-            Anything(traits, model, rests),
+            fixtures.make_initial(evaluator=RandomEvaluator(traits, model, rests)),
+            RandomProposer(traits, model, rests),
             prefilter=traits.screen,
             gate=traits.gate,
             fitness=traits.rank,
-            make_population=traits.make_pool(self.versions),
+            make_population=traits.make_population_factory(self.versions),
         )
         schedule = cluster.RoundRobin(
             traits.num_islands, migrate_every=traits.migrate_every, reset_every=traits.reset_every
@@ -232,7 +232,7 @@ class Run:
 
 
 def state(evolver: cluster.Evolver) -> Any:
-    """Returns all that a resume must rebuild."""
+    """Returns everything that a resume must recover."""
     best = evolver.best_fn()
     spent = evolver.usage
     return (
@@ -269,24 +269,24 @@ def test_ordered_run_is_independent_of_workers_and_crashes(seed: int) -> None:
     full = Run(traits)
     live, _, bandit = full.go(workers=1)
     num_commits = full.num_commits
-    neighbor = Run(traits)
-    neighbor.go(workers=4, naps=seed)
-    check_same(neighbor, full, f"{vars(traits)}, 4 workers")
+    parallel_run = Run(traits)
+    parallel_run.go(workers=4, delays=seed)
+    check_same(parallel_run, full, f"{vars(traits)}, 4 workers")
     rng = Random(f"cuts {seed}")
-    for number in range(CUTS):
+    for number in range(NUM_CRASH_SEQUENCES):
         parts, where, stored = Run(traits), list[tuple[int, bool, int]](), set[tuple[int, str]]()
         for _ in range(rng.randrange(1, 4)):
             commits, after, workers = rng.randrange(num_commits), rng.random() < 0.5, rng.choice([1, 4])
             where.append((commits, after, workers))
-            _, model, _ = parts.go(workers=workers, commits=commits, after=after, naps=number)
+            _, model, _ = parts.go(workers=workers, commits=commits, after=after, delays=number)
             again = stored & set(model.requests)
-            assert not again, f"{vars(traits)}, cuts {where}: bought again {again}"
+            assert not again, f"{vars(traits)}, crashes {where}: bought again {again}"
             stored |= {(record.step, record.data["call"]) for record in fixtures.list_records(parts.journal, "replied")}
-        last, model, learnt = parts.go(workers=rng.choice([1, 4]), naps=number)
-        assert not stored & set(model.requests), f"{vars(traits)}, cuts {where}"
-        check_same(parts, full, f"{vars(traits)}, cuts {where}")
-        assert state(last) == state(live), f"{vars(traits)}, cuts {where}"
-        assert learnt.gains == bandit.gains
+        last, model, learned_bandit = parts.go(workers=rng.choice([1, 4]), delays=number)
+        assert not stored & set(model.requests), f"{vars(traits)}, crashes {where}"
+        check_same(parts, full, f"{vars(traits)}, crashes {where}")
+        assert state(last) == state(live), f"{vars(traits)}, crashes {where}"
+        assert learned_bandit.gains == bandit.gains
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -294,8 +294,8 @@ def test_unordered_run_applies_iterations_once_and_recovers(seed: int) -> None:
     traits = Traits(seed)
     run, rng = Run(traits), Random(f"free {seed}")
     for _ in range(3):
-        run.go(workers=4, commits=rng.randrange(1, 30), after=rng.random() < 0.5, naps=seed, ordered=False, window=6)
-    live, _, bandit = run.go(workers=4, naps=seed, ordered=False, window=6)
+        run.go(workers=4, commits=rng.randrange(1, 30), after=rng.random() < 0.5, delays=seed, ordered=False, window=6)
+    live, _, bandit = run.go(workers=4, delays=seed, ordered=False, window=6)
     steps = [record.step for record in fixtures.list_records(run.journal, "applied")]
     assert sorted(steps) == list(range(1, len(steps) + 1))
     folded, _, again = run.go(workers=1, ordered=False, window=6, folds=True)
@@ -311,12 +311,12 @@ def test_commands_between_crashes_are_applied_once_and_recover(seed: int) -> Non
     posts = Posting(run, rng)
     for last in (False, False, False, True):
         commits = None if last else rng.randrange(5, 40)
-        clock = itertools.count()  # every look is a second later: the inbox is read at each chance
+        clock = itertools.count()  # each call is a second later, so the inbox is always read
         live, _, bandit = run.go(
             workers=rng.choice([1, 4]),
             commits=commits,
             after=rng.random() < 0.5,
-            naps=seed,
+            delays=seed,
             ordered=seed % 2 == 0,
             inbox=posts,
             clock=lambda clock=clock: float(next(clock)),
@@ -331,7 +331,7 @@ def test_commands_between_crashes_are_applied_once_and_recover(seed: int) -> Non
 
 
 class Posting:
-    """An inbox into which somebody posts while it is read: decisions, late judgements, pauses and nonsense."""
+    """Inbox that gets commands while it is read: decisions, evaluation updates, pauses and invalid ones."""
 
     def __init__(self, run: Run, rng: Random) -> None:
         self._run, self._rng = run, rng

@@ -1,4 +1,4 @@
-"""Whose turn it is, who swims where and who is founded anew, against slow, obvious models."""
+"""Schedules: island turns, migrations and resets, compared with simple models."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from atoll.testing import FakeClock
 
 
 def ring(scores: Sequence[float]) -> list[cluster.Island]:
-    """Returns islands of one function each, with these scores."""
+    """Returns islands of one function each with these scores."""
     islands = []
     for index, score in enumerate(scores):
         niches = cluster.NichedPopulation(
@@ -122,7 +122,7 @@ def test_reset_compares_islands_by_score_not_fitness() -> None:
     assert best.candidate is not None
     islands[0].population.update_evaluation(
         best.with_evaluation(best.candidate, best.evaluation, 100.0)
-    )  # ranks itself highly
+    )  # has a high fitness
     assert list(resets(cluster.RoundRobin(2, reset_every=1).plan_actions(1, islands, "seed"))) == [0]
 
 

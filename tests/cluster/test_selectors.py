@@ -1,4 +1,4 @@
-"""Choosers are exact: 100,000 draws against the published formulas, and structures against plain lists."""
+"""Selectors: 100,000 count_draws compared with the published formulas, and data structures with plain lists."""
 
 import itertools
 import math
@@ -63,25 +63,25 @@ def without_replacement(chances: Sequence[float]) -> Pairs:
     return {(i, j): chances[i] * chances[j] / (1 - chances[i]) for i, j in pairs}
 
 
-def check(counts: Mapping[Any, int], expected: Mapping[Any, float]) -> None:
-    """Demands by chi-square that counts are as expected (chances, or counts if they sum up to more)."""
+def check_counts(counts: Mapping[Any, int], expected: Mapping[Any, float]) -> None:
+    """Checks counts by chi-square against expected probabilities or counts."""
     assert set(counts) <= set(expected)
     total, scale = sum(counts.values()), sum(expected.values())
     rare = [key for key in expected if total * expected[key] / scale < 5]
     common = [key for key in expected if key not in rare]
     observed = [counts.get(key, 0) for key in common]
     requested = [total * expected[key] / scale for key in common]
-    if rare:  # too few to tell one by one, so they count together
+    if rare:  # too rare for single tests, so they count together
         observed.append(sum(counts.get(key, 0) for key in rare))
         requested.append(sum(total * expected[key] / scale for key in rare))
     assert stats.chisquare(observed, requested).pvalue > 1e-4
 
 
-def draws(selector: cluster.Selector, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
+def count_draws(selector: cluster.Selector, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
     return Counter(tuple(selector.select(k, registered)) for _ in range(DRAWS))
 
 
-def filled[T: cluster.Selector](selector: T, scores: Sequence[float] = SCORES) -> T:
+def fill_selector[T: cluster.Selector](selector: T, scores: Sequence[float] = SCORES) -> T:
     for index, score in enumerate(scores):
         selector.set(index, score, index + 1)
     return selector
@@ -96,87 +96,89 @@ def test_temperature_falls_over_each_period() -> None:
 @pytest.mark.parametrize("registered", [0, 50, 80, 1030])
 def test_softmax_pairs_with_replacement_match_funsearch(registered: int) -> None:
     temperature = 0.2 * (1 - registered % 100 / 100)
-    selector = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100))
-    check(draws(selector, registered), with_replacement(softmax(SCORES, temperature)))
+    selector = fill_selector(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100))
+    check_counts(count_draws(selector, registered), with_replacement(softmax(SCORES, temperature)))
 
 
 @pytest.mark.parametrize("registered", [0, 50, 80])
 def test_softmax_pairs_without_replacement_match_seed(registered: int) -> None:
     temperature = 0.2 * (1 - registered % 100 / 100)
-    selector = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100, replace=False))
-    check(draws(selector, registered), without_replacement(softmax(SCORES, temperature)))
+    selector = fill_selector(
+        cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100, replace=False)
+    )
+    check_counts(count_draws(selector, registered), without_replacement(softmax(SCORES, temperature)))
 
 
 @pytest.mark.parametrize("replace", [True, False])
 def test_draws_are_exact_after_sum_tree_is_stale(replace: bool) -> None:
-    """Every pair is drawn from a tree of another temperature, before and across its rebuilding."""
+    """Every pair is drawn with a tree of another temperature, before and during its rebuild."""
     rng, counts = Random(7), Counter[tuple[int, ...]]()
     selector = cluster.SoftmaxSelector(rng, initial_temperature=0.4, period=100, replace=replace)
     for draw in range(DRAWS):
-        selector.select(0, 100 + draw % 5)  # warm again, so the tree is built for that temperature
+        selector.select(0, 100 + draw % 5)  # high again, so the tree is built for this temperature
         if draw % 10 == 0:
-            filled(selector)
+            fill_selector(selector)
         counts[tuple(selector.select(2, 75))] += 1
     chances = softmax(SCORES, 0.1)
-    check(counts, with_replacement(chances) if replace else without_replacement(chances))
+    check_counts(counts, with_replacement(chances) if replace else without_replacement(chances))
 
 
 def test_draws_are_exact_while_temperature_falls() -> None:
     rng, period = Random(8), 1000
-    selector = filled(cluster.SoftmaxSelector(rng, initial_temperature=0.3, period=period))
+    selector = fill_selector(cluster.SoftmaxSelector(rng, initial_temperature=0.3, period=period))
     counts = Counter[tuple[int, ...]]()
     chances = [softmax(SCORES, 0.3 * (1 - registered / period)) for registered in range(period)]
     for draw in range(DRAWS):
         counts[tuple(selector.select(1, draw))] += 1
-    check(counts, {(index,): sum(chance[index] for chance in chances) for index in ALL})
+    check_counts(counts, {(index,): sum(chance[index] for chance in chances) for index in ALL})
 
 
 def test_draws_are_exact_after_scores_change() -> None:
-    selector = filled(
+    selector = fill_selector(
         cluster.SoftmaxSelector(Random(9), initial_temperature=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0]
     )
     selector.select(2, 30)
-    check(draws(filled(selector), 40), with_replacement(softmax(SCORES, 0.12)))
+    check_counts(count_draws(fill_selector(selector), 40), with_replacement(softmax(SCORES, 0.12)))
 
 
 @pytest.mark.parametrize("shift", [-1e4, 60.0])
 def test_softmax_ignores_score_offset(shift: float) -> None:
-    selector = filled(
+    selector = fill_selector(
         cluster.SoftmaxSelector(Random(10), initial_temperature=0.2, period=100), [score + shift for score in SCORES]
     )
-    check(draws(selector, 20), with_replacement(softmax(SCORES, 0.16)))
+    check_counts(count_draws(selector, 20), with_replacement(softmax(SCORES, 0.16)))
 
 
 def test_softmax_never_draws_zero_probability() -> None:
-    """The seed draws min(k, clusters of a chance above 0)."""
-    selector = filled(cluster.SoftmaxSelector(Random(0), replace=False), [0.0, -1e6, 0.0])
+    """The seed count_draws min(k, clusters with a probability above 0)."""
+    selector = fill_selector(cluster.SoftmaxSelector(Random(0), replace=False), [0.0, -1e6, 0.0])
     assert {tuple(sorted(selector.select(3, 1))) for _ in range(100)} == {(0, 2)}
 
 
 def test_weights_without_replacement_are_drawn_sequentially() -> None:
-    selector = filled(cluster.WeightSelector(Random(11), lambda score, size: size))
-    check(draws(selector, 0), without_replacement([size / 15 for size in (1, 2, 3, 4, 5)]))
+    selector = fill_selector(cluster.WeightSelector(Random(11), lambda score, size: size))
+    check_counts(count_draws(selector, 0), without_replacement([size / 15 for size in (1, 2, 3, 4, 5)]))
 
 
 def test_weights_with_replacement_are_drawn_independently() -> None:
-    selector = filled(cluster.WeightSelector(Random(12), lambda score, size: score + 0.2, replace=True))
+    selector = fill_selector(cluster.WeightSelector(Random(12), lambda score, size: score + 0.2, replace=True))
     total = sum(score + 0.2 for score in SCORES)
-    check(draws(selector, 0), with_replacement([(score + 0.2) / total for score in SCORES]))
+    check_counts(count_draws(selector, 0), with_replacement([(score + 0.2) / total for score in SCORES]))
 
 
 def test_weights_of_zero_give_uniform_pairs() -> None:
-    check(draws(filled(cluster.WeightSelector(Random(13))), 0), without_replacement([0.2] * 5))
+    check_counts(count_draws(fill_selector(cluster.WeightSelector(Random(13))), 0), without_replacement([0.2] * 5))
 
 
 def test_weight_selector_never_draws_weight_zero() -> None:
-    selector = filled(cluster.WeightSelector(Random(0), lambda score, size: size % 2))
+    selector = fill_selector(cluster.WeightSelector(Random(0), lambda score, size: size % 2))
     assert {tuple(sorted(selector.select(5, 0))) for _ in range(100)} == {(0, 2, 4)}
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 2.0])
 def test_ranks_are_drawn_with_decreasing_probability(spread: float) -> None:
     scores = [1e9, -1e9, 0.0, 1e-9, 1e9]
-    ranked = [0, 4, 3, 2, 1]  # of equal scores the earlier ranks higher
+    ranked = [0, 4, 3, 2, 1]  # the earlier of equal scores ranks higher
     scale = max(1.0, spread * 5)
     expected = {}
     for one, other in itertools.permutations(range(5), 2):
@@ -184,20 +186,20 @@ def test_ranks_are_drawn_with_decreasing_probability(spread: float) -> None:
         among_those_left = other - (other > one)
         second = math.exp(-among_those_left / scale) / sum(math.exp(-rank / scale) for rank in range(4))
         expected[ranked[one], ranked[other]] = first * second
-    check(draws(filled(cluster.RankSelector(Random(14), spread), scores), 0), expected)
+    check_counts(count_draws(fill_selector(cluster.RankSelector(Random(14), spread), scores), 0), expected)
 
 
 def test_ranks_are_drawn_without_replacement() -> None:
-    selector = filled(cluster.RankSelector(Random(0)))
+    selector = fill_selector(cluster.RankSelector(Random(0)))
     assert all(sorted(selector.select(9, 0)) == list(ALL) for _ in range(100))
 
 
 def test_ranks_follow_changed_scores() -> None:
-    selector = filled(cluster.RankSelector(Random(15), 0.01), [1.0, 2.0, 3.0])
+    selector = fill_selector(cluster.RankSelector(Random(15), 0.01), [1.0, 2.0, 3.0])
     selector.set(0, 4.0, 1)
     selector.set(2, 0.0, 1)
     weights = [math.exp(-rank) for rank in range(3)]
-    check(draws(selector, 0, k=1), {(0,): weights[0], (1,): weights[1], (2,): weights[2]})
+    check_counts(count_draws(selector, 0, k=1), {(0,): weights[0], (1,): weights[1], (2,): weights[2]})
 
 
 weights = st.floats(0.0, 1e6, allow_subnormal=False)
@@ -323,7 +325,7 @@ def test_selector_draws_are_stable_across_versions(kind: str) -> None:
 
 
 def test_rank_draws_of_few_clusters_are_stable_across_versions() -> None:
-    selector = filled(cluster.RankSelector(Random(3)))
+    selector = fill_selector(cluster.RankSelector(Random(3)))
     drawn = [selector.select(5, 0) for _ in range(6)]
     assert ["".join(map(str, item)) for item in drawn] == ["04231", "04321", "10243", "04321", "40321", "02431"]
     selector.clear()
@@ -348,5 +350,5 @@ def test_draw_rounded_past_end_selects_last_weight() -> None:
             return 0.9
 
     tree = selectors.SumTree()
-    tree.fill([5e-324, 0.0])  # nine tenths of the smallest number are that number
+    tree.fill([5e-324, 0.0])  # 0.9 times the smallest number rounds to that number
     assert tree.draw(Nearly()) == 0

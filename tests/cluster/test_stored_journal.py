@@ -1,7 +1,7 @@
-"""A journal that was kept: today's kernel writes the same records, word for word, and goes on with those it finds.
+"""Stored journal: the kernel writes the same records and resumes from stored ones.
 
-The run has a bit of everything: replies, drafts, late judgements, faults, repeats, holds, commands, migrations, resets.
-A change of these records is a change of the format: what was begun before could no longer be gone on with.
+The run has all features: responses, trials, evaluation updates, failures, repeats, holds, commands, migrations, resets.
+A change of record kinds or keys would break the resume of existing runs.
 """
 
 import itertools
@@ -20,7 +20,9 @@ from atoll.testing import FailingJournal
 from tests import fixtures
 
 DATA = Path(__file__).parent / "data"
-KEPT, TOLD, HEADS = (DATA / name for name in ("everything.jsonl", "everything.txt", "heads.jsonl"))
+STORED_RECORDS, STORED_EVENTS, STORED_VERSION_RECORDS = (
+    DATA / name for name in ("everything.jsonl", "everything.txt", "heads.jsonl")
+)
 
 
 def scored(value: float) -> evaluation.Evaluation:
@@ -28,22 +30,22 @@ def scored(value: float) -> evaluation.Evaluation:
     return evaluation.Evaluation(-abs(value - 3.0), scores, {"value": value}, f"it is {value}")
 
 
-class Model:
-    """Answers by place, as one that is asked again after a cut would."""
+class PositionLLM:
+    """LLM whose response depends only on the position of the call, also after a crash."""
 
     def __call__(self, prompt: str) -> llm.Response:
-        ledger = journal.CallCache.current.get()
-        assert ledger is not None
-        step, call = ledger.position
+        calls = journal.CallCache.current.get()
+        assert calls is not None
+        step, call = calls.position
         cost = evaluation.Cost(tokens_in=len(prompt), tokens_out=1, usd=0.25)
         return llm.Response(str((step + len(call)) % 5 - 2), "model", cost)
 
 
-class Judge:
-    """Fails what is far off and asks a model about halves."""
+class FeatureEvaluator:
+    """Fails values that are far off and asks an LLM about halves."""
 
     def __init__(self) -> None:
-        self._model = llm.JournaledLLM(Model())
+        self._model = llm.JournaledLLM(PositionLLM())
 
     def __call__(self, skeleton: object) -> evaluation.Evaluation:
         value = float(str(skeleton))
@@ -54,11 +56,11 @@ class Judge:
         return scored(value)
 
 
-class Anything:
-    """Proposes by the number of its step: faults, drafts, late judgements, no child or several."""
+class FeatureProposer:
+    """Proposes by iteration number: failures, trials, evaluation updates, no child or several."""
 
     def __init__(self) -> None:
-        self._model = llm.JournaledLLM(Model())
+        self._model = llm.JournaledLLM(PositionLLM())
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         parent, step = context.parents[-1], context.iteration
@@ -79,7 +81,7 @@ class Anything:
         ]
 
 
-def by_turns(proposal: gate.Proposal) -> gate.Decision:
+def decide_by_iteration(proposal: gate.Proposal) -> gate.Decision:
     assert proposal.evaluation is not None
     number = int(proposal.candidate.id.partition(".")[0]) % 6
     if number == 5:
@@ -88,18 +90,18 @@ def by_turns(proposal: gate.Proposal) -> gate.Decision:
     return gate.Decision(verdict, f"{proposal.evaluation.score} beside {len(proposal.parent_evaluations)}", "turns")
 
 
-def by_side(island: int, result: evaluation.Evaluation) -> float:
+def fitness_by_island(island: int, result: evaluation.Evaluation) -> float:
     return result.scores[island % 2]
 
 
 class Inbox:
-    """Posts a command each time that it is read, from the third time on."""
+    """Adds a command at each read, from the third one on."""
 
     def __init__(self) -> None:
         held = content_hash("-1.0")
         message = {"candidate": "4.0", "content_hash": held, "verdict": "accept", "reason": "good", "by": "ann"}
         late = {"island": 0, "candidate": "0.0", "evaluation": evaluation.to_data(scored(-1.0))}
-        self._wishes: list[tuple[Any, dict[str, Any]]] = [
+        self._commands: list[tuple[Any, dict[str, Any]]] = [
             ("set", {"flavour": "sour"}), ("raise", {"bananas": 3}), ("raise", {"iterations": 26}), ("observe", late),
             ("decide", {**message, "verdict": "maybe"}), ("decide", {**message, "content_hash": "0"}), ("decide", message),
             ("bark", {}), ("pause", {}), ("resume", {}),
@@ -108,11 +110,11 @@ class Inbox:
 
     def read(self, after: int) -> Sequence[control.Command]:
         self._reads += 1
-        posted = self._wishes[: max(0, self._reads - 2)]
-        return [control.Command(number, *wish) for number, wish in enumerate(posted, 1) if number > after]
+        posted = self._commands[: max(0, self._reads - 2)]
+        return [control.Command(number, *command) for number, command in enumerate(posted, 1) if number > after]
 
 
-def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+def make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     return cluster.NichedPopulation(
         cluster.by_signature,
         lambda key: cluster.DefaultCluster(rng, announce),
@@ -121,19 +123,28 @@ def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluste
     )
 
 
-def everything(
-    records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
+def make_feature_evolver(
+    records: journal.Journal,
+    profiler_fn: Any = profiler.default_fn,
+    engine: function.Proposer | None = None,
+    **options: Any,
 ) -> cluster.Evolver:
     plugs: dict[str, Any] = {
         "prefilter": gate.reject_duplicates,
-        "gate": by_turns,
-        "fitness": by_side,
-        "make_population": pool,
+        "gate": decide_by_iteration,
+        "fitness": fitness_by_island,
+        "make_population": make_population,
     }
     shared = cluster.IslandConfig(
-        3, 2, fixtures.make_initial(evaluator=Judge()), engine or Anything(), hears, hears, **plugs
+        3,
+        2,
+        fixtures.make_initial(evaluator=FeatureEvaluator()),
+        engine or FeatureProposer(),
+        profiler_fn,
+        profiler_fn,
+        **plugs,
     )
-    clock = itertools.count()  # every look is a second later: the inbox is read at each chance
+    clock = itertools.count()  # each call is a second later, so the inbox is always read
     settings: dict[str, Any] = {
         "num_parallel": 1,
         "schedule": cluster.RoundRobin(3, block_size=2, migrate_every=4, reset_every=5),
@@ -159,14 +170,14 @@ def members(island: cluster.Island) -> list[str]:
 
 def test_run_writes_stored_records() -> None:
     records = memory.MemoryJournal()
-    everything(records, inbox=Inbox()).run()
-    assert lines(records) == KEPT.read_text().splitlines()
+    make_feature_evolver(records, inbox=Inbox()).run()
+    assert lines(records) == STORED_RECORDS.read_text().splitlines()
 
 
 def test_stored_records_recover_same_run() -> None:
     records, bandit = memory.MemoryJournal(), fixtures.Bandit()
-    records.write(*(journal.Record(*json.loads(line)) for line in KEPT.read_text().splitlines()))
-    evolver = everything(records, learner=bandit)
+    records.write(*(journal.Record(*json.loads(line)) for line in STORED_RECORDS.read_text().splitlines()))
+    evolver = make_feature_evolver(records, learner=bandit)
     evolver.run()
     assert [(island.epoch, members(island)) for island in evolver.islands] == [
         (2, ["0.0: -0.0"]),
@@ -200,14 +211,14 @@ def test_events_are_announced_in_stored_order() -> None:
             case _:
                 events.append(f"{event.type} {displayed.candidate.id}")
 
-    evolver = everything(journal.NullJournal(), hears=hear, inbox=Inbox())
+    evolver = make_feature_evolver(journal.NullJournal(), profiler_fn=hear, inbox=Inbox())
     evolver.use_profiler(hear)
     evolver.run()
-    assert events == TOLD.read_text().splitlines()
+    assert events == STORED_EVENTS.read_text().splitlines()
 
 
 class Next:
-    """Proposes the next texts that it was given."""
+    """Proposes the next of its texts."""
 
     def __init__(self, *texts: str) -> None:
         self._texts = texts
@@ -217,7 +228,7 @@ class Next:
 
 
 class Notes:
-    """Learns nothing and notes what it is taught."""
+    """Records the results that it learns from."""
 
     def __init__(self) -> None:
         self.learned = list[str]()
@@ -234,7 +245,7 @@ class Notes:
 def test_external_version_is_evaluated_once_as_parent() -> None:
     store, records = memory.MemoryVersions(), memory.MemoryJournal()
 
-    def going_on(*texts: str, **budget: int) -> list[str]:
+    def continue_run(*texts: str, **budget: int) -> list[str]:
         notes = Notes()
         plugs = {
             "make_population": lambda *_: cluster.VersionedPopulation(
@@ -247,16 +258,16 @@ def test_external_version_is_evaluated_once_as_parent() -> None:
         fixtures.make_evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()
         return notes.learned
 
-    going_on("1.0", iterations=1)
+    continue_run("1.0", iterations=1)
     store.set("prompt", "2.0", "by hand", "ann")
-    live = going_on("2.5", "7.0", iterations=2)
+    live = continue_run("2.5", "7.0", iterations=2)
     assert live[1:] == ["2 on 0: prompt@3 -1.0 gave 2.0 accept, 2.1 reject"]
     store.set("prompt", "2.25", "by hand", "ann")
-    going_on("2.75", "2.25", evaluations=6, iterations=3)
+    continue_run("2.75", "2.25", evaluations=6, iterations=3)
     store.set("prompt", "2.125", "by hand", "ann")
-    going_on("2.875", iterations=4, evaluations=6)
-    assert lines(records) == HEADS.read_text().splitlines()
-    assert going_on("3.0", iterations=5) == [
+    continue_run("2.875", iterations=4, evaluations=6)
+    assert lines(records) == STORED_VERSION_RECORDS.read_text().splitlines()
+    assert continue_run("3.0", iterations=5) == [
         "1 on 0: prompt@1 -9.0 gave 1.0 accept",
         "2 on 0: prompt@3 -1.0 gave 2.0 accept, 2.1 reject",
         "3 on 0: prompt@5 -0.5625 gave 3.0 reject, 3.1 reject",
@@ -266,7 +277,7 @@ def test_external_version_is_evaluated_once_as_parent() -> None:
 
 
 class Taught(fixtures.Bandit):
-    """Learns, and notes word for word what it was taught."""
+    """Learns, and records the results that it learns from."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -282,29 +293,29 @@ class Taught(fixtures.Bandit):
 
 @pytest.mark.parametrize("learns", [True, False])
 def test_crash_at_any_commit_and_resume_write_stored_records(learns: bool) -> None:
-    def begun(records: journal.Journal) -> tuple[Taught, cluster.Evolver]:
+    def start_run(records: journal.Journal) -> tuple[Taught, cluster.Evolver]:
         taught = Taught()
-        return taught, everything(records, learner=taught if learns else None)
+        return taught, make_feature_evolver(records, learner=taught if learns else None)
 
     full = memory.MemoryJournal()
-    live, evolver = begun(full)
+    live, evolver = start_run(full)
     evolver.run()
     dying = FailingJournal(memory.MemoryJournal())
-    begun(dying)[1].run()
+    start_run(dying)[1].run()
     for commits in range(1, dying.num_commits, 11):
         parts = memory.MemoryJournal()
         with pytest.raises(errors.JournalFailed):
-            begun(FailingJournal(parts, commits))[1].run()
-        again, evolver = begun(parts)
+            start_run(FailingJournal(parts, commits))[1].run()
+        again, evolver = start_run(parts)
         evolver.run()
-        assert lines(parts) == lines(full), f"cut at commit {commits}"
+        assert lines(parts) == lines(full), f"crash at commit {commits}"
         assert again.notes == live.notes
 
 
 def test_proposal_context_describes_run() -> None:
     requests = list[str]()
 
-    class Asking(Anything):
+    class Asking(FeatureProposer):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             others = {
                 role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in context.inspirations.items()
@@ -322,7 +333,7 @@ def test_proposal_context_describes_run() -> None:
             requests.append(f"{message} {context.rng.randrange(1000)}")
             return super().propose(context)
 
-    everything(memory.MemoryJournal(), engine=Asking()).run()
+    make_feature_evolver(memory.MemoryJournal(), engine=Asking()).run()
     assert (requests[0], requests[12]) == (
         "(0, 1, 0, ['0.0'], {'best': ['0.0']}, {'stride': 0.1}, 9) 772",
         "(0, 13, 10, ['0.0'], {'best': ['0.0']}, {'stride': 0.5}, 2) 518",

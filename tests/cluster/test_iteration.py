@@ -1,4 +1,4 @@
-"""Whole steps, one condition at a time: who pays, whose turn it is, what is known, told, promised and obeyed."""
+"""Iterations: costs, order, known evaluations, events, reserved budget and commands."""
 
 import itertools
 import threading
@@ -147,7 +147,7 @@ def test_run_without_new_candidates_ends_with_failure(
     words = "; the mutator raised OSError: no model" if fault else ""
     assert idle.reason == f"no new candidate to evaluate in 3 iterations{words}"
     assert len(fixtures.list_records(records, "applied")) == 3
-    message = ["step 1: the mutator raised OSError: no model; later faults are only recorded"] if fault else []
+    message = ["iteration 1: the mutator raised OSError: no model; later failures are only recorded"] if fault else []
     assert [record.getMessage() for record in caplog.records] == message
 
 
@@ -258,15 +258,15 @@ def test_setup_error_in_any_part_ends_run(part: str) -> None:
 
 
 class Posted:
-    """An inbox in which each command is found at a certain read."""
+    """Inbox in which each command appears at a given read."""
 
     def __init__(self, options: Mapping[int, tuple[Any, dict[str, Any]]]) -> None:
-        self._wishes, self._reads = options, 0
+        self._commands, self._reads = options, 0
 
     def read(self, after: int) -> Sequence[control.Command]:
         self._reads += 1
-        result = enumerate((wish for at, wish in self._wishes.items() if at <= self._reads), 1)
-        return [control.Command(number, *wish) for number, wish in result if number > after]
+        result = enumerate((command for at, command in self._commands.items() if at <= self._reads), 1)
+        return [control.Command(number, *command) for number, command in result if number > after]
 
 
 def test_command_after_last_iteration_is_applied() -> None:
@@ -298,7 +298,7 @@ def test_inbox_is_read_at_most_five_times_per_second() -> None:
     now = itertools.count()
 
     def clock() -> float:
-        return next(now) / 16  # a sixteenth of a second passes at each look
+        return next(now) / 16  # each call is a sixteenth of a second later
 
     class Watched:
         def read(self, after: int) -> Sequence[control.Command]:
@@ -362,7 +362,7 @@ def test_child_with_failure_or_without_fitness_is_recorded() -> None:
             {"id": "1.0", "decision": ["reject", "too far", "judge", None]},
             {
                 "id": "1.1",
-                "decision": ["reject", "the rank raised ZeroDivisionError: float division by zero", "rank", None],
+                "decision": ["reject", "the fitness raised ZeroDivisionError: float division by zero", "rank", None],
             },
             {"id": "1.2", "decision": ["accept", "it ran", "ran", None]},
         ],

@@ -1,4 +1,4 @@
-"""What the kernel says when it refuses, stops or fails: whole sentences, which name the value and what to do."""
+"""Messages of kernel errors, stops and failures: full sentences with the value and the remedy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,12 +9,12 @@ import pytest
 
 from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal, profiler, testing
 from atoll.candidate import EMPTY, Candidate, content_hash
-from atoll.cluster import records as kept
+from atoll.cluster import records as records_module
 from atoll.store import memory
 from tests import fixtures
 
 
-def said(error: type[Exception], call: Callable[[], object]) -> str:
+def get_message(error: type[Exception], call: Callable[[], object]) -> str:
     with pytest.raises(error) as raised:
         call()
     assert raised.type is error
@@ -22,21 +22,21 @@ def said(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 def test_best_fn_before_run_is_error() -> None:
-    assert said(errors.NotFound, fixtures.make_evolver().best_fn) == "The run has not started."
+    assert get_message(errors.NotFound, fixtures.make_evolver().best_fn) == "The run has not started."
 
 
 def test_run_starts_once() -> None:
     evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
     words = "This evolver was started before: make a new one on the same journal to resume."
-    assert said(errors.SetupError, evolver.start) == words
+    assert get_message(errors.SetupError, evolver.start) == words
 
 
 def test_request_mutation_returns_best_child_or_reason() -> None:
     best = fixtures.make_evolver(fixtures.FixedProposer("1.0", "2.5", "2.0")).islands[0].request_mutation()
     assert str(best.skeleton()) == "2.5"
     requests = fixtures.make_evolver(fixtures.FixedProposer()).islands[0].request_mutation
-    assert said(errors.RunFailed, requests) == "The iteration has no evaluated child: none was proposed."
+    assert get_message(errors.RunFailed, requests) == "The iteration has no evaluated child: none was proposed."
 
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
@@ -44,7 +44,7 @@ def test_request_mutation_returns_best_child_or_reason() -> None:
 
     requests = fixtures.make_evolver(Broken()).islands[0].request_mutation
     words = "The iteration has no evaluated child: the mutator raised OSError: no model."
-    assert said(errors.RunFailed, requests) == words
+    assert get_message(errors.RunFailed, requests) == words
 
 
 def test_stop_and_idle_end_have_reasons() -> None:
@@ -78,7 +78,7 @@ def test_atoll_error_ends_run_unchanged() -> None:
             raise errors.Conflict("two schedules")
 
     evolver = fixtures.make_evolver(schedule=Broken(3))
-    assert said(errors.Conflict, evolver.run) == "two schedules"
+    assert get_message(errors.Conflict, evolver.run) == "two schedules"
     assert evolver.reason == "failed: two schedules"
 
 
@@ -88,25 +88,28 @@ def test_resume_error_names_both_setups() -> None:
     other = fixtures.make_evolver(records=records, num_islands=2, iterations=1, start=fixtures.make_initial("1.0"))
     was = {"num_islands": 3, "ordered": True, "initial": content_hash("0.0")[:12], "seed": 9, "window": 3}
     now = {"num_islands": 2, "ordered": False, "initial": content_hash("1.0")[:12]}
-    assert said(errors.SetupError, other.run) == f"This run was started with {was}; resume with that, not {now}."
+    assert get_message(errors.SetupError, other.run) == f"This run was started with {was}; resume with that, not {now}."
 
 
 def test_skeleton_that_cannot_be_restored_is_rejected() -> None:
     evolver = fixtures.make_evolver(make_skeleton=lambda text: function.Text(text + "1"))
     words = "make_skeleton does not reproduce the initial function's text: pass one that does."
-    assert said(errors.SetupError, evolver.run) == words
+    assert get_message(errors.SetupError, evolver.run) == words
 
 
 def test_initial_function_without_score_has_reason() -> None:
     start = fixtures.make_initial(evaluator=lambda skeleton: evaluation.failed("no data"))
     words = "The initial function has no score: no data"
-    assert said(errors.RunFailed, fixtures.make_evolver(start=start).run) == words
+    assert get_message(errors.RunFailed, fixtures.make_evolver(start=start).run) == words
 
 
 @pytest.mark.parametrize("name", ["num_islands", "num_parallel", "window"])
 def test_number_out_of_range_error_has_name_and_value(name: str) -> None:
     options: Mapping[str, Any] = {"schedule": cluster.RoundRobin(1), name: 0}
-    assert said(errors.SetupError, lambda: fixtures.make_evolver(**options)) == f"{name} is 0; it must be at least 1."
+    assert (
+        get_message(errors.SetupError, lambda: fixtures.make_evolver(**options))
+        == f"{name} is 0; it must be at least 1."
+    )
     fixtures.make_evolver(**{**options, name: 1})
 
 
@@ -120,7 +123,7 @@ def test_number_out_of_range_error_has_name_and_value(name: str) -> None:
     ],
 )
 def test_ordered_run_error_suggests_alternative_to_seconds(options: Mapping[str, Any]) -> None:
-    assert said(errors.SetupError, lambda: fixtures.make_evolver(ordered=True, **options)) == (
+    assert get_message(errors.SetupError, lambda: fixtures.make_evolver(ordered=True, **options)) == (
         "An ordered run cannot depend on seconds or dollars: count resets in iterations (reset_period=None) "
         "and the budget in iterations, evaluations, calls or tokens."
     )
@@ -146,7 +149,7 @@ def test_invalid_fitness_error_includes_score() -> None:
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
 def test_odd_number_of_bins_error_includes_value(num_bins: int) -> None:
     words = f"A feature needs an even number of bins, at least 2, not {num_bins}."
-    assert said(errors.SetupError, lambda: cluster.FeatureBins([], num_bins)) == words
+    assert get_message(errors.SetupError, lambda: cluster.FeatureBins([], num_bins)) == words
     cluster.FeatureBins([], 2)
 
 
@@ -160,9 +163,9 @@ ACCEPT = gate.Decision("accept", "it ran", "test")
 
 def test_empty_population_errors() -> None:
     pool, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
-    assert said(errors.NotFound, pool.best_fn) == "The population is empty."
-    assert said(errors.NotFound, lambda: pool.get("3.0")) == "The pool keeps no candidate 3.0."
-    assert said(errors.NotFound, lambda: pool.update_evaluation(fn)) == "The pool keeps no candidate 3.0."
+    assert get_message(errors.NotFound, pool.best_fn) == "The population is empty."
+    assert get_message(errors.NotFound, lambda: pool.get("3.0")) == "Candidate 3.0 is not in the population."
+    assert get_message(errors.NotFound, lambda: pool.update_evaluation(fn)) == "Candidate 3.0 is not in the population."
 
 
 def test_niche_key_exception_rejects_with_message() -> None:
@@ -177,7 +180,7 @@ def test_niche_key_exception_rejects_with_message() -> None:
 
 
 class Due(cluster.RoundRobin):
-    """Says these actions once."""
+    """Returns these actions once."""
 
     def __init__(self, make: Callable[[Sequence[archipelago.Island]], list[Any]]) -> None:
         super().__init__(3)
@@ -205,13 +208,13 @@ class Due(cluster.RoundRobin):
     ],
 )
 def test_schedule_mismatch_error_names_island(make: Any, words: str) -> None:
-    assert said(errors.SetupError, fixtures.make_evolver(schedule=Due(make)).run) == words
+    assert get_message(errors.SetupError, fixtures.make_evolver(schedule=Due(make)).run) == words
 
 
 def test_island_rejecting_initial_function_is_named() -> None:
     evolver = fixtures.make_evolver(islands={"make_population": lambda *_: niches(lambda fn: [1 // 0])})
     words = "Island 0 is empty: the niche key raised ZeroDivisionError: integer division or modulo by zero."
-    assert said(errors.RunFailed, evolver.run) == words
+    assert get_message(errors.RunFailed, evolver.run) == words
 
 
 def test_invalid_commands_are_rejected_with_messages() -> None:
@@ -244,12 +247,12 @@ def test_invalid_commands_are_rejected_with_messages() -> None:
     ]
     assert [item.get("refused") for item in obeyed] == [
         "SetupError: 'bark' is not a command.",
-        "Conflict: 9.9 is not held with the content that was decided on.",
-        "Conflict: 1.0 is not held with the content that was decided on.",
-        "Conflict: 'hold' decides nothing: accept or reject.",
+        "Conflict: Candidate 9.9 is not held with the content that was decided on.",
+        "Conflict: Candidate 1.0 is not held with the content that was decided on.",
+        "Conflict: 'hold' is not a decision: use accept or reject.",
         "SetupError: The schedule names island 3, but the run has 1: use the same num_islands.",
         None,
-        "Conflict: 1.0 is not held with the content that was decided on.",
+        "Conflict: Candidate 1.0 is not held with the content that was decided on.",
     ]
     (decided,) = fixtures.list_records(records, "decided")
     data = {"id": "1.0", "content_hash": content_hash("1.0"), "decision": ["accept", "good", "ann", None]}
@@ -282,13 +285,13 @@ def test_version_key_can_contain_at_sign() -> None:
 
 def test_unknown_version_error_names_key() -> None:
     pool = head()
-    assert said(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is not a version of a@b."
+    assert get_message(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is not a version of a@b."
     assert (
-        said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
+        get_message(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
         == "c@1 is not a version of a@b."
     )
     assert (
-        said(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial()))
+        get_message(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial()))
         == "None is not a version of a@b."
     )
 
@@ -342,17 +345,20 @@ def test_grid_cells_are_stable_across_versions() -> None:
 def test_candidate_record_round_trip() -> None:
     full = Candidate("3.1", "text", ("1.0", "2.0"), 2, 3, {"engine": "swap"})
     data = {"id": "3.1", "content": "text", "parents": ["1.0", "2.0"], "island": 2, "step": 3}
-    assert kept.candidate_to_data(full) == {**data, "meta": {"engine": "swap"}}
-    assert kept.candidate_from_data({**data, "meta": {"engine": "swap"}}) == full
-    bare = kept.candidate_from_data(data)
+    assert records_module.candidate_to_data(full) == {**data, "meta": {"engine": "swap"}}
+    assert records_module.candidate_from_data({**data, "meta": {"engine": "swap"}}) == full
+    bare = records_module.candidate_from_data(data)
     assert bare == replace(full, meta=EMPTY)
-    assert kept.candidate_to_data(bare) == data
+    assert records_module.candidate_to_data(bare) == data
     assert (
-        said(AssertionError, lambda: kept.require_candidate(fixtures.make_initial()))
+        get_message(AssertionError, lambda: records_module.require_candidate(fixtures.make_initial()))
         == "populations hold only functions with a candidate"
     )
     draft = fixtures.make_initial()
-    assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
+    assert (
+        get_message(AssertionError, lambda: head().add_fn(draft, ACCEPT))
+        == "the evolver adds only functions with a candidate"
+    )
 
 
 def test_funsearch_population_selects_configured_number_of_parents() -> None:
