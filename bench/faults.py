@@ -176,7 +176,8 @@ class Finding:
         parts = [
             f"**{self.ended}**, {self.iterations} of {case.iterations} iterations",
             f"{self.wall_seconds:.0f} s (CPU {self.cpu_seconds:.0f} s)",
-            f"good programs evaluated {self.good - self.not_evaluated} of {self.good}, on disk {self.good - self.not_on_disk}",
+            f"good programs evaluated {self.good - self.not_evaluated} of {self.good}, "
+            f"on disk {self.good - self.not_on_disk}",
             f"best {self.best}",
             f"{self.requests} requests",
         ]
@@ -302,7 +303,8 @@ def notes(
     level = sandbox.get_level(sandbox.probe())
     message = [
         f"Task: bench/tasks/guess, seed {end_to_end.SEED}; every 10th response has the fault, unless the case "
-        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker with the one loop). "
+        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker "
+        "with the one loop). "
         f"Atoll's candidates run in the sandbox, level {level} here. Good programs include the initial program. "
         "After a kill, pending responses count as good programs without an evaluation. OpenEvolve saves every 10 "
         "iterations (default: 100), except in the cases with kills and short runs; 'on disk' counts all its "
