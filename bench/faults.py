@@ -303,8 +303,8 @@ def notes(
     level = sandbox.get_level(sandbox.probe())
     message = [
         f"Task: bench/tasks/guess, seed {end_to_end.SEED}; every 10th response has the fault, unless the case "
-        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker "
-        "with the one loop). "
+        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one "
+        "worker with the one loop). "
         f"Atoll's candidates run in the sandbox, level {level} here. Good programs include the initial program. "
         "After a kill, pending responses count as good programs without an evaluation. OpenEvolve saves every 10 "
         "iterations (default: 100), except in the cases with kills and short runs; 'on disk' counts all its "
