@@ -53,7 +53,7 @@ def show(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "") 
 
 
 def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", **facts: object) -> None:
-    """Prints the tables and writes them to `results/NAME.json` and `results/NAME.md`; `bench` is another benchmark name."""
+    """Prints the tables and saves them as `results/NAME.json` and `results/NAME.md`; `bench`: its other name."""
     results: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
     for title, (columns, rows) in tables.items():
         results[title] = [dict(zip(columns, row, strict=True)) for row in rows]
