@@ -46,8 +46,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def show(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "") -> str:
     """Prints tables and notes. Returns the text."""
     message = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
-    displayed = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
-    text = "\n\n".join([message, *displayed, *notes])
+    parts = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
+    text = "\n\n".join([message, *parts, *notes])
     print(text)
     return text
 
