@@ -33,7 +33,7 @@ REPEATS = 5  # the best counts, because other load only slows it down
 WORKERS = (4, 8, 16)
 PEER_ITERATIONS = 6  # per worker
 LIMIT_SECONDS = 300.0
-WANTED_SHARE, WANTED_MB = 0.95, 100.0
+GOAL_SHARE, GOAL_MB = 0.95, 100.0
 
 
 class Run(NamedTuple):
@@ -148,10 +148,10 @@ def measure_openevolve(url: str, workers: int) -> tuple[Run, float]:
 
 
 def verdict(run: Run) -> str:
-    met = "met" if run.share >= WANTED_SHARE and run.extra_mb <= WANTED_MB else "missed"
+    met = "met" if run.share >= GOAL_SHARE and run.extra_mb <= GOAL_MB else "missed"
     return (
-        f"{run.in_flight} calls in flight: {run.share:.1%} of the ideal throughput (goal: {WANTED_SHARE:.0%}) "
-        f"and {run.extra_mb:.1f} MB above the idle process (limit: at most {WANTED_MB:.0f}): {met}."
+        f"{run.in_flight} calls in flight: {run.share:.1%} of the ideal throughput (goal: {GOAL_SHARE:.0%}) "
+        f"and {run.extra_mb:.1f} MB above the idle process (limit: at most {GOAL_MB:.0f}): {met}."
     )
 
 
@@ -186,8 +186,8 @@ def main() -> None:
         if not options.no_peers:
             theirs = [measure_openevolve(url, workers) for workers in WORKERS]
             title = f"OpenEvolve {end_to_end.peer_version('openevolve')}, a process per worker"
-            displayed = [[run.in_flight, run.calls, run.seconds, run.share, used] for run, used in theirs]
-            tables[title] = (["workers", "calls", "seconds", "share of the ideal", "MB, all processes"], displayed)
+            rows = [[run.in_flight, run.calls, run.seconds, run.share, used] for run, used in theirs]
+            tables[title] = (["workers", "calls", "seconds", "share of the ideal", "MB, all processes"], rows)
             added = slope(WORKERS, [used for _, used in theirs])
             notes.append(
                 f"Its memory grows by {added:.1f} MB per worker, that is per call in flight; ours by "

@@ -153,58 +153,58 @@ def views(browser: Browser, server: dashboard.Server) -> list[Sequence[object]]:
     """Opens every view once, then several times."""
     rows: list[Sequence[object]] = []
     for name, path, selector, text in VIEWS:
-        displayed = MeasuredPage(browser)
+        view = MeasuredPage(browser)
         url = f"{server.url}/ui/#/{path}"
-        first, _ = displayed.open(url, selector, text)
+        first, _ = view.open(url, selector, text)
         began = server.cpu_seconds()
-        later = [displayed.open(url, selector, text) for _ in range(REPEATS)]
+        later = [view.open(url, selector, text) for _ in range(REPEATS)]
         served = 1e3 * (server.cpu_seconds() - began) / REPEATS
         best, median = min(later), statistics.median(took for took, _ in later)
-        heap, private = displayed.heap_mb(), private_mb()
+        heap, private = view.heap_mb(), private_mb()
         rows.append((name, *(round(item, 1) for item in (first, median, *best, served, heap, private))))
         print(rows[-1], file=sys.stderr)
-        displayed.context.close()
+        view.context.close()
     return rows
 
 
 def filters(browser: Browser, address: str) -> list[Sequence[object]]:
     """Filters and searches a million events with typed text and selected options."""
-    displayed = MeasuredPage(browser)
-    displayed.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
+    view = MeasuredPage(browser)
+    view.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
     rows: list[Sequence[object]] = []
     for selector, value, kind in FILTERS:
-        before = displayed.metric("TaskDuration")
-        answered, ended = displayed.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])
-        script = 1e3 * (displayed.metric("TaskDuration") - before)
+        before = view.metric("TaskDuration")
+        answered, ended = view.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])
+        script = 1e3 * (view.metric("TaskDuration") - before)
         name = f"{'kind' if kind == 'change' else 'search'} {value or 'all'}"
         rows.append((name, *(round(item, 1) for item in (answered, ended, script))))
         print(rows[-1], file=sys.stderr)
-    displayed.context.close()
+    view.context.close()
     return rows
 
 
 def frames(browser: Browser, address: str) -> dict[str, float]:
     """Moves the tree of the newest 5,000 candidates. Returns the time per frame."""
-    displayed = MeasuredPage(browser)
-    displayed.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
-    displayed.page.wait_for_timeout(500)
-    before = displayed.metric("TaskDuration")
-    times: list[float] = displayed.page.evaluate(PANNED)
-    work = 1e3 * (displayed.metric("TaskDuration") - before) / len(times)
-    displayed.context.close()
+    view = MeasuredPage(browser)
+    view.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
+    view.page.wait_for_timeout(500)
+    before = view.metric("TaskDuration")
+    times: list[float] = view.page.evaluate(PANNED)
+    work = 1e3 * (view.metric("TaskDuration") - before) / len(times)
+    view.context.close()
     return {"work_ms": round(work, 2), "median_ms": round(statistics.median(times), 1)}
 
 
 def stay(browser: Browser, address: str) -> dict[str, float]:
     """Visits all views several times in one page. Returns its memory afterwards."""
-    displayed = MeasuredPage(browser)
-    displayed.open(f"{address}/ui/", ".view-runs tbody a", "")
+    view = MeasuredPage(browser)
+    view.open(f"{address}/ui/", ".view-runs tbody a", "")
     for _ in range(WALKS):
         for _, path, selector, text in VIEWS:
-            displayed.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
-            displayed.page.evaluate(WAIT_FOR_TEXT, [selector, text])
-    result = {"heap_mb": round(displayed.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
-    displayed.context.close()
+            view.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
+            view.page.evaluate(WAIT_FOR_TEXT, [selector, text])
+    result = {"heap_mb": round(view.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
+    view.context.close()
     return result
 
 

@@ -237,7 +237,7 @@ def run_paced(path: str) -> None:
             if not line.strip():
                 break
             steps += BLOCK_STEPS
-            created = cluster.EvolverConfig(
+            config = cluster.EvolverConfig(
                 islands,
                 journal=opened_store.journal(PACED),
                 inbox=opened_store.inbox(PACED),
@@ -245,7 +245,7 @@ def run_paced(path: str) -> None:
                 reset_period=None,
                 budget=control.Budget(iterations=steps),
             )
-            evolver = cluster.Evolver(created)
+            evolver = cluster.Evolver(config)
             began, cpu = time.monotonic(), time.process_time()
             evolver.run()
             used, took = time.process_time() - cpu, time.monotonic() - began

@@ -303,14 +303,12 @@ def verdicts(result: Results) -> list[str]:
     peers = [system for system in result if system.goals is None]
     lines: list[str] = []
     for ours, runs in result.items():
-        for (first, last), requested in (ours.goals or {}).items():
+        for (first, last), goal in (ours.goals or {}).items():
             for peer in peers if last <= furthest(result) else ():
                 ratio, spread = compared(costs(result[peer], first, last), costs(runs, first, last))
                 message = f"{ours.name}, at {last:,}: {ratio:.1f} times less"
                 if peer is peers[0]:
-                    lines.append(
-                        f"{message} (goal >= {requested:g}): {'MET' if ratio >= requested else 'MISSED'}; {spread}"
-                    )
+                    lines.append(f"{message} (goal >= {goal:g}): {'MET' if ratio >= goal else 'MISSED'}; {spread}")
                 elif last > 1000:
                     lines.append(f"{message} than {peer.name}; {spread}")
     return lines

@@ -176,7 +176,7 @@ class Finding:
         parts = [
             f"**{self.ended}**, {self.iterations} of {case.iterations} iterations",
             f"{self.wall_seconds:.0f} s (CPU {self.cpu_seconds:.0f} s)",
-            f"good programs evaluated {self.good - self.not_evaluated} of {self.good}, "
+            f"good programs evaluated {self.good - self.not_evaluated} of {self.good}",
             f"on disk {self.good - self.not_on_disk}",
             f"best {self.best}",
             f"{self.requests} requests",
@@ -273,9 +273,9 @@ def verdict(ours: Finding, theirs: Finding) -> str:
         own, other = ours.costs(), theirs.costs()
         better += [name for name in own if own[name] * NOTABLE < other[name]]
         worse += [name for name in own if other[name] * NOTABLE < own[name]]
-    message = [f"better: {', '.join(better)}"] if better else []
-    message += [f"WORSE: {', '.join(worse)}"] if worse else []
-    return "; ".join(message) or "the same"
+    lines = [f"better: {', '.join(better)}"] if better else []
+    lines += [f"WORSE: {', '.join(worse)}"] if worse else []
+    return "; ".join(lines) or "the same"
 
 
 def tables(cases: Sequence[Case], result: Mapping[str, Mapping[str, Finding]]) -> outcome.Tables:
@@ -301,10 +301,10 @@ def notes(
 ) -> list[str]:
     """Describes the comparison and its totals."""
     level = sandbox.get_level(sandbox.probe())
-    message = [
+    lines = [
         f"Task: bench/tasks/guess, seed {end_to_end.SEED}; every 10th response has the fault, unless the case "
-        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one "
-        "worker with the one loop). "
+        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in both configurations (2 s and one worker "
+        "for the single loop). "
         f"Atoll's candidates run in the sandbox, level {level} here. Good programs include the initial program. "
         "After a kill, pending responses count as good programs without an evaluation. OpenEvolve saves every 10 "
         "iterations (default: 100), except in the cases with kills and short runs; 'on disk' counts all its "
@@ -313,15 +313,15 @@ def notes(
     ]
     for system in systems:
         command = system.start(Path("FOLDER"), "http://127.0.0.1:PORT/v1", cases[0].iterations, cases[0].workers)
-        message.append(f"{system.name}: `{' '.join(command)}`")
+        lines.append(f"{system.name}: `{' '.join(command)}`")
     for system in systems:
         mine = [result[case.name][system.name] for case in cases]
-        message.append(
+        lines.append(
             f"{system.name}: {sum(item.ended == 'completed' for item in mine)} of {len(mine)} runs completed, "
             f"{sum(item.best == 'right' for item in mine)} with the right best program, good programs not evaluated "
             f"{sum(item.not_evaluated for item in mine)}, not on disk {sum(item.not_on_disk for item in mine)}."
         )
-    return message
+    return lines
 
 
 def chosen(only: Sequence[str], quick: bool) -> list[Case]:

@@ -181,9 +181,9 @@ def law_table(folder: Path, seeds: int) -> tuple[outcome.Tables, list[str]]:
         own = [ours(source, data, seed) for seed in range(seeds)]
         times, result = [item.milliseconds for item in own], [item.nmse for item in own]
         reached = f"{sum(item < 1e-18 for item in result)} of {seeds} seeds"
-        displayed = "not finite: dropped" if math.isnan(theirs.nmse) else theirs.nmse
+        their_error = "not finite: dropped" if math.isnan(theirs.nmse) else theirs.nmse
         rows.append(
-            [problem, theirs.milliseconds, displayed, median(times), max(times), median(result), max(result), reached]
+            [problem, theirs.milliseconds, their_error, median(times), max(times), median(result), max(result), reached]
         )
     return {"The laws of the problems without noise, from the default starts": (columns, rows)}, []
 

@@ -154,16 +154,16 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
 
 def scripted(prompt: str, number: int) -> str:
     """Responds with the longest program of the prompt and one number changed, as a diff if the prompt asks for one."""
-    displayed = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
-    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", displayed, re.DOTALL)
-    lines = (inside[1] if inside else displayed).split("\n")
+    program = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
+    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", program, re.DOTALL)
+    lines = (inside[1] if inside else program).split("\n")
     rng = Random(f"scripted {number}")
-    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and displayed.count(line) == 1]
-    old = rng.choice(numbered or [line for line in lines if line.strip() and displayed.count(line) == 1] or [""])
-    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda result: _changed(result[0], rng), old) if numbered else f"{old}  # kept"
+    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and program.count(line) == 1]
+    old = rng.choice(numbered or [line for line in lines if line.strip() and program.count(line) == 1] or [""])
+    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda match: _changed(match[0], rng), old) if numbered else f"{old}  # kept"
     if "SEARCH" in prompt:
         return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
-    return f"```\n{displayed.replace(old, new, 1)}```\n"
+    return f"```\n{program.replace(old, new, 1)}```\n"
 
 
 def _changed(text: str, rng: Random) -> str:
@@ -171,14 +171,14 @@ def _changed(text: str, rng: Random) -> str:
     return f"{value:.4g}" if "." in text else str(max(1, round(value)))
 
 
-def copy_libraries(position: str) -> str:
+def copy_libraries(folder: str) -> str:
     """Copies the libraries that the folders import. Returns the path of the copy."""
     sites = list((ROOT / ".venv-peers" / "lib").glob("python*/site-packages"))
-    created = Path(position) / "site-packages"  # the sandbox recognizes package folders by this name
+    path = Path(folder) / "site-packages"  # the sandbox recognizes package folders by this name
     for name in LIBRARIES:
-        shutil.copytree(sites[0] / name, created / name)
-    os.chmod(position, 0o755)
-    return str(created)
+        shutil.copytree(sites[0] / name, path / name)
+    os.chmod(folder, 0o755)
+    return str(path)
 
 
 def measured(
@@ -224,8 +224,8 @@ def _range(results: Sequence[float]) -> str:
 
 
 def _row(run: Run) -> list[object]:
-    displayed = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
-    return [*displayed, run.failures, run.status, round(run.seconds, 1)]
+    scores = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
+    return [*scores, run.failures, run.status, round(run.seconds, 1)]
 
 
 def _plain(run: Run, names: Sequence[str]) -> list[object]:

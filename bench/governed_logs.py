@@ -299,11 +299,11 @@ def main() -> None:
         print(json.dumps(part or append_many(args.folder, args.append, args.writer)))
         return
     if args.large or args.columns:
-        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as created:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as temporary:
             if args.columns:
-                outcome.keep("governed_logs_columns", *measure_columns(Path(created)))
+                outcome.keep("governed_logs_columns", *measure_columns(Path(temporary)))
             else:
-                outcome.keep("governed_logs_large", *measure_large(args.folder or Path(created)))
+                outcome.keep("governed_logs_large", *measure_large(args.folder or Path(temporary)))
         return
     num_lines = 5000 if args.quick else args.lines
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:

@@ -58,14 +58,14 @@ def rate(count: int, work: Callable[[int], object]) -> float:
 
 def raw_database(path: Path) -> sqlite3.Connection:
     """Opens a plain sqlite3 database with current values and a hash-chained history."""
-    created = sqlite3.connect(path, isolation_level=None, timeout=30)
-    created.execute("PRAGMA journal_mode = WAL")
-    created.execute("PRAGMA synchronous = NORMAL")
-    created.execute("CREATE TABLE IF NOT EXISTS c (key TEXT PRIMARY KEY, version INTEGER, value TEXT)")
-    created.execute(
+    connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("CREATE TABLE IF NOT EXISTS c (key TEXT PRIMARY KEY, version INTEGER, value TEXT)")
+    connection.execute(
         "CREATE TABLE IF NOT EXISTS h (seq INTEGER PRIMARY KEY, key TEXT, version INTEGER, value TEXT, hash BLOB)"
     )
-    return created
+    return connection
 
 
 def raw_set(database: sqlite3.Connection, key: str, value: object) -> None:
@@ -220,9 +220,7 @@ def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
     """Returns the compare-and-sets of eight processes on one key, per wall second and per CPU second."""
     begin = _context.Barrier(8)
     pipes = [_context.Pipe(duplex=False) for _ in range(8)]
-    workers = [
-        _context.Process(target=count_up, args=(str(path), times, is_raw, begin, distance)) for _, distance in pipes
-    ]
+    workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, sender)) for _, sender in pipes]
     for worker in workers:
         worker.start()
     message: list[tuple[float, float, float]] = [position.recv() for position, _ in pipes]

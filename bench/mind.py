@@ -59,11 +59,11 @@ COLUMNS = [
 TITLES = ("Methods at equal calls", f"Ablations, p {MIDDLE}")
 
 
-def problems_of(task: str, folder: Path | None, created: Path) -> Path:
+def problems_of(task: str, folder: Path | None, temporary: Path) -> Path:
     """Returns the file of a task; generates one without data."""
     if folder is not None:
         return folder / f"{task}_planning_60.jsonl"
-    path = created / f"{task}.jsonl"
+    path = temporary / f"{task}.jsonl"
     path.write_text(generate.to_lines(generate.generate_rows(task, 12, 7)), "utf-8")
     return path
 
@@ -160,9 +160,9 @@ def load_saved(args: argparse.Namespace) -> tuple[list[list[object]], list[list[
 def ablate(args: argparse.Namespace) -> None:
     """Runs only some ablations, with enough seeds for small differences."""
     rows, since = list[list[object]](), time.process_time()
-    with tempfile.TemporaryDirectory() as created:
+    with tempfile.TemporaryDirectory() as temporary:
         for task in args.tasks:
-            path = problems_of(task, args.data, Path(created))
+            path = problems_of(task, args.data, Path(temporary))
             changes = {"all of it": {}, **{name: ABLATIONS[name] for name in args.ablations}}
             result = {name: over_seeds(path, item, MIDDLE, args.seeds) for name, item in changes.items()}
             rows += [row(task, MIDDLE, name, item, result["all of it"]) for name, item in result.items()]
@@ -187,11 +187,11 @@ def main() -> None:
     order = sorted(PROBABILITIES, key=lambda p: p != MIDDLE)  # the middle one first, with its ablations
     if args.go_on:
         compared, ablated = load_saved(args)
-    with tempfile.TemporaryDirectory() as created:
+    with tempfile.TemporaryDirectory() as temporary:
         for p, task in itertools.product(order, args.tasks):
             if [task, p] in [item[:2] for item in compared]:
                 continue
-            path = problems_of(task, args.data, Path(created))
+            path = problems_of(task, args.data, Path(temporary))
             result = {name: over_seeds(path, changes, p, args.seeds) for name, changes in METHODS.items()}
             best = result["Mind Evolution"]
             compared += [row(task, p, name, item, best) for name, item in result.items()]

@@ -61,10 +61,10 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     args = parser.parse_args()
     rows = list[Sequence[object]]()
-    with tempfile.TemporaryDirectory() as created:
+    with tempfile.TemporaryDirectory() as temporary:
         for seed in args.seeds:
             for task in TASKS:
-                path = problems_of(task, args.data, Path(created))
+                path = problems_of(task, args.data, Path(temporary))
                 for method in args.methods:
                     rows.append(contest(task, path, seed, method))
                     outcome.keep("mind_alone", {"Without a model": (COLUMNS, rows)})

@@ -47,10 +47,10 @@ SETTINGS = {
 }
 
 
-def chosen(folder: Path, created: Path) -> Path:
+def chosen(folder: Path, temporary: Path) -> Path:
     """Writes the problems to a file and returns it."""
     lines = [line for name in FILES for line in (folder / name).read_text("utf-8").splitlines()[::EVERY]]
-    path = created / "ten.jsonl"
+    path = temporary / "ten.jsonl"
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
 
@@ -135,8 +135,8 @@ def main() -> None:
     args = parser.parse_args()
     for method in args.methods:
         if method not in done_with(args.llm):
-            with tempfile.TemporaryDirectory() as created:
-                result = run(method, chosen(args.data, Path(created)), args)
+            with tempfile.TemporaryDirectory() as temporary:
+                result = run(method, chosen(args.data, Path(temporary)), args)
             part(method).write_text(json.dumps(result), "utf-8")
         keep(done_with(args.llm), args)
 

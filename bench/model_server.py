@@ -25,10 +25,10 @@ def reply(prompt: str, rng: Random) -> str:
     Raises:
         ValueError: The prompt shows no such program.
     """
-    displayed = FENCED.search(CURRENT.split(prompt)[-1])
-    if displayed is None or not CONSTANT.search(displayed[1]):
+    program = FENCED.search(CURRENT.split(prompt)[-1])
+    if program is None or not CONSTANT.search(program[1]):
         raise ValueError(f"the prompt shows no current program with a constant in it:\n{prompt}")
-    changed = CONSTANT.sub(lambda result: f"{result[1]} = {rng.random():.12f}", displayed[1], count=1)
+    changed = CONSTANT.sub(lambda match: f"{match[1]} = {rng.random():.12f}", program[1], count=1)
     return f"```python\n{changed}```\n"
 
 

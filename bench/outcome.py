@@ -46,14 +46,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def show(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "") -> str:
     """Prints tables and notes. Returns the text."""
     message = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
-    displayed = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
-    text = "\n\n".join([message, *displayed, *notes])
+    parts = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
+    text = "\n\n".join([message, *parts, *notes])
     print(text)
     return text
 
 
 def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", **facts: object) -> None:
-    """Prints the tables and writes `results/NAME.json` and `results/NAME.md`; `bench` is another benchmark name."""
+    """Prints the tables and saves them as `results/NAME.json` and `results/NAME.md`; `bench`: its other name."""
     results: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
     for title, (columns, rows) in tables.items():
         results[title] = [dict(zip(columns, row, strict=True)) for row in rows]

@@ -38,7 +38,7 @@ FAULTS = (
     "import threading, time\n[threading.Thread(target=time.sleep, args=(9,)).start() for _ in range(9)]",
 )
 LIMITS = sandbox.Limits(seconds=5.0, memory_mb=1024)
-WANTED_MS, WANTED_RATIO, WANTED_SPEEDUP, WANTED_BATCH_MS = 5.0, 1.6, 50.0, 0.2
+GOAL_MS, GOAL_RATIO, GOAL_SPEEDUP, GOAL_BATCH_MS = 5.0, 1.6, 50.0, 0.2
 
 
 def programs() -> Callable[[str], Any]:
@@ -139,7 +139,7 @@ def latencies(rounds: int) -> dict[str, list[float]]:
                 result[name].append(took)
         if number % 10 == 0:
             result["new python with numpy"].append(seconds(fresh))
-    for close in (*(sandbox_2.close for sandbox_2 in sandboxes.values()), workers.close, bare.close):
+    for close in (*(box.close for box in sandboxes.values()), workers.close, bare.close):
         close()
     return result
 
@@ -231,21 +231,18 @@ def family_mb() -> float:
 
 def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
     medians = {row[0]: float(row[3]) for row in rows}
-    sandbox_2, bare, new = medians["sandbox L3"], medians["bare fork"], medians["new python with numpy"]
+    sandboxed, bare, new = medians["sandbox L3"], medians["bare fork"], medians["new python with numpy"]
     message = [
-        (f"Median at L3: {sandbox_2:.2f} ms; goal: at most {WANTED_MS:g} ms", sandbox_2 <= WANTED_MS),
+        (f"Median at L3: {sandboxed:.2f} ms; goal: at most {GOAL_MS:g} ms", sandboxed <= GOAL_MS),
         (
-            f"L3 is {sandbox_2 / bare:.2f} times a bare fork; goal: at most {WANTED_RATIO:g}",
-            sandbox_2 / bare <= WANTED_RATIO,
+            f"L3 is {sandboxed / bare:.2f} times a bare fork; goal: at most {GOAL_RATIO:g}",
+            sandboxed / bare <= GOAL_RATIO,
         ),
         (
-            f"L3 is {new / sandbox_2:.0f} times faster than a new Python process; goal {WANTED_SPEEDUP:g}",
-            new / sandbox_2 >= WANTED_SPEEDUP,
+            f"L3 is {new / sandboxed:.0f} times faster than a new Python process; goal {GOAL_SPEEDUP:g}",
+            new / sandboxed >= GOAL_SPEEDUP,
         ),
-        (
-            f"One input of a batch: {per_input_ms:.3f} ms; wanted {WANTED_BATCH_MS:g} ms",
-            per_input_ms <= WANTED_BATCH_MS,
-        ),
+        (f"One input of a batch: {per_input_ms:.3f} ms; wanted {GOAL_BATCH_MS:g} ms", per_input_ms <= GOAL_BATCH_MS),
     ]
     streak = medians["sandbox L3, without idle time"] / medians["bare fork, without idle time"]
     notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in message]

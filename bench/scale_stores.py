@@ -169,12 +169,14 @@ def resumed(url: str, size: int) -> None:
         start = function.DefaultFunction(
             function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.evaluate)
         )
-        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_population)
-        budget = control.Budget(iterations=size - 1)
-        created = cluster.EvolverConfig(
-            config, num_parallel=1, reset_period=None, journal=opened_store.journal(f"run-{size}"), budget=budget
+        island_config = cluster.IslandConfig(
+            1, 2, start, engine.Instant(), make_population=engine.one_cluster_population
         )
-        evolver = cluster.Evolver(created)
+        budget = control.Budget(iterations=size - 1)
+        config = cluster.EvolverConfig(
+            island_config, num_parallel=1, reset_period=None, journal=opened_store.journal(f"run-{size}"), budget=budget
+        )
+        evolver = cluster.Evolver(config)
         evolver.run()
         assert evolver.usage.iterations == size - 1
 

@@ -193,19 +193,19 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="only Atoll and the baselines")
     parser.add_argument("--fresh", action="store_true", help="run finished runs again")
     options = parser.parse_args()
-    requested = (
+    methods = (
         ["ours", *PLAIN]
         if options.no_peers
         else [part.replace("n 1000", "n, 1000") for part in options.methods.split(",")]
     )
-    if "ours" not in requested and set(requested) & set(PLAIN):
+    if "ours" not in methods and set(methods) & set(PLAIN):
         parser.error("best of N and sequential use the seconds of ours; also name ours")
     plain_seeds = options.seeds if options.plain_seeds is None else options.plain_seeds
-    requested.sort(key=lambda item: item != "ours")
-    absent = [item for item in requested if not is_here(item)]
-    distance = [item for item in requested if item not in absent]
+    methods.sort(key=lambda item: item != "ours")
+    absent = [item for item in methods if not is_here(item)]
+    available = [item for item in methods if item not in absent]
     parts = [Run(**load) for load in json.loads(PARTS.read_text())] if PARTS.exists() and not options.fresh else []
-    runs = contest(options.data, distance, options.seeds, options.seconds, options.core, plain_seeds, parts)
+    runs = contest(options.data, available, options.seeds, options.seconds, options.core, plain_seeds, parts)
     keep(list(runs), absent)
 
 

@@ -181,12 +181,14 @@ def drawn(bins: Sequence[Mapping[str, float]], width: int = 50) -> str:
 
 
 def tables(result: Mapping[str, Any]) -> outcome.Tables:
-    created: dict[str, Table] = {}
+    tables_by_title: dict[str, Table] = {}
     if rows := result.get("contest"):
-        created |= _of_contest(rows)
+        tables_by_title |= _of_contest(rows)
     if rows := result.get("parties"):
         message = ("ticks", "damage per 100 ticks", "coverage", "bits")
-        created[f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} lives"] = (
+        tables_by_title[
+            f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} episodes"
+        ] = (
             ["party", "mood", *(f"{name}, 95 %" for name in message)],
             [
                 [party, mood, *(_format_interval(interval([run[name] for run in runs])) for name in message)]
@@ -196,15 +198,15 @@ def tables(result: Mapping[str, Any]) -> outcome.Tables:
         )
     if item := result.get("forecasts"):
         keys = ("size", "base_rate", "brier", "brier_skill", "log_loss", "auroc", "precision", "ece")
-        created["Forecasts of damage after the first 20 episodes"] = (list(keys), [[item[key] for key in keys]])
+        tables_by_title["Forecasts of damage after the first 20 episodes"] = (list(keys), [[item[key] for key in keys]])
     if both := result.get("crafter"):
-        created |= _of_crafter(both)
+        tables_by_title |= _of_crafter(both)
     if grids := result.get("minigrids"):
-        created[f"MiniGrid, share of the first and the last {FEW} lives that died"] = (
+        tables_by_title[f"MiniGrid, share of the first and the last {FEW} episodes that ended in death"] = (
             ["environment", "before", "after", "fewer, 95 %"],
             [[id, e["before"], e["after"], _format_interval(e["fewer"])] for id, e in grids.items()],
         )
-    return created
+    return tables_by_title
 
 
 def _of_contest(rows: Mapping[str, Any]) -> dict[str, Table]:

@@ -165,7 +165,7 @@ _TOWNS = [np.random.default_rng(seed).random((45, 2)) for seed in range(3)]
 
 
 def touring(depot: float, spread: float, ahead: float) -> float:
-    """Returns the length of tours that take the town with the lowest index next: near, far from home, near others."""
+    """Returns the length of tours that visit the town with the lowest index: near, far from home, near to others."""
     total = 0.0
     for towns in _TOWNS:
         gaps = np.linalg.norm(towns[:, None] - towns[None], axis=2)

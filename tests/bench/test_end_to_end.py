@@ -23,43 +23,43 @@ def test_a_slice_holds_neither_the_start_nor_the_end():
     assert run.rate(100, 200) == pytest.approx(10.0)
 
 
-def system(name: str, wanted: end_to_end.Bars | None = None) -> end_to_end.System:
-    return end_to_end.System(name, end_to_end.atoll_command, end_to_end.atoll_failures, goals=wanted)
+def system(name: str, goals: end_to_end.Bars | None = None) -> end_to_end.System:
+    return end_to_end.System(name, end_to_end.atoll_command, end_to_end.atoll_failures, goals=goals)
 
 
 PEER, USUAL = system("peer"), system("peer, usual")
-JAILED, TRUSTED = system("jailed", end_to_end.GOALS_SANDBOXED), system("trusted", end_to_end.GOALS_TRUSTED)
+SANDBOXED, TRUSTED = system("sandboxed", end_to_end.GOALS_SANDBOXED), system("trusted", end_to_end.GOALS_TRUSTED)
 
 
 def test_verdicts_say_where_we_are_as_far_as_all_went():
-    short = {PEER: [made(200, 9.0)], JAILED: [made(200, 10.0)], TRUSTED: [made(200, 3.0)]}
+    short = {PEER: [made(200, 9.0)], SANDBOXED: [made(200, 10.0)], TRUSTED: [made(200, 3.0)]}
     assert end_to_end.verdicts(short) == [
-        "jailed, at 200: 0.9 times less (goal >= 1): MISSED; 0.9 to 0.9 between single runs",
+        "sandboxed, at 200: 0.9 times less (goal >= 1): MISSED; 0.9 to 0.9 between single runs",
         "trusted, at 200: 3.0 times less (goal >= 2): MET; 3.0 to 3.0 between single runs",
     ]
-    long = {PEER: [made(1500, ms) for ms in (80.0, 100.0, 120.0)], JAILED: [made(1500, 4.0), made(1500, 4.0)]}
+    long = {PEER: [made(1500, ms) for ms in (80.0, 100.0, 120.0)], SANDBOXED: [made(1500, 4.0), made(1500, 4.0)]}
     assert end_to_end.verdicts(long)[1] == (
-        "jailed, at 1,500: 25.0 times less (goal >= 30): MISSED; 20.0 to 30.0 between single runs"
+        "sandboxed, at 1,500: 25.0 times less (goal >= 30): MISSED; 20.0 to 30.0 between single runs"
     )
 
 
 def test_other_settings_of_the_peer_are_told_where_they_matter_and_not_judged():
-    found = {PEER: [made(1500, 100.0)], USUAL: [made(1500, 40.0)], JAILED: [made(1500, 2.0)]}
+    found = {PEER: [made(1500, 100.0)], USUAL: [made(1500, 40.0)], SANDBOXED: [made(1500, 2.0)]}
     assert [line.partition(";")[0] for line in end_to_end.verdicts(found)] == [
-        "jailed, at 200: 50.0 times less (goal >= 1): MET",
-        "jailed, at 1,500: 50.0 times less (goal >= 30): MET",
-        "jailed, at 1,500: 20.0 times less than peer, usual",
+        "sandboxed, at 200: 50.0 times less (goal >= 1): MET",
+        "sandboxed, at 1,500: 50.0 times less (goal >= 30): MET",
+        "sandboxed, at 1,500: 20.0 times less than peer, usual",
     ]
 
 
 def test_the_table_of_slices_compares_medians_of_each_of_ours_with_the_peers():
     runs = [made(200, ms) for ms in (1.0, 2.0, 60.0)]
-    columns, rows = end_to_end.slices({PEER: [made(200, 8.0)], JAILED: [made(200, 4.0)], TRUSTED: runs})
+    columns, rows = end_to_end.slices({PEER: [made(200, 8.0)], SANDBOXED: [made(200, 4.0)], TRUSTED: runs})
     assert columns == [
         "iterations",
-        *("CPU ms, peer", "CPU ms, jailed", "CPU ms, trusted"),
-        *("jailed: times less than peer", "trusted: times less than peer"),
-        *("1/s, peer", "1/s, jailed", "1/s, trusted"),
+        *("CPU ms, peer", "CPU ms, sandboxed", "CPU ms, trusted"),
+        *("sandboxed: times less than peer", "trusted: times less than peer"),
+        *("1/s, peer", "1/s, sandboxed", "1/s, trusted"),
     ]
     assert [row[0] for row in rows] == ["1 to 100", "101 to 200"]
     assert rows[1][1:] == pytest.approx([8.0, 4.0, 2.0, 2.0, 4.0, 10.0, 10.0, 10.0])
@@ -84,7 +84,7 @@ def test_failed_iterations_are_found_in_what_a_system_prints():
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the meter reads /proc")
-@pytest.mark.parametrize("place", [0, 1])  # jailed, trusted
+@pytest.mark.parametrize("place", [0, 1])  # sandboxed, trusted
 def test_atoll_runs_the_task_to_its_end(place):
     run = end_to_end.run(end_to_end.systems(with_peers=False)[place], 10)
     assert (run.iterations, run.failures, len(run.replies)) == (10, 0, 10)

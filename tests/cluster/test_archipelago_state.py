@@ -123,11 +123,11 @@ class Script:
         self.records += self.live.apply_actions(self.step, [archipelago.Migration(fn, target)])
         self.model.islands[target].setdefault(id_of(fn), self.model.islands[source][id_of(fn)])
 
-    def reset(self, doomed: Sequence[int], stored: int) -> None:
+    def reset(self, removed: Sequence[int], stored: int) -> None:
         founder = self.live.islands[stored].best_fn()
         score = self.model.islands[stored][id_of(founder)]
-        self.records += self.live.apply_actions(self.step, [archipelago.Reset(index, [founder]) for index in doomed])
-        for index in doomed:
+        self.records += self.live.apply_actions(self.step, [archipelago.Reset(index, [founder]) for index in removed])
+        for index in removed:
             self.model.islands[index] = {id_of(founder): score}
             self.model.epochs[index] += 1
 

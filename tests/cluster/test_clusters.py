@@ -145,12 +145,12 @@ def test_tournament_cluster_keeps_best_and_earlier_of_ties(fns: list[function.Fu
 def test_tournament_cluster_keeps_text_once_and_accepts_dropped_text(
     fns: list[function.Function], limit: int, rng: Random
 ) -> None:
-    pool, stored = cluster.TournamentCluster(Random(0), limit=limit), list[function.Function]()
+    population, stored = cluster.TournamentCluster(Random(0), limit=limit), list[function.Function]()
     for fn in [*fns, *rng.sample(fns, len(fns))]:
-        pool.add_fn(fn.clone())
+        population.add_fn(fn.clone())
         if str(fn.skeleton()) not in [str(item.skeleton()) for item in stored]:
             stored = sorted([*stored, fn], key=lambda item: -function.get_fitness(item))[:limit]
-    assert [str(fn.skeleton()) for fn in pool.members()] == [str(fn.skeleton()) for fn in stored]
+    assert [str(fn.skeleton()) for fn in population.members()] == [str(fn.skeleton()) for fn in stored]
 
 
 # Selections of one seed from texts of 36, 49, 64, ... 196 letters, by length.

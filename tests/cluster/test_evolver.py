@@ -548,7 +548,7 @@ def test_live_population_can_be_read_under_lock() -> None:
     for _ in range(50):
         with evolver.lock():
             pools = [island.population for island in evolver.islands]
-            assert all(pool.clusters for pool in pools if isinstance(pool, cluster.NichedPopulation))
+            assert all(population.clusters for population in pools if isinstance(population, cluster.NichedPopulation))
     evolver.stop()
 
 

@@ -116,13 +116,13 @@ def test_resume_applies_stored_decisions() -> None:
             events.append(decision)
             return replace(super().add_fn(fn, decision), reason=f"{decision.reason}, kept")
 
-    def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+    def population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
         return Watched(
             cluster.single_niche, lambda key: cluster.TournamentCluster(rng, announce), cluster.RankSelector(rng)
         )
 
     records = memory.MemoryJournal()
-    plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_population": pool}, "iterations": 1}
+    plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_population": population}, "iterations": 1}
     fixtures.make_evolver(fixtures.FixedProposer("1.0"), records=records, **plugs).run()
     assert [item.reason for item in events] == ["founded", "it ran"]
     events.clear()
@@ -144,8 +144,8 @@ def test_run_without_new_candidates_ends_with_failure(
     records = memory.MemoryJournal()
     idle = fixtures.make_evolver(Idle(), records=records, budget=control.Budget(evaluations=10))
     idle.run()
-    words = "; the mutator raised OSError: no model" if fault else ""
-    assert idle.reason == f"no new candidate to evaluate in 3 iterations{words}"
+    expected = "; the mutator raised OSError: no model" if fault else ""
+    assert idle.reason == f"no new candidate to evaluate in 3 iterations{expected}"
     assert len(fixtures.list_records(records, "applied")) == 3
     message = ["iteration 1: the mutator raised OSError: no model; later failures are only recorded"] if fault else []
     assert [record.getMessage() for record in caplog.records] == message
@@ -168,7 +168,7 @@ def test_active_iteration_reserves_llm_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         (None, "None"),
         ("accept", "'accept'"),
@@ -176,13 +176,13 @@ def test_active_iteration_reserves_llm_call() -> None:
         (gate.Decision("accept", 7, "dice"), None),  # type: ignore[arg-type]
     ],
 )
-def test_invalid_gate_result_rejects_with_its_value(value: Any, words: str | None) -> None:
+def test_invalid_gate_result_rejects_with_its_value(value: Any, message: str | None) -> None:
     records = memory.MemoryJournal()
     fixtures.make_evolver(
         fixtures.FixedProposer("1.0"), records=records, iterations=1, islands={"gate": lambda proposal: value}
     ).run()
     ((child,),) = [record.data["children"] for record in fixtures.list_records(records, "applied")]
-    displayed = words or f"{value!r:.80}"
+    displayed = message or f"{value!r:.80}"
     assert child["decision"] == ["reject", f"the gate returned {displayed}, which is not a decision", "gate", None]
 
 
@@ -201,7 +201,7 @@ def test_prefilter_hold_still_evaluates_and_gates_see_context() -> None:
 
     records, rng = memory.MemoryJournal(), Random(0)
 
-    def pool(*_: object) -> cluster.NichedPopulation:
+    def population(*_: object) -> cluster.NichedPopulation:
         return cluster.NichedPopulation(
             cluster.single_niche,
             lambda key: cluster.TournamentCluster(rng),
@@ -209,7 +209,7 @@ def test_prefilter_hold_still_evaluates_and_gates_see_context() -> None:
             inspirations=lambda niches: {"top": [niches.best_fn()]},
         )
 
-    plugs = {"prefilter": screen, "gate": last, "make_population": pool}
+    plugs = {"prefilter": screen, "gate": last, "make_population": population}
     evolver = fixtures.make_evolver(
         fixtures.FixedProposer("1.0"), records=records, iterations=1, num_islands=1, islands=plugs
     )
@@ -439,6 +439,6 @@ def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
             return 7.0
 
     forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
-    words = "The initial function has no score: it was not evaluated"
-    with pytest.raises(errors.RunFailed, match=f"^{words}$"):
+    message = "The initial function has no score: it was not evaluated"
+    with pytest.raises(errors.RunFailed, match=f"^{message}$"):
         fixtures.make_evolver(start=forgetful).run()

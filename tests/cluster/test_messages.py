@@ -28,8 +28,8 @@ def test_best_fn_before_run_is_error() -> None:
 def test_run_starts_once() -> None:
     evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
-    words = "This evolver was started before: make a new one on the same journal to resume."
-    assert get_message(errors.SetupError, evolver.start) == words
+    message = "This evolver was started before: make a new one on the same journal to resume."
+    assert get_message(errors.SetupError, evolver.start) == message
 
 
 def test_request_mutation_returns_best_child_or_reason() -> None:
@@ -43,8 +43,8 @@ def test_request_mutation_returns_best_child_or_reason() -> None:
             raise OSError("no model")
 
     requests = fixtures.make_evolver(Broken()).islands[0].request_mutation
-    words = "The iteration has no evaluated child: the mutator raised OSError: no model."
-    assert get_message(errors.RunFailed, requests) == words
+    message = "The iteration has no evaluated child: the mutator raised OSError: no model."
+    assert get_message(errors.RunFailed, requests) == message
 
 
 def test_stop_and_idle_end_have_reasons() -> None:
@@ -93,14 +93,14 @@ def test_resume_error_names_both_setups() -> None:
 
 def test_skeleton_that_cannot_be_restored_is_rejected() -> None:
     evolver = fixtures.make_evolver(make_skeleton=lambda text: function.Text(text + "1"))
-    words = "make_skeleton does not reproduce the initial function's text: pass one that does."
-    assert get_message(errors.SetupError, evolver.run) == words
+    message = "make_skeleton does not reproduce the initial function's text: pass one that does."
+    assert get_message(errors.SetupError, evolver.run) == message
 
 
 def test_initial_function_without_score_has_reason() -> None:
     start = fixtures.make_initial(evaluator=lambda skeleton: evaluation.failed("no data"))
-    words = "The initial function has no score: no data"
-    assert get_message(errors.RunFailed, fixtures.make_evolver(start=start).run) == words
+    message = "The initial function has no score: no data"
+    assert get_message(errors.RunFailed, fixtures.make_evolver(start=start).run) == message
 
 
 @pytest.mark.parametrize("name", ["num_islands", "num_parallel", "window"])
@@ -148,8 +148,8 @@ def test_invalid_fitness_error_includes_score() -> None:
 
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
 def test_odd_number_of_bins_error_includes_value(num_bins: int) -> None:
-    words = f"A feature needs an even number of bins, at least 2, not {num_bins}."
-    assert get_message(errors.SetupError, lambda: cluster.FeatureBins([], num_bins)) == words
+    message = f"A feature needs an even number of bins, at least 2, not {num_bins}."
+    assert get_message(errors.SetupError, lambda: cluster.FeatureBins([], num_bins)) == message
     cluster.FeatureBins([], 2)
 
 
@@ -162,21 +162,24 @@ ACCEPT = gate.Decision("accept", "it ran", "test")
 
 
 def test_empty_population_errors() -> None:
-    pool, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
-    assert get_message(errors.NotFound, pool.best_fn) == "The population is empty."
-    assert get_message(errors.NotFound, lambda: pool.get("3.0")) == "Candidate 3.0 is not in the population."
-    assert get_message(errors.NotFound, lambda: pool.update_evaluation(fn)) == "Candidate 3.0 is not in the population."
+    population, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
+    assert get_message(errors.NotFound, population.best_fn) == "The population is empty."
+    assert get_message(errors.NotFound, lambda: population.get("3.0")) == "Candidate 3.0 is not in the population."
+    assert (
+        get_message(errors.NotFound, lambda: population.update_evaluation(fn))
+        == "Candidate 3.0 is not in the population."
+    )
 
 
 def test_niche_key_exception_rejects_with_message() -> None:
     def keys(fn: function.Function) -> Sequence[Any]:
         return [[]] if fn.score() == 1.0 else [1 // 0]
 
-    pool = niches(keys)
-    for score, words in ((1.0, "TypeError: unhashable type: 'list'"), (2.0, "ZeroDivisionError: integer division")):
-        decision = pool.add_fn(testing.make_evaluated_function(score), ACCEPT)
+    population = niches(keys)
+    for score, message in ((1.0, "TypeError: unhashable type: 'list'"), (2.0, "ZeroDivisionError: integer division")):
+        decision = population.add_fn(testing.make_evaluated_function(score), ACCEPT)
         assert (decision.verdict, decision.decided_by, decision.version) == ("reject", "keys", None)
-        assert decision.reason.startswith(f"the niche key raised {words}")
+        assert decision.reason.startswith(f"the niche key raised {message}")
 
 
 class Due(cluster.RoundRobin):
@@ -191,7 +194,7 @@ class Due(cluster.RoundRobin):
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (
             lambda islands: [archipelago.Migration(islands[0].best_fn(), 3)],
@@ -207,14 +210,14 @@ class Due(cluster.RoundRobin):
         ),
     ],
 )
-def test_schedule_mismatch_error_names_island(make: Any, words: str) -> None:
-    assert get_message(errors.SetupError, fixtures.make_evolver(schedule=Due(make)).run) == words
+def test_schedule_mismatch_error_names_island(make: Any, message: str) -> None:
+    assert get_message(errors.SetupError, fixtures.make_evolver(schedule=Due(make)).run) == message
 
 
 def test_island_rejecting_initial_function_is_named() -> None:
     evolver = fixtures.make_evolver(islands={"make_population": lambda *_: niches(lambda fn: [1 // 0])})
-    words = "Island 0 is empty: the niche key raised ZeroDivisionError: integer division or modulo by zero."
-    assert get_message(errors.RunFailed, evolver.run) == words
+    message = "Island 0 is empty: the niche key raised ZeroDivisionError: integer division or modulo by zero."
+    assert get_message(errors.RunFailed, evolver.run) == message
 
 
 def test_invalid_commands_are_rejected_with_messages() -> None:
@@ -275,23 +278,25 @@ def head(key: str = "a@b") -> cluster.VersionedPopulation:
 
 
 def test_version_key_can_contain_at_sign() -> None:
-    pool = head()
+    population = head()
     first = testing.make_evaluated_function(1.0, "one", id="1.0")
-    assert pool.add_fn(first, ACCEPT) == gate.Decision("accept", "it ran", "test", "a@b@1")
+    assert population.add_fn(first, ACCEPT) == gate.Decision("accept", "it ran", "test", "a@b@1")
     second = testing.make_evaluated_function(2.0, "two", id="2.0", parents=("a@b@1",))
-    assert pool.add_fn(second, ACCEPT).version == "a@b@2"
-    assert [str(pool.get(f"a@b@{n}").skeleton()) for n in (1, 2)] == ["one", "two"]
+    assert population.add_fn(second, ACCEPT).version == "a@b@2"
+    assert [str(population.get(f"a@b@{n}").skeleton()) for n in (1, 2)] == ["one", "two"]
 
 
 def test_unknown_version_error_names_key() -> None:
-    pool = head()
-    assert get_message(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is not a version of a@b."
+    population = head()
+    assert get_message(errors.NotFound, lambda: population.get("c@1")) == "c@1 is not a version of a@b."
     assert (
-        get_message(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
+        get_message(
+            errors.NotFound, lambda: population.update_evaluation(testing.make_evaluated_function(1.0, id="c@1"))
+        )
         == "c@1 is not a version of a@b."
     )
     assert (
-        get_message(errors.NotFound, lambda: pool.update_evaluation(fixtures.make_initial()))
+        get_message(errors.NotFound, lambda: population.update_evaluation(fixtures.make_initial()))
         == "None is not a version of a@b."
     )
 
@@ -304,10 +309,10 @@ def test_version_rejected_by_store_has_its_message() -> None:
 
 
 def test_version_without_evaluation_stays_unevaluated() -> None:
-    pool = head()
+    population = head()
     draft = fixtures.make_initial().with_evaluation(Candidate("1.0", "0.0"))
-    assert pool.add_fn(draft, ACCEPT).version == "a@b@1"
-    assert pool.best_fn().evaluation is None
+    assert population.add_fn(draft, ACCEPT).version == "a@b@1"
+    assert population.best_fn().evaluation is None
 
 
 def test_generation_defaults_to_one_migration_and_uses_reset_rule() -> None:
@@ -364,9 +369,9 @@ def test_candidate_record_round_trip() -> None:
 def test_funsearch_population_selects_configured_number_of_parents() -> None:
     events = profiler.Profilers[cluster.ClusterEvent]()
     for number in (1, 2, 3):
-        pool = cluster.funsearch_population(number)(0, Random(0), events)
-        assert isinstance(pool, cluster.NichedPopulation)
-        assert (pool.num_parents, pool.niche_key) == (number, cluster.by_signature)
+        population = cluster.funsearch_population(number)(0, Random(0), events)
+        assert isinstance(population, cluster.NichedPopulation)
+        assert (population.num_parents, population.niche_key) == (number, cluster.by_signature)
         for score in range(5):
-            pool.add_fn(testing.make_evaluated_function(float(score), id=f"{score}.0"), ACCEPT)
-        assert len(pool.select().parents) == number
+            population.add_fn(testing.make_evaluated_function(float(score), id=f"{score}.0"), ACCEPT)
+        assert len(population.select().parents) == number

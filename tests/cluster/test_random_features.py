@@ -244,13 +244,13 @@ def state(evolver: cluster.Evolver) -> Any:
     )
 
 
-def members(pool: Any) -> Any:
-    if isinstance(pool, cluster.VersionedPopulation):
-        fn = pool.best_fn()
+def members(population: Any) -> Any:
+    if isinstance(population, cluster.VersionedPopulation):
+        fn = population.best_fn()
         return fn.candidate, fn.evaluation, fn.evaluation and fn.score()
     return [
         (repr(key), [(fn.candidate, fn.evaluation, fn.score()) for fn in item.members()])
-        for key, item in pool.clusters.items()
+        for key, item in population.clusters.items()
     ]
 
 

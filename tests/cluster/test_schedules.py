@@ -97,12 +97,12 @@ def test_reset_is_determined_by_seed(scores: list[float], seed: int) -> None:
 
 def test_founders_are_drawn_uniformly_and_ties_broken_randomly() -> None:
     schedule, islands = cluster.RoundRobin(4, reset_every=1), ring([1.0, 1.0, 1.0, 1.0])
-    founders, doomed = Counter[str](), Counter[int]()
+    founders, removed = Counter[str](), Counter[int]()
     for seed in range(4000):
         result = resets(schedule.plan_actions(1, islands, f"{seed}"))
         founders.update(ids[0] for ids in result.values())
-        doomed.update(list(result))
-    for counts in (founders, doomed):
+        removed.update(list(result))
+    for counts in (founders, removed):
         assert len(counts) == 4
         assert stats.chisquare(list(counts.values())).pvalue > 1e-4
 
@@ -112,8 +112,8 @@ def test_reset_noise_blurs_small_differences() -> None:
     exact = cluster.RoundRobin(2, reset_every=1)
     assert all(resets(exact.plan_actions(1, islands, f"{seed}")) == {0: ["1.0"]} for seed in range(50))
     noisy = cluster.RoundRobin(2, reset_every=1, reset_rule=cluster.reset_worst_half(noise=1e-6))
-    doomed = Counter(next(iter(resets(noisy.plan_actions(1, islands, f"{seed}")))) for seed in range(200))
-    assert min(doomed[0], doomed[1]) > 50
+    removed = Counter(next(iter(resets(noisy.plan_actions(1, islands, f"{seed}")))) for seed in range(200))
+    assert min(removed[0], removed[1]) > 50
 
 
 def test_reset_compares_islands_by_score_not_fitness() -> None:

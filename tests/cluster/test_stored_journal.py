@@ -103,8 +103,7 @@ class Inbox:
         late = {"island": 0, "candidate": "0.0", "evaluation": evaluation.to_data(scored(-1.0))}
         self._commands: list[tuple[Any, dict[str, Any]]] = [
             ("set", {"flavour": "sour"}), ("raise", {"bananas": 3}), ("raise", {"iterations": 26}), ("observe", late),
-            ("decide", {**message, "verdict": "maybe"}),
-            ("decide", {**message, "content_hash": "0"}),
+            ("decide", {**message, "verdict": "maybe"}), ("decide", {**message, "content_hash": "0"}),
             ("decide", message),
             ("bark", {}), ("pause", {}), ("resume", {}),
         ]  # fmt: skip

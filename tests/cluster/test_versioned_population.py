@@ -49,27 +49,27 @@ def test_accepted_child_becomes_version_with_reason_and_author() -> None:
 
 
 def test_parent_is_current_version_with_its_evaluation() -> None:
-    pool = make_population(memory.MemoryVersions())
-    pool.add_fn(child("0.0", score=2.5), ACCEPT)
-    (parent,) = pool.select().parents
+    population = make_population(memory.MemoryVersions())
+    population.add_fn(child("0.0", score=2.5), ACCEPT)
+    (parent,) = population.select().parents
     assert parent.candidate == Candidate("prompt@1", "content of 0.0")
     assert (parent.score(), parent.evaluation) == (2.5, Evaluation(2.5, (2.5,)))
     assert str(parent.skeleton()) == "content of 0.0"
 
 
 def test_child_of_current_version_is_next_version() -> None:
-    pool = make_population(memory.MemoryVersions())
-    pool.add_fn(child("0.0"), ACCEPT)
-    assert pool.add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
-    assert pool.add_fn(child("2.0", "prompt@2"), ACCEPT).version == "prompt@3"
+    population = make_population(memory.MemoryVersions())
+    population.add_fn(child("0.0"), ACCEPT)
+    assert population.add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
+    assert population.add_fn(child("2.0", "prompt@2"), ACCEPT).version == "prompt@3"
 
 
 def test_child_of_older_version_is_stale() -> None:
     store = memory.MemoryVersions()
-    pool = make_population(store)
-    pool.add_fn(child("0.0"), ACCEPT)
-    pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
-    decision = pool.add_fn(child("2.0", "prompt@1"), ACCEPT)
+    population = make_population(store)
+    population.add_fn(child("0.0"), ACCEPT)
+    population.add_fn(child("1.0", "prompt@1"), ACCEPT)
+    decision = population.add_fn(child("2.0", "prompt@1"), ACCEPT)
     assert (decision.verdict, decision.decided_by, decision.version) == ("reject", "versions", None)
     assert decision.reason.startswith("stale: ")
     assert store.get("prompt").value == "content of 1.0"
@@ -77,19 +77,19 @@ def test_child_of_older_version_is_stale() -> None:
 
 def test_external_version_makes_child_stale() -> None:
     store = memory.MemoryVersions()
-    pool = make_population(store)
-    pool.add_fn(child("0.0"), ACCEPT)
+    population = make_population(store)
+    population.add_fn(child("0.0"), ACCEPT)
     store.set("prompt", "by hand", "I know better", "ann")
-    assert pool.add_fn(child("1.0", "prompt@1"), ACCEPT).verdict == "reject"
-    assert str(pool.best_fn().skeleton()) == "by hand"
+    assert population.add_fn(child("1.0", "prompt@1"), ACCEPT).verdict == "reject"
+    assert str(population.best_fn().skeleton()) == "by hand"
 
 
 def test_locked_key_rejects_with_lock_reason() -> None:
     store = memory.MemoryVersions()
-    pool = make_population(store)
-    pool.add_fn(child("0.0"), ACCEPT)
+    population = make_population(store)
+    population.add_fn(child("0.0"), ACCEPT)
     store.lock("prompt", "release week", "ann")
-    decision = pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
+    decision = population.add_fn(child("1.0", "prompt@1"), ACCEPT)
     assert decision.verdict == "reject"
     assert "release week" in decision.reason
 
@@ -123,34 +123,34 @@ def test_decision_with_version_only_attaches_evaluation() -> None:
 
 
 def test_update_evaluation_replaces_evaluation_of_version() -> None:
-    pool = make_population(memory.MemoryVersions())
-    pool.add_fn(child("0.0", score=2.5), ACCEPT)
-    current = pool.best_fn()
+    population = make_population(memory.MemoryVersions())
+    population.add_fn(child("0.0", score=2.5), ACCEPT)
+    current = population.best_fn()
     assert current.candidate is not None
     updated = Evaluation(-1.0, (-1.0,), feedback="it crashed on Monday")
-    pool.update_evaluation(current.with_evaluation(current.candidate, updated, -1.0))
-    (parent,) = pool.select().parents
+    population.update_evaluation(current.with_evaluation(current.candidate, updated, -1.0))
+    (parent,) = population.select().parents
     assert (parent.evaluation, parent.score()) == (updated, -1.0)
 
 
 def test_get_finds_exactly_versions() -> None:
-    pool = make_population(memory.MemoryVersions())
-    pool.add_fn(child("0.0"), ACCEPT)
-    pool.add_fn(child("1.0", "prompt@1", score=3.0), ACCEPT)
-    assert str(pool.get("prompt@1").skeleton()) == "content of 0.0"
-    assert pool.get("prompt@2").score() == 3.0
+    population = make_population(memory.MemoryVersions())
+    population.add_fn(child("0.0"), ACCEPT)
+    population.add_fn(child("1.0", "prompt@1", score=3.0), ACCEPT)
+    assert str(population.get("prompt@1").skeleton()) == "content of 0.0"
+    assert population.get("prompt@2").score() == 3.0
     for id in ("prompt@3", "prompt@0", "other@1", "1.0"):
         with pytest.raises(errors.NotFound):
-            pool.get(id)
+            population.get(id)
 
 
 def test_rollback_is_next_parent_without_evaluation() -> None:
     store = memory.MemoryVersions()
-    pool = make_population(store)
-    pool.add_fn(child("0.0"), ACCEPT)
-    pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
+    population = make_population(store)
+    population.add_fn(child("0.0"), ACCEPT)
+    population.add_fn(child("1.0", "prompt@1"), ACCEPT)
     store.rollback("prompt", 1, "it was worse", "ann")
-    (parent,) = pool.select().parents
+    (parent,) = population.select().parents
     assert parent.candidate == Candidate("prompt@3", "content of 0.0")
     assert parent.evaluation is None
 
@@ -158,7 +158,7 @@ def test_rollback_is_next_parent_without_evaluation() -> None:
 def test_key_with_at_sign_is_separate() -> None:
     store = memory.MemoryVersions()
     store.set("prompt@b", "another key", "reason", "ann")
-    pool = make_population(store)
-    pool.add_fn(child("0.0"), ACCEPT)
+    population = make_population(store)
+    population.add_fn(child("0.0"), ACCEPT)
     with pytest.raises(errors.NotFound):
-        pool.get("prompt@b@1")
+        population.get("prompt@b@1")
