@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 import typer
@@ -102,15 +103,15 @@ def shell(capsys):
     return apps.Shell(capsys)
 
 
-def find_command(words: list[str]) -> tuple[object, list[str]]:
+def find_command(words: list[str]) -> tuple[Any, list[str]]:
     """Returns the command that arguments name, and the remaining arguments."""
-    command = ROOT
+    command: Any = ROOT
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
     return command, words
 
 
-def list_options(command: object) -> set[str]:
+def list_options(command: Any) -> set[str]:
     return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
 
 

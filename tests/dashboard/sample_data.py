@@ -48,7 +48,7 @@ class SampleStore(NamedTuple):
 
 def fill(folder: Path) -> SampleStore:
     """Creates the sample store; takes about three seconds."""
-    path, repository = folder / "atoll.db", repositories.made(folder / "project")
+    path, repository = folder / "atoll.db", repositories.make_repository(folder / "project")
     with store.Store(path) as run_store, contextlib.chdir(folder):  # relative paths, so that copies work
         lives = _run(run_store, EXAMPLES / "survival", ["run.iterations=3", "run.seed=4"])
         texts = _run(

@@ -69,7 +69,7 @@ def test_merge_needs_approval(authorized_client, sample_store):  # A19
     assert merged["state"] == "merged"
     assert "return a + b" in (sample_store.repository / "sums.py").read_text()
     assert "Approved-by: ann" in repositories.git(sample_store.repository, "log", "-1", "--format=%B")
-    assert not repositories.leftovers(sample_store.repository)
+    assert not repositories.list_leftovers(sample_store.repository)
 
 
 def test_rejection_revokes_approval(authorized_client, sample_store):

@@ -175,8 +175,8 @@ class EditSampler:
         edits: list[str] = []
         num_edits = self._draw_num_edits()
         for _ in range(_MAX_DRAWS):
-            indices, weights = range(len(self.program.expression_sites)), self.program.cumulative_lengths
-            site_index = self.rng.choices(indices, cum_weights=weights)[0]
+            indices, lengths = range(len(self.program.expression_sites)), self.program.cumulative_lengths
+            site_index = self.rng.choices(indices, cum_weights=lengths)[0]
             weights = _compute_cumulative_weights(self.program.expression_sites[site_index].usage.size / self.soft_size)
             edit = _ALL_EDITS[bisect(weights, self.rng.random() * weights[-1])]
             if isinstance(edit, ExpressionEdit):

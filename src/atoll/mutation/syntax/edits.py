@@ -134,11 +134,11 @@ def make_conditional(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
             return None
         test = ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], [right])
         return make_call(where_function, test, other, site.node)
-    test = sampler.draw_comparison()
-    if test is None or other is None:
+    condition = sampler.draw_comparison()
+    if condition is None or other is None:
         return None
     first, second = (site.node, other) if sampler.rng.random() < 0.5 else (other, site.node)
-    return ast.IfExp(test, first, second)
+    return ast.IfExp(condition, first, second)
 
 
 def add_threshold(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
