@@ -1,4 +1,4 @@
-"""A data set in its parts."""
+"""Splits of a data set."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from atoll import errors
 from atoll.programs.gepa import dataset
 
 
-def test_shares_are_disjoint_and_make_up_the_whole():
+def test_shares_are_disjoint_and_cover_the_data():
     data, sealed = dataset.split_dataset(range(20), 0.3, 0.2, seed=1)
     assert sealed is not None
     parts = [set(data.train), set(data.validation), set(sealed.open())]
@@ -14,18 +14,18 @@ def test_shares_are_disjoint_and_make_up_the_whole():
     assert set.union(*parts) == set(range(20))
 
 
-def test_without_shares_what_is_learned_from_chooses_too_and_keeps_its_order():
+def test_without_shares_training_data_is_also_validation_data():
     data, sealed = dataset.split_dataset([3, 1, 2])
     assert data.train == data.validation == [3, 1, 2]
     assert sealed is None
 
 
-def test_the_seed_says_who_is_in_a_share():
+def test_seed_determines_the_split():
     first, again, other = (dataset.split_dataset(range(50), 0.5, seed=seed)[0] for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_a_sealed_set_opens_once_and_no_part_of_a_search_holds_it():
+def test_sealed_set_opens_once_and_is_not_in_the_data():
     data, sealed = dataset.split_dataset(["a", "b"], test=["secret"])
     assert sealed is not None
     assert "secret" not in repr(data)
@@ -36,7 +36,7 @@ def test_a_sealed_set_opens_once_and_no_part_of_a_search_holds_it():
 
 
 @pytest.mark.parametrize(
-    ("validation", "test", "said"),
+    ("validation", "test", "message"),
     [
         (1.5, None, "between 0 and 1"),
         (None, 0, "between 0 and 1"),
@@ -44,15 +44,15 @@ def test_a_sealed_set_opens_once_and_no_part_of_a_search_holds_it():
         (0.9, 0.9, "is left for training"),
     ],
 )
-def test_a_share_that_is_none_is_a_mistake(validation, test, said):
-    with pytest.raises(errors.SetupError, match=said):
+def test_invalid_share_raises_setup_error(validation, test, message):
+    with pytest.raises(errors.SetupError, match=message):
         dataset.split_dataset(range(4), validation, test)
 
 
-def test_minibatches_part_the_train_set_and_stay_the_same():
+def test_minibatches_are_disjoint_and_reproducible():
     data, _ = dataset.split_dataset(range(10))
     batches = data.make_batches(3, seed=4)
     assert batches == data.make_batches(3, seed=4)
     assert [len(batch) for batch in batches] == [3, 3, 3]
-    assert len({place for batch in batches for place in batch}) == 9
+    assert len({index for batch in batches for index in batch}) == 9
     assert data.make_batches(30, seed=4) == [tuple(range(10))]

@@ -1,4 +1,4 @@
-"""Several learners as one."""
+"""Several learners combined."""
 
 from collections.abc import Mapping
 from random import Random
@@ -8,7 +8,7 @@ from atoll.candidate import JSON
 from atoll.programs.learners import CombinedLearner
 
 
-class Telling:
+class FixedLearner:
     def __init__(self, **advice: JSON) -> None:
         self.advice, self.learned = advice, list[function.IterationResult]()
 
@@ -19,10 +19,10 @@ class Telling:
         self.learned.append(result)
 
 
-def test_all_advise_and_all_learn():
-    one, other = Telling(a=1, b=1), Telling(b=2)
-    together = CombinedLearner([one, other])
-    outcome = function.IterationResult(1, 0, [], {}, [], None, evaluation.ZERO_COST)
-    together.learn(outcome)
-    assert together.advise(Random(0)) == {"a": 1, "b": 2}
-    assert one.learned == other.learned == [outcome]
+def test_combined_learner_advises_and_learns_with_all():
+    one, other = FixedLearner(a=1, b=1), FixedLearner(b=2)
+    combined = CombinedLearner([one, other])
+    result = function.IterationResult(1, 0, [], {}, [], None, evaluation.ZERO_COST)
+    combined.learn(result)
+    assert combined.advise(Random(0)) == {"a": 1, "b": 2}
+    assert one.learned == other.learned == [result]

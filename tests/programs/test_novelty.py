@@ -1,4 +1,4 @@
-"""What is too like its kin is not judged (P16)."""
+"""Novelty: programs too similar to known ones are not evaluated (P16)."""
 
 import re
 
@@ -23,18 +23,18 @@ def f(x, y=2):
 '''
 
 
-class TestNovel(testing.GateSuite):
+class TestNoveltyFilter(testing.GateSuite):
     def make(self) -> gate.Gate:
         return NoveltyFilter()
 
 
-class TestNovelText(testing.GateSuite):
+class TestNoveltyFilterOnText(testing.GateSuite):
     def make(self) -> gate.Gate:
         return NoveltyFilter(is_python=False)
 
 
-def decided(text: str, *kin: str, **options) -> gate.Decision:
-    others = tuple(Candidate(f"{place}.0", each) for place, each in enumerate(kin or (PROGRAM,)))
+def decide(text: str, *known: str, **options) -> gate.Decision:
+    others = tuple(Candidate(f"{index}.0", item) for index, item in enumerate(known or (PROGRAM,)))
     return NoveltyFilter(**options)(gate.Proposal(Candidate("9.0", text), None, (), others))
 
 
@@ -48,9 +48,9 @@ def decided(text: str, *kin: str, **options) -> gate.Decision:
         PROGRAM.replace("\n\ndef", "\n\n\n\ndef"),
     ],
 )
-def test_other_words_for_the_same_program_are_rejected(same):
+def test_equivalent_programs_are_rejected(same):
     assert same != PROGRAM
-    assert decided(same) == gate.Decision("reject", "it repeats 0.0 in other words", "novelty")
+    assert decide(same) == gate.Decision("reject", "it repeats 0.0 in other words", "novelty")
 
 
 @pytest.mark.parametrize(
@@ -64,51 +64,51 @@ def test_other_words_for_the_same_program_are_rejected(same):
         PROGRAM.replace("total += step", "total += total"),
     ],
 )
-def test_a_small_change_of_what_it_does_is_new(other):
-    assert decided(other).verdict == "accept"
+def test_small_change_of_behavior_is_accepted(other):
+    assert decide(other).verdict == "accept"
 
 
-def test_names_that_somebody_may_read_are_kept():
+def test_globals_and_names_visible_to_locals_are_compared():
     one = "def f():\n    a = 1\n    return locals()\n"
-    assert decided(one.replace("a = 1", "b = 1"), one).verdict == "accept"
+    assert decide(one.replace("a = 1", "b = 1"), one).verdict == "accept"
     one = "def f():\n    global a\n    a = 1\n"
-    assert decided(one.replace("a", "b").replace("globbl", "global"), one).verdict == "accept"
+    assert decide(one.replace("a", "b").replace("globbl", "global"), one).verdict == "accept"
 
 
-def test_a_set_of_constants_has_no_order():
+def test_order_of_a_constant_set_is_ignored():
     one = "def f(x):\n    return x in {'a', 'b', 'c', 'd', 'e'}\n"
-    assert decided(one.replace("'a', 'b'", "'b', 'a'"), one).verdict == "reject"
+    assert decide(one.replace("'a', 'b'", "'b', 'a'"), one).verdict == "reject"
 
 
-def test_a_closure_and_a_comprehension_hide_their_names_too():
+def test_names_in_closures_and_comprehensions_are_ignored():
     one = "def f(x):\n    a = x\n    def g():\n        return a + sum(b for b in range(3))\n    return g\n"
-    assert decided(one.replace("a", "q").replace("rqnge", "range").replace("b", "c"), one).verdict == "reject"
+    assert decide(one.replace("a", "q").replace("rqnge", "range").replace("b", "c"), one).verdict == "reject"
 
 
-def test_a_long_text_with_one_other_word_is_too_like_it():
-    words = [f"word{place}x" for place in range(2000)]
+def test_long_text_with_one_new_word_is_rejected():
+    words = [f"word{index}x" for index in range(2000)]
     text = " ".join(words)
-    decision = decided(text.replace("word7x", "WORD"), text, is_python=False, threshold=0.99)
+    decision = decide(text.replace("word7x", "WORD"), text, is_python=False, threshold=0.99)
     assert (decision.verdict, decision.reason) == ("reject", "it is 99.5% the same as 0.0")
-    assert decided(text.replace("word7x", "WORD"), text, is_python=False).verdict == "accept"
+    assert decide(text.replace("word7x", "WORD"), text, is_python=False).verdict == "accept"
 
 
-def test_a_long_program_with_one_other_number_is_new():
-    text = "\n".join(f"x{place} = {place}" for place in range(2000))
-    assert decided(text.replace("x7 = 7\n", "x7 = 8\n"), text, threshold=0.9).verdict == "accept"
+def test_long_program_with_one_new_number_is_accepted():
+    text = "\n".join(f"x{index} = {index}" for index in range(2000))
+    assert decide(text.replace("x7 = 7\n", "x7 = 8\n"), text, threshold=0.9).verdict == "accept"
 
 
 @pytest.mark.parametrize("text", ["", "def f(", "\x00", "x = " + "(" * 500, "'''", "  indented\nx", "é" * 10, "\ud800"])
-def test_what_is_no_program_is_compared_by_its_words(text):
-    assert decided(text, "x = 1").verdict == "accept"
-    assert decided(text, text).verdict == "reject"
+def test_invalid_programs_are_compared_by_words(text):
+    assert decide(text, "x = 1").verdict == "accept"
+    assert decide(text, text).verdict == "reject"
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_similarity_is_what_sets_of_shingles_say(one, other):
+def test_similarity_agrees_with_shingle_sets(one, other):
     def slow(text: str) -> set[tuple[str, ...]]:
         tokens = re.findall(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]", text)
-        return {tuple(tokens[place : place + 5]) for place in range(max(1, len(tokens) - 4))}
+        return {tuple(tokens[index : index + 5]) for index in range(max(1, len(tokens) - 4))}
 
     first, second = slow(one), slow(other)
     expected = len(first & second) / len(first | second)

@@ -1,4 +1,4 @@
-"""Novelty against the whole run: an index that is taught in order, and read up to what a step had seen."""
+"""Index of all programs of a run. An iteration sees only programs added before it began."""
 
 from random import Random
 
@@ -9,17 +9,19 @@ from atoll import evaluation, function, gate
 from atoll.candidate import Candidate
 from atoll.programs.population import novelty
 
-START = "x = 1\n"
+INITIAL = "x = 1\n"
 
 
-def made(content: str) -> function.Function:
-    judge = lambda skeleton: evaluation.Evaluation(1.0)  # noqa: E731 - never asked
-    return function.DefaultFunction(function.DefaultFunctionProps(function.Text(content), candidate_evaluator=judge))
+def make_function(content: str) -> function.Function:
+    evaluator = lambda skeleton: evaluation.Evaluation(1.0)  # noqa: E731 - never called
+    return function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text(content), candidate_evaluator=evaluator)
+    )
 
 
-def taught(index: novelty.ProgramIndex, *contents: str) -> None:
+def add_programs(index: novelty.ProgramIndex, *contents: str) -> None:
     for number, content in enumerate(contents, 1):
-        fn = made(content)
+        fn = make_function(content)
         child = fn.with_evaluation(Candidate(f"{number}.0", content), evaluation.Evaluation(1.0))
         index.learn(
             function.IterationResult(
@@ -28,36 +30,36 @@ def taught(index: novelty.ProgramIndex, *contents: str) -> None:
         )
 
 
-def test_what_the_run_has_had_is_found_in_other_words():  # P16
-    index = novelty.ProgramIndex(START)
-    taught(index, "def f(a):\n    return a + 1\n", "def f(a):\n    return a + 2\n")
+def test_index_finds_equivalent_programs():  # P16
+    index = novelty.ProgramIndex(INITIAL)
+    add_programs(index, "def f(a):\n    return a + 1\n", "def f(a):\n    return a + 2\n")
     assert index.find_duplicate("def f(a):  # more\n    return a + 2\n", 2) == "it repeats 2.0 in other words"
     assert index.find_duplicate("x  =  1", 0) == "it repeats 0.0 in other words"
     assert index.find_duplicate("def f(a):\n    return a + 3\n", 2) == ""
 
 
-def test_a_step_sees_nothing_that_was_applied_after_it_was_issued():
-    index = novelty.ProgramIndex(START)
-    taught(index, "y = 2\n")
+def test_index_ignores_programs_added_after_the_iteration_began():
+    index = novelty.ProgramIndex(INITIAL)
+    add_programs(index, "y = 2\n")
     assert index.find_duplicate("y  = 2\n", 0) == ""
     assert index.find_duplicate("y  = 2\n", 1) != ""
 
 
-def test_word_for_word_the_same_is_for_the_evolver_to_remember():
-    index = novelty.ProgramIndex(START)
-    assert index.find_duplicate(START, 5) == ""
+def test_index_ignores_identical_text():
+    index = novelty.ProgramIndex(INITIAL)
+    assert index.find_duplicate(INITIAL, 5) == ""
 
 
-def test_a_child_that_repeats_is_refused_by_the_screen_with_the_reason():
+def test_duplicate_child_is_rejected_with_the_reason():
     class Engine:
         def propose(self, context: function.ProposalContext) -> list[function.Function]:
             return [function.derive_child(context.parents[0], function.Text("x  =  1"), engine="llm")]
 
-    parent = made("z = 3")
+    parent = make_function("z = 3")
     task = function.ProposalContext(
-        0, 1, 0, (parent,), {}, {}, Random(0), None, lambda drafts: [], lambda fn, found: None
+        0, 1, 0, (parent,), {}, {}, Random(0), None, lambda drafts: [], lambda fn, result: None
     )
-    (child,) = novelty.DuplicateTagger(Engine(), novelty.ProgramIndex(START)).propose(task)
+    (child,) = novelty.DuplicateTagger(Engine(), novelty.ProgramIndex(INITIAL)).propose(task)
     assert child.candidate is not None
     assert child.candidate.meta["engine"] == "llm"
     decision = novelty.NoveltyFilter()(gate.Proposal(child.candidate, None, (), ()))
@@ -65,10 +67,10 @@ def test_a_child_that_repeats_is_refused_by_the_screen_with_the_reason():
 
 
 @given(st.lists(st.sampled_from(["a = 1", "a  = 1", "b = 1", "b =  1", "a = 2"]), max_size=12), st.integers(0, 12))
-def test_it_finds_what_a_search_through_all_finds(contents, seen):
-    index = novelty.ProgramIndex(START)
-    taught(index, *contents)
+def test_index_agrees_with_linear_search(contents, num_seen):
+    index = novelty.ProgramIndex(INITIAL)
+    add_programs(index, *contents)
     for text in ("a = 1 ", "b = 1 ", "a = 2 ", "c = 1 "):
         same = novelty.hash_program(text, True)
-        expected = any(novelty.hash_program(each, True) == same for each in contents[:seen])
-        assert bool(index.find_duplicate(text, seen)) == expected
+        expected = any(novelty.hash_program(item, True) == same for item in contents[:num_seen])
+        assert bool(index.find_duplicate(text, num_seen)) == expected

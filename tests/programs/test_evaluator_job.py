@@ -1,4 +1,4 @@
-"""What an evaluator may return, and how it is run (P1, P2)."""
+"""Results of evaluators, and how evaluators are run (P1, P2)."""
 
 import json
 import math
@@ -9,11 +9,11 @@ import pytest
 
 from atoll.programs.evaluation import evaluator_job
 
-NOTHING = {"metrics": {}, "scores": [], "feedback": "", "artifacts": {}}
+EMPTY_RESULT = {"metrics": {}, "scores": [], "feedback": "", "artifacts": {}}
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("result", "expected"),
     [
         (0.5, {"metrics": {"combined_score": 0.5}}),
         ((0.5, "good"), {"metrics": {"combined_score": 0.5}, "feedback": "good"}),
@@ -34,25 +34,25 @@ NOTHING = {"metrics": {}, "scores": [], "feedback": "", "artifacts": {}}
         ({}, {}),
     ],
 )
-def test_an_evaluator_may_return_all_of_these(found, expected):
-    assert evaluator_job.to_plain_result(found) == {**NOTHING, **expected}
+def test_evaluator_results_become_plain_results(result, expected):
+    assert evaluator_job.to_plain_result(result) == {**EMPTY_RESULT, **expected}
 
 
-def test_what_is_no_finite_number_stays_what_it_is_for_the_judge_to_tell():
+def test_nan_and_infinity_are_kept():
     metrics = evaluator_job.to_plain_result({"a": float("nan"), "b": float("inf")})["metrics"]
     assert math.isnan(metrics["a"])
     assert metrics["b"] == math.inf
 
 
-def test_a_number_beyond_all_measure_and_a_loop_are_artifacts():
+def test_huge_number_and_cyclic_list_become_artifacts():
     loop: list[object] = []
     loop.append(loop)
-    found = evaluator_job.to_plain_result({"a": 10**400, "loop": loop})
-    assert found["metrics"] == {}
-    assert set(found["artifacts"]) == {"a", "loop"}
+    result = evaluator_job.to_plain_result({"a": 10**400, "loop": loop})
+    assert result["metrics"] == {}
+    assert set(result["artifacts"]) == {"a", "loop"}
 
 
-def test_an_openevolve_result_has_its_methods():
+def test_evaluation_result_has_openevolve_methods():
     result = evaluator_job.EvaluationResult.from_dict({"a": 1.0})
     result.artifacts = {"log": "ab", "raw": b"abc"}
     assert result.to_dict() == {"a": 1.0}
@@ -60,7 +60,7 @@ def test_an_openevolve_result_has_its_methods():
     assert (result.get_artifact_size("raw"), result.get_total_artifact_size()) == (3, 5)
 
 
-class TestCommanding:
+class TestCommandJob:
     @pytest.fixture(autouse=True)
     def _empty_folder(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -68,21 +68,21 @@ class TestCommanding:
     def run(self, script: str, program: str = "hello"):
         return evaluator_job.CommandJob([sys.executable, "-c", script], ".txt")({"program": program})
 
-    def test_its_last_line_is_what_it_found(self, capsys):
+    def test_last_line_of_the_command_is_its_result(self, capsys):
         script = "import sys, json; print('on the way'); print(json.dumps({'size': len(open(sys.argv[1]).read())}))"
         assert self.run(script)["metrics"] == {"size": 5.0}
         assert "on the way" in capsys.readouterr().out
 
-    def test_the_path_goes_where_it_is_wanted(self):
+    def test_program_placeholder_becomes_the_path(self):
         script = "import sys, json; print(json.dumps(sys.argv[1].endswith('program.txt') + 0.0))"
         command = [sys.executable, "-c", script, "{program}", "more"]
         assert evaluator_job.CommandJob(command, ".txt")({"program": ""})["metrics"] == {"combined_score": 1.0}
 
-    def test_a_bad_end_is_told(self):
+    def test_nonzero_exit_status_raises(self):
         with pytest.raises(ChildProcessError, match="exit status 3"):
             self.run("import sys; sys.exit(3)")
 
-    def test_silence_and_prose_are_told(self):
+    def test_missing_or_invalid_output_raises(self):
         with pytest.raises(ValueError, match="printed nothing"):
             self.run("pass")
         with pytest.raises(json.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""Stages and scores as OpenEvolve has them (P5, P6), and what is better here."""
+"""Stages and scores, as in OpenEvolve (P5, P6)."""
 
 import math
 
@@ -8,7 +8,7 @@ from atoll.programs.evaluation import cascade
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "stages"),
     [
         ("def evaluate(path): ...", ["evaluate"]),
         ("def evaluate(path): ...\ndef evaluate_stage1(path): ...", ["evaluate_stage1"]),
@@ -20,8 +20,8 @@ from atoll.programs.evaluation import cascade
         ("", ["evaluate"]),
     ],
 )
-def test_stages_are_read_from_the_source(source, found):
-    assert list(cascade.find_stages(source)) == found
+def test_stages_are_read_from_the_source(source, stages):
+    assert list(cascade.find_stages(source)) == stages
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_stages_are_read_from_the_source(source, found):
         ({}, None),
     ],
 )
-def test_the_score_is_the_combined_one_else_the_mean_of_what_is_no_feature(metrics, score):
+def test_score_is_combined_score_or_mean_without_features(metrics, score):
     assert cascade.ScoreFunction(features=["size"]).score(metrics) == score
 
 
-def test_one_metric_can_be_the_score_and_less_of_it_better():
+def test_one_metric_can_be_minimized():
     loss = cascade.ScoreFunction("loss", minimize=True)
     assert loss.score({"loss": 2.0, "combined_score": 1.0}) == -2.0
     assert loss.score({"combined_score": 1.0}) is None
@@ -56,5 +56,5 @@ def test_one_metric_can_be_the_score_and_less_of_it_better():
         ({}, False),
     ],
 )
-def test_a_stage_opens_the_next_by_its_gate_value(metrics, passed):
+def test_stage_passes_by_its_threshold(metrics, passed):
     assert cascade.passes_threshold(metrics, 0.5) is passed

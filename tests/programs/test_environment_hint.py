@@ -1,4 +1,4 @@
-"""Which variables an evaluator reads (P20): told, with how to show them."""
+"""Environment variables read by an evaluator (P20), and the hint to allow them."""
 
 import pytest
 
@@ -16,11 +16,11 @@ from atoll.programs.openevolve import folder
         ("not python", []),
     ],
 )
-def test_names_are_read_from_the_source(source, names):
+def test_variables_are_read_from_the_source(source, names):
     assert list(folder.find_variables(source)) == names
 
 
-def test_those_that_are_hidden_are_told_with_the_setting():
+def test_hint_names_hidden_variables_and_the_setting():
     source = "import os\nos.environ['A'], os.environ['B']"
     assert "--set 'sandbox.env=[\"B\"]'" in folder.make_environment_hint(source, ["A"])
     assert folder.make_environment_hint(source, ["A", "B"]) == ""

@@ -1,4 +1,4 @@
-"""The editing engine with its prompts and its memory: one and the same run, whatever the timing and the cuts."""
+"""The edit mutator with prompts and learners: timing and interruptions do not change the run."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from tests.mutation.test_edit_mutator import DIFF, SOURCE
 from tests.mutation.test_syntax_mutator import evaluate_text
 
 
-class TestEvolvingPrograms(testing.ProposerSuite):
+class TestEditProposer(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
         return mutation.EditMutator(model, ProgramPromptBuilder(store.MemoryBlobs(), "Return much."), crossover=0.3)
 
@@ -21,8 +21,8 @@ class TestEvolvingPrograms(testing.ProposerSuite):
         number = Random(f"{step}/{call}/{prompt}").randint(0, 9)
         if number > 6:
             return "I cannot."
-        whole = f"```python\ndef f(x):\n    return x * {number}\n```\n"
-        return whole if number % 2 else DIFF.format(number)
+        rewrite = f"```python\ndef f(x):\n    return x * {number}\n```\n"
+        return rewrite if number % 2 else DIFF.format(number)
 
     def learner(self) -> function.Learner:
         return CombinedLearner([mutation.MutatorBandit(["diff", "rewrite"]), AttemptHistory()])

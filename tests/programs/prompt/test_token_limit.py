@@ -1,4 +1,4 @@
-"""What is too much is cut from the least (P10)."""
+"""Size limit of prompts: the lowest priority is cut first (P10)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,27 +10,27 @@ def assemble(texts) -> str:
     return "|".join(text for name in sorted(texts) for text in texts[name])
 
 
-def test_what_fits_is_left_alone():
+def test_prompt_that_fits_is_unchanged():
     assert fit_to_limit([PromptSection("a", [PromptPart("x" * 10)], 1)], assemble, 10) == ("x" * 10, [])
 
 
-def test_the_least_goes_first_its_last_part_before_the_others():
-    pieces = [
+def test_last_part_of_lowest_priority_is_removed_first():
+    sections = [
         PromptSection("a", [PromptPart("A" * 50), PromptPart("B" * 50)], 1),
         PromptSection("z", [PromptPart("Z" * 50)], 2),
     ]
-    assert fit_to_limit(pieces, assemble, 110) == (f"{'A' * 50}|{'Z' * 50}", ["a 2 left out"])
-    assert fit_to_limit(pieces, assemble, 60) == ("Z" * 50, ["a 2 left out", "a 1 left out"])
+    assert fit_to_limit(sections, assemble, 110) == (f"{'A' * 50}|{'Z' * 50}", ["a 2 left out"])
+    assert fit_to_limit(sections, assemble, 60) == ("Z" * 50, ["a 2 left out", "a 1 left out"])
 
 
-def test_a_long_text_is_cut_in_the_middle_before_it_goes():
+def test_long_text_is_cut_in_the_middle_before_removal():
     text, cut = fit_to_limit([PromptSection("a", [PromptPart("x" * 500 + "y" * 500)], 1)], assemble, 400)
     assert text.startswith("x" * 190)
     assert text.endswith("y" * 190)
     assert (len(text) <= 400, cut) == (True, ["a 1 in part"])
 
 
-def test_half_a_program_is_worth_nothing():
+def test_indivisible_part_is_removed_and_never_cut():
     text, cut = fit_to_limit(
         [PromptSection("a", [PromptPart("x" * 1000, is_indivisible=True), PromptPart("y" * 9)], 1)], assemble, 400
     )
@@ -41,14 +41,16 @@ SIZES = st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=4)
 
 
 @given(st.lists(SIZES, max_size=5), st.integers(0, 3000))
-def test_whatever_the_sizes_it_fits_and_priorities_are_kept(sizes, limit):
-    pieces = [
-        PromptSection(str(place), [PromptPart("x" * size, is_indivisible=whole) for size, whole in parts], place)
-        for place, parts in enumerate(sizes)
+def test_result_fits_and_respects_priorities(sizes, limit):
+    sections = [
+        PromptSection(
+            str(index), [PromptPart("x" * size, is_indivisible=indivisible) for size, indivisible in parts], index
+        )
+        for index, parts in enumerate(sizes)
     ]
-    text, cut = fit_to_limit(pieces, lambda texts: "".join(map("".join, texts.values())), limit)
+    text, cut = fit_to_limit(sections, lambda texts: "".join(map("".join, texts.values())), limit)
     assert len(text) <= limit
-    touched = {int(each.split()[0]) for each in cut}
-    for place in touched:  # all below the highest that was touched have nothing left to give
-        below = [each for each in range(place) if sizes[each]]
-        assert all(f"{each} 1 left out" in cut for each in below)
+    touched = {int(item.split()[0]) for item in cut}
+    for index in touched:  # all lower priorities are removed completely
+        below = [item for item in range(index) if sizes[item]]
+        assert all(f"{item} 1 left out" in cut for item in below)

@@ -1,4 +1,4 @@
-"""Folders in OpenEvolve's ways, run unmodified by the command line (P1 to P6, P20): written for this project."""
+"""OpenEvolve folders, run unmodified by the command line (P1 to P6, P20)."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ RESULT = "from openevolve.evaluation_result import EvaluationResult\n"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def work_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATOLL_STORE", raising=False)
     tmp_path.chmod(0o755)
@@ -27,27 +27,27 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(place, capsys):
-    """Makes a folder, runs it, and returns the JSON line and what was said."""
+def run(work_folder, capsys):
+    """Makes a folder, runs it, and returns the JSON line and the messages."""
 
     def make(evaluator: str, config: str = "", *more: str, files: dict[str, str] | None = None, status: int = 0):
-        folder = Path(place / "task")
+        folder = Path(work_folder / "task")
         folder.mkdir(mode=0o755)
         texts = {"initial_program.py": PROGRAM, "evaluator.py": HEAD + evaluator, "config.yaml": config}
         for name, text in (texts | (files or {})).items():
             (folder / name).write_text(text)
         arguments = ["run", "task", "--iterations", "3", "--json", *more]
         assert cli.main(arguments) == status, capsys.readouterr().err
-        told = capsys.readouterr()
-        result: dict[str, Any] = json.loads(told.out.splitlines()[-1]) if told.out else {}
-        return result, told.err
+        output = capsys.readouterr()
+        result: dict[str, Any] = json.loads(output.out.splitlines()[-1]) if output.out else {}
+        return result, output.err
 
     return make
 
 
-def start(result: dict[str, Any]) -> Any:
-    with store.Store("atoll.db") as kept:
-        return kept.candidates(result["run"]).get("0.0")
+def get_initial(result: dict[str, Any]) -> Any:
+    with store.Store("atoll.db") as database:
+        return database.candidates(result["run"]).get("0.0")
 
 
 EVALUATORS = {
@@ -58,7 +58,7 @@ EVALUATORS = {
     "a number": "def evaluate(path): return found(path)",
     "a pair": "def evaluate(path): return found(path), 'a hint'",
     "a coroutine": "async def evaluate(path): return {'combined_score': found(path)}",
-    "metrics that are no numbers": "def evaluate(path): return {'combined_score': found(path), 'artifacts': {'a': 'b'},"
+    "other metrics": "def evaluate(path): return {'combined_score': found(path), 'artifacts': {'a': 'b'},"
     " 'nothing': None, 'word': 'text', 'dict': {'x': 1}, 'far': float('inf')}",
     "a sibling": "import fixtures\ndef evaluate(path): return {'combined_score': found(path) * fixtures.ONE}",
     "its configuration": "import os, yaml\ndef evaluate(path):\n    here = os.path.dirname(os.path.abspath(__file__))\n"
@@ -79,21 +79,21 @@ EVALUATORS = {
 
 
 @pytest.mark.parametrize("name", EVALUATORS)
-def test_what_an_evaluator_may_be(run, name):
+def test_evaluator_forms_give_the_same_score(run, name):
     config = "database: {feature_dimensions: [size]}"
     result, _ = run(EVALUATORS[name], config, files={"fixtures.py": "ONE = 1.0\n"})
     assert result["initial_score"] == 0.25
     assert result["status"] == "done"
-    assert start(result).failure is None
+    assert get_initial(result).failure is None
 
 
-def test_features_are_kept_and_do_not_count_where_there_is_no_combined_score(run):
+def test_features_are_stored_but_left_out_of_the_mean(run):
     result, _ = run("def evaluate(path): return {'a': 0.5, 'size': 99.0}", "database: {feature_dimensions: [size]}")
     assert result["initial_score"] == 0.5
-    assert start(result).metrics == {"a": 0.5, "size": 99.0}
+    assert get_initial(result).metrics == {"a": 0.5, "size": 99.0}
 
 
-def test_a_model_rewrites_or_changes_by_diffs(run):
+def test_llm_rewrites_the_program(run):
     def rewrite(prompt: str, number: int) -> str:
         return f"```python\n{PROGRAM.replace('0.25', f'0.{60 + number}')}```"
 
@@ -104,7 +104,7 @@ def test_a_model_rewrites_or_changes_by_diffs(run):
     assert result["best_score"] == pytest.approx(0.62)
 
 
-def test_a_program_without_markers_and_a_prompt_are_whole(run, place):
+def test_prompt_file_evolves_as_a_whole(run, work_folder):
     with testing.ModelServer(lambda prompt, number: "```\nlonger text " + "x" * number + "\n```") as server:
         result, _ = run(
             "",
@@ -120,35 +120,35 @@ def test_a_program_without_markers_and_a_prompt_are_whole(run, place):
     assert result["initial_score"] in (0.0, 5.0)
 
 
-def test_a_variable_that_an_evaluator_reads_is_told_with_how_to_show_it(run):
+def test_hidden_variable_is_reported_with_its_setting(run):
     source = "import os\ndef evaluate(path): return {'combined_score': float(os.environ['TASK_NUM'])}"
-    _, said = run(source, status=1)
-    assert said.count("sandbox.env") == 2, "in the header and in the failure"
-    assert "it reads TASK_NUM, which the sandbox hides; to allow: --set 'sandbox.env=[\"TASK_NUM\"]'" in said
+    _, message = run(source, status=1)
+    assert message.count("sandbox.env") == 2, "header and failure"
+    assert "it reads TASK_NUM, which the sandbox hides; to allow: --set 'sandbox.env=[\"TASK_NUM\"]'" in message
 
 
-def test_one_that_is_read_at_once_too(run):
-    _, said = run("import os\nNUM = os.environ['TASK_NUM']\ndef evaluate(path): return 1.0", status=2)
-    assert "to allow: --set 'sandbox.env=[\"TASK_NUM\"]'" in said
+def test_hidden_variable_read_on_import_is_reported(run):
+    _, message = run("import os\nNUM = os.environ['TASK_NUM']\ndef evaluate(path): return 1.0", status=2)
+    assert "to allow: --set 'sandbox.env=[\"TASK_NUM\"]'" in message
 
 
-def test_a_variable_that_is_shown_is_read(run, monkeypatch):
+def test_allowed_variable_reaches_the_evaluator(run, monkeypatch):
     monkeypatch.setenv("TASK_NUM", "7")
     source = "import os\ndef evaluate(path): return {'combined_score': float(os.environ['TASK_NUM'])}"
-    result, said = run(source, "", "--set", 'sandbox.env=["TASK_NUM"]')
+    result, message = run(source, "", "--set", 'sandbox.env=["TASK_NUM"]')
     assert result["initial_score"] == 7.0
-    assert "which the sandbox hides" not in said
+    assert "which the sandbox hides" not in message
 
 
-def test_the_header_names_the_model_that_is_not_asked_and_keys_without_effect(run):
+def test_header_names_unused_llm_and_keys_without_effect(run):
     config = "log_level: INFO\nparallel_evaluations: 1\nllm: {models: [{name: gpt-x}]}"
-    _, said = run("def evaluate(path): return found(path)", config)
-    assert "config.yaml names openai:gpt-x, which is not used: pass --llm config to use it" in said
-    assert "config.yaml: log_level has no effect" in said
-    assert "the nearest is evaluator.parallel_evaluations" in said
+    _, message = run("def evaluate(path): return found(path)", config)
+    assert "config.yaml names openai:gpt-x, which is not used: pass --llm config to use it" in message
+    assert "config.yaml: log_level has no effect" in message
+    assert "the nearest is evaluator.parallel_evaluations" in message
 
 
-def test_a_review_counts_and_is_never_bought_twice(run):
+def test_llm_review_counts_and_is_not_repeated_on_resume(run):
     def answer(prompt: str, number: int) -> str:
         if "Rate this" in prompt:
             return '{"readability": 1.0}'
@@ -158,19 +158,19 @@ def test_a_review_counts_and_is_never_bought_twice(run):
     with testing.ModelServer(answer) as server:
         more = ("--llm", f"openai:m@{server.url}")
         result, _ = run("def evaluate(path): return {'combined_score': found(path)}", config, *more)
-        asked = server.num_requests
+        num_requests = server.num_requests
         assert cli.main(["resume", result["run"], "--iterations", "0"]) == 0
-        assert server.num_requests == asked
+        assert server.num_requests == num_requests
     assert result["initial_score"] == pytest.approx(0.7 * 0.25 + 0.3)
 
 
-def test_patience_ends_a_run(run):
+def test_patience_stops_the_run(run):
     config = "max_iterations: 500\nearly_stopping_patience: 5"
     result, _ = run("def evaluate(path): return 1.0", config, "--iterations", "500")
     assert result["reason"] == "no gain of at least 0.001 in 5 iterations"
 
 
-def test_a_longer_program_is_a_failed_proposal(run):
+def test_program_over_max_code_length_is_a_failed_proposal(run):
     with testing.ModelServer(lambda prompt, number: f"```python\n{PROGRAM}{'#' * 500}\n```") as server:
         config = "max_code_length: 100\ndiff_based_evolution: false"
         files = {"initial_program.py": "def value():\n    return 0.25\n"}

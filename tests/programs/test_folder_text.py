@@ -1,4 +1,4 @@
-"""A folder as a program (P12): its files are one text that evolves, and the evaluator is given a folder."""
+"""Folders as programs (P12): the files evolve as one text, and the evaluator receives a folder."""
 
 import json
 
@@ -22,7 +22,7 @@ def evaluate(folder):
 @given(
     st.dictionaries(NAMES, st.text(st.characters(codec="utf-8", exclude_characters="\r=\n")).map(lambda t: t + "\n"))
 )
-def test_what_is_joined_is_split_again(files):
+def test_split_files_reverses_join(files):
     text = "".join(f"=== FILE {path} ===\n{body}" for path, body in files.items())
     if files:
         assert folder_text.split_files(text) == files
@@ -32,14 +32,14 @@ def test_what_is_joined_is_split_again(files):
     "text",
     ["", "x = 1\n", "=== FILE /etc/x ===\n", "=== FILE ../x ===\n", "=== FILE a/../../x ===\n", "=== FILE . ===\n"],
 )
-def test_what_names_no_file_in_its_folder_is_refused(text):
+def test_split_files_rejects_paths_outside_the_folder_and_duplicates(text):
     with pytest.raises(ValueError, match="path"):
         folder_text.split_files(text)
     with pytest.raises(ValueError, match="file 'a' is repeated"):
         folder_text.split_files("=== FILE a ===\n=== FILE a ===\n")
 
 
-def test_hidden_files_and_caches_are_no_part_of_it_and_no_text_is_refused(tmp_path):
+def test_join_files_skips_hidden_files_and_rejects_binary_files(tmp_path):
     (tmp_path / "__pycache__").mkdir()
     for name in (".hidden", "__pycache__/x.pyc", "b.py", "a.py"):
         (tmp_path / name).write_text("1")
@@ -49,7 +49,7 @@ def test_hidden_files_and_caches_are_no_part_of_it_and_no_text_is_refused(tmp_pa
         folder_text.join_files(str(tmp_path))
 
 
-def make(folder):
+def make_task(folder):
     program = folder / "task" / "initial_program"
     (program / "parts").mkdir(parents=True)
     (program / "main.py").write_text("from parts.one import ONE\ndef total():\n    return ONE + 1\n")
@@ -58,19 +58,19 @@ def make(folder):
     return folder / "task"
 
 
-def test_the_evaluator_gets_a_folder(tmp_path, monkeypatch):
-    task = make(tmp_path)
-    (tmp_path / "desk").mkdir()
-    monkeypatch.chdir(tmp_path / "desk")
+def test_evaluator_receives_a_folder(tmp_path, monkeypatch):
+    task = make_task(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     job = evaluator_job.FunctionJob(str(task / "evaluator.py"), folder_text.FOLDER)
-    found = job({"call": "evaluate", "program": folder_text.join_files(str(task / "initial_program"))})
-    assert found["metrics"] == {"combined_score": 2.0}
+    result = job({"call": "evaluate", "program": folder_text.join_files(str(task / "initial_program"))})
+    assert result["metrics"] == {"combined_score": 2.0}
 
 
 @pytest.mark.parametrize("words", [["task"], ["task/initial_program", "task/evaluator.py"]])
-def test_a_model_changes_one_of_several_files(capsys, tmp_path, monkeypatch, words):
-    make(tmp_path)
+def test_llm_changes_one_of_several_files(capsys, tmp_path, monkeypatch, words):
+    make_task(tmp_path)
     monkeypatch.chdir(tmp_path)
     reply = "<<<<<<< SEARCH\nONE = 1\n=======\nONE = {}\n>>>>>>> REPLACE"
     with testing.ModelServer(lambda prompt, number: reply.format(5 + number)) as server:
@@ -82,8 +82,8 @@ def test_a_model_changes_one_of_several_files(capsys, tmp_path, monkeypatch, wor
     assert result["best_score"] >= 6.0
 
 
-def test_without_a_model_it_says_that_one_is_needed(capsys, tmp_path, monkeypatch):
-    make(tmp_path)
+def test_folder_program_without_llm_is_rejected(capsys, tmp_path, monkeypatch):
+    make_task(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["run", "task", "--iterations", "1"]) == 2
     assert "pass an LLM with --llm" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What islands keep and which programs a step starts from (P17, P18), each against a slow and obvious way."""
+"""Populations and selection of parents (P17, P18), compared with simple implementations."""
 
 import math
 from collections import Counter
@@ -23,22 +23,22 @@ from atoll.testing.fakes import make_evaluated_function
 ACCEPT = gate.Decision("accept", "it ran", "test")
 
 
-class TestMixed(testing.SelectorSuite):
+class TestExploreExploitSelector(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return ExploreExploitSelector(rng)
 
 
-class TestMixedByRank(testing.SelectorSuite):
+class TestExploreExploitSelectorByRank(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return ExploreExploitSelector(rng, SelectionRatios(0.0, 0.0, 3))
 
 
-class TestRanked(testing.SelectorSuite):
+class TestCellRankSelector(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
         return CellRankSelector(rng)
 
     @given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 5), st.integers(0, 99))
-    def test_it_draws_what_the_kernels_own_draws(self, scores, k, seed):
+    def test_selector_draws_like_rank_selector(self, scores, k, seed):
         ours, theirs = CellRankSelector(Random(seed)), cluster.RankSelector(Random(seed))
         for index, score in enumerate(scores):
             ours.set(index, score, 1)
@@ -46,7 +46,7 @@ class TestRanked(testing.SelectorSuite):
         assert list(ours.select(k, 1)) == list(theirs.select(k, 1))
 
 
-class TestGrid(testing.PopulationSuite):
+class TestGridPopulation(testing.PopulationSuite):
     def make(self, rng: Random) -> cluster.NichedPopulation:
         return PopulationFactory(num_parents=2)(0, rng, profiler.Profilers())
 
@@ -56,16 +56,16 @@ class TestFront(testing.PopulationSuite):
         return PopulationFactory("front")(0, rng, profiler.Profilers())
 
 
-class TestClusters(testing.PopulationSuite):
+class TestClusterPopulation(testing.PopulationSuite):
     def make(self, rng: Random) -> cluster.NichedPopulation:
         return PopulationFactory("clusters", 2)(0, rng, profiler.Profilers())
 
 
-def filled(shelf: PopulationFactory, fns, rng: Random | None = None) -> cluster.NichedPopulation:
-    pool = shelf(0, rng or Random(0), profiler.Profilers())
+def make_population(factory: PopulationFactory, fns, rng: Random | None = None) -> cluster.NichedPopulation:
+    population = factory(0, rng or Random(0), profiler.Profilers())
     for fn in fns:
-        assert pool.add_fn(fn, ACCEPT).verdict == "accept"
-    return pool
+        assert population.add_fn(fn, ACCEPT).verdict == "accept"
+    return population
 
 
 def ids(fns) -> list[str]:
@@ -75,7 +75,7 @@ def ids(fns) -> list[str]:
 class TestParents:
     @pytest.mark.parametrize("shift", [0.0, -1000.0])
     @pytest.mark.parametrize(
-        ("shares", "weights"),
+        ("ratios", "weights"),
         [
             (SelectionRatios(1.0, 0.0, 2), [1 / 5] * 5),
             (SelectionRatios(0.0, 1.0, 2), [1 / 2, 1 / 2, 0, 0, 0]),
@@ -86,20 +86,20 @@ class TestParents:
             ),
         ],
     )
-    def test_they_are_drawn_as_the_shares_say_whatever_the_sign_of_scores(self, shares, weights, shift):
-        chooser, count = ExploreExploitSelector(Random(1), shares), 20_000
+    def test_parents_are_drawn_by_the_ratios_for_any_sign_of_scores(self, ratios, weights, shift):
+        selector, count = ExploreExploitSelector(Random(1), ratios), 20_000
         for index, score in enumerate((3.0, -1.0, 8.0, 0.0, 5.0)):
-            chooser.set(index, score + shift, 1)
-        drawn = Counter(chooser.select(1, 1)[0] for _ in range(count))
+            selector.set(index, score + shift, 1)
+        drawn = Counter(selector.select(1, 1)[0] for _ in range(count))
         for index, weight in zip((2, 4, 0, 3, 1), weights, strict=True):
             assert drawn[index] / count == pytest.approx(weight, abs=4 * math.sqrt(0.25 / count))
 
     @given(st.lists(st.integers(-5, 5), min_size=1, max_size=12), st.integers(0, 15), st.integers(0, 9))
-    def test_no_cell_is_drawn_twice_and_all_are_if_wanted(self, scores, k, seed):
-        chooser = ExploreExploitSelector(Random(seed))
+    def test_selection_draws_no_cell_twice(self, scores, k, seed):
+        selector = ExploreExploitSelector(Random(seed))
         for index, score in enumerate(scores):
-            chooser.set(index, float(score), 1)
-        chosen = chooser.select(k, 1)
+            selector.set(index, float(score), 1)
+        chosen = selector.select(k, 1)
         assert len(set(chosen)) == len(chosen) == min(k, len(scores))
 
 
@@ -117,86 +117,90 @@ PROGRAMS = st.lists(
 class TestCells:
     @settings(deadline=None)
     @given(PROGRAMS)
-    def test_each_cell_keeps_what_all_programs_ever_seen_would_give(self, rows):
-        fns = [program(place, score, 5, a=a, b=b) for place, (score, a, b) in enumerate(rows, 1)]
-        pool = filled(PopulationFactory(features=("a", "b"), num_bins=4), fns)
-        final = pool.niche_key  # the ranges as they are now: every program is keyed anew
+    def test_each_cell_keeps_its_best_program(self, rows):
+        fns = [program(number, score, 5, a=a, b=b) for number, (score, a, b) in enumerate(rows, 1)]
+        population = make_population(PopulationFactory(features=("a", "b"), num_bins=4), fns)
+        final = population.niche_key  # the final ranges: every program gets a new key
         best = dict[object, function.Function]()
         for fn in fns:
             key = final(fn)[0]
             if key not in best or function.get_fitness(fn) > function.get_fitness(best[key]):
                 best[key] = fn
-        kept = {key: cell.best_fn() for key, cell in pool.clusters.items()}
-        assert {key: ids([fn]) for key, fn in kept.items()} == {key: ids([fn]) for key, fn in best.items()}
-        assert len(kept) <= 16
+        best_by_cell = {key: cell.best_fn() for key, cell in population.clusters.items()}
+        assert {key: ids([fn]) for key, fn in best_by_cell.items()} == {key: ids([fn]) for key, fn in best.items()}
+        assert len(best_by_cell) <= 16
 
-    def test_a_metric_of_the_evaluator_wins_over_our_own(self):
+    def test_evaluator_metric_overrides_built_in_feature(self):
         [measure] = features.make_features(["complexity"])
         assert measure(program(1, 0.0, 10)) == 12.0
         assert measure(program(1, 0.0, 10, complexity=3.0)) == 3.0
 
-    def test_a_dimension_that_nobody_knows_is_a_cell_of_its_own(self):
-        pool = filled(PopulationFactory(features=("unheard",)), [program(1, 0.0, 1), program(2, 1.0, 1)])
-        assert list(pool.clusters) == [(-1,)]
-        assert ids([pool.best_fn()]) == ["2.0"]
+    def test_unknown_feature_has_its_own_cell(self):
+        population = make_population(PopulationFactory(features=("unheard",)), [program(1, 0.0, 1), program(2, 1.0, 1)])
+        assert list(population.clusters) == [(-1,)]
+        assert ids([population.best_fn()]) == ["2.0"]
 
     @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=30))
-    def test_diversity_is_the_mean_distance_to_the_first_that_differ(self, texts):
+    def test_diversity_is_the_mean_distance_to_the_references(self, texts):
         measure, references = features.Diversity(4), list[set[str]]()
-        said = dict[str, float]()
-        for place, lines in enumerate(texts):
+        expected_diversity = dict[str, float]()
+        for number, lines in enumerate(texts):
             text = "\n".join(lines) or "-"
             own = set(lines) or {"-"}
-            if text not in said:
+            if text not in expected_diversity:
                 far = [1 - len(own & other) / len(own | other) for other in references]
-                said[text] = sum(far) / len(far) if far else 0.0
+                expected_diversity[text] = sum(far) / len(far) if far else 0.0
                 if own not in references and len(references) < 4:
                     references.append(own)
-            assert measure(make_evaluated_function(0.0, text, id=f"{place}.0")) == pytest.approx(said[text])
+            assert measure(make_evaluated_function(0.0, text, id=f"{number}.0")) == pytest.approx(
+                expected_diversity[text]
+            )
 
 
-class TestFronts:
+class TestParetoCells:
     @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=20))
-    def test_each_instance_keeps_all_that_are_best_on_it(self, rows):
+    def test_each_instance_keeps_its_best_candidates(self, rows):
         fns = [
-            make_evaluated_function([float(each) for each in row], id=f"{place}.0") for place, row in enumerate(rows, 1)
+            make_evaluated_function([float(item) for item in row], id=f"{number}.0")
+            for number, row in enumerate(rows, 1)
         ]
-        pool = filled(PopulationFactory("front"), fns)
+        population = make_population(PopulationFactory("front"), fns)
         for instance in range(3):
             most = max(row[instance] for row in rows)
-            expected = [f"{place}.0" for place, row in enumerate(rows, 1) if row[instance] == most]
-            assert ids(pool.clusters["instance", instance].members()) == expected
+            expected = [f"{number}.0" for number, row in enumerate(rows, 1) if row[instance] == most]
+            assert ids(population.clusters["instance", instance].members()) == expected
 
-    def test_with_one_instance_each_metric_has_a_front_and_less_may_be_better(self):
+    def test_single_instance_keeps_best_candidates_per_metric(self):
         fns = [program(1, 1.0, 5, loss=3.0, speed=1.0), program(2, 2.0, 5, loss=1.0, speed=0.0)]
-        pool = filled(
+        population = make_population(
             PopulationFactory("front", metric_value=lambda name, value: -value if name == "loss" else value), fns
         )
-        best = {key: ids(cell.members()) for key, cell in pool.clusters.items()}
+        best = {key: ids(cell.members()) for key, cell in population.clusters.items()}
         assert best == {("score",): ["2.0"], ("metric", "loss"): ["2.0"], ("metric", "speed"): ["1.0"]}
 
 
-class TestOthers:
-    def test_a_step_is_shown_the_best_some_and_neighbours(self):
-        fns = [program(place, float(place), 5, a=float(place)) for place in range(1, 17)]
-        pool = filled(PopulationFactory(features=("a",), num_bins=32), fns)
-        pick = pool.select()
-        assert ids(pick.inspirations["top"]) == ["16.0", "15.0", "14.0"]
-        assert len(pick.inspirations["diverse"]) == 2
-        [parent] = pick.parents
+class TestInspirations:
+    def test_selection_shows_top_diverse_and_neighboring_programs(self):
+        fns = [program(number, float(number), 5, a=float(number)) for number in range(1, 17)]
+        population = make_population(PopulationFactory(features=("a",), num_bins=32), fns)
+        selection = population.select()
+        assert ids(selection.inspirations["top"]) == ["16.0", "15.0", "14.0"]
+        assert len(selection.inspirations["diverse"]) == 2
+        [parent] = selection.parents
         near = {
-            abs(function.get_fitness(fn) - function.get_fitness(parent)) for fn in pick.inspirations["inspirations"]
+            abs(function.get_fitness(fn) - function.get_fitness(parent))
+            for fn in selection.inspirations["inspirations"]
         }
         assert near <= {1.0, 2.0}
 
-    def test_what_is_not_wanted_is_not_shown(self):
-        pool = filled(PopulationFactory(num_top=0, num_diverse=0), [program(1, 0.0, 5)])
-        assert pool.select().inspirations == {}
+    def test_zero_counts_show_no_inspirations(self):
+        population = make_population(PopulationFactory(num_top=0, num_diverse=0), [program(1, 0.0, 5)])
+        assert population.select().inspirations == {}
 
 
 class Island:
-    def __init__(self, pool: cluster.NichedPopulation, index: int) -> None:
-        self.population, self.index = pool, index
+    def __init__(self, population: cluster.NichedPopulation, index: int) -> None:
+        self.population, self.index = population, index
 
     def best_fn(self) -> function.Function:
         return self.population.best_fn()
@@ -204,21 +208,21 @@ class Island:
 
 class TestMigration:
     @given(st.lists(st.tuples(st.integers(-20, 20), st.integers(0, 1)), min_size=1, max_size=20), st.floats(0, 1))
-    def test_the_best_share_of_the_cells_leaves_but_no_migrant_again(self, rows, rate):
+    def test_best_cells_migrate_but_migrants_do_not_migrate_again(self, rows, rate):
         fns = list[function.Function]()
-        for place, (score, home) in enumerate(rows, 1):
-            fn = program(place, float(score), 5, a=float(place))
+        for number, (score, home) in enumerate(rows, 1):
+            fn = program(number, float(score), 5, a=float(number))
             assert fn.candidate is not None
-            born = Candidate(fn.candidate.id, fn.candidate.content, island=home)
-            fns.append(fn.with_evaluation(born, fn.evaluation, fn.score()))
-        pool = filled(PopulationFactory(features=("a",), num_bins=64), fns)
+            candidate = Candidate(fn.candidate.id, fn.candidate.content, island=home)
+            fns.append(fn.with_evaluation(candidate, fn.evaluation, fn.score()))
+        population = make_population(PopulationFactory(features=("a",), num_bins=64), fns)
         order = sorted(fns, key=lambda fn: -function.get_fitness(fn))[: max(1, math.ceil(rate * len(fns)))]
         expected = [fn.candidate.id for fn in order if fn.candidate and fn.candidate.island == 1]
-        assert ids(make_emigrant_selector(rate)(Island(pool, 1))) == expected  # type: ignore[arg-type]
+        assert ids(make_emigrant_selector(rate)(Island(population, 1))) == expected  # type: ignore[arg-type]
 
-    def test_a_pool_of_another_kind_sends_its_best(self):
-        pool = cluster.NichedPopulation(
+    def test_other_populations_send_their_best_candidate(self):
+        population = cluster.NichedPopulation(
             cluster.single_niche, lambda key: cluster.TournamentCluster(Random(0)), cluster.WeightSelector(Random(0))
         )
-        pool.add_fn(program(1, 0.0, 5), ACCEPT)
-        assert ids(make_emigrant_selector(0.5)(Island(pool, 0))) == ["1.0"]  # type: ignore[arg-type]
+        population.add_fn(program(1, 0.0, 5), ACCEPT)
+        assert ids(make_emigrant_selector(0.5)(Island(population, 0))) == ["1.0"]  # type: ignore[arg-type]

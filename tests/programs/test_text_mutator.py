@@ -1,4 +1,4 @@
-"""The engine of texts: minibatches, Pareto parents, notes and parameters."""
+"""TextMutator: minibatches, Pareto parents, notes and parameters."""
 
 import json
 import random
@@ -16,19 +16,21 @@ from tests.mutation.tasks import task
 BATCHES = [(0, 1), (2, 3)]
 
 
-def judge(skeleton: object) -> evaluation.Evaluation:
-    """Scores by all characters, on four instances or on those of a sample."""
-    whole = {"at": range(4), "content": skeleton}
-    sample: dict[str, Any] = json.loads(skeleton) if isinstance(skeleton, dataset_evaluator.Minibatch) else whole
-    scores = tuple(int(content_hash(f"{each}{sample['content']}")[:6], 16) / 16**6 for each in sample["at"])
+def evaluate_text(skeleton: object) -> evaluation.Evaluation:
+    """Scores a text by its hash, on four instances or on those of a minibatch."""
+    all_instances = {"at": range(4), "content": skeleton}
+    sample: dict[str, Any] = (
+        json.loads(skeleton) if isinstance(skeleton, dataset_evaluator.Minibatch) else all_instances
+    )
+    scores = tuple(int(content_hash(f"{item}{sample['content']}")[:6], 16) / 16**6 for item in sample["at"])
     return evaluation.Evaluation(sum(scores) / len(scores), scores, feedback=f"on {list(sample['at'])}")
 
 
 def text(content: str, *scores: float, **meta: Any) -> function.Function:
-    props = function.DefaultFunctionProps(function.Text(content), candidate_evaluator=judge)
-    found = evaluation.Evaluation(sum(scores), scores) if scores else judge(content)
+    props = function.DefaultFunctionProps(function.Text(content), candidate_evaluator=evaluate_text)
+    result = evaluation.Evaluation(sum(scores), scores) if scores else evaluate_text(content)
     return function.DefaultFunction(props).with_evaluation(
-        Candidate(content[:8], content, meta=meta), found, found.score
+        Candidate(content[:8], content, meta=meta), result, result.score
     )
 
 
@@ -54,41 +56,41 @@ class TestEditedTexts(testing.ProposerSuite):
         return text("One. Two. Three. Four.")
 
 
-def judging(drafts: Any) -> list[evaluation.Evaluation]:
-    return [judge(fn.skeleton()) for fn in drafts]
+def evaluate_all(trials: Any) -> list[evaluation.Evaluation]:
+    return [evaluate_text(fn.skeleton()) for fn in trials]
 
 
-def proposed(reply: str, *parents: function.Function, batches: Any = BATCHES, **options: Any) -> dict[str, Any]:
-    model = testing.ScriptedLLM(lambda step, call, prompt: reply)
+def propose(response: str, *parents: function.Function, batches: Any = BATCHES, **options: Any) -> dict[str, Any]:
+    model = testing.ScriptedLLM(lambda step, call, prompt: response)
     engine = text_mutator.TextMutator(
         text_mutator.TextFormat(False), reflection.ReflectionWriter(model), batches, **options
     )
-    [child] = engine.propose(task(*parents)._replace(evaluate=judging))
+    [child] = engine.propose(task(*parents)._replace(evaluate=evaluate_all))
     assert child.candidate is not None
     return {**child.candidate.meta, "text": str(child.skeleton())}
 
 
-def test_a_child_says_how_it_and_its_parent_did_on_the_same_instances():
-    made = proposed("Why.\n```text\nthree\n```", text("one"))
-    batch = made["tried"][-1]
-    assert made["before"] == judge(dataset_evaluator.Minibatch.create("one", batch)).score
-    assert made["after"] == judge(dataset_evaluator.Minibatch.create("three", batch)).score
-    assert made["note"] == "Why."
+def test_child_has_minibatch_scores_of_itself_and_its_parent():
+    child_meta = propose("Why.\n```text\nthree\n```", text("one"))
+    batch = child_meta["tried"][-1]
+    assert child_meta["before"] == evaluate_text(dataset_evaluator.Minibatch.create("one", batch)).score
+    assert child_meta["after"] == evaluate_text(dataset_evaluator.Minibatch.create("three", batch)).score
+    assert child_meta["note"] == "Why."
 
 
-def test_without_data_a_child_is_not_tried_first():
-    made = proposed("Why.\n```text\nthree\n```", text("one"), batches=())
-    assert made == {"engine": "reflection", "part": "text", "note": "Why.", "text": "three"}
+def test_child_without_batches_has_no_minibatch_scores():
+    child_meta = propose("Why.\n```text\nthree\n```", text("one"), batches=())
+    assert child_meta == {"engine": "reflection", "part": "text", "note": "Why.", "text": "three"}
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"), [("No.", "returned no fenced block"), ("```text\none\n```", "returned the same text")]
+    ("response", "reason"), [("No.", "returned no fenced block"), ("```text\none\n```", "returned the same text")]
 )
-def test_a_worthless_reply_is_a_child_that_the_screen_rejects(reply, said):
-    made = proposed(reply, text("one"))
-    decision = text_mutator.better_on_batch(gate.Proposal(Candidate("1.0", "one", meta=made), None))
+def test_useless_response_is_rejected_by_the_prefilter(response, reason):
+    child_meta = propose(response, text("one"))
+    decision = text_mutator.better_on_batch(gate.Proposal(Candidate("1.0", "one", meta=child_meta), None))
     assert decision.verdict == "reject"
-    assert said in decision.reason
+    assert reason in decision.reason
 
 
 @pytest.mark.parametrize(
@@ -103,16 +105,16 @@ def test_a_worthless_reply_is_a_child_that_the_screen_rejects(reply, said):
         ({"before": None, "after": 0.1, "engine": "x"}, "accept"),
     ],
 )
-def test_only_what_is_better_on_the_minibatch_goes_on(meta, verdict):
+def test_prefilter_accepts_only_better_children(meta, verdict):
     assert text_mutator.better_on_batch(gate.Proposal(Candidate("1.0", "", meta=meta), None)).verdict == verdict
 
 
-def test_a_batch_on_which_the_parent_is_perfect_makes_room_for_another():
-    assert len(proposed("Why.\n```text\nthree\n```", text("one"), perfect_score=0.0)["tried"]) == 2
-    assert len(proposed("Why.\n```text\nthree\n```", text("one"), perfect_score=1.0)["tried"]) == 1
+def test_perfect_batch_is_replaced_by_another():
+    assert len(propose("Why.\n```text\nthree\n```", text("one"), perfect_score=0.0)["tried"]) == 2
+    assert len(propose("Why.\n```text\nthree\n```", text("one"), perfect_score=1.0)["tried"]) == 1
 
 
-def test_what_was_paid_for_at_the_birth_of_a_parent_is_shown_again():
+def test_prompt_shows_results_of_earlier_batches():
     prompts: list[str] = []
 
     def model(step: int, call: str, prompt: str) -> str:
@@ -122,12 +124,12 @@ def test_what_was_paid_for_at_the_birth_of_a_parent_is_shown_again():
     engine = text_mutator.TextMutator(
         text_mutator.TextFormat(False), reflection.ReflectionWriter(testing.ScriptedLLM(model)), [(0, 1)]
     )
-    engine.propose(task(text("one", tried=[[2, 3]]))._replace(evaluate=judging))
+    engine.propose(task(text("one", tried=[[2, 3]]))._replace(evaluate=evaluate_all))
     assert "on [2, 3]" in prompts[0]
     assert "on [0, 1]" in prompts[0]
 
 
-def test_a_dict_of_texts_is_merged_part_by_part():
+def test_dict_of_texts_is_merged_part_by_part():
     form = text_mutator.TextFormat(True)
     better = text(form.join_parts({"a": "A1", "b": "B0"}), 1.0, 0.5, tags={"a": ["x"]})
     other = text(form.join_parts({"a": "A0", "b": "B1"}), 0.0, 1.0, tags={"b": ["y"]})
@@ -139,28 +141,28 @@ def test_a_dict_of_texts_is_merged_part_by_part():
 
 
 @pytest.mark.parametrize("content", ["one", "one two", "One. Two. Three.", "- a\n- b\n- c\n", "x"])
-def test_an_edit_changes_a_text_and_leaves_none_empty(content):
+def test_random_edit_changes_text_and_never_empties_it(content):
     for seed in range(30):
-        order = text_mutator.RewriteRequest(
+        request = text_mutator.RewriteRequest(
             "text", {"text": content}, "", None, {}, Random(seed), {"text": "Lent. Words."}
         )
-        made = text_edits.RandomTextWriter().write(order).text
-        assert made.strip()
-        assert made.split() != content.split()
+        child_meta = text_edits.RandomTextWriter().write(request).text
+        assert child_meta.strip()
+        assert child_meta.split() != content.split()
 
 
-def test_the_front_is_that_of_an_obvious_implementation():
+def test_pareto_population_agrees_with_simple_implementation():
     rng = random.Random(5)
-    pool = text_mutator.make_pareto_population(0, random.Random(1), None)
+    population = text_mutator.make_pareto_population(0, random.Random(1), None)
     fns = [text(f"t{number}", *(float(rng.randrange(3)) for _ in range(4))) for number in range(60)]
     for fn in fns:
-        pool.add_fn(fn, gate.Decision("accept", "", ""))
-    for place, kept in pool.clusters.items():
-        scores = [fn.evaluation.scores[place] for fn in fns if fn.evaluation]  # type: ignore[call-overload]
+        population.add_fn(fn, gate.Decision("accept", "", ""))
+    for instance, cell in population.clusters.items():
+        scores = [fn.evaluation.scores[instance] for fn in fns if fn.evaluation]  # type: ignore[call-overload]
         best = {fn.candidate.id for fn, score in zip(fns, scores, strict=True) if score == max(scores)}  # type: ignore[union-attr]
-        assert {fn.candidate.id for fn in kept.members()} == best  # type: ignore[union-attr]
-    drawn = [fn for _ in range(50) for fn in pool.select().parents]
-    assert all(any(fn in kept.members() for kept in pool.clusters.values()) for fn in drawn)
+        assert {fn.candidate.id for fn in cell.members()} == best  # type: ignore[union-attr]
+    drawn = [fn for _ in range(50) for fn in population.select().parents]
+    assert all(any(fn in cell.members() for cell in population.clusters.values()) for fn in drawn)
 
 
 class TestFront(testing.ClusterSuite):
@@ -168,12 +170,12 @@ class TestFront(testing.ClusterSuite):
         return text_mutator.InstanceCluster(Random(0), None, 0)
 
 
-def outcome(fn: function.Function, verdict: Any, parent: function.Function) -> function.IterationResult:
+def make_result(fn: function.Function, verdict: Any, parent: function.Function) -> function.IterationResult:
     decision = gate.Decision(verdict, "", "")
     return function.IterationResult(1, 0, [parent], {}, [(fn, decision)], None, evaluation.ZERO_COST)
 
 
-def test_notes_tell_what_helped_and_count_each_call_once():
+def test_notes_list_helpful_changes_and_count_calls_once():
     learner, parent = learners.TextNotes(initial_calls=4), text("one", 0.1, 0.1, 0.1, 0.1)
     good = text("two", 1.0, 1.0, note="Add.", tried=[[0, 1]], before=0.1, after=0.2)
     good = good.with_evaluation(
@@ -181,22 +183,22 @@ def test_notes_tell_what_helped_and_count_each_call_once():
         evaluation.Evaluation(2.0, (1.0, 1.0), {dataset_evaluator.CALLS_METRIC: 4.0}),
         2.0,
     )
-    learner.learn(outcome(good, "accept", parent))
+    learner.learn(make_result(good, "accept", parent))
     assert learner.calls == 4 + 2 + 2 + 4
     assert learner.advise(Random(0)) == {"worked": ["Add."]}
     bad = text("three", note="Drop.", tried=[[0, 1]], before=0.1, after=0.1)
-    learner.learn(outcome(bad.with_evaluation(bad.candidate), "reject", parent))  # type: ignore[arg-type]
-    assert learner.calls == 12 + 2  # the parent was tried on that batch before
+    learner.learn(make_result(bad.with_evaluation(bad.candidate), "reject", parent))  # type: ignore[arg-type]
+    assert learner.calls == 12 + 2  # the parent was evaluated on that batch before
     assert learner.advise(Random(0)) == {"worked": ["Add."], "failed": ["Drop."]}
 
 
-def test_parameters_are_ranges_choices_flags_and_numbers():
-    found = parameter_search.parse_tunables(
+def test_tunables_are_ranges_choices_flags_and_numbers():
+    result = parameter_search.parse_tunables(
         {"a": (0.5, 0, 1.0), "b": (2, 1, 9), "c": ("x", ["x", "y"]), "d": True, "e": 3.0}
     )
-    assert [each.is_integer for each in found] == [False, True, False, False, False]
-    assert found[2].choices == ("x", "y")
-    assert found[3].choices == (False, True)
-    assert (found[4].low, found[4].high) == (0.0, 30.0)
+    assert [item.is_integer for item in result] == [False, True, False, False, False]
+    assert result[2].choices == ("x", "y")
+    assert result[3].choices == (False, True)
+    assert (result[4].low, result[4].high) == (0.0, 30.0)
     with pytest.raises(errors.SetupError, match="Parameter a"):
         parameter_search.parse_tunables({"a": None})
