@@ -52,7 +52,7 @@ def test_merge_needs_approval_by_another_user(capsys, library_path):
     assert run(capsys, library_path, *merge).out.startswith("Merged as ")
     assert "return a + b" in (library_path.repository / "sums.py").read_text()
     assert waiting(capsys, library_path)["state"] == "merged"
-    assert not repositories.leftovers(library_path.repository)
+    assert not repositories.list_leftovers(library_path.repository)
 
 
 def test_rejection_voids_approval(capsys, library_path):
