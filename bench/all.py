@@ -1,9 +1,9 @@
-"""Every benchmark, one after the other: `scripts/bench all [--quick] [--data DIR] [--folders DIR] [--llm NAME]`.
+"""Runs every benchmark: `scripts/bench all [--quick] [--data DIR] [--folders DIR] [--llm NAME]`.
 
-What ended well is not run again at the same commit, so a run that was cut goes on where it was; `--fresh` begins again.
-Tables are in `bench/results/`; those of `--quick` (under half an hour in all, smaller than what anybody should quote)
-are in `.bench/quick/`, so that they never replace whole ones. What needs data that is not given is told, not left out
-in silence; so is what asks a real model, which takes a machine for it or about a day.
+Benchmarks that succeeded at the same commit are skipped, so an interrupted run continues. `--fresh` starts over.
+Tables are written to `bench/results/`. `--quick` takes under half an hour and writes to `.bench/quick/`; do not quote
+its numbers. The final table lists benchmarks that were skipped because data or `--llm` is missing. A benchmark with a
+real LLM needs a GPU or about a day.
 """
 
 import argparse
@@ -23,19 +23,19 @@ STATE_DIR = ROOT / ".bench"
 
 
 class Bench(NamedTuple):
-    """A benchmark and how it is run.
+    """Benchmark and its arguments.
 
     Attributes:
-        name: Of its module.
-        whole: What is said to it for tables that may be quoted.
-        quick: What is said to it for a look; None: there is no short form, and `--quick` leaves it out.
-        needs: The folder of `--data` that it cannot do without, or `--folders`; "": none.
-        takes: The folder of `--data` that it uses where there is one; "": none.
-        asks: Whether it needs the model that `--llm` names.
+        name: Name of its module.
+        full_args: Arguments for tables that may be quoted.
+        quick: Arguments for `--quick`; None if the benchmark has no short form.
+        needs: Required folder of `--data`, or `--folders`; "" if none.
+        takes: Optional folder of `--data`; "" if none.
+        asks: Whether it needs `--llm`.
     """
 
     name: str
-    whole: Sequence[str] = ()
+    full_args: Sequence[str] = ()
     quick: Sequence[str] | None = ("--quick",)
     needs: str = ""
     takes: str = ""
@@ -73,51 +73,51 @@ BENCHES = (
 
 
 def main() -> None:
-    """Runs all that is not done yet and says what became of each."""
+    """Runs all benchmarks that are not done and prints the result of each."""
     parser = argparse.ArgumentParser(prog="scripts/bench all", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small runs, whose tables are kept in .bench/quick")
-    parser.add_argument("--data", type=Path, help="a folder with llmsr/, binpacking/ and natural_plan/")
-    parser.add_argument("--folders", type=Path, help="the folder examples of a checkout of OpenEvolve")
-    parser.add_argument("--llm", help="a model as atoll run has it, for what asks one; local takes about a day")
-    parser.add_argument("--only", nargs="+", choices=[each.name for each in BENCHES], help="these alone")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done")
-    given = parser.parse_args()
-    results = STATE_DIR / "quick" if given.quick else outcome.RESULTS_DIR
+    parser.add_argument("--quick", action="store_true", help="run small versions; write tables to .bench/quick")
+    parser.add_argument("--data", type=Path, help="folder with llmsr/, binpacking/ and natural_plan/")
+    parser.add_argument("--folders", type=Path, help="examples folder of an OpenEvolve checkout")
+    parser.add_argument("--llm", help="LLM as in atoll run, for benchmarks that need one; local takes about a day")
+    parser.add_argument("--only", nargs="+", choices=[bench.name for bench in BENCHES], help="run only these")
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
+    args = parser.parse_args()
+    results = STATE_DIR / "quick" if args.quick else outcome.RESULTS_DIR
     results.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger(STATE_DIR / ("quick.json" if given.quick else "whole.json"), results, is_fresh=given.fresh)
+    done_list = DoneList(STATE_DIR / ("quick.json" if args.quick else "whole.json"), results, is_fresh=args.fresh)
     rows = list[Sequence[object]]()
     for bench in BENCHES:
-        if not given.only or bench.name in given.only:
-            rows.append(_run(bench, given, ledger, results))
+        if not args.only or bench.name in args.only:
+            rows.append(_run(bench, args, done_list, results))
             print(f"{rows[-1][0]}: {rows[-1][1]}, {rows[-1][2]} minutes", file=sys.stderr, flush=True)
-    print(outcome.table(("benchmark", "ended", "minutes", "said to it"), rows))
+    print(outcome.table(("benchmark", "ended", "minutes", "arguments"), rows))
     sys.exit(1 if any(row[1] == "FAILED" for row in rows) else 0)
 
 
-class Ledger:
-    """What is done at this commit: name by name, with the minutes it took.
+class DoneList:
+    """Benchmarks that are done at this commit, with their minutes.
 
-    At another commit nothing is done, and what single benchmarks had kept of their own halves is of other code.
+    At another commit everything is run again. Partial results of single benchmarks are deleted then.
     """
 
     def __init__(self, state: Path, results: Path, *, is_fresh: bool) -> None:
         self._path = state
         self._commit = str(outcome.machine()["commit"])
-        found = json.loads(state.read_text()) if state.exists() else {}
+        saved = json.loads(state.read_text()) if state.exists() else {}
         self._minutes = dict[str, float]()
-        if found.get("commit") == self._commit and not is_fresh:
-            self._minutes = found["minutes"]
+        if saved.get("commit") == self._commit and not is_fresh:
+            self._minutes = saved["minutes"]
         else:
             for part in results.glob("*.parts.json"):
                 part.unlink()
-            self._write()  # at once, so that a cut within the first benchmark keeps what that one has done
+            self._write()  # at once, so that an interrupted first benchmark keeps its partial results
 
     def minutes(self, name: str) -> float | None:
-        """Returns what a benchmark took; None: it is not done."""
+        """Returns the minutes of a benchmark; None if it is not done."""
         return self._minutes.get(name)
 
     def note(self, name: str, minutes: float) -> None:
-        """Keeps that a benchmark is done."""
+        """Saves that a benchmark is done."""
         self._minutes[name] = minutes
         self._write()
 
@@ -126,36 +126,38 @@ class Ledger:
         self._path.write_text(json.dumps({"commit": self._commit, "minutes": self._minutes}, indent=1) + "\n")
 
 
-def _run(bench: Bench, given: argparse.Namespace, ledger: Ledger, results: Path) -> Sequence[object]:
-    """Runs one benchmark unless it is done and returns its row."""
-    usual = bench.quick if given.quick else bench.whole
+def _run(bench: Bench, args: argparse.Namespace, done_list: DoneList, results: Path) -> Sequence[object]:
+    """Runs one benchmark unless it is done. Returns its row."""
+    usual = bench.quick if args.quick else bench.full_args
     if usual is None:
-        return bench.name, "left out, has no short form", 0, ""
-    found = _data(bench, given)
-    said = [*usual, *found, *(["--llm", given.llm] if bench.asks and given.llm else [])]
-    shown = outcome.spoken(said)
-    if bench.needs and not found:
+        return bench.name, "skipped, has no short form", 0, ""
+    data_args = _data(bench, args)
+    command_args = [*usual, *data_args, *(["--llm", args.llm] if bench.asks and args.llm else [])]
+    shown_args = outcome.spoken(command_args)
+    if bench.needs and not data_args:
         flag = bench.needs if bench.needs.startswith("--") else f"--data with {bench.needs}/"
-        return bench.name, f"left out, needs {flag}", 0, shown
-    if bench.asks and not given.llm:
-        return bench.name, "left out, needs --llm", 0, shown
-    if (done := ledger.minutes(bench.name)) is not None:
-        return bench.name, "done before", done, shown
+        return bench.name, f"skipped, needs {flag}", 0, shown_args
+    if bench.asks and not args.llm:
+        return bench.name, "skipped, needs --llm", 0, shown_args
+    if (done := done_list.minutes(bench.name)) is not None:
+        return bench.name, "done before", done, shown_args
     since = time.monotonic()
     environment = {**os.environ, outcome.RESULTS_VARIABLE: str(results)}
-    status = subprocess.run(["scripts/bench", bench.name, *said], cwd=ROOT, env=environment, check=False).returncode
+    status = subprocess.run(
+        ["scripts/bench", bench.name, *command_args], cwd=ROOT, env=environment, check=False
+    ).returncode
     minutes = round((time.monotonic() - since) / 60, 1)
     if not status:
-        ledger.note(bench.name, minutes)
-    return bench.name, "FAILED" if status else "done", minutes, shown
+        done_list.note(bench.name, minutes)
+    return bench.name, "FAILED" if status else "done", minutes, shown_args
 
 
-def _data(bench: Bench, given: argparse.Namespace) -> Sequence[str]:
-    """Returns what tells a benchmark where its data are; nothing where they are not given."""
+def _data(bench: Bench, args: argparse.Namespace) -> Sequence[str]:
+    """Returns the data arguments of a benchmark; empty if its data is missing."""
     if bench.needs == "--folders":
-        return ["--folders", str(given.folders)] if given.folders else []
+        return ["--folders", str(args.folders)] if args.folders else []
     name = bench.needs or bench.takes
-    folder = given.data / name if given.data and name else None
+    folder = args.data / name if args.data and name else None
     return ["--data", str(folder)] if folder and folder.is_dir() else []
 
 

@@ -1,11 +1,11 @@
-"""Cap sets with no LLM: the priority of a greedy search, evolved for one dimension at a time, beside plain ways.
+"""Cap sets without an LLM: the priority function of a greedy search, evolved for one dimension at a time.
 
     scripts/bench capset                       # n = 6 and 7, 3 seeds each
 
-The start is the constant priority of `examples/funsearch_capset`, which gives 2^n points. No model writes the
-candidates, so they share one warm process: a jail for each would take ten times as long as judging it. A search ends
-early at the best size known. Best of N and sequential conditioning (`bench/baselines.py`) have the same seeds and as
-many evaluations. What is done is kept in `results/capset.parts.json` until `--fresh`.
+The initial program is the constant priority of `examples/funsearch_capset`, which gives 2^n points. The candidates are
+not written by an LLM, so they share one warm process; a sandbox for each would take ten times as long as the
+evaluation. A search ends early at the best known size. The baselines (`bench/baselines.py`) have the same seeds and as
+many evaluations. Finished searches are kept in `results/capset.parts.json` until `--fresh`.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from examples.funsearch_capset import task
 
 PARTS = outcome.RESULTS_DIR / "capset.parts.json"
 BEST_KNOWN = {6: 112, 7: 236}
-PLACE = executor.ExecutorConfig(sandbox.Limits(2.0), is_unsafe=True, is_trusted=True)
+EXECUTOR = executor.ExecutorConfig(sandbox.Limits(2.0), is_unsafe=True, is_trusted=True)
 
 
 def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]:
-    """Runs one search and returns the largest cap set it found, its priority and when it was found."""
+    """Runs one search. Returns the largest cap set, its priority function and its iteration."""
     best: dict[str, Any] = {"size": 2**n, "source": "", "at evaluation": 0, "steps": []}
     is_over = threading.Event()
 
@@ -50,7 +50,9 @@ def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]
     )
     since = time.perf_counter()
     budget, change = baselines.budget(evaluations), baselines.change(method)
-    evolver = llmsr.spawn_evolver(config, budget=budget, seed=seed, ordered=True, executor_config=PLACE, modify=change)
+    evolver = llmsr.spawn_evolver(
+        config, budget=budget, seed=seed, ordered=True, executor_config=EXECUTOR, modify=change
+    )
     threading.Thread(target=end, daemon=True).start()
     evolver.start()
     evolver.join()
@@ -59,14 +61,14 @@ def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]
     return {**best, **took}
 
 
-def table(found: Mapping[int, Mapping[str, Sequence[Mapping[str, Any]]]]) -> outcome.Tables:
-    """Returns a row for each dimension and seed, and one with the mean of each method; seeds are in order."""
+def table(result: Mapping[int, Mapping[str, Sequence[Mapping[str, Any]]]]) -> outcome.Tables:
+    """Returns a row per dimension and seed, and a row with the mean of each method."""
     rows: list[list[object]] = []
-    for n, ways in found.items():
-        for seed, each in enumerate(zip(*ways.values(), strict=True)):
-            ends = [f"{run['at evaluation']} of {run['evaluations']}" for run in each]
-            rows.append([n, seed, 2**n, *(run["size"] for run in each), BEST_KNOWN[n], *ends])
-        means = [baselines.shown([run["size"] for run in runs]) for runs in ways.values()]
+    for n, ways in result.items():
+        for seed, item in enumerate(zip(*ways.values(), strict=True)):
+            ends = [f"{run['at evaluation']} of {run['evaluations']}" for run in item]
+            rows.append([n, seed, 2**n, *(run["size"] for run in item), BEST_KNOWN[n], *ends])
+        means = [baselines.format_interval([run["size"] for run in runs]) for runs in ways.values()]
         rows.append([n, "mean, 95 %", 2**n, *means, BEST_KNOWN[n], *("" for _ in ways)])
     columns = ["n", "seed", "start", *map(_titled, baselines.METHODS), "best known = FunSearch"]
     columns += [f"found at, {name}" for name in baselines.METHODS]
@@ -82,29 +84,29 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--evaluations", type=int, default=20_000, help="of each search")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[6, 7])
-    parser.add_argument("--fresh", action="store_true", help="forget the searches that are done")
-    given = parser.parse_args()
-    parts: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and not given.fresh else {}
-    found: dict[int, dict[str, list[dict[str, Any]]]] = {}
-    for n, seed, method in itertools.product(given.dimensions, range(given.seeds), baselines.METHODS):
-        key = f"{n}/{seed}/{given.evaluations}/{method}"
+    parser.add_argument("--fresh", action="store_true", help="run finished searches again")
+    args = parser.parse_args()
+    parts: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and not args.fresh else {}
+    result: dict[int, dict[str, list[dict[str, Any]]]] = {}
+    for n, seed, method in itertools.product(args.dimensions, range(args.seeds), baselines.METHODS):
+        key = f"{n}/{seed}/{args.evaluations}/{method}"
         if key not in parts:
-            parts[key] = searched(n, given.evaluations, seed, method)
+            parts[key] = searched(n, args.evaluations, seed, method)
             PARTS.write_text(json.dumps(parts, indent=1) + "\n")
             print(key, parts[key]["size"], parts[key]["wall seconds"], flush=True)
-        found.setdefault(n, {}).setdefault(method, []).append(parts[key])
+        result.setdefault(n, {}).setdefault(method, []).append(parts[key])
     notes = [
-        f"At most {given.evaluations} evaluations for each search, from the constant priority on; one that used fewer "
-        "reached the best size known, or had nothing new left to judge in ten times as many steps.",
+        f"At most {args.evaluations} evaluations for each search, from the constant priority on; one that used fewer "
+        "reached the best size known, or found no new candidate in ten times as many iterations.",
         *(
-            said
-            for n, ways in found.items()
-            for said in baselines.verdicts(
+            verdict
+            for n, ways in result.items()
+            for verdict in baselines.verdicts(
                 f"n = {n}", {name: [run["size"] for run in runs] for name, runs in ways.items()}
             )
         ),
     ]
-    outcome.keep("capset", table(found), notes)
+    outcome.keep("capset", table(result), notes)
 
 
 if __name__ == "__main__":

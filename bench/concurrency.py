@@ -1,9 +1,9 @@
-"""Calls in flight: how near 64 at once come to the ideal throughput, and what each costs in memory. Linux only.
+"""Concurrent LLM calls: share of the ideal throughput with 64 calls, and memory per call. Linux only.
 
-A model server on loopback, a process of its own, holds every reply back for half a second. Atoll's layer is asked by
-threads of this process, through everything a run puts around it but the journal; memory is this process's resident
-set above what it was, idle, after one call. OpenEvolve runs its own command line on the task of `bench/engine.py` with
-4, 8 and 16 workers: it has one process per call in flight, and its slope is what a further worker adds.
+A model server on loopback, a separate process, delays every response by half a second. Threads of this process call
+Atoll's LLM layer with everything that a run adds except the journal. Memory is the resident set of this process above
+its size after one call. OpenEvolve runs its command line on the task of `bench/engine.py` with 4, 8 and 16 workers. It
+has one process per concurrent call; its slope is the memory of one more worker.
 """
 
 import argparse
@@ -27,9 +27,9 @@ from bench import end_to_end, metering, model_server, outcome
 
 PEERS = True
 LATENCY_SECONDS = 0.5
-NUM_CALLS = 64  # in flight
+NUM_CALLS = 64  # concurrent calls
 ROUNDS = 20
-REPEATS = 5  # the best counts: other work on the machine only takes away
+REPEATS = 5  # the best counts, because other load only slows it down
 WORKERS = (4, 8, 16)
 PEER_ITERATIONS = 6  # per worker
 LIMIT_SECONDS = 300.0
@@ -37,12 +37,12 @@ WANTED_SHARE, WANTED_MB = 0.95, 100.0
 
 
 class Run(NamedTuple):
-    """What came of one number of calls in flight.
+    """Result for one number of concurrent calls.
 
     Attributes:
-        share: Of the ideal throughput, which is one reply per call in flight and latency.
+        share: Share of the ideal throughput, which is one response per concurrent call and latency.
         extra_mb: Memory above the idle process.
-        cpu_ms: CPU time of a call, of the asking process.
+        cpu_ms: CPU time per call of the calling process.
     """
 
     in_flight: int
@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
 
 def resident_mb(pid: int | str = "self") -> float:
-    """Returns the resident set of a process and of all that it started; 0 if it is gone."""
+    """Returns the resident set of a process and its descendants; 0 if it has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -77,7 +77,7 @@ def serving() -> Iterator[str]:
 
 
 def serve() -> None:
-    """Answers until standard input ends; OpenEvolve's prompts get a program, ours a word."""
+    """Responds until standard input ends. OpenEvolve gets a program, Atoll a word."""
 
     def answer(prompt: str, number: int) -> str:
         return model_server.reply(prompt, Random(number)) if "# Current" in prompt else "yes"
@@ -88,7 +88,7 @@ def serve() -> None:
 
 
 def measure_atoll(url: str, in_flight: int) -> Run:
-    """Asks from so many threads at once, `ROUNDS` times each."""
+    """Calls the LLM from this many threads, `ROUNDS` times each."""
     model = llm.make_llm(f"openai:bench@{url}", timeout_seconds=30.0)
     assert model is not None
     durable = llm.JournaledLLM(model)
@@ -118,7 +118,7 @@ def measure_atoll(url: str, in_flight: int) -> Run:
 
 
 def measure_openevolve(url: str, workers: int) -> tuple[Run, float]:
-    """Runs OpenEvolve with so many workers; returns its figures, and its memory in all."""
+    """Runs OpenEvolve with this many workers. Returns its result and its total memory."""
     iterations = workers * PEER_ITERATIONS
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder:
         config = (end_to_end.ROOT / end_to_end.TASK_DIR / "config.yaml").read_text()
@@ -150,13 +150,13 @@ def measure_openevolve(url: str, workers: int) -> tuple[Run, float]:
 def verdict(run: Run) -> str:
     met = "met" if run.share >= WANTED_SHARE and run.extra_mb <= WANTED_MB else "missed"
     return (
-        f"{run.in_flight} calls in flight: {run.share:.1%} of the ideal throughput (wanted: {WANTED_SHARE:.0%}) "
-        f"and {run.extra_mb:.1f} MB above the idle process (wanted: at most {WANTED_MB:.0f}): {met}."
+        f"{run.in_flight} calls in flight: {run.share:.1%} of the ideal throughput (goal: {WANTED_SHARE:.0%}) "
+        f"and {run.extra_mb:.1f} MB above the idle process (limit: at most {WANTED_MB:.0f}): {met}."
     )
 
 
 def slope(workers: Sequence[int], megabytes: Sequence[float]) -> float:
-    """Returns what one more worker adds, by least squares."""
+    """Returns the increase per worker by least squares."""
     return statistics.linear_regression(workers, megabytes).slope
 
 
@@ -169,14 +169,14 @@ def main() -> None:
         return serve()
     columns = ["in flight", "calls", "seconds", "share of the ideal", "MB above idle", "CPU ms per call"]
     with serving() as url:
-        found = [[measure_atoll(url, number) for number in (16, NUM_CALLS)] for _ in range(REPEATS)]
-        ours = [max(same, key=lambda run: run.share) for same in zip(*found, strict=True)]
-        # The first measure of a process is the one that sees its memory grow.
+        results = [[measure_atoll(url, number) for number in (16, NUM_CALLS)] for _ in range(REPEATS)]
+        ours = [max(same, key=lambda run: run.share) for same in zip(*results, strict=True)]
+        # Only the first measurement of a process sees its memory grow.
         ours = [
-            run._replace(extra_mb=max(each.extra_mb for each in same))
-            for run, same in zip(ours, zip(*found, strict=True), strict=True)
+            run._replace(extra_mb=max(item.extra_mb for item in same))
+            for run, same in zip(ours, zip(*results, strict=True), strict=True)
         ]
-        shares = ", ".join(f"{run.share:.1%}" for _, run in found)
+        shares = ", ".join(f"{run.share:.1%}" for _, run in results)
         tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {"Atoll, one process": (columns, ours)}
         notes = [
             f"Latency {LATENCY_SECONDS} s, {ROUNDS} calls per thread; the best of {REPEATS} turns (with {NUM_CALLS}: "
@@ -186,8 +186,8 @@ def main() -> None:
         if not options.no_peers:
             theirs = [measure_openevolve(url, workers) for workers in WORKERS]
             title = f"OpenEvolve {end_to_end.peer_version('openevolve')}, a process per worker"
-            shown = [[run.in_flight, run.calls, run.seconds, run.share, used] for run, used in theirs]
-            tables[title] = (["workers", "calls", "seconds", "share of the ideal", "MB, all processes"], shown)
+            displayed = [[run.in_flight, run.calls, run.seconds, run.share, used] for run, used in theirs]
+            tables[title] = (["workers", "calls", "seconds", "share of the ideal", "MB, all processes"], displayed)
             added = slope(WORKERS, [used for _, used in theirs])
             notes.append(
                 f"Its memory grows by {added:.1f} MB per worker, that is per call in flight; ours by "

@@ -1,14 +1,13 @@
-"""The dashboard's server over 100,000 candidates and 1,000,000 events, with 50 clients, and beside a run under way.
+"""Dashboard server with 100,000 candidates, 1,000,000 events and 50 clients, and with a run in progress.
 
     scripts/bench dashboard                    # about 10 minutes
-    scripts/bench dashboard --steps 5000       # a small store, to try it
-    scripts/bench dashboard --store big.db     # keep the store, and use it again
-    scripts/bench dashboard --real-time        # as root, on a machine that others use too
+    scripts/bench dashboard --steps 5000       # a small store, for a trial
+    scripts/bench dashboard --store big.db     # keep the store and use it again
+    scripts/bench dashboard --real-time        # needs root; for a machine with other load
 
-The store is written through the journal, as a run writes it. The server is a process of its own; its CPU time is read
-beside the wall time, since other work on the machine adds to the one and hardly to the other. `cold` is the first
-question after its start, `warm` is the best of several later ones. See `bench/dashboard_watch.py` for the clients and
-for the run.
+The store is written through the journal, as in a run. The server is a separate process. Its CPU time is shown with the
+wall time, because other load affects CPU time much less. `cold` is the first request after its start, `warm` the best
+of several later ones. The clients and the run are in `bench/dashboard_watch.py`.
 """
 
 import argparse
@@ -32,7 +31,7 @@ from bench import dashboard_watch, outcome
 RUN = "big"
 REPEATS = 5
 PORTION = 5000
-WANTED = {"first view": 1000.0, "filter": 300.0}
+GOALS = {"first view": 1000.0, "filter": 300.0}
 BODY = "def search(n):\n" + "".join(f"    x = {i} * n\n" for i in range(20)) + "    return x\n"
 
 FIRST_VIEW = ("/", "/api/session", "/api/runs", f"/api/runs/{RUN}", f"/api/runs/{RUN}/curve")
@@ -58,8 +57,8 @@ VIEWS = (
 )
 
 
-class Asked(NamedTuple):
-    """What an answer took: milliseconds on the clock and of the server's CPU, and kilobytes."""
+class Timing(NamedTuple):
+    """Cost of one response: wall milliseconds, CPU milliseconds of the server, and kilobytes."""
 
     wall_ms: float
     cpu_ms: float
@@ -68,7 +67,7 @@ class Asked(NamedTuple):
 
 
 class Server:
-    """A dashboard in a process of its own."""
+    """Dashboard in a separate process."""
 
     def __init__(self, path: Path) -> None:
         command = [sys.executable, "-m", "atoll", "dashboard", "--store", str(path), "--port", "0"]
@@ -78,10 +77,10 @@ class Server:
         self.address = next(word for word in line.split() if word.startswith("http://"))
         self.url = f"http://{urlsplit(self.address).netloc}"
         self.client = httpx2.Client(base_url=self.url, timeout=120)
-        self.client.get("/ui")  # wait for it
+        self.client.get("/ui")  # wait until it serves
 
     def cpu_seconds(self) -> float:
-        """Returns the CPU time that the process has used."""
+        """Returns the CPU time of the process."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -89,17 +88,17 @@ class Server:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
-    def ask(self, path: str) -> Asked:
+    def ask(self, path: str) -> Timing:
         began, cpu = time.perf_counter(), self.cpu_seconds()
-        found = self.client.get(path)
+        result = self.client.get(path)
         wall = time.perf_counter() - began
-        assert found.status_code == 200, (path, found.text[:300])
-        is_json = found.headers["content-type"] == "application/json"
-        answer = found.json() if is_json else {}
-        return Asked(wall * 1e3, (self.cpu_seconds() - cpu) * 1e3, len(found.content) / 1e3, answer)
+        assert result.status_code == 200, (path, result.text[:300])
+        is_json = result.headers["content-type"] == "application/json"
+        answer = result.json() if is_json else {}
+        return Timing(wall * 1e3, (self.cpu_seconds() - cpu) * 1e3, len(result.content) / 1e3, answer)
 
     def wait_until_counted(self) -> float:
-        """Waits until all was read ahead; returns how long that took."""
+        """Waits until the server has read everything ahead. Returns the seconds."""
         began = time.monotonic()
         while not self.client.get(f"/api/runs/{RUN}").json()["is_counted"]:
             time.sleep(0.5)
@@ -126,11 +125,11 @@ def serving(path: Path) -> Iterator[Server]:
 
 
 def fill(path: Path, num_steps: int) -> float:
-    """Writes a run of so many steps, ten events each; returns the CPU seconds."""
+    """Writes a run with this many iterations of ten events each. Returns the CPU seconds."""
     began = time.process_time()
-    with store.Store(path) as kept:
-        kept.create_run(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
-        records, rng = kept.journal(RUN), random.Random(0)
+    with store.Store(path) as opened_store:
+        opened_store.create_run(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
+        records, rng = opened_store.journal(RUN), random.Random(0)
         waiting = list(_beginning(num_steps))
         for step in range(1, num_steps + 1):
             waiting += _step(step, num_steps, rng)
@@ -151,7 +150,7 @@ def _beginning(num_steps: int) -> Iterator[journal.Record]:
 
 
 def _step(step: int, num_steps: int, rng: random.Random) -> Iterator[journal.Record]:
-    """Yields the records of one step: a choice, three replies, a judgement, four late ones, what was decided."""
+    """Yields the records of one iteration: selection, three responses, an evaluation, four updates, a decision."""
     island, parent = step % 4, f"{rng.randrange(max(0, step - 200), step)}.0"
     score, id = min(1.0, 2 * step / num_steps) * rng.random(), f"{step}.0"
     yield journal.Record("begun", step, island, {"epoch": 0, "seen": step - 1, "parents": [parent]})
@@ -159,72 +158,78 @@ def _step(step: int, num_steps: int, rng: random.Random) -> Iterator[journal.Rec
         usage = [rng.random(), 400, 120, 0.0004, 0]
         reply = {"model": f"model-{call}", "prompt": f"Improve {BODY[:200]}", "text": BODY[:150], "usage": usage}
         yield journal.Record("replied", step, island, {**reply, "call": str(call), "request": "0" * 16})
-    found = {"score": score, "scores": [score, score / 2], "metrics": {"a": score, "b": 1 - score}, "feedback": "fine"}
-    born = {"id": id, "content": f"{BODY}# {step}\n", "parents": [parent], "island": island, "step": step}
-    made = {**born, "meta": {"engine": "llm"}, "label": "0", "evaluation": found, "paid": True}
-    yield journal.Record("judged", step, island, made)
+    evaluation = {
+        "score": score,
+        "scores": [score, score / 2],
+        "metrics": {"a": score, "b": 1 - score},
+        "feedback": "fine",
+    }
+    candidate = {"id": id, "content": f"{BODY}# {step}\n", "parents": [parent], "island": island, "step": step}
+    evaluated = {**candidate, "meta": {"engine": "llm"}, "label": "0", "evaluation": evaluation, "paid": True}
+    yield journal.Record("judged", step, island, evaluated)
     for turn in range(4):
-        said = f"needle {step}" if step % 1000 == 0 and turn == 0 else "a turn went by"
-        late = {"score": score, "metrics": {"turn": float(turn)}, "feedback": said}
+        message = f"needle {step}" if step % 1000 == 0 and turn == 0 else "one turn passed"
+        late = {"score": score, "metrics": {"turn": float(turn)}, "feedback": message}
         yield journal.Record("observed", step, island, {"id": id, "evaluation": late})
     children = [{"id": id, "decision": ["accept", "it ran", "ran", None]}]
     cost = [0.05, 1200, 360, 0.0012, 3]
     yield journal.Record("applied", step, island, {"children": children, "evaluations": 1, "cost": cost})
     if step % 500 == 0:
-        yield journal.Record("migrated", step, (island + 1) % 4, {"fn": {**born, "evaluation": {"score": score}}})
+        yield journal.Record("migrated", step, (island + 1) % 4, {"fn": {**candidate, "evaluation": {"score": score}}})
 
 
 def reads(
     path: Path,
 ) -> tuple[list[Sequence[object]], list[Sequence[object]], list[Sequence[object]], dict[str, float]]:
-    """Asks for everything, cold and warm."""
+    """Requests all views, cold and warm."""
     with serving(path) as server:
-        cold = {each: server.ask(each) for each in FIRST_VIEW}
+        cold = {item: server.ask(item) for item in FIRST_VIEW}
         counted = server.wait_until_counted()
-        warm = {each: _best(server, each) for each in FIRST_VIEW}
-        views = {each: (server.ask(each), _best(server, each)) for each in VIEWS}
-        warm_filters = {each: _best(server, _events(each)) for each in FILTERS}
+        warm = {item: _best(server, item) for item in FIRST_VIEW}
+        views = {view: (server.ask(view), _best(server, view)) for view in VIEWS}
+        warm_filters = {item: _best(server, _events(item)) for item in FILTERS}
         facts = {"read_ahead_seconds": counted, "server_mb": server.resident_mb()}
     with serving(path) as server:
         server.ask("/api/session")
-        cold_filters = {each: server.ask(_events(each)) for each in FILTERS}
-    first = [_row(each, cold[each], warm[each]) for each in FIRST_VIEW]
-    sums = [sum(getattr(each, name) for each in found.values()) for found in (cold, warm) for name in Asked._fields[:2]]
-    first.append(("all", *(round(each, 1) for each in sums), ""))
-    filters = [_filter_row(each, cold_filters[each], warm_filters[each]) for each in FILTERS]
-    return first, filters, [_row(each, *found) for each, found in views.items()], facts
+        cold_filters = {item: server.ask(_events(item)) for item in FILTERS}
+    first = [_row(item, cold[item], warm[item]) for item in FIRST_VIEW]
+    sums = [
+        sum(getattr(item, name) for item in result.values()) for result in (cold, warm) for name in Timing._fields[:2]
+    ]
+    first.append(("all", *(round(item, 1) for item in sums), ""))
+    filters = [_filter_row(item, cold_filters[item], warm_filters[item]) for item in FILTERS]
+    return first, filters, [_row(item, *result) for item, result in views.items()], facts
 
 
 def _events(query: str) -> str:
     return f"/events?run={RUN}&limit=100&{query}"
 
 
-def _best(server: Server, path: str) -> Asked:
-    return min((server.ask(path) for _ in range(REPEATS)), key=lambda asked: asked.wall_ms)
+def _best(server: Server, path: str) -> Timing:
+    return min((server.ask(path) for _ in range(REPEATS)), key=lambda timing: timing.wall_ms)
 
 
-def _row(name: str, cold: Asked, warm: Asked) -> Sequence[object]:
+def _row(name: str, cold: Timing, warm: Timing) -> Sequence[object]:
     numbers = (cold.wall_ms, cold.cpu_ms, warm.wall_ms, warm.cpu_ms, warm.kilobytes)
-    return (f"`{name}`", *(round(each, 1) for each in numbers))
+    return (f"`{name}`", *(round(number, 1) for number in numbers))
 
 
-def _filter_row(name: str, cold: Asked, warm: Asked) -> Sequence[object]:
-    found = warm.answer["events"]
-    assert isinstance(found, list)
+def _filter_row(name: str, cold: Timing, warm: Timing) -> Sequence[object]:
+    result = warm.answer["events"]
+    assert isinstance(result, list)
     total, looked = int(str(warm.answer["total"])), int(str(warm.answer["looked"]))
     numbers = (cold.wall_ms, cold.cpu_ms, warm.wall_ms, warm.cpu_ms)
-    return (f"`{name}`", *(round(each, 1) for each in numbers), len(found), f"{total - looked + 1:,}")
+    return (f"`{name}`", *(round(number, 1) for number in numbers), len(result), f"{total - looked + 1:,}")
 
 
 def main() -> None:
-    """Runs it all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=100_000, help="of the run; ten events each")
-    parser.add_argument("--store", type=Path, help="where the store is kept")
+    parser.add_argument("--steps", type=int, default=100_000, help="iterations of the run, with ten events each")
+    parser.add_argument("--store", type=Path, help="path of the store")
     parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--events", type=int, default=10_000, help="that the clients are sent")
-    parser.add_argument("--rounds", type=int, default=6, help="of the run, each once alone and once watched")
-    parser.add_argument("--real-time", action="store_true", help="before all others; as root, on a busy machine")
+    parser.add_argument("--events", type=int, default=10_000, help="events sent to the clients")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of the run, each once alone and once watched")
+    parser.add_argument("--real-time", action="store_true", help="use real-time priority; needs root")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = chosen.store or Path(folder) / "big.db"
@@ -238,20 +243,20 @@ def main() -> None:
         paced = dashboard_watch.pace(serving, stores, chosen.clients, chosen.rounds)
     timed = ("cold, ms", "cold CPU, ms", "warm, ms", "warm CPU, ms")
     tables: outcome.Tables = {
-        "The first view, request by request": (("request", *timed, "kB"), first),
-        "Filters of the events": (("filter", *timed, "found", "looked at"), filters),
+        "First view by request": (("request", *timed, "kB"), first),
+        "Event filters": (("filter", *timed, "matches", "events read"), filters),
         "Other views": (("request", *timed, "kB"), views),
         "The live stream": (tuple(sent), [tuple(sent.values())]),
-        "Two runs paced at 20 steps/s, nobody or one of them watched": (tuple(paced), [tuple(paced.values())]),
+        "Two runs at 20 iterations/s, unwatched or one of them watched": (tuple(paced), [tuple(paced.values())]),
     }
     notes = (
-        f"Wanted: the first view under {WANTED['first view']:g} ms, a filter under {WANTED['filter']:g} ms, all other "
-        "clients complete, the pace kept, and CPU per step up by under 3 %.",
-        "Two runs in two stores go at once, each with its server. In turns nobody watches, the clients watch the one, "
-        "or the other: `beside` is the run whose neighbour is watched, which pays for the same work on the machine, "
-        "so that `watched` against `beside` is what the watching itself costs a run.",
-        f"The store: {chosen.steps:,} candidates, {10 * chosen.steps:,} events. The server read it ahead in "
-        f"{facts['read_ahead_seconds']:.1f} s beside the questions, and then held {facts['server_mb']:.0f} MB.",
+        f"Goals: the first view under {GOALS['first view']:g} ms, a filter under {GOALS['filter']:g} ms, all other "
+        "clients complete, an unchanged pace, and under 3 % more CPU per iteration.",
+        "Two runs in two stores run at once, each with its server. The clients watch no run, the first or the second "
+        "in turns. `beside` is the run while the other one is watched, with the same load on the machine. So "
+        "`watched` against `beside` is the cost of watching for the run itself.",
+        f"The store: {chosen.steps:,} candidates, {10 * chosen.steps:,} events. The server read it in "
+        f"{facts['read_ahead_seconds']:.1f} s while it served requests, and then used {facts['server_mb']:.0f} MB.",
     )
     outcome.keep("dashboard", tables, notes, "", filled_cpu_seconds=filled, **facts)
 

@@ -1,14 +1,13 @@
-"""The dashboard's page in a real browser, over 100,000 candidates and 1,000,000 events.
+"""Dashboard page in a real browser, with 100,000 candidates and 1,000,000 events.
 
-    scripts/bench dashboard_page                    # about 10 minutes, most of them to write the store
-    scripts/bench dashboard_page --steps 5000       # a small store, to try it
-    scripts/bench dashboard_page --store big.db     # keep the store, and use it again
-    scripts/bench dashboard_page --real-time        # before all others: as root, on a busy machine
+    scripts/bench dashboard_page                    # about 10 minutes, mostly to write the store
+    scripts/bench dashboard_page --steps 5000       # a small store, for a trial
+    scripts/bench dashboard_page --store big.db     # keep the store and use it again
+    scripts/bench dashboard_page --real-time        # real-time priority: needs root, for a machine with other load
 
-A view counts as shown when its own data stand in it, a filter when the list shows what fits; both are seen by the page
-itself, from the start of the navigation or from the key or choice, with all that waits in between. `script` is the CPU
-time of the page's thread and `server` that of the server, on which other work of the machine has less effect. Memory
-is what V8 holds after the view was shown, and what the process of the page holds for itself (its private pages).
+A view counts as displayed when it contains its own data, a filter when the list shows its matches. The page measures
+both, from the navigation or the input event. `script` is the CPU time of the page thread, `server` that of the server;
+other load affects them less. Memory is the V8 heap after the view is displayed, and the private memory of the process.
 """
 
 import argparse
@@ -32,17 +31,17 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --enable-precise-memory-info"
 )
-PLACES = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
-WANTED = {"first view": 1000.0, "filter": 300.0, "memory": 300.0}
+BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+GOALS = {"first view": 1000.0, "filter": 300.0, "memory": 300.0}
 
-# Resolves with the time, since the page began, at which something stands in it.
-SEEN = """([selector, text]) => new Promise((done) => {
+# Resolves with the time since navigation at which the page contains a text.
+WAIT_FOR_TEXT = """([selector, text]) => new Promise((done) => {
     const holds = (node) => !text || node.textContent.includes(text);
     const fits = () => [...document.querySelectorAll(selector)].some(holds);
     const look = () => (fits() ? requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 4));
     look();
 })"""
-# Does something, and resolves with how long it took until there was an answer, and until nothing more came.
+# Sets a filter. Resolves with the times until the first and the last response.
 FILTERED = """([selector, value, kind]) => new Promise((done) => {
     const field = document.querySelector(selector);
     const list = document.querySelector("ol.events");
@@ -60,7 +59,7 @@ FILTERED = """([selector, value, kind]) => new Promise((done) => {
     };
     look();
 })"""
-# Moves the tree sixty times, frame by frame, and resolves with what a frame took.
+# Moves the tree sixty times, frame by frame. Resolves with the time per frame.
 PANNED = """() => new Promise((done) => {
     const canvas = document.querySelector("canvas");
     const at = (type, x) => canvas.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: x, clientY: 400 }));
@@ -101,8 +100,8 @@ FILTERS: Sequence[tuple[str, str, str]] = (
 )
 
 
-class Shown:
-    """One page with what it costs."""
+class MeasuredPage:
+    """Page with access to its costs."""
 
     def __init__(self, browser: Browser) -> None:
         self.context = browser.new_context(viewport={"width": 1280, "height": 860})
@@ -112,122 +111,122 @@ class Shown:
         self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def metric(self, name: str) -> float:
-        found = self.session.send("Performance.getMetrics")["metrics"]
-        return float(next(each["value"] for each in found if each["name"] == name))
+        result = self.session.send("Performance.getMetrics")["metrics"]
+        return float(next(item["value"] for item in result if item["name"] == name))
 
     def heap_mb(self) -> float:
         self.session.send("HeapProfiler.collectGarbage")
         return self.metric("JSHeapUsedSize") / 2**20
 
     def open(self, url: str, selector: str, text: str) -> tuple[float, float]:
-        """Opens a view; returns the milliseconds until it is shown, and those of script."""
+        """Opens a view. Returns the milliseconds until it is displayed, and those of script."""
         self.page.goto("about:blank")
         self.page.goto(url, wait_until="commit")
-        took = float(self.page.evaluate(SEEN, [selector, text]))
+        took = float(self.page.evaluate(WAIT_FOR_TEXT, [selector, text]))
         return took, 1e3 * self.metric("TaskDuration")
 
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """Starts an installed browser, else Playwright's own."""
+    """Starts an installed browser, or the one of Playwright."""
     with sync_playwright() as playwright:
-        found = next((place for place in PLACES if Path(place).exists()), None)
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS.split())
+        result = next((position for position in BROWSERS if Path(position).exists()), None)
+        browser = playwright.chromium.launch(executable_path=result, args=FLAGS.split())
         yield browser
         browser.close()
 
 
 def private_mb(marks: str = "--type=renderer") -> float:
-    """Returns the private memory of the largest process of a page, in megabytes."""
-    found = [0.0]
+    """Returns the private memory of the largest page process in megabytes."""
+    results = [0.0]
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if marks in (entry / "cmdline").read_text():
                 lines = (entry / "smaps_rollup").read_text().splitlines()
-                found.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024)
+                results.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024)
         except OSError:
             continue
-    return max(found)
+    return max(results)
 
 
 def views(browser: Browser, server: dashboard.Server) -> list[Sequence[object]]:
-    """Opens every view: once, then several times."""
+    """Opens every view once, then several times."""
     rows: list[Sequence[object]] = []
     for name, path, selector, text in VIEWS:
-        shown = Shown(browser)
+        displayed = MeasuredPage(browser)
         url = f"{server.url}/ui/#/{path}"
-        first, _ = shown.open(url, selector, text)
+        first, _ = displayed.open(url, selector, text)
         began = server.cpu_seconds()
-        later = [shown.open(url, selector, text) for _ in range(REPEATS)]
+        later = [displayed.open(url, selector, text) for _ in range(REPEATS)]
         served = 1e3 * (server.cpu_seconds() - began) / REPEATS
         best, median = min(later), statistics.median(took for took, _ in later)
-        heap, private = shown.heap_mb(), private_mb()
-        rows.append((name, *(round(each, 1) for each in (first, median, *best, served, heap, private))))
+        heap, private = displayed.heap_mb(), private_mb()
+        rows.append((name, *(round(item, 1) for item in (first, median, *best, served, heap, private))))
         print(rows[-1], file=sys.stderr)
-        shown.context.close()
+        displayed.context.close()
     return rows
 
 
 def filters(browser: Browser, address: str) -> list[Sequence[object]]:
-    """Filters and searches the million events, as somebody types and chooses."""
-    shown = Shown(browser)
-    shown.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
+    """Filters and searches a million events with typed text and selected options."""
+    displayed = MeasuredPage(browser)
+    displayed.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
     rows: list[Sequence[object]] = []
     for selector, value, kind in FILTERS:
-        before = shown.metric("TaskDuration")
-        answered, ended = shown.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])
-        script = 1e3 * (shown.metric("TaskDuration") - before)
+        before = displayed.metric("TaskDuration")
+        answered, ended = displayed.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])
+        script = 1e3 * (displayed.metric("TaskDuration") - before)
         name = f"{'kind' if kind == 'change' else 'search'} {value or 'all'}"
-        rows.append((name, *(round(each, 1) for each in (answered, ended, script))))
+        rows.append((name, *(round(item, 1) for item in (answered, ended, script))))
         print(rows[-1], file=sys.stderr)
-    shown.context.close()
+    displayed.context.close()
     return rows
 
 
 def frames(browser: Browser, address: str) -> dict[str, float]:
-    """Moves the tree of the newest 5,000 candidates; returns what a frame took."""
-    shown = Shown(browser)
-    shown.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
-    shown.page.wait_for_timeout(500)
-    before = shown.metric("TaskDuration")
-    times: list[float] = shown.page.evaluate(PANNED)
-    work = 1e3 * (shown.metric("TaskDuration") - before) / len(times)
-    shown.context.close()
+    """Moves the tree of the newest 5,000 candidates. Returns the time per frame."""
+    displayed = MeasuredPage(browser)
+    displayed.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
+    displayed.page.wait_for_timeout(500)
+    before = displayed.metric("TaskDuration")
+    times: list[float] = displayed.page.evaluate(PANNED)
+    work = 1e3 * (displayed.metric("TaskDuration") - before) / len(times)
+    displayed.context.close()
     return {"work_ms": round(work, 2), "median_ms": round(statistics.median(times), 1)}
 
 
 def stay(browser: Browser, address: str) -> dict[str, float]:
-    """Walks through all views several times in one page; returns what it holds afterwards."""
-    shown = Shown(browser)
-    shown.open(f"{address}/ui/", ".view-runs tbody a", "")
+    """Visits all views several times in one page. Returns its memory afterwards."""
+    displayed = MeasuredPage(browser)
+    displayed.open(f"{address}/ui/", ".view-runs tbody a", "")
     for _ in range(WALKS):
         for _, path, selector, text in VIEWS:
-            shown.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
-            shown.page.evaluate(SEEN, [selector, text])
-    found = {"heap_mb": round(shown.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
-    shown.context.close()
-    return found
+            displayed.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
+            displayed.page.evaluate(WAIT_FOR_TEXT, [selector, text])
+    result = {"heap_mb": round(displayed.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
+    displayed.context.close()
+    return result
 
 
 def measure(path: Path) -> None:
     with dashboard.serving(path) as server, launched() as browser:
-        cold = Shown(browser)
+        cold = MeasuredPage(browser)
         first, script = cold.open(f"{server.url}/ui/", ".view-runs tbody a", dashboard.RUN)
         cold.context.close()
         server.wait_until_counted()
-        found = views(browser, server)
+        result = views(browser, server)
         filtered = filters(browser, server.url)
         moved = frames(browser, server.url)
         walked = stay(browser, server.url)
     columns = ("view", "first ms", "median ms", "best ms", "script ms", "server ms", "heap MB", "private MB")
     tables: dict[str, Any] = {
-        "Views": (columns, found),
-        "Filters of the events": (("filter", "answered ms", "all looked through ms", "script ms"), filtered),
+        "Views": (columns, result),
+        "Event filters": (("filter", "answered ms", "all events read ms", "script ms"), filtered),
     }
     notes = [
         f"The first view after the start of the server: {first:.0f} ms (script {script:.0f} ms); wanted under "
-        f"{WANTED['first view']:.0f} ms. Filters are wanted under {WANTED['filter']:.0f} ms, the page under "
-        f"{WANTED['memory']:.0f} MB.",
+        f"{GOALS['first view']:.0f} ms. Goals: filters under {GOALS['filter']:.0f} ms, the page under "
+        f"{GOALS['memory']:.0f} MB.",
         f"A frame of the tree of 5,000 candidates, while it is moved: {moved['work_ms']} ms of work, one every "
         f"{moved['median_ms']} ms.",
         f"After {WALKS} walks through all views: {walked['heap_mb']} MB heap, {walked['private_mb']} MB private.",
@@ -237,9 +236,9 @@ def measure(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=100_000, help="steps of the run, ten events each")
-    parser.add_argument("--store", type=Path, help="where the store is kept")
-    parser.add_argument("--real-time", action="store_true", help="before all others; as root, on a busy machine")
+    parser.add_argument("--steps", type=int, default=100_000, help="iterations of the run, with ten events each")
+    parser.add_argument("--store", type=Path, help="path of the store")
+    parser.add_argument("--real-time", action="store_true", help="use real-time priority; needs root")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder:
         path = options.store or Path(folder) / "big.db"

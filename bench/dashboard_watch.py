@@ -1,4 +1,4 @@
-"""Clients of the dashboard's live stream, one of which takes nothing, and a run that is watched by them."""
+"""Clients of the dashboard's live stream, one of which never reads, and a run that they watch."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from atoll import cluster, control, function, journal, store
 from bench import engine
 
 RUN, PACED = "live", "paced"
-PACE_SECONDS = 0.05  # a step: 20 a second
+PACE_SECONDS = 0.05  # 20 iterations per second
 BLOCK_STEPS = 200  # in one phase, alone or watched
 LIMIT_SECONDS = 300.0
 
@@ -25,7 +25,7 @@ type Serving = Callable[[Path], AbstractContextManager[Any]]
 
 
 class Clients:
-    """So many readers of the stream in a thread of their own, and one that opens it and takes nothing."""
+    """Readers of the stream in a separate thread, and one client that opens it and never reads."""
 
     def __init__(self, url: str, number: int, after: int, run: str = RUN) -> None:
         self._host, self._number, self._after, self._run = urlsplit(url).netloc, number, after, run
@@ -38,7 +38,7 @@ class Clients:
 
     def __enter__(self) -> "Clients":
         self._thread.start()
-        self._tasks = [asyncio.run_coroutine_threadsafe(self._read(place), self._loop) for place in range(self._number)]
+        self._tasks = [asyncio.run_coroutine_threadsafe(self._read(index), self._loop) for index in range(self._number)]
         self._tasks.append(asyncio.run_coroutine_threadsafe(self._stall(), self._loop))
         return self
 
@@ -52,19 +52,19 @@ class Clients:
     async def _open(self, limit: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         name, _, port = self._host.partition(":")
         reader, writer = await asyncio.open_connection(name, int(port), limit=limit)
-        asked = f"GET /sse/timeline?run={self._run}&after={self._after} HTTP/1.1\r\nHost: {self._host}\r\n\r\n"
-        writer.write(asked.encode())
+        requests = f"GET /sse/timeline?run={self._run}&after={self._after} HTTP/1.1\r\nHost: {self._host}\r\n\r\n"
+        writer.write(requests.encode())
         return reader, writer
 
-    async def _read(self, place: int) -> None:
+    async def _read(self, position: int) -> None:
         reader, writer = await self._open(1 << 20)
         try:
             while line := await reader.readline():
                 if line.startswith(b"id: "):
                     seq = int(line[4:])
-                    self.gaps += seq != self.lasts[place] + 1
-                    self.lasts[place] = seq
-                    self.counts[place] += 1
+                    self.gaps += seq != self.lasts[position] + 1
+                    self.lasts[position] = seq
+                    self.counts[position] += 1
         finally:
             writer.close()
 
@@ -77,10 +77,10 @@ class Clients:
 
 
 def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> dict[str, object]:
-    """Sends events to many clients, one of which takes nothing; returns what came of it."""
-    with store.Store(path) as kept:
-        kept.create_run(RUN, {"system": "programs", "folder": RUN})
-        records = kept.journal(RUN)
+    """Sends events to many clients, one of which never reads. Returns the results."""
+    with store.Store(path) as opened_store:
+        opened_store.create_run(RUN, {"system": "programs", "folder": RUN})
+        records = opened_store.journal(RUN)
         records.write(journal.Record("started", 0, -1, {"llm": "none", "sandbox": "L3"}))
         with serving(path) as server, Clients(server.url, num_clients, 1) as clients:
             began, cpu = time.monotonic(), server.cpu_seconds()
@@ -100,40 +100,40 @@ def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> d
                 "complete": sum(count == num_events for count in clients.counts),
                 "gaps": clients.gaps,
                 "written in, s": round(written, 1),
-                "all had them after, s": round(done, 1),
+                "all received after, s": round(done, 1),
                 "server CPU, s": round(used, 2),
                 "us per event and client": round(used / num_events / num_clients * 1e6, 1),
             }
 
 
 def _event(number: int) -> journal.Record:
-    found = {"score": 0.5, "feedback": "a turn went by, and something was said about it at some length " * 3}
-    return journal.Record("observed", number, 0, {"id": f"{number}.0", "evaluation": found})
+    result = {"score": 0.5, "feedback": "one turn passed, and this is its fairly long description " * 3}
+    return journal.Record("observed", number, 0, {"id": f"{number}.0", "evaluation": result})
 
 
 def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int) -> dict[str, object]:
-    """Lets two runs go at 20 steps a second, and watches neither, the one or the other, in turns."""
+    """Runs two runs at 20 iterations per second. Watches neither, the first or the second in turns."""
     cpu: dict[str, list[float]] = {"alone": [], "watched": [], "beside": []}
     rates: dict[str, list[float]] = {"alone": [], "watched": [], "beside": []}
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(serving(_made(path))) for path in paths]
+        servers = [stack.enter_context(serving(_create_store(path))) for path in paths]
         running = [stack.enter_context(_paced(path)) for path in paths]
         _blocks(running)  # warms up
         for _ in range(rounds):
             for watched in (None, 0, 1):
                 look = contextlib.nullcontext() if watched is None else _watching(servers[watched].url, num_clients)
                 with look:
-                    found = _blocks(running)
-                for place, (cpu_us, rate) in enumerate(found):
-                    name = "alone" if watched is None else "watched" if place == watched else "beside"
+                    result = _blocks(running)
+                for position, (cpu_us, rate) in enumerate(result):
+                    name = "alone" if watched is None else "watched" if position == watched else "beside"
                     cpu[name].append(cpu_us)
                     rates[name].append(rate)
-    medians = {name: statistics.median(each) for name, each in cpu.items()}
+    medians = {name: statistics.median(item) for name, item in cpu.items()}
     pairs = [after / before - 1 for before, after in zip(cpu["beside"], reversed_pairs(cpu["watched"]), strict=True)]
     return {
         "blocks of each": f"{2 * rounds} of {BLOCK_STEPS} steps",
-        **{f"steps/s {name}": round(statistics.median(each), 2) for name, each in rates.items()},
-        **{f"CPU us a step {name}": round(each) for name, each in medians.items()},
+        **{f"steps/s {name}": round(statistics.median(item), 2) for name, item in rates.items()},
+        **{f"CPU us a step {name}": round(item) for name, item in medians.items()},
         "watched against beside, %": round(100 * (medians["watched"] / medians["beside"] - 1), 2),
         "by pairs, %": round(100 * statistics.median(pairs), 2),
         "watched against alone, %": round(100 * (medians["watched"] / medians["alone"] - 1), 2),
@@ -142,21 +142,21 @@ def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int)
 
 
 def reversed_pairs(values: Sequence[float]) -> list[float]:
-    """Returns the blocks so that each stands beside one of the same run: they came in turns."""
-    return [values[place + (1 if place % 2 == 0 else -1)] for place in range(len(values))]
+    """Returns the blocks reordered so that each is next to the other block of the same run."""
+    return [values[index + (1 if index % 2 == 0 else -1)] for index in range(len(values))]
 
 
-def _made(path: Path) -> Path:
-    with store.Store(path) as kept:
-        kept.create_run(PACED, {"system": "programs", "folder": PACED})
+def _create_store(path: Path) -> Path:
+    with store.Store(path) as opened_store:
+        opened_store.create_run(PACED, {"system": "programs", "folder": PACED})
     return path
 
 
 def _blocks(running: Sequence["_Paced"]) -> list[tuple[float, float]]:
-    """Lets all runs go for a block at once."""
-    for each in running:
-        each.begin()
-    return [each.end() for each in running]
+    """Runs one block of all runs at once."""
+    for item in running:
+        item.begin()
+    return [item.end() for item in running]
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -164,7 +164,7 @@ def _spread(values: Sequence[float]) -> float:
 
 
 class _Paced:
-    """A run in a process of its own, that goes on when it is told."""
+    """Run in a separate process that runs one block per request."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -176,7 +176,7 @@ class _Paced:
         self._process.stdin.flush()
 
     def end(self) -> tuple[float, float]:
-        """Waits for its end; returns microseconds of CPU a step, and steps a second."""
+        """Waits for the end of the block. Returns CPU microseconds per iteration, and iterations per second."""
         assert self._process.stdout is not None
         cpu_us, rate = self._process.stdout.readline().split()
         return float(cpu_us), float(rate)
@@ -213,7 +213,7 @@ def _watching(url: str, num_clients: int) -> Iterator[None]:
 
 
 class Paced:
-    """An engine that waits for its turn."""
+    """Engine that waits for the next iteration time."""
 
     def __init__(self) -> None:
         self._next, self._engine = 0.0, engine.Instant()
@@ -226,26 +226,26 @@ class Paced:
 
 
 def run_paced(path: str) -> None:
-    """Runs block by block, as standard input says; prints CPU a step and steps a second."""
-    with store.Store(path) as kept:
+    """Runs blocks on request of standard input. Prints CPU per iteration and iterations per second."""
+    with store.Store(path) as opened_store:
         start = function.DefaultFunction(
-            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
+            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.evaluate)
         )
-        islands = cluster.IslandConfig(2, 2, start, Paced(), make_population=engine.grid_pool)
+        islands = cluster.IslandConfig(2, 2, start, Paced(), make_population=engine.grid_population)
         steps = 0
         for line in sys.stdin:
             if not line.strip():
                 break
             steps += BLOCK_STEPS
-            made = cluster.EvolverConfig(
+            created = cluster.EvolverConfig(
                 islands,
-                journal=kept.journal(PACED),
-                inbox=kept.inbox(PACED),
+                journal=opened_store.journal(PACED),
+                inbox=opened_store.inbox(PACED),
                 num_parallel=1,
                 reset_period=None,
                 budget=control.Budget(iterations=steps),
             )
-            evolver = cluster.Evolver(made)
+            evolver = cluster.Evolver(created)
             began, cpu = time.monotonic(), time.process_time()
             evolver.run()
             used, took = time.process_time() - cpu, time.monotonic() - began

@@ -1,8 +1,8 @@
-"""What a step costs and how that grows with the population: of the kernel alone, and end to end beside OpenEvolve.
+"""Cost of an iteration as the population grows: of the kernel alone, and end to end with OpenEvolve.
 
-For the kernel an instant engine and an instant judge, so that only it is measured, in CPU time. Two populations of
-different size are stepped in turns: measured one after the other, the same code gave ratios from 0.86 to 1.77.
-End to end everything is on: see `bench/end_to_end.py`.
+The kernel runs with an instant engine and an instant evaluator, so that only its own CPU time counts. Two populations
+of different size run in turns. Measured one after the other, the same code gave ratios from 0.86 to 1.77. The end to
+end part has all features on; see `bench/end_to_end.py`.
 """
 
 import argparse
@@ -25,14 +25,14 @@ CHUNK = 50
 
 
 class Instant:
-    """Returns a new text with random scores in it, at once."""
+    """Returns a new text with random scores at once."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         scores = [context.rng.gauss(0, 1) for _ in range(2)]
         return [context.parents[-1].clone(function.Text(f"{context.iteration} {scores[0]:.6f} {scores[1]:.6f}"))]
 
 
-def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
     """Reads the scores from the text."""
     scores = tuple(float(word) for word in str(skeleton).split()[1:])
     return evaluation.Evaluation(sum(scores), scores, {"first": scores[0], "second": scores[1]})
@@ -42,14 +42,14 @@ def feature(name: str) -> Callable[[function.Function], float]:
     return lambda fn: fn.evaluation.metrics[name] if fn.evaluation else 0.0
 
 
-def signature_pool(make_chooser: Callable[[Random], cluster.Selector]) -> cluster.MakePopulation:
-    """Every candidate its own cluster: the hardest case for a chooser."""
+def signature_population(make_chooser: Callable[[Random], cluster.Selector]) -> cluster.MakePopulation:
+    """One cluster per candidate: the hardest case for a selector."""
     return lambda island, rng, announce: cluster.NichedPopulation(
         cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), make_chooser(rng)
     )
 
 
-def one_cluster_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+def one_cluster_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """All candidates in one cluster: the hardest case for a cluster."""
     by_length = cluster.DefaultCluster(rng, announce)
     return cluster.NichedPopulation(
@@ -57,14 +57,14 @@ def one_cluster_pool(island: int, rng: Random, announce: cluster.ClusterProfiler
     )
 
 
-def grid_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+def grid_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """MAP-Elites on a grid of 1,000 x 1,000 cells."""
     keys = cluster.FeatureBins([feature("first"), feature("second")], num_bins=1000)
     return cluster.NichedPopulation(keys, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightSelector(rng))
 
 
-def pareto_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-    """A front per instance."""
+def pareto_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+    """One front per instance."""
 
     def make_cluster(key: Any) -> cluster.EliteCluster:
         return cluster.EliteCluster(
@@ -75,8 +75,8 @@ def pareto_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) ->
     return cluster.NichedPopulation(cluster.by_instance, make_cluster, by_size)
 
 
-def bounded_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-    """A tournament in a pool of 1,000."""
+def bounded_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+    """Tournament in a population of 1,000."""
     tournament = cluster.TournamentCluster(rng, announce, limit=1000)
     return cluster.NichedPopulation(
         cluster.single_niche, lambda key: tournament, cluster.WeightSelector(rng, replace=True)
@@ -84,30 +84,32 @@ def bounded_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -
 
 
 POOLS: dict[str, cluster.MakePopulation] = {
-    "clusters, softmax (FunSearch)": signature_pool(lambda rng: cluster.SoftmaxSelector(rng)),
-    "clusters, softmax without replacement": signature_pool(lambda rng: cluster.SoftmaxSelector(rng, replace=False)),
-    "clusters, rank": signature_pool(lambda rng: cluster.RankSelector(rng)),
-    "clusters, uniform": signature_pool(lambda rng: cluster.WeightSelector(rng)),
-    "one cluster, by length": one_cluster_pool,
-    "MAP-Elites": grid_pool,
-    "Pareto per instance": pareto_pool,
-    "bounded pool, tournament": bounded_pool,
+    "clusters, softmax (FunSearch)": signature_population(lambda rng: cluster.SoftmaxSelector(rng)),
+    "clusters, softmax without replacement": signature_population(
+        lambda rng: cluster.SoftmaxSelector(rng, replace=False)
+    ),
+    "clusters, rank": signature_population(lambda rng: cluster.RankSelector(rng)),
+    "clusters, uniform": signature_population(lambda rng: cluster.WeightSelector(rng)),
+    "one cluster, by length": one_cluster_population,
+    "MAP-Elites": grid_population,
+    "Pareto per instance": pareto_population,
+    "bounded pool, tournament": bounded_population,
 }
 
 
 def make_evolver(
-    make_pool: cluster.MakePopulation, records: journal.Journal | None = None, **options: Any
+    make_population: cluster.MakePopulation, records: journal.Journal | None = None, **options: Any
 ) -> cluster.Evolver:
     start = function.Text("0 0.0 0.0")
-    initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=judge))
-    config = cluster.IslandConfig(1, 2, initial, Instant(), make_population=make_pool)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=evaluate))
+    config = cluster.IslandConfig(1, 2, initial, Instant(), make_population=make_population)
     options = {"num_parallel": 1, "reset_period": None} | options
     return cluster.Evolver(cluster.EvolverConfig(config, journal=records or journal.NullJournal(), **options))
 
 
-def grown(make_pool: cluster.MakePopulation, size: int, records: journal.Journal | None = None) -> cluster.Island:
-    """Returns an island to which so many functions were added."""
-    evolver = make_evolver(make_pool, records)
+def grown(make_population: cluster.MakePopulation, size: int, records: journal.Journal | None = None) -> cluster.Island:
+    """Returns an island with this many functions."""
+    evolver = make_evolver(make_population, records)
     island = evolver.islands[0]
     for _ in range(size):
         island.request_mutation()
@@ -115,36 +117,37 @@ def grown(make_pool: cluster.MakePopulation, size: int, records: journal.Journal
 
 
 def settle_garbage() -> None:
-    """Takes what is grown out of the garbage collector's sight.
+    """Hides existing objects from the garbage collector.
 
-    It looks at everything once per growth by a quarter: little a step, but in a sample it would be luck whose.
+    A full collection runs once per growth by a quarter. It costs little per iteration, but in a sample it would be
+    random.
     """
     gc.collect()
     gc.freeze()
 
 
 def step_costs(islands: Sequence[cluster.Island], chunks: int) -> list[float]:
-    """Returns the mean CPU microseconds of a step on each island, stepped in turns; rare rebuilds count too."""
+    """Returns the mean CPU microseconds per iteration on each island, run in turns. Rare rebuilds count."""
     totals = [0.0] * len(islands)
-    for _, (place, island) in itertools.product(range(chunks), enumerate(islands)):
+    for _, (position, island) in itertools.product(range(chunks), enumerate(islands)):
         since = time.process_time()
         for _ in range(CHUNK):
             island.request_mutation()
-        totals[place] += time.process_time() - since
+        totals[position] += time.process_time() - since
     return [total / (chunks * CHUNK) * 1e6 for total in totals]
 
 
 def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
     rows: list[list[object]] = []
-    for name, make_pool in POOLS.items():
-        islands = [grown(make_pool, size) for size in sizes]
+    for name, make_population in POOLS.items():
+        islands = [grown(make_population, size) for size in sizes]
         settle_garbage()
         costs = step_costs(islands, chunks)
         rows.append([name, *costs, *(cost / costs[0] for cost in costs[1:])])
         gc.unfreeze()
-    with store.Store(str(folder / "growth.db")) as kept:
+    with store.Store(str(folder / "growth.db")) as opened_store:
         pool = POOLS["clusters, rank"]
-        islands = [grown(pool, size, kept.journal(kept.create_run(f"size-{size}"))) for size in sizes]
+        islands = [grown(pool, size, opened_store.journal(opened_store.create_run(f"size-{size}"))) for size in sizes]
         settle_garbage()
         costs = step_costs(islands, chunks)
         rows.append(["clusters, rank, with the SQLite journal", *costs, *(cost / costs[0] for cost in costs[1:])])
@@ -153,7 +156,7 @@ def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[st
 
 
 def memory(size: int) -> tuple[Sequence[str], list[list[object]]]:
-    """Bytes that a candidate costs beyond its content, everything the kernel holds counted."""
+    """Bytes per candidate beyond its content, with everything that the kernel holds."""
     rows: list[list[object]] = []
     for name in ("clusters, softmax (FunSearch)", "clusters, rank", "one cluster, by length"):
         evolver = make_evolver(POOLS[name])
@@ -168,14 +171,16 @@ def memory(size: int) -> tuple[Sequence[str], list[list[object]]]:
         tracemalloc.stop()
         contents = 49 + len("10000 -0.123456 -0.123456")
         rows.append([name, size, used / size - contents])
-    return ["pool, chooser", "candidates", "bytes each beyond the content"], rows
+    return ["pool, chooser", "candidates", "bytes per candidate beyond its content"], rows
 
 
 def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
     rows: list[list[object]] = []
     for kind, workers in itertools.product(("nowhere", "SQLite"), (1, 4, 64)):
-        with store.Store(str(folder / f"{workers}.db")) as kept:
-            records = kept.journal(kept.create_run("run")) if kind == "SQLite" else journal.NullJournal()
+        with store.Store(str(folder / f"{workers}.db")) as opened_store:
+            records = (
+                opened_store.journal(opened_store.create_run("run")) if kind == "SQLite" else journal.NullJournal()
+            )
             evolver = make_evolver(
                 POOLS["clusters, rank"], records, num_parallel=workers, budget=control.Budget(iterations=steps)
             )
@@ -183,14 +188,14 @@ def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[objec
             evolver.run()
             wall, cpu = time.perf_counter() - since[0], time.process_time() - since[1]
         rows.append([kind, workers, steps / wall, cpu / steps * 1e6])
-    return ["journal", "workers", "steps/s", "CPU us a step"], rows
+    return ["journal", "workers", "steps/s", "CPU us per iteration"], rows
 
 
 def commits(count: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
-    """Commits of one record of 300 bytes, in ours and in bare sqlite3 with the same pragmas."""
+    """Commits of one record of 300 bytes, in Atoll and in plain sqlite3 with the same pragmas."""
     data = {"id": "1.0", "text": "x" * 260}
-    with store.Store(str(folder / "ours.db")) as kept:
-        ours = kept.journal(kept.create_run("run"))
+    with store.Store(str(folder / "ours.db")) as opened_store:
+        ours = opened_store.journal(opened_store.create_run("run"))
         since = time.process_time(), time.perf_counter()
         for step in range(count):
             ours.write(journal.Record("begun", step, 0, data))
@@ -217,7 +222,7 @@ def kernel_tables(quick: bool) -> outcome.Tables:
     sizes = [100, 5_000] if quick else [100, 20_000, 100_000]
     with tempfile.TemporaryDirectory() as folder:
         return {
-            "A step by population": growth(sizes, 10 if quick else 30, Path(folder)),
+            "Iteration by population size": growth(sizes, 10 if quick else 30, Path(folder)),
             "Memory": memory(2_000 if quick else 20_000),
             "Threads with an instant engine": throughput(1_000 if quick else 5_000, Path(folder)),
             "Commits": commits(2_000 if quick else 20_000, Path(folder)),
@@ -227,8 +232,8 @@ def kernel_tables(quick: bool) -> outcome.Tables:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="sizes 100 and 5,000 and runs of 200 iterations only")
-    parser.add_argument("--end-to-end", action="store_true", help="no tables of the kernel; nothing is kept")
-    parser.add_argument("--no-peers", action="store_true", help="runs Atoll alone; nothing is kept")
+    parser.add_argument("--end-to-end", action="store_true", help="no kernel tables; nothing is saved")
+    parser.add_argument("--no-peers", action="store_true", help="run only Atoll; nothing is saved")
     options = parser.parse_args()
     contest = end_to_end.contest(quick=options.quick, with_peers=not options.no_peers)
     if options.end_to_end or options.no_peers:

@@ -1,8 +1,8 @@
-"""The same faults in Atoll and in OpenEvolve, side by side: does the run go on, and what is lost?
+"""The same faults in Atoll and in OpenEvolve: does the run continue, and what is lost?
 
-Both are run by their command lines on the same folder, Atoll in its jail, and ask one model on loopback that plants a
-fault in every tenth reply unless said. A program is known by its number, which the evaluator tells, so that it can be
-counted which of the good programs were judged and which are on the disk afterwards. Verdicts are made of these counts.
+Both systems run by their command lines on the same folder, Atoll in its sandbox. They call one model server on loopback
+that puts a fault into every tenth response unless the case says otherwise. Each program has a number that the evaluator
+reports. So the benchmark can count which good programs were evaluated and which are on disk. Verdicts use these counts.
 """
 
 import argparse
@@ -28,25 +28,25 @@ PROSE = "I am sorry, I would rather talk about the weather today."
 BUSY = server.Fault(status=429, headers={"Retry-After": "1"})
 BROKEN = server.Fault(status=500)
 HANG_SECONDS = 15.0
-NOTABLE = 1.25  # runs of the same thing differ by so much
-MEMORY_MB = 512  # as config.yaml has it
+NOTABLE = 1.25  # repeated runs differ by up to this factor
+MEMORY_MB = 512  # as in config.yaml
 EVERY_TENTH, ALWAYS = range(10, 100_000, 10), range(1, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A fault, and the run that meets it.
+    """Fault, and the run that meets it.
 
     Attributes:
-        at: Numbers of the replies that have it, from 1 on.
-        planted: A line in the program.
-        treated: What the server does instead of answering.
-        is_prose: The reply is no program.
-        perfect: What the best possible program scores.
-        checkpoints: How often OpenEvolve saves.
-        is_diff: OpenEvolve asks for diffs; Atoll has only rewrites.
-        kill_at: After so many replies it is killed by SIGKILL, and gone on with.
-        limit_seconds: Whoever takes longer is killed; of the parts before and after a kill each.
+        at: Numbers of the responses with the fault, from 1.
+        planted: Line in the program.
+        treated: What the server does instead of responding.
+        is_prose: Whether the response is text instead of a program.
+        perfect: Score of the best possible program.
+        checkpoints: Checkpoint interval of OpenEvolve.
+        is_diff: Whether OpenEvolve asks for diffs; Atoll only uses rewrites.
+        kill_at: Number of responses after which the run is killed by SIGKILL and resumed.
+        limit_seconds: Time limit; the parts before and after a kill have it each.
     """
 
     name: str
@@ -90,11 +90,11 @@ QUICK_ITERATIONS, QUICK_LIMIT_SECONDS = 20, 20.0
 
 
 class Author:
-    """Writes a new program for every request, or what the case says; the dice depend on its number only.
+    """Writes a new program for every request, or the fault of the case. Its randomness depends only on the number.
 
     Attributes:
-        good: The scores of the programs without a fault, by number; the start is 0.
-        bad: Numbers of those with one.
+        good: Scores of the programs without a fault by number; the initial program is 0.
+        bad: Numbers of the programs with a fault.
     """
 
     def __init__(self, case: Case) -> None:
@@ -114,7 +114,7 @@ class Author:
         if is_bad and self._case.is_prose:
             return PROSE
         text = self._text.replace("NUMBER = 0", f"NUMBER = {number}").replace("GUESS = 0.5", f"GUESS = {guess:.12f}")
-        # Of different lengths, so that they are spread over the cells of MAP-Elites.
+        # Different lengths spread the programs over the cells of MAP-Elites.
         text = text.replace("    return GUESS", f"    # {'a guess ' * rng.randrange(30)}\n    return GUESS")
         return f"```python\n{planted(text, self._case.planted) if is_bad else text}```\n"
 
@@ -129,16 +129,16 @@ def score(guess: float, case: Case) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one system did with one fault. The lists of `Evidence` are counted here.
+    """Result of one system with one fault. Counts the lists of `Evidence`.
 
     Attributes:
-        ended: `to its end`, or how else; who was killed for the time had hung if it asked for nothing any more.
-        iterations: Those that came to an end.
-        good: Programs without a fault that the model wrote.
-        not_judged: Good programs without a score; after a kill those in flight are among them.
-        not_kept: Good programs that are not on the disk.
-        passed: Programs with a fault that were given a score, and prose that is kept as a program.
-        best: `right`: none of the good programs that it judged is better; else `wrong`, or `none on disk`.
+        ended: `completed`, or how else it ended. A system hung if it sent no more requests before its time limit.
+        iterations: Number of completed iterations.
+        good: Programs of the LLM without a fault.
+        not_evaluated: Good programs without a score, including those that were pending at a kill.
+        not_on_disk: Good programs that are not on disk.
+        passed: Programs with a fault that got a score, and text that is stored as a program.
+        best: `right` if no evaluated good program is better; otherwise `wrong` or `none on disk`.
     """
 
     ended: str
@@ -147,47 +147,48 @@ class Finding:
     cpu_seconds: float
     iterations: int
     good: int
-    not_judged: int
-    not_kept: int
+    not_evaluated: int
+    not_on_disk: int
     passed: int
     best: str
     requests: int
     peak_mb: int
     left_over: int
-    told: Sequence[str]
+    messages: Sequence[str]
 
     def faults(self) -> Mapping[str, float]:
-        """Returns what speaks against it; less is better."""
+        """Returns the failures of the system; less is better."""
         return {
-            "goes on": float(self.ended != "to its end"),
+            "completes": float(self.ended != "completed"),
             "best": float(self.best != "right"),
-            "judged": self.not_judged,
-            "kept": self.not_kept,
-            "faults told from programs": self.passed,
+            "evaluated": self.not_evaluated,
+            "on disk": self.not_on_disk,
+            "faults recognized": self.passed,
             "memory limit": float(self.peak_mb > MEMORY_MB),
             "processes left": self.left_over,
         }
 
     def costs(self) -> Mapping[str, float]:
-        """Returns what it took; less is better, among those that went to their end."""
+        """Returns the costs; less is better. Compared only between completed runs."""
         return {"requests": self.requests, "wall time": self.wall_seconds, "CPU time": self.cpu_seconds}
 
     def text(self, case: Case) -> str:
-        said = [
+        parts = [
             f"**{self.ended}**, {self.iterations} of {case.iterations} iterations",
             f"{self.wall_seconds:.0f} s (CPU {self.cpu_seconds:.0f} s)",
-            f"good programs judged {self.good - self.not_judged} of {self.good}, on disk {self.good - self.not_kept}",
+            f"good programs evaluated {self.good - self.not_evaluated} of {self.good}, "
+            f"on disk {self.good - self.not_on_disk}",
             f"best {self.best}",
             f"{self.requests} requests",
         ]
-        said += [f"faults taken for programs: {self.passed}"] if self.passed else []
-        said += [f"a process of {self.peak_mb} MB"] if self.peak_mb > MEMORY_MB else []
-        said += [f"processes left: {self.left_over}"] if self.left_over else []
-        return "; ".join([*said, f"told: {', '.join(self.told) or 'nothing'}"]).replace("|", "/")
+        parts += [f"faults accepted as programs: {self.passed}"] if self.passed else []
+        parts += [f"a process of {self.peak_mb} MB"] if self.peak_mb > MEMORY_MB else []
+        parts += [f"processes left: {self.left_over}"] if self.left_over else []
+        return "; ".join([*parts, f"messages: {', '.join(self.messages) or 'none'}"]).replace("|", "/")
 
 
 def find(case: Case, contender: contenders.Contender) -> Finding:
-    """Runs a system against a fault and counts."""
+    """Runs a system with a fault and counts the results."""
     author = Author(case)
     treated = {number - 1: case.treated for number in case.at} if case.treated else {}
     with (
@@ -206,22 +207,22 @@ def find(case: Case, contender: contenders.Contender) -> Finding:
             cpu_seconds=round(sum(ending.cpu_seconds for ending in endings), 1),
             iterations=left.iterations,
             good=len(author.good),
-            not_judged=len(author.good.keys() - left.judged),
-            not_kept=len(author.good.keys() - left.kept),
-            passed=len(author.bad & left.judged) + left.strangers,
+            not_evaluated=len(author.good.keys() - left.evaluated),
+            not_on_disk=len(author.good.keys() - left.on_disk),
+            passed=len(author.bad & left.evaluated) + left.not_programs,
             best=best(author.good, left),
             requests=model.num_requests,
             peak_mb=round(max(ending.peak_mb for ending in endings)),
             left_over=sum(ending.left_over for ending in endings),
-            told=left.told,
+            messages=left.messages,
         )
 
 
 def make_task(folder: Path, case: Case) -> None:
-    """Copies the task with what the case changes in it."""
+    """Copies the task with the changes of the case."""
     shutil.copytree(TASK_DIR, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    judge, config = folder / "evaluator.py", folder / "config.yaml"
-    judge.write_text(judge.read_text().replace("PERFECT = 1.0", f"PERFECT = {case.perfect}"))
+    evaluator, config = folder / "evaluator.py", folder / "config.yaml"
+    evaluator.write_text(evaluator.read_text().replace("PERFECT = 1.0", f"PERFECT = {case.perfect}"))
     keys = yaml.safe_load(config.read_text())
     keys |= {"checkpoint_interval": case.checkpoints, "diff_based_evolution": case.is_diff}
     keys["evaluator"] |= {"timeout": case.timeout, "parallel_evaluations": case.workers}
@@ -231,7 +232,7 @@ def make_task(folder: Path, case: Case) -> None:
 def attempts(
     case: Case, contender: contenders.Contender, folder: Path, model: server.ModelServer
 ) -> Sequence[trial.Ending]:
-    """Runs a system; where the case kills it, twice."""
+    """Runs a system once, or twice if the case kills it."""
     amounts = (folder, model.url, case.iterations, case.workers)
 
     def attempt(command: Sequence[str], kill_at: int | None) -> trial.Ending:
@@ -246,7 +247,7 @@ def attempts(
 
     (folder / "out").mkdir()
     first = attempt(contender.start(*amounts), case.kill_at)
-    return [first, attempt(contender.go_on(*amounts), None)] if case.kill_at else [first]
+    return [first, attempt(contender.resume(*amounts), None)] if case.kill_at else [first]
 
 
 def ended(ending: trial.Ending, iterations: int, case: Case) -> str:
@@ -254,76 +255,77 @@ def ended(ending: trial.Ending, iterations: int, case: Case) -> str:
         return "hung, killed" if ending.quiet_seconds > HANG_SECONDS else "too slow, killed"
     if ending.status:
         return f"ended early, exit {ending.status}"
-    return "to its end" if iterations >= case.iterations else "ended, iterations missing"
+    return "completed" if iterations >= case.iterations else "ended, iterations missing"
 
 
 def best(good: Mapping[int, float], left: contenders.Evidence) -> str:
     if left.best is None:
         return "none on disk"
-    possible = max((good[number] for number in left.judged if number in good), default=float("-inf"))
+    possible = max((good[number] for number in left.evaluated if number in good), default=float("-inf"))
     return "right" if good.get(left.best, float("-inf")) >= possible else "wrong"
 
 
 def verdict(ours: Finding, theirs: Finding) -> str:
-    """Says in what Atoll is better and in what it is worse; costs count where both went to their end."""
+    """Describes in what Atoll is better or worse. Costs count only if both runs completed."""
     own, other = ours.faults(), theirs.faults()
     better, worse = ([name for name in own if a[name] < b[name]] for a, b in ((own, other), (other, own)))
-    if not own["goes on"] + other["goes on"]:
+    if not own["completes"] + other["completes"]:
         own, other = ours.costs(), theirs.costs()
         better += [name for name in own if own[name] * NOTABLE < other[name]]
         worse += [name for name in own if other[name] * NOTABLE < own[name]]
-    said = [f"better: {', '.join(better)}"] if better else []
-    said += [f"WORSE: {', '.join(worse)}"] if worse else []
-    return "; ".join(said) or "the same"
+    message = [f"better: {', '.join(better)}"] if better else []
+    message += [f"WORSE: {', '.join(worse)}"] if worse else []
+    return "; ".join(message) or "the same"
 
 
-def tables(cases: Sequence[Case], found: Mapping[str, Mapping[str, Finding]]) -> outcome.Tables:
-    names = list(next(iter(found.values())))
+def tables(cases: Sequence[Case], result: Mapping[str, Mapping[str, Finding]]) -> outcome.Tables:
+    names = list(next(iter(result.values())))
     rows = [
         [
             case.name,
-            *(finding.text(case) for finding in found[case.name].values()),
-            *([verdict(*found[case.name].values())] if len(names) > 1 else []),
+            *(finding.text(case) for finding in result[case.name].values()),
+            *([verdict(*result[case.name].values())] if len(names) > 1 else []),
         ]
         for case in cases
     ]
     columns = ["fault", *names, *(["Atoll is"] if len(names) > 1 else [])]
     figures = [
-        [case.name, name, *asdict(finding).values()] for case in cases for name, finding in found[case.name].items()
+        [case.name, name, *asdict(finding).values()] for case in cases for name, finding in result[case.name].items()
     ]
     keys = [key.replace("_", " ") for key in Finding.__dataclass_fields__]
-    return {"What became of the run": (columns, rows), "Figures": (["fault", "system", *keys], figures)}
+    return {"Result of each run": (columns, rows), "Figures": (["fault", "system", *keys], figures)}
 
 
 def notes(
-    cases: Sequence[Case], systems: Sequence[contenders.Contender], found: Mapping[str, Mapping[str, Finding]]
+    cases: Sequence[Case], systems: Sequence[contenders.Contender], result: Mapping[str, Mapping[str, Finding]]
 ) -> list[str]:
-    """Says what was compared, and counts."""
+    """Describes the comparison and its totals."""
     level = sandbox.get_level(sandbox.probe())
-    said = [
-        f"Task: bench/tasks/guess, seed {end_to_end.SEED}; every 10th reply has the fault, unless said; 2 workers, "
-        f"time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker with the one loop). "
-        f"Atoll's candidates run in the jail, level {level} here. Good programs count the start. After a kill, replies "
-        "in flight are good programs that nobody judged. OpenEvolve saves every 10 iterations, where its own is 100, "
-        "but with kills and at the end of a short run; 'on disk' counts all its checkpoints and its best program. "
-        "Killed without a checkpoint, it can only start again. Costs are compared where both went to their end, and "
-        f"told if they differ by {NOTABLE:g} times; wall time is that of a machine that others use."
+    message = [
+        f"Task: bench/tasks/guess, seed {end_to_end.SEED}; every 10th response has the fault, unless the case "
+        f"says otherwise; 2 workers, time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one "
+        "worker with the one loop). "
+        f"Atoll's candidates run in the sandbox, level {level} here. Good programs include the initial program. "
+        "After a kill, pending responses count as good programs without an evaluation. OpenEvolve saves every 10 "
+        "iterations (default: 100), except in the cases with kills and short runs; 'on disk' counts all its "
+        "checkpoints and its best program. Killed without a checkpoint, it can only start again. Costs are compared "
+        f"if both runs completed, and named if they differ by {NOTABLE:g} times; the machine had other load."
     ]
     for system in systems:
         command = system.start(Path("FOLDER"), "http://127.0.0.1:PORT/v1", cases[0].iterations, cases[0].workers)
-        said.append(f"{system.name}: `{' '.join(command)}`")
+        message.append(f"{system.name}: `{' '.join(command)}`")
     for system in systems:
-        mine = [found[case.name][system.name] for case in cases]
-        said.append(
-            f"{system.name}: {sum(each.ended == 'to its end' for each in mine)} of {len(mine)} runs to their end, "
-            f"{sum(each.best == 'right' for each in mine)} with the right best program, good programs not judged "
-            f"{sum(each.not_judged for each in mine)}, not on disk {sum(each.not_kept for each in mine)}."
+        mine = [result[case.name][system.name] for case in cases]
+        message.append(
+            f"{system.name}: {sum(item.ended == 'completed' for item in mine)} of {len(mine)} runs completed, "
+            f"{sum(item.best == 'right' for item in mine)} with the right best program, good programs not evaluated "
+            f"{sum(item.not_evaluated for item in mine)}, not on disk {sum(item.not_on_disk for item in mine)}."
         )
-    return said
+    return message
 
 
 def chosen(only: Sequence[str], quick: bool) -> list[Case]:
-    """Returns the cases whose names have one of the words in them, or all."""
+    """Returns the cases whose names contain one of the words, or all."""
     cases = [case for case in CASES if any(word in case.name for word in only)] if only else CASES
     if not quick:
         return cases
@@ -332,30 +334,30 @@ def chosen(only: Sequence[str], quick: bool) -> list[Case]:
 
 
 def shortened(case: Case) -> int:
-    """Returns the iterations of a quick run; one that is killed on its way keeps its own."""
+    """Returns the iterations of a quick run; a case with a kill keeps its own."""
     return case.iterations if case.kill_at else min(QUICK_ITERATIONS, case.iterations)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a few faults in 20 iterations; nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="a few faults in 20 iterations; nothing is saved")
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="part of a fault's name; repeatable"
     )
-    parser.add_argument("--no-peers", action="store_true", help="runs Atoll alone; nothing is kept")
+    parser.add_argument("--no-peers", action="store_true", help="run only Atoll; nothing is saved")
     options = parser.parse_args()
     cases = chosen(options.only, options.quick)
     if not cases:
-        parser.error(f"no fault is called so; there are: {', '.join(case.name for case in CASES)}")
+        parser.error(f"Unknown fault. Known faults: {', '.join(case.name for case in CASES)}")
     systems: list[contenders.Contender] = [contenders.Atoll()]
     systems += [] if options.no_peers else [contenders.OpenEvolve()]
-    found: dict[str, dict[str, Finding]] = {}
+    result: dict[str, dict[str, Finding]] = {}
     for case in cases:
         for system in systems:
             print(f"{case.name}: {system.name} ...", file=sys.stderr)
-            found.setdefault(case.name, {})[system.name] = find(case, system)
+            result.setdefault(case.name, {})[system.name] = find(case, system)
     is_part = options.quick or options.only or options.no_peers
-    (outcome.show if is_part else outcome.keep)("faults", tables(cases, found), notes(cases, systems, found))
+    (outcome.show if is_part else outcome.keep)("faults", tables(cases, result), notes(cases, systems, result))
 
 
 if __name__ == "__main__":

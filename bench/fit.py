@@ -1,11 +1,11 @@
-"""How fast and how well constants are fitted, beside the published fitter of LLM-SR, in CPU time.
+"""Speed and accuracy of fitting constants, compared with the published fitter of LLM-SR, in CPU time.
 
-The published fitter, as its paper and its code describe it: BFGS on the mean squared error from ten ones, gradients by
-differences. Both are given the text: theirs compiles it, ours reads it. Every error here is computed by numpy from the
-text and the parameters that came back, never by the fitter itself.
+The published fitter is implemented as in its paper and code: BFGS on the mean squared error from ten ones, with
+numerical gradients. Both get the text: theirs compiles it, Atoll parses it. Every error here is computed by numpy from
+the text and the returned parameters, never by the fitter itself.
 
-`--data DIR` names the folder with the four problems of LLM-SR (oscillator1, oscillator2, bactgrow, stressstrain, each
-with a train.csv); without it the six skeletons are fitted to data made from themselves, and the laws are left out.
+`--data DIR` is the folder with the four problems of LLM-SR (oscillator1, oscillator2, bactgrow, stressstrain, each with
+a train.csv). Without it the six skeletons are fitted to data generated from themselves, and the laws are skipped.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from atoll import errors
 from atoll.llmsr import fit
 from bench import outcome
 
-# As an LLM would write them; the columns are x0, x1, ... in the order of the file.
+# Skeletons in the style of an LLM. The columns are x0, x1, ... in file order.
 SKELETONS = {
     "osc1 linear": ("oscillator1", "params[0]*x0 + params[1]*x1 + params[2]"),
     "osc1 5 terms": (
@@ -56,8 +56,7 @@ SKELETONS = {
         " + params[6]*x1**3 + params[7]*x0**2*x1 + params[8]*x0*x1**2)/(1 + params[9]*x0)",
     ),
 }
-# The laws that made the three problems without noise. For this benchmark of the fitter alone: nothing that searches may
-# see them.
+# Laws of the three problems without noise. Only this benchmark of the fitter uses them; no search may see them.
 LAWS = {
     "oscillator1": "params[0]*np.sin(params[1]*x0) + params[2]*x1**3 + params[3]*x0**3 + params[4]*x0*x1"
     " + params[5]*x0*np.cos(params[6]*x0)",
@@ -67,7 +66,7 @@ LAWS = {
     "/(1 + params[4]*(x2 - params[5])**4)*np.exp(-np.abs(x3 - params[6]))"
     "*np.sin((x3 - params[7])*np.pi/(params[8] - params[7]))**2",
 }
-# Columns of the made data: rows, and the range of each column.
+# Generated data: rows, and the range of each column.
 SHAPES: Mapping[str, tuple[int, Sequence[tuple[float, float]]]] = {
     "oscillator1": (10_000, [(-0.5, 0.5), (-0.5, 0.5)]),
     "oscillator2": (10_000, [(30, 50), (-0.6, 0.6), (-0.6, 0.6)]),
@@ -79,7 +78,7 @@ SCREEN_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One fit: CPU milliseconds, and the error computed from what came back (NaN: it failed)."""
+    """One fit: CPU milliseconds, and the error of the returned parameters (NaN if it failed)."""
 
     milliseconds: float
     nmse: float
@@ -110,24 +109,24 @@ def published(source: str, data: fit.Data, num_params: int = 10) -> Timed:
     since = time.process_time()
     law = compiled(source)
     with np.errstate(all="ignore"):
-        found = optimize.minimize(
+        result = optimize.minimize(
             lambda params: np.mean((law(*data.columns, params) - data.y) ** 2), [1.0] * num_params, method="BFGS"
         )
     took = time.process_time() - since
-    return Timed(took * 1e3, nmse_of(source, data, found.x) if math.isfinite(found.fun) else math.nan)
+    return Timed(took * 1e3, nmse_of(source, data, result.x) if math.isfinite(result.fun) else math.nan)
 
 
 def ours(source: str, data: fit.Data, seed: int, **options: Any) -> Timed:
     since = time.process_time()
     equation = fit.parse(source, data.names)
-    found = fit.fit(equation.expression, data, rng=Random(seed), **options)
+    result = fit.fit(equation.expression, data, rng=Random(seed), **options)
     took = time.process_time() - since
     measured = data.get_subset(options.get("rows") or data.num_rows)
-    return Timed(took * 1e3, math.nan if found.failure else nmse_of(source, measured, found.params))
+    return Timed(took * 1e3, math.nan if result.failure else nmse_of(source, measured, result.params))
 
 
 def load(folder: Path | None, problem: str, skeleton: str) -> fit.Data:
-    """Returns the training rows of a problem, or rows made from the skeleton, with 1 % noise."""
+    """Returns the training rows of a problem, or rows generated from the skeleton with 1 % noise."""
     if folder is not None:
         path = folder / problem / "train.csv"
         if not path.is_file():
@@ -135,10 +134,10 @@ def load(folder: Path | None, problem: str, skeleton: str) -> fit.Data:
         table = np.loadtxt(path, delimiter=",", skiprows=1)
         return fit.Data(names_of(table.shape[1] - 1), table[:, :-1], table[:, -1])
     rows, ranges = SHAPES[problem]
-    dice = np.random.default_rng(0)
-    table = np.column_stack([dice.uniform(low, high, rows) for low, high in ranges])
-    target = compiled(source_of(skeleton, len(ranges)))(*table.T, dice.uniform(0.5, 1.5, 10))
-    return fit.Data(names_of(len(ranges)), table, target + 0.01 * target.std() * dice.normal(size=rows))
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.uniform(low, high, rows) for low, high in ranges])
+    target = compiled(source_of(skeleton, len(ranges)))(*table.T, rng.uniform(0.5, 1.5, 10))
+    return fit.Data(names_of(len(ranges)), table, target + 0.01 * target.std() * rng.normal(size=rows))
 
 
 def skeleton_table(folder: Path | None, seeds: int) -> tuple[outcome.Tables, list[str]]:
@@ -148,15 +147,15 @@ def skeleton_table(folder: Path | None, seeds: int) -> tuple[outcome.Tables, lis
     for name, (problem, text) in SKELETONS.items():
         data = load(folder, problem, text)
         source = source_of(text, len(data.names))
-        ours(source, data, 0)  # the first call pays for caches of the library
+        ours(source, data, 0)  # the first call fills library caches
         theirs = [published(source, data) for _ in range(3)]
         own = [ours(source, data, seed) for seed in range(seeds)]
         screen = [ours(source, data, seed, rows=SCREEN_ROWS) for seed in range(seeds)]
-        slow, fast = median(each.milliseconds for each in theirs), median(each.milliseconds for each in own)
-        worst = max(each.nmse for each in own)
+        slow, fast = median(their.milliseconds for their in theirs), median(item.milliseconds for item in own)
+        worst = max(item.nmse for item in own)
         is_no_worse = not worst > theirs[0].nmse * (1 + 1e-9)
         rows.append([name, data.num_rows, slow, theirs[0].nmse, fast, worst, slow / fast, is_no_worse])
-        rows[-1].append(median(each.milliseconds for each in screen))
+        rows[-1].append(median(item.milliseconds for item in screen))
     mean = geometric_mean([float(str(row[6])) for row in rows])
     num_good = sum(bool(row[7]) for row in rows)
     note = f"The six skeletons: {mean:.1f} times as fast in geometric mean; no worse on {num_good} of {len(rows)}."
@@ -180,41 +179,41 @@ def law_table(folder: Path, seeds: int) -> tuple[outcome.Tables, list[str]]:
         source = source_of(text, len(data.names))
         theirs = published(source, data)
         own = [ours(source, data, seed) for seed in range(seeds)]
-        times, found = [each.milliseconds for each in own], [each.nmse for each in own]
-        reached = f"{sum(each < 1e-18 for each in found)} of {seeds} seeds"
-        shown = "not finite: dropped" if math.isnan(theirs.nmse) else theirs.nmse
+        times, result = [item.milliseconds for item in own], [item.nmse for item in own]
+        reached = f"{sum(item < 1e-18 for item in result)} of {seeds} seeds"
+        displayed = "not finite: dropped" if math.isnan(theirs.nmse) else theirs.nmse
         rows.append(
-            [problem, theirs.milliseconds, shown, median(times), max(times), median(found), max(found), reached]
+            [problem, theirs.milliseconds, displayed, median(times), max(times), median(result), max(result), reached]
         )
     return {"The laws of the problems without noise, from the default starts": (columns, rows)}, []
 
 
-def made_skeleton(dice: Random, num_columns: int, num_terms: int) -> str:
-    """Returns a sum of terms as a search would try them, some with a parameter inside, and a constant."""
+def made_skeleton(rng: Random, num_columns: int, num_terms: int) -> str:
+    """Returns a random sum of terms, some with an inner parameter, and a constant."""
     terms: list[str] = []
     used = 0
     for _ in range(num_terms):
-        one, other = (f"x{dice.randrange(num_columns)}" for _ in range(2))
+        one, other = (f"x{rng.randrange(num_columns)}" for _ in range(2))
         inner = f"params[{used + 1}]*{one}"
         moving = [f"np.sin({inner})", f"{other}*np.exp(-({inner})**2)", f"{other}/(1 + ({inner})**2)"]
         moving += [f"np.tanh({inner})", f"{other}*np.sin({inner})"]
         still = [f"{one}*{other}", f"{one}**3", one, f"{one}**2*{other}", f"{one}**2"]
-        form = dice.choice(moving + still)
+        form = rng.choice(moving + still)
         terms.append(f"params[{used}]*{form}")
         used += 2 if form in moving else 1
     return " + ".join([*terms, f"params[{used}]"])
 
 
 def made_data(rows: int) -> fit.Data:
-    dice = np.random.default_rng(1)
-    table = dice.uniform(-2.0, 2.0, (rows, 3))
+    rng = np.random.default_rng(1)
+    table = rng.uniform(-2.0, 2.0, (rows, 3))
     x0, x1, x2 = table.T
     target = 1.2 * np.sin(1.7 * x0) + 0.3 * x2**2 + x1 * np.exp(-((0.8 * x0) ** 2)) + 0.4 * x1 * x2
-    return fit.Data(names_of(3), table, target + 0.05 * dice.normal(size=rows))
+    return fit.Data(names_of(3), table, target + 0.05 * rng.normal(size=rows))
 
 
 def num_no_worse(own: Sequence[Timed], theirs: Sequence[Timed]) -> int:
-    """Counts the errors that are not above theirs by more than a thousandth."""
+    """Counts the errors that exceed theirs by at most a thousandth."""
     return sum(not one.nmse > other.nmse * 1.001 for one, other in zip(own, theirs, strict=True))
 
 
@@ -223,14 +222,14 @@ def throughput_table(num_skeletons: int) -> tuple[outcome.Tables, list[str]]:
     columns += ["default no worse than published", "one round no worse"]
     rows: list[list[object]] = []
     for size in (SCREEN_ROWS, 10_000):
-        data, dice = made_data(size), Random(0)
-        sources = [source_of(made_skeleton(dice, 3, dice.randint(2, 5)), 3) for _ in range(num_skeletons)]
-        theirs = [published(each, data) for each in sources]
-        full = [ours(each, data, 0) for each in sources]
-        quick = [ours(each, data, 0, starts=2, rounds=1) for each in sources]
-        rates = [1e3 * len(each) / sum(one.milliseconds for one in each) for each in (theirs, full, quick)]
-        rows.append([size, *rates, *(f"{num_no_worse(each, theirs)} of {num_skeletons}" for each in (full, quick))])
-    return {"Skeletons fitted per CPU second (2 to 5 made terms, fitted once each)": (columns, rows)}, []
+        data, rng = made_data(size), Random(0)
+        sources = [source_of(made_skeleton(rng, 3, rng.randint(2, 5)), 3) for _ in range(num_skeletons)]
+        theirs = [published(source, data) for source in sources]
+        full = [ours(source, data, 0) for source in sources]
+        quick = [ours(source, data, 0, starts=2, rounds=1) for source in sources]
+        rates = [1e3 * len(item) / sum(one.milliseconds for one in item) for item in (theirs, full, quick)]
+        rows.append([size, *rates, *(f"{num_no_worse(item, theirs)} of {num_skeletons}" for item in (full, quick))])
+    return {"Skeletons fitted per CPU second (2 to 5 random terms, fitted once each)": (columns, rows)}, []
 
 
 def growth_table() -> outcome.Tables:
@@ -245,7 +244,7 @@ def growth_table() -> outcome.Tables:
     for size in (250, 1_000, 4_000, 16_000, 64_000):
         measure("rows", size, fixed, made_data(size), 6)
     for count in (2, 4, 8, 16, 32):
-        terms = [f"params[{place}]*np.sin({place + 1}*x0 + x1)" for place in range(count - 1)]
+        terms = [f"params[{index}]*np.sin({index + 1}*x0 + x1)" for index in range(count - 1)]
         measure(
             "parameters, one not linear",
             count,
@@ -254,7 +253,7 @@ def growth_table() -> outcome.Tables:
             count,
         )
     for count in (1, 4, 16, 64):
-        inner = " + ".join(f"np.sin({place + 1}*params[1]*x0)*x1" for place in range(count))
+        inner = " + ".join(f"np.sin({index + 1}*params[1]*x0)*x1" for index in range(count))
         measure(
             "nodes",
             fit.parse(source_of(f"params[0]*({inner})", 3)).expression.size,
@@ -272,13 +271,13 @@ def bad_input_table() -> outcome.Tables:
     broken[7, 1] = np.nan
     still = np.column_stack([data.X[:, 0], np.full(50, 2.0), data.X[:, 2]])
 
-    def told(source: str, given: fit.Data = data) -> str:
+    def describe_fit(source: str, value: fit.Data = data) -> str:
         try:
-            equation = fit.parse(source, given.names)
+            equation = fit.parse(source, value.names)
         except (fit.InvalidEquation, fit.UnsupportedEquation) as error:
             return str(error)
-        found = fit.fit(equation.expression, given, rng=Random(0))
-        return found.failure or f"fitted, NMSE {found.nmse:.3g}"
+        result = fit.fit(equation.expression, value, rng=Random(0))
+        return result.failure or f"fitted, NMSE {result.nmse:.3g}"
 
     try:
         fit.Data(data.names, broken, data.y)
@@ -286,24 +285,24 @@ def bad_input_table() -> outcome.Tables:
     except errors.SetupError as error:
         nan = str(error)
     rows = [
-        ["an unknown name", told(source_of("params[0]*w", 3))],
-        ["the wrong shape", told(source_of("x0[:3]*params[0]", 3))],
+        ["an unknown name", describe_fit(source_of("params[0]*w", 3))],
+        ["the wrong shape", describe_fit(source_of("x0[:3]*params[0]", 3))],
         ["NaN in the data", nan],
         [
             "a constant column",
-            told(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), fit.Data(data.names, still, data.y)),
+            describe_fit(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), fit.Data(data.names, still, data.y)),
         ],
-        ["fewer rows than parameters", told(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), tiny)],
-        ["values that are not finite", told(source_of("params[0]*np.log(x0)", 3))],
+        ["fewer rows than parameters", describe_fit(source_of("params[0]*x0 + params[1]*x1 + params[2]", 3), tiny)],
+        ["values that are not finite", describe_fit(source_of("params[0]*np.log(x0)", 3))],
     ]
-    return {"Bad input": (["input", "what is said"], rows)}
+    return {"Bad input": (["input", "message"], rows)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder with the four problems of LLM-SR")
+    parser.add_argument("--data", type=Path, help="folder with the four problems of LLM-SR")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="the six skeletons only; nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="the six skeletons only; nothing is saved")
     options = parser.parse_args()
     tables, notes = skeleton_table(options.data, options.seeds)
     threads = os.environ.get("OPENBLAS_NUM_THREADS", "not set")
@@ -311,7 +310,7 @@ def main() -> None:
     if options.quick:
         outcome.show("fit", tables, notes)
         return
-    laws: tuple[outcome.Tables, list[str]] = ({}, ["The laws need the problems of LLM-SR: give --data."])
+    laws: tuple[outcome.Tables, list[str]] = ({}, ["The laws need the problems of LLM-SR. Pass --data."])
     if options.data is not None:
         laws = law_table(options.data, options.seeds)
     rates = throughput_table(24)

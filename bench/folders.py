@@ -1,12 +1,11 @@
-"""Ten example folders of OpenEvolve, unmodified: with no LLM and with a scripted model, beside plain ways.
+"""Ten unmodified example folders of OpenEvolve, with a scripted LLM and without an LLM, and baselines.
 
     scripts/bench folders --folders DIR
 
-DIR is the folder `examples` of a checkout of OpenEvolve, which you fetch yourself. Each folder's initial program is
-also judged by OpenEvolve's own evaluator, in .venv-peers, a few times, and so is the best: some of them are noisy.
-After each run its baselines have as many evaluations and calls (`atoll run --baselines`): best of N, and with the model
-sequential conditioning and the engine with no LLM too.
-What is done is kept in `results/folders.parts.json` until `--fresh`.
+DIR is the `examples` folder of an OpenEvolve checkout, which you fetch yourself. OpenEvolve's own evaluator in
+.venv-peers also evaluates the initial and the best program of each folder several times, because some scores are noisy.
+The baselines of each run (`atoll run --baselines`) have as many evaluations and calls: best of N, and with the LLM
+sequential and the engine without an LLM. Finished folders are kept in `results/folders.parts.json` until `--fresh`.
 """
 
 import argparse
@@ -33,7 +32,7 @@ PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 PARTS = outcome.RESULTS_DIR / "folders.parts.json"
 LIMIT_SECONDS = 2400.0
 TIMES = 3
-LIBRARIES = ("bs4", "soupsieve")  # what the folders import and Atoll does not; lent from the peers' environment
+LIBRARIES = ("bs4", "soupsieve")  # imported by the folders but not by Atoll; copied from the peers' environment
 FOLDERS = (
     "function_minimization",
     "circle_packing",
@@ -46,16 +45,16 @@ FOLDERS = (
     "alphaevolve_math_problems/hexagon_packing/11",
     "alphaevolve_math_problems/kissing_number",
 )
-# One judgement takes this one up to 20 seconds, and a step of the tuner judges several times.
+# One evaluation takes up to 20 seconds, and an iteration of the tuner makes several.
 SLOW: Mapping[str, Sequence[str]] = {"background_blur": ("--budget", "40evals")}
-# The columns of plain ways, each with that of the run that it stands beside.
+# Columns of the baselines, each with the column of its run.
 PLAIN = {
     "best of N, no LLM": "best",
     "best of N, scripted": "best, scripted",
     "sequential, scripted": "best, scripted",
     "no LLM, as scripted": "best, scripted",
 }
-# Judges a folder's initial program, or another one, with OpenEvolve's own evaluator and prints its fitness.
+# Evaluates the initial program of a folder, or another one, with OpenEvolve's evaluator and prints its fitness.
 THEIRS = """
 import asyncio, json, logging, sys
 from pathlib import Path
@@ -69,8 +68,8 @@ file = next((folder / name for name in names if (folder / name).exists()), None)
 config = load_config(str(file)) if file else Config()
 config.evaluator.use_llm_feedback = False
 program = Path(sys.argv[2]) if sys.argv[2:] else next(path for path in sorted(folder.glob("init*_pro*.*")))
-judge = Evaluator(config.evaluator, str(folder / "evaluator.py"), suffix=program.suffix)
-metrics = asyncio.run(judge.evaluate_program(program.read_text(), "initial"))
+evaluator = Evaluator(config.evaluator, str(folder / "evaluator.py"), suffix=program.suffix)
+metrics = asyncio.run(evaluator.evaluate_program(program.read_text(), "initial"))
 print("\\n" + json.dumps(get_fitness_score(metrics, config.database.feature_dimensions)))
 """
 
@@ -80,16 +79,16 @@ COLUMNS = (
     "OpenEvolve's initial",
     "initial",
     *_ONCE,
-    "best, judged anew",
+    "best, evaluated again",
     "gained",
-    *(f"{each}, scripted" for each in _ONCE),
+    *(f"{item}, scripted" for item in _ONCE),
     "calls",
     *PLAIN,
 )
 
 
 class Run(NamedTuple):
-    """What a run of Atoll gave."""
+    """Result of a run of Atoll."""
 
     initial: float | None
     best: float | None
@@ -98,7 +97,7 @@ class Run(NamedTuple):
     status: str
     seconds: float
     run: str = "latest"
-    rivals: Mapping[str, Any] = {}  # by name, as `atoll run --baselines --json` tells them
+    baselines: Mapping[str, Any] = {}  # by name, as in `atoll run --baselines --json`
 
     @property
     def gain(self) -> float:
@@ -106,8 +105,8 @@ class Run(NamedTuple):
 
 
 def theirs(folder: Path, program: Path | None = None) -> list[float]:
-    """Returns the score that OpenEvolve gives the initial program, or another one, as often as it was asked."""
-    found: list[float] = []
+    """Returns the scores of OpenEvolve for the initial or another program, one per evaluation."""
+    result: list[float] = []
     for _ in range(TIMES):
         ended = subprocess.run(
             [str(PYTHON), "-c", THEIRS, str(folder), *([str(program)] if program else [])],
@@ -119,8 +118,8 @@ def theirs(folder: Path, program: Path | None = None) -> list[float]:
         )
         if ended.returncode:
             raise RuntimeError(f"OpenEvolve's evaluator failed on {folder.name}:\n{ended.stderr[-2000:]}")
-        found.append(float(json.loads(ended.stdout.strip().splitlines()[-1])))
-    return found
+        result.append(float(json.loads(ended.stdout.strip().splitlines()[-1])))
+    return result
 
 
 def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequence[str], libraries: str) -> Run:
@@ -140,31 +139,31 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
         return Run(
             None, None, 0, 0, f"exit {ended.returncode}: {ended.stderr.strip()[-200:]}", time.monotonic() - since
         )
-    said: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    message: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
     return Run(
-        said["initial_score"],
-        said["best_score"],
-        said["failures"],
-        said["calls"],
-        said["status"],
-        said["seconds"],
-        said["run"],
-        said["baselines"],
+        message["initial_score"],
+        message["best_score"],
+        message["failures"],
+        message["calls"],
+        message["status"],
+        message["seconds"],
+        message["run"],
+        message["baselines"],
     )
 
 
 def scripted(prompt: str, number: int) -> str:
-    """Answers with the longest program of the prompt, a number in it changed: as a diff where one is asked for."""
-    shown = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
-    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", shown, re.DOTALL)
-    lines = (inside[1] if inside else shown).split("\n")
+    """Responds with the longest program of the prompt and one number changed, as a diff if the prompt asks for one."""
+    displayed = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
+    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", displayed, re.DOTALL)
+    lines = (inside[1] if inside else displayed).split("\n")
     rng = Random(f"scripted {number}")
-    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and shown.count(line) == 1]
-    old = rng.choice(numbered or [line for line in lines if line.strip() and shown.count(line) == 1] or [""])
-    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda found: _changed(found[0], rng), old) if numbered else f"{old}  # kept"
+    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and displayed.count(line) == 1]
+    old = rng.choice(numbered or [line for line in lines if line.strip() and displayed.count(line) == 1] or [""])
+    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda result: _changed(result[0], rng), old) if numbered else f"{old}  # kept"
     if "SEARCH" in prompt:
         return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
-    return f"```\n{shown.replace(old, new, 1)}```\n"
+    return f"```\n{displayed.replace(old, new, 1)}```\n"
 
 
 def _changed(text: str, rng: Random) -> str:
@@ -172,72 +171,72 @@ def _changed(text: str, rng: Random) -> str:
     return f"{value:.4g}" if "." in text else str(max(1, round(value)))
 
 
-def lent(place: str) -> str:
-    """Copies the libraries that folders import into a folder of their own, and returns its path."""
+def copy_libraries(position: str) -> str:
+    """Copies the libraries that the folders import. Returns the path of the copy."""
     sites = list((ROOT / ".venv-peers" / "lib").glob("python*/site-packages"))
-    made = Path(place) / "site-packages"  # by this name the jail knows where packages are
+    created = Path(position) / "site-packages"  # the sandbox recognizes package folders by this name
     for name in LIBRARIES:
-        shutil.copytree(sites[0] / name, made / name)
-    os.chmod(place, 0o755)
-    return str(made)
+        shutil.copytree(sites[0] / name, created / name)
+    os.chmod(position, 0o755)
+    return str(created)
 
 
 def measured(
     names: Sequence[str], examples: Path, iterations: int, seed: int | None, parts: dict[str, list[object]]
 ) -> list[list[object]]:
-    """Returns a row for each folder; those that are not done yet are, the slow ones last, and written down."""
+    """Returns a row per folder. Runs and saves the missing ones, slow ones last."""
     missing = sorted((name for name in names if name not in parts), key=SLOW.__contains__)
-    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place, server.ModelServer(scripted) as model:
-        libraries = lent(place)
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder_name, server.ModelServer(scripted) as model:
+        libraries = copy_libraries(folder_name)
         for name in missing:
             print(f"{name} ...", file=sys.stderr)
             folder = examples / name
             peer = theirs(folder)
-            alone = ours(folder, f"{place}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
-            again = theirs(folder, best(place, alone.run)) if alone.gain > 0 else []
-            asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
-            led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
-            said = [_range(again) if again else "-", _gained(alone, peer, again)]
+            alone = ours(folder, f"{folder_name}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
+            again = theirs(folder, best(folder_name, alone.run)) if alone.gain > 0 else []
+            llm_options = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
+            led = ours(folder, f"{folder_name}/atoll.db", iterations, seed, llm_options, libraries)
+            repeated = [_range(again) if again else "-", _gained(alone, peer, again)]
             plain = [*_plain(alone, ("best_of_n",)), *_plain(led, tuple(baselines.TITLES))]
-            parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls, *plain]
+            parts[name] = [name, _range(peer), *_row(alone), *repeated, *_row(led)[1:], led.calls, *plain]
             PARTS.write_text(json.dumps(parts) + "\n")
     return [parts[name] for name in names]
 
 
-def best(place: str, run: str) -> Path:
-    """Writes down the best program of a run."""
-    made = Path(place) / "best.py"
-    command = [sys.executable, "-m", "atoll", "best", run, "--store", f"{place}/atoll.db", "-o", str(made)]
+def best(folder: str, run: str) -> Path:
+    """Writes the best program of a run to a file."""
+    path = Path(folder) / "best.py"
+    command = [sys.executable, "-m", "atoll", "best", run, "--store", f"{folder}/atoll.db", "-o", str(path)]
     subprocess.run(command, capture_output=True, check=True, timeout=LIMIT_SECONDS)
-    return made
+    return path
 
 
 def _gained(run: Run, peer: Sequence[float], again: Sequence[float]) -> str:
-    """Says whether a run gained: only `noise` where the initial program once scored as much as the best one, anew."""
+    """Returns whether a run gained; `noise` if an initial score reaches a repeated score of the best program."""
     if run.gain <= 0 or run.best is None:
         return "no"
     return "yes" if min(again) > max(peer) else "noise"
 
 
-def _range(found: Sequence[float]) -> str:
-    low, high = min(found), max(found)
+def _range(results: Sequence[float]) -> str:
+    low, high = min(results), max(results)
     return f"{low:.6g}" if f"{low:.6g}" == f"{high:.6g}" else f"{low:.6g} to {high:.6g}"
 
 
 def _row(run: Run) -> list[object]:
-    shown = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
-    return [*shown, run.failures, run.status, round(run.seconds, 1)]
+    displayed = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
+    return [*displayed, run.failures, run.status, round(run.seconds, 1)]
 
 
 def _plain(run: Run, names: Sequence[str]) -> list[object]:
-    """Returns what each plain way beside a run reached; what was not run is told by a dash."""
-    found = [run.rivals.get(name) for name in names]
-    scores = [each["best_score"] if isinstance(each, dict) else None for each in found]
+    """Returns the best score of each baseline of a run; a dash if it was not run."""
+    results = [run.baselines.get(name) for name in names]
+    scores = [item["best_score"] if isinstance(item, dict) else None for item in results]
     return ["-" if score is None else f"{score:.6g}" for score in scores]
 
 
 def verdicts(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Says of each plain way on which folders it is as good as the run that it stands beside."""
+    """Describes for each baseline on which folders it equals or beats its run."""
     for title, run in PLAIN.items():
         pairs = [(row[0], row[columns.index(run)], row[columns.index(title)]) for row in rows]
         known = [
@@ -256,53 +255,53 @@ def _named(names: Sequence[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def told(rows: Sequence[Sequence[object]], asked: argparse.Namespace, names: Sequence[str]) -> list[str]:
-    """Returns what to say below the table."""
+def make_notes(rows: Sequence[Sequence[object]], args: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """Returns the notes below the table."""
     gained = sum(row[8] == "yes" for row in rows)
     finished = sum(row[5] == "done" and row[11] == "done" for row in rows)
-    seed = "the seed of each folder" if asked.seed is None else f"seed {asked.seed}"
+    seed = "the seed of each folder" if args.seed is None else f"seed {args.seed}"
     return [
-        f"{asked.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
-        f"{TIMES} judgements by its own evaluator, which judged the best program with no LLM anew as often.",
-        "A gain counts where the lowest of these is above the highest initial score.",
-        "signal_processing has no combined_score, so that OpenEvolve's rule takes the mean of all its metrics; errors "
-        "are among them, and a gain there need not be a better filter.",
-        f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
-        f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
+        f"{args.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
+        f"{TIMES} evaluations by its own evaluator, which evaluated the best program without an LLM as often.",
+        "A gain counts if the lowest of these is above the highest initial score.",
+        "signal_processing has no combined_score, so OpenEvolve uses the mean of all its metrics, errors "
+        "included. A gain there is not always a better filter.",
+        f"Both runs completed: {finished} of {len(rows)}. Gained without an LLM: {gained} of {len(rows)} "
+        f"(goal >= 5): {'MET' if gained >= 5 else 'MISSED'}; within the noise of the initial score: "
         f"{sum(row[8] == 'noise' for row in rows)}.",
-        *([f"Left out or not in the checkout, and not counted: {', '.join(asked.without)}."] if asked.without else []),
+        *([f"Skipped or not in the checkout: {', '.join(args.without)}."] if args.without else []),
         *(
-            f"{name} had a budget of {SLOW[name][1]} besides, since each takes it many seconds."
+            f"{name} had a budget of {SLOW[name][1]} because each evaluation takes many seconds."
             for name in SLOW
             if name in names
         ),
         *verdicts(COLUMNS, rows),
-        "Plain ways have as many evaluations as the run beside them, and as many calls; wall seconds are the run's "
-        "alone. Where a folder's score is noisy the higher of two may be chance.",
-        "The scripted model changes one line with a number at random: it shows that replies are read, no more.",
+        "Baselines have as many evaluations and calls as their run; wall seconds are those of the run. If a score is "
+        "noisy, the higher of two may be chance.",
+        "The scripted LLM changes a random line with a number. It only shows that responses are used.",
     ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--folders", type=Path, required=True, help="the folder examples of a checkout of OpenEvolve")
+    parser.add_argument("--folders", type=Path, required=True, help="examples folder of an OpenEvolve checkout")
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--seed", type=int, help="instead of the one that each folder has")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done")
-    parser.add_argument("--without", nargs="+", choices=FOLDERS, default=[], help="folders to leave out")
-    asked = parser.parse_args()
-    # Not every version of OpenEvolve has all of them.
-    missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
+    parser.add_argument("--seed", type=int, help="seed; default: the one of each folder")
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
+    parser.add_argument("--without", nargs="+", choices=FOLDERS, default=[], help="folders to skip")
+    args = parser.parse_args()
+    # Some versions of OpenEvolve lack some of them.
+    missing = [name for name in FOLDERS if not (args.folders / name / "evaluator.py").is_file()]
     if len(missing) == len(FOLDERS):
-        print(f"{asked.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
+        print(f"{args.folders} has no {missing[0]}. Pass the examples folder of OpenEvolve.", file=sys.stderr)
         return 2
-    asked.without = [name for name in FOLDERS if name in (*missing, *asked.without)]
-    left_out = ["--without", *asked.without] if asked.without else []
+    args.without = [name for name in FOLDERS if name in (*missing, *args.without)]
+    left_out = ["--without", *args.without] if args.without else []
     sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *left_out]
-    done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not asked.fresh else {}
-    names = [name for name in FOLDERS if name not in asked.without]
-    rows = measured(names, asked.folders, asked.iterations, asked.seed, done)
-    outcome.keep("folders", {"Folders": (COLUMNS, rows)}, told(rows, asked, names))
+    done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not args.fresh else {}
+    names = [name for name in FOLDERS if name not in args.without]
+    rows = measured(names, args.folders, args.iterations, args.seed, done)
+    outcome.keep("folders", {"Folders": (COLUMNS, rows)}, make_notes(rows, args, names))
     return 0
 
 

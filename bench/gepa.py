@@ -1,9 +1,9 @@
-"""Texts beside GEPA and beside plain ways: the same task, the same scripted model, the same number of evaluator calls.
+"""Text evolution compared with GEPA and baselines: the same task, scripted LLM and number of evaluator calls.
 
-The task (bench/tasks/rules.py) is a list of rules whose optimum is known. All choose by the same validation part; the
-test part is scored once at the end. Best of N writes every child from the start, sequential conditioning from the best
-so far; with no LLM lines are dropped, doubled and moved. What an engine takes itself is CPU time of a run whose model
-and evaluator do nothing, with every child kept, as GEPA's own pool grows then.
+The task (bench/tasks/rules.py) is a list of rules with a known optimum. All systems select by the same validation part;
+the test part is scored once at the end. Best of N writes every child from the initial text, sequential from the best so
+far. Without an LLM, lines are dropped, doubled and moved. The cost of an engine is the CPU time of a run whose LLM and
+evaluator do nothing and whose children are all kept, as GEPA's population grows then.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LEAST_TIMES = 5.0
 
 
 def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
-    """Runs Atoll, or a plain way of it, and returns its scores and what it used."""
+    """Runs Atoll or one of its baselines. Returns its scores and usage."""
     bench, sets = rules.Bench(seed), rules.sets(seed)
     wished = options.EvolveOptions(
         llm=None if way == NO_LLM else bench.reply,
@@ -49,16 +49,16 @@ def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict
         merge=False,
         method=baselines.METHODS.get(way, "evolve"),
     )
-    found = runner.run(rules.START, bench.evaluate, wished)
-    used = {"calls": found.cost.evaluator_calls, "replies": found.cost.llm_calls}
-    return {"test": found.test, "validation": found.score, **used}
+    evaluation = runner.run(rules.START, bench.evaluate, wished)
+    used = {"calls": evaluation.cost.evaluator_calls, "replies": evaluation.cost.llm_calls}
+    return {"test": evaluation.test, "validation": evaluation.score, **used}
 
 
 def atoll_overhead(proposals: int, store: Path | None = None) -> dict[str, Any]:
-    importlib.import_module("atoll.evolve.runner")  # GEPA's import is not counted either
+    importlib.import_module("atoll.evolve.runner")  # the import of GEPA is not counted either
     bench, since = rules.Climb(), time.process_time()
     budget = control.Budget(iterations=proposals)
-    found = atoll.evolve(
+    evaluation = atoll.evolve(
         "value=0.0 start",
         bench.evaluate,
         data=range(10),
@@ -70,12 +70,12 @@ def atoll_overhead(proposals: int, store: Path | None = None) -> dict[str, Any]:
         store=store,
     )
     seconds = time.process_time() - since
-    used = {"proposals": bench.replies, "calls": found.cost.evaluator_calls}
+    used = {"proposals": bench.replies, "calls": evaluation.cost.evaluator_calls}
     return {**used, "cpu_ms": 1e3 * seconds / max(1, bench.replies)}
 
 
 def peer(*words: object) -> dict[str, Any]:
-    """Runs GEPA's side in its own environment."""
+    """Runs GEPA in its own environment."""
     command = [
         str(ROOT / ".venv-peers" / "bin" / "python"),
         "-P",
@@ -85,30 +85,30 @@ def peer(*words: object) -> dict[str, Any]:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
     if ended.returncode != 0:
         raise SystemExit(f"GEPA's side failed: {ended.stderr[-800:]}")
-    found: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    return result
 
 
 def contest(seed: int, calls: int, has_peers: bool) -> dict[str, Any]:
-    """Runs all on the task of a seed."""
-    found = {way: atoll_contest(seed, calls, way) for way in (*baselines.METHODS, NO_LLM)}
-    return found | ({GEPA: peer("contest", seed, calls)} if has_peers else {})
+    """Runs all systems on the task of a seed."""
+    result = {way: atoll_contest(seed, calls, way) for way in (*baselines.METHODS, NO_LLM)}
+    return result | ({GEPA: peer("contest", seed, calls)} if has_peers else {})
 
 
 def overhead(proposals: int, has_peers: bool) -> dict[str, Any]:
-    """Measures what a proposal takes in each engine, and in ours with a store."""
-    each: dict[str, Any] = {"proposals": proposals, "systems": {baselines.EVOLUTION: atoll_overhead(proposals)}}
+    """Measures the time per proposal of each engine, and of Atoll with a store."""
+    item: dict[str, Any] = {"proposals": proposals, "systems": {baselines.EVOLUTION: atoll_overhead(proposals)}}
     if has_peers:
-        each["systems"][GEPA] = peer("overhead", proposals)
-        each["times"] = each["systems"][GEPA]["cpu_ms"] / each["systems"][baselines.EVOLUTION]["cpu_ms"]
+        item["systems"][GEPA] = peer("overhead", proposals)
+        item["times"] = item["systems"][GEPA]["cpu_ms"] / item["systems"][baselines.EVOLUTION]["cpu_ms"]
     with tempfile.TemporaryDirectory() as folder:
-        each["kept_cpu_ms"] = atoll_overhead(proposals, Path(folder) / "atoll.db")["cpu_ms"]
-    return each
+        item["kept_cpu_ms"] = atoll_overhead(proposals, Path(folder) / "atoll.db")["cpu_ms"]
+    return item
 
 
 def tests(contests: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Returns the test scores of each system, seed by seed."""
-    return {name: [each["systems"][name]["test"] for each in contests] for name in contests[0]["systems"]}
+    """Returns the test scores of each system by seed."""
+    return {name: [item["systems"][name]["test"] for item in contests] for name in contests[0]["systems"]}
 
 
 def tables(calls: int, contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[str, Any]]) -> outcome.Tables:
@@ -116,26 +116,26 @@ def tables(calls: int, contests: Sequence[Mapping[str, Any]], overheads: Sequenc
     means = [
         [
             name,
-            baselines.shown(scores),
-            *(statistics.fmean(each["systems"][name][key] for each in contests) for key in _MEANS),
+            baselines.format_interval(scores),
+            *(statistics.fmean(item["systems"][name][key] for item in contests) for key in _MEANS),
         ]
         for name, scores in tests(contests).items()
     ]
     engines = list(overheads[0]["systems"])
     takes = [
-        [each["proposals"], *(each["systems"][name]["cpu_ms"] for name in engines), each.get("times", "-")]
-        for each in overheads
+        [item["proposals"], *(item["systems"][name]["cpu_ms"] for name in engines), item.get("times", "-")]
+        for item in overheads
     ]
     return {
         f"A prompt task with a known optimum (1.0), {calls} evaluator calls, means over {len(contests)} seeds": (
             ["system", "test, 95 %", *_MEANS],
             means,
         ),
-        "Test score, seed by seed": (
+        "Test score by seed": (
             ["seed", *names],
-            [[each["seed"], *(each["systems"][name]["test"] for name in names)] for each in contests],
+            [[item["seed"], *(item["systems"][name]["test"] for name in names)] for item in contests],
         ),
-        "What the engine takes for a proposal": (
+        "Time of the engine per proposal": (
             ["proposals", *(f"CPU ms, {name}" for name in engines), "times less"],
             takes,
         ),
@@ -146,19 +146,19 @@ _MEANS = ("validation", "calls", "replies")
 
 
 def verdicts(contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-    """Says what was to be shown and whether it was, and which plain way does as well."""
+    """Describes whether the goals are met, and which baselines are as good."""
     scores = tests(contests)
-    plain = baselines.verdicts("Test score", {name: each for name, each in scores.items() if name != GEPA})
+    plain = baselines.verdicts("Test score", {name: item for name, item in scores.items() if name != GEPA})
     if GEPA not in scores:
         return [*plain, "GEPA was not run (--no-peers)."]
-    means = {name: statistics.fmean(each) for name, each in scores.items()}
+    means = {name: statistics.fmean(item) for name, item in scores.items()}
     ours, theirs, times = means[baselines.EVOLUTION], means[GEPA], overheads[-1]["times"]
     better = [name for name in scores if name not in (GEPA, baselines.EVOLUTION) and means[name] >= theirs]
     return [
         f"Mean test score {ours:.4f} against GEPA's {theirs:.4f}: {'reached' if ours >= theirs else 'MISSED'}.",
         *plain,
-        f"Plain ways that reach GEPA's mean too: {', '.join(better) or 'none'}.",
-        f"At {overheads[-1]['proposals']} proposals {times:.1f} times less than GEPA; wanted {LEAST_TIMES:g}: "
+        f"Baselines that reach GEPA's mean too: {', '.join(better) or 'none'}.",
+        f"At {overheads[-1]['proposals']} proposals {times:.1f} times less than GEPA; goal {LEAST_TIMES:g}: "
         f"{'reached' if times >= LEAST_TIMES else 'MISSED'}.",
     ]
 
@@ -176,12 +176,12 @@ def main() -> None:
     for proposals in PROPOSALS:
         overheads.append(overhead(proposals, not chosen.no_peers))
         print(json.dumps(overheads[-1]), flush=True)
-    kept = ", ".join(f"{each['kept_cpu_ms']:.3g} at {each['proposals']}" for each in overheads)
+    stored = ", ".join(f"{item['kept_cpu_ms']:.3g} at {item['proposals']}" for item in overheads)
     notes = [
         *verdicts(contests, overheads),
-        "Atoll and the plain ways end before another step might not fit, at the optimum of the validation part, and "
-        "where 300 steps gave nothing new to judge; GEPA ends with the step that reaches the limit.",
-        f"Neither writes a file in the last table; with a store Atoll takes {kept}.",
+        "Atoll and the baselines end if another iteration might exceed the limit, at the validation optimum, or after "
+        "300 iterations without a new candidate; GEPA ends with the iteration that reaches the limit.",
+        f"Neither writes a file in the last table; with a store Atoll takes {stored}.",
     ]
     facts: dict[str, Any] = {"calls": chosen.calls, "contest": contests, "overhead": overheads}
     outcome.keep("gepa", tables(chosen.calls, contests, overheads), notes, **facts)

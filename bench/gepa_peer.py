@@ -1,4 +1,4 @@
-"""GEPA's side of bench/gepa.py, run in .venv-peers: one JSON line with what came of it."""
+"""GEPA part of bench/gepa.py, run in .venv-peers. Prints its result as one JSON line."""
 
 import contextlib
 import io
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # started with -P: else `gepa` would be the file beside this one
+sys.path.insert(0, str(Path(__file__).parent.parent))  # started with -P, or `gepa` would be bench/gepa.py
 
 import gepa  # type: ignore[import-not-found]
 from gepa.core.adapter import EvaluationBatch  # type: ignore[import-not-found]
@@ -17,7 +17,7 @@ from bench.tasks import rules
 
 
 class Adapter:
-    """Any of our evaluators as GEPA asks for it."""
+    """Adapts the evaluators to GEPA."""
 
     propose_new_texts = None
 
@@ -25,23 +25,25 @@ class Adapter:
         self._bench = bench
 
     def evaluate(self, batch: list[Any], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-        found = [self._bench.evaluate(candidate["text"], each) for each in batch]
-        traces = [{"input": str(each), "said": said} for each, (_, said) in zip(batch, found, strict=True)]
-        scores = [score for score, _ in found]
+        evaluation = [self._bench.evaluate(candidate["text"], item) for item in batch]
+        traces = [{"input": str(item), "said": message} for item, (_, message) in zip(batch, evaluation, strict=True)]
+        scores = [score for score, _ in evaluation]
         return EvaluationBatch(
-            outputs=[said for _, said in found], scores=scores, trajectories=traces if capture_traces else None
+            outputs=[message for _, message in evaluation],
+            scores=scores,
+            trajectories=traces if capture_traces else None,
         )
 
     def make_reflective_dataset(self, candidate: dict[str, str], batch: Any, parts: list[str]) -> dict[str, Any]:
-        entries = [{"Inputs": each["input"], "Feedback": each["said"]} for each in batch.trajectories]
+        entries = [{"Inputs": trajectory["input"], "Feedback": trajectory["said"]} for trajectory in batch.trajectories]
         return dict.fromkeys(parts, entries)
 
 
-def optimised(bench: Any, start: str, train: Any, validation: Any, calls: int, seed: int) -> tuple[Any, float]:
-    """Returns GEPA's result with its defaults, and the CPU seconds of it all."""
+def optimize(bench: Any, start: str, train: Any, validation: Any, calls: int, seed: int) -> tuple[Any, float]:
+    """Returns the result of GEPA with its defaults, and its total CPU seconds."""
     since = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
-        found = gepa.optimize(
+        result = gepa.optimize(
             seed_candidate={"text": start},
             trainset=list(train),
             valset=list(validation),
@@ -50,19 +52,19 @@ def optimised(bench: Any, start: str, train: Any, validation: Any, calls: int, s
             max_metric_calls=calls,
             seed=seed,
         )
-    return found, time.process_time() - since
+    return result, time.process_time() - since
 
 
 def contest(seed: int, calls: int) -> dict[str, Any]:
     bench, sets = rules.Bench(seed), rules.sets(seed)
-    found, _ = optimised(bench, rules.START, sets.train, sets.validation, calls, seed)
-    best = found.best_candidate["text"]
+    result, _ = optimize(bench, rules.START, sets.train, sets.validation, calls, seed)
+    best = result.best_candidate["text"]
     used = bench.calls
-    scores = [rules.Bench(seed).evaluate(best, each)[0] for each in sets.test]
+    scores = [rules.Bench(seed).evaluate(best, item)[0] for item in sets.test]
     test = sum(scores) / len(scores)
     return {
         "test": test,
-        "validation": found.val_aggregate_scores[found.best_idx],
+        "validation": result.val_aggregate_scores[result.best_idx],
         "calls": used,
         "replies": bench.replies,
     }
@@ -70,13 +72,13 @@ def contest(seed: int, calls: int) -> dict[str, Any]:
 
 def overhead(proposals: int) -> dict[str, Any]:
     bench = rules.Climb()
-    # 10 for the start; then 3 for the parent, 3 for the child and 10 for all, since every child is better.
+    # 10 for the initial text, then 3 for the parent, 3 for the child and 10 for all, because every child is better.
     calls = 10 + 16 * proposals
-    _, seconds = optimised(bench, "value=0.0 start", range(10), range(10, 20), calls, 0)
+    _, seconds = optimize(bench, "value=0.0 start", range(10), range(10, 20), calls, 0)
     return {"proposals": bench.replies, "calls": bench.calls, "cpu_ms": 1e3 * seconds / max(1, bench.replies)}
 
 
 if __name__ == "__main__":
     task, *numbers = sys.argv[1:]
-    made = contest(*map(int, numbers)) if task == "contest" else overhead(*map(int, numbers))
-    print(json.dumps(made))
+    run_result = contest(*map(int, numbers)) if task == "contest" else overhead(*map(int, numbers))
+    print(json.dumps(run_result))

@@ -1,11 +1,11 @@
-"""Logs and replay: lines per second, memory, and whether anything is torn or lost while everybody writes.
+"""Logs and replay: lines per second, memory, and integrity with many concurrent writers.
 
     scripts/bench governed_logs              # 1,000,000 decisions, 600,000 measurements; some minutes
-    scripts/bench governed_logs --large      # 10,000,000 decisions, the replay alone: whether memory stays bounded
-    scripts/bench governed_logs --quick      # a few seconds; keeps nothing
+    scripts/bench governed_logs --large      # 10,000,000 decisions, replay only: whether memory stays bounded
+    scripts/bench governed_logs --quick      # a few seconds; saves nothing
 
-CPU seconds, since the machine is shared; each part runs in a process of its own, whose peak of memory is its own too.
-The anchors run on the same file: `json` and `msgspec` decode each line and pair nothing.
+Times are CPU seconds, because the machine is shared. Each part runs in a separate process with its own peak memory. The
+reference rows read the same file: `json` and `msgspec` decode each line and match nothing.
 """
 
 import argparse
@@ -33,7 +33,7 @@ END = START + dt.timedelta(days=60)
 NUM_ENTITIES = 1000
 METRICS = ("cost", "on_time")
 STEP = dt.timedelta(milliseconds=80)
-NUM_TRIES = 2  # the best one counts: other work on the machine only adds
+NUM_TRIES = 2  # the best counts, because other load only slows it down
 NUM_LINES, LARGE = 1_000_000, 10_000_000
 SHARE = 0.6  # measurements per decision
 
@@ -51,7 +51,7 @@ def entry(number: int, rng: random.Random) -> logs.LogEntry:
 
 
 def generate(folder: Path, num_lines: int) -> None:
-    """Writes the log and its feedback as the product's own writers would, but with the times of the story."""
+    """Writes the log and its feedback in the format of the writers, with simulated times."""
     rng = random.Random(0)
     log = log_stores.FileLog(folder / "log")
     for number in range(num_lines):
@@ -94,20 +94,20 @@ def replayed(folder: Path, reflector: replay_report.Reflector | None) -> Mapping
 
 
 def with_function(folder: Path) -> Mapping[str, Any]:
-    seen = [0, 0.0]
+    observed = [0, 0.0]
 
     def look(event: replay_report.ReplayEvent) -> None:
         if event.feedback is not None:
-            seen[0] += 1
-            seen[1] += event.feedback.value
+            observed[0] += 1
+            observed[1] += event.feedback.value
 
-    return {**replayed(folder, reflectors.FuncReflector(look)), "seen": seen[0]}
+    return {**replayed(folder, reflectors.FuncReflector(look)), "seen": observed[0]}
 
 
 def with_aggregator(folder: Path) -> Mapping[str, Any]:
     aggregator = reflectors.AggregatorReflector()
-    found = replayed(folder, aggregator)
-    return {**found, "entities": len(aggregator.list_entities())}
+    result = replayed(folder, aggregator)
+    return {**result, "entities": len(aggregator.list_entities())}
 
 
 def with_columns(folder: Path) -> Mapping[str, Any]:
@@ -139,29 +139,29 @@ def msgspec_only(folder: Path) -> Mapping[str, Any]:
 
 
 ANCHOR = "anchor"
-COLUMNS = "columns (polars), paired, statistics"
+COLUMNS = "columnar (polars), paired, statistics"
 PARTS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {
     "replay, paired, 1 reflector": with_function,
     "replay, paired, aggregator": with_aggregator,
     COLUMNS: with_columns,
     "log alone": read_only,
-    "anchor: msgspec, a line at a time": msgspec_only,
+    "reference: msgspec, line by line": msgspec_only,
     "anchor: json": json_only,
 }
 
 
 def run_part(name: str, folder: Path) -> Mapping[str, Any]:
-    """Runs a part in this process and returns what it took; libraries are there before the clock starts, as for all."""
+    """Runs a part in this process. Returns its cost without imports."""
     if name == COLUMNS:
         import polars  # noqa: F401 - the product imports it when it is needed
     began = time.process_time()
-    found = PARTS[name](folder)
+    result = PARTS[name](folder)
     seconds = time.process_time() - began
-    return {**found, "cpu_seconds": seconds, "peak_mb": peak_mb()}
+    return {**result, "cpu_seconds": seconds, "peak_mb": peak_mb()}
 
 
 def peak_mb() -> float:
-    """Returns the most memory that this process ever held; `getrusage` would tell that of its parent too."""
+    """Returns the peak memory of this process. `getrusage` would include that of its parent."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -169,56 +169,58 @@ def peak_mb() -> float:
 
 
 def parted(name: str, folder: Path) -> Mapping[str, Any]:
-    """Runs a part in a process of its own, so that its memory is its own."""
+    """Runs a part in a separate process, to measure its memory."""
     command = [sys.executable, "-m", "bench.governed_logs", "--part", name, "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
-    found: Mapping[str, Any] = json.loads(done.stdout)
-    return found
+    result: Mapping[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
-    """Appends entries as one of several writers; every one can be told from all others."""
+    """Appends unique entries as one of several writers."""
     log, rng = log_stores.FileLog(folder), random.Random(writer)
-    # Some lines are longer than a page: a reader can then meet the first half of one.
+    # Some lines are longer than a page, so a reader can see half of one.
     entries = [entry(number, rng) for number in range(200)]
-    long = [msgspec.structs.replace(each, payload={"text": "x" * rng.randrange(200, 9000)}) for each in entries[::10]]
+    long = [
+        msgspec.structs.replace(item_2, payload={"text": "x" * rng.randrange(200, 9000)}) for item_2 in entries[::10]
+    ]
     wall, cpu = time.perf_counter(), time.process_time()
     for number in range(count):
-        each = long[number % len(long)] if number % 50 == 0 else entries[number % len(entries)]
-        log.append(msgspec.structs.replace(each, decision_id=f"{writer}-{number}"))
+        item = long[number % len(long)] if number % 50 == 0 else entries[number % len(entries)]
+        log.append(msgspec.structs.replace(item, decision_id=f"{writer}-{number}"))
     return {"per_second": count / (time.perf_counter() - wall), "per_cpu": count / (time.process_time() - cpu)}
 
 
 def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
-    """Lets many processes append while this one follows; counts what is torn, lost or seen twice."""
+    """Lets many processes append while this one follows. Counts torn, lost and repeated lines."""
     command = [sys.executable, "-m", "bench.governed_logs", "--folder", str(folder), "--append", str(count)]
     writers = [
         subprocess.Popen([*command, "--writer", str(writer)], stdout=subprocess.PIPE, text=True)
         for writer in range(num_writers)
     ]
-    seen: dict[str, int] = {}
+    observed: dict[str, int] = {}
     try:
-        for each in log_stores.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
-            seen[each.decision_id] = seen.get(each.decision_id, 0) + 1
-            if len(seen) == num_writers * count:
+        for item in log_stores.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
+            observed[item.decision_id] = observed.get(item.decision_id, 0) + 1
+            if len(observed) == num_writers * count:
                 break
-        told = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
+        message = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
             writer.wait()
-    after = [each.decision_id for each in log_stores.FileLog(folder).read(START, END)]
+    after = [record.decision_id for record in log_stores.FileLog(folder).read(START, END)]
     return {
         "lines": num_writers * count,
         "torn": num_writers * count - len(after),
-        "lost by the tail": num_writers * count - len(seen),
-        "seen twice by the tail": sum(times > 1 for times in seen.values()),
-        "lines per cpu-second and writer": min(each["per_cpu"] for each in told),
+        "lost by the tail": num_writers * count - len(observed),
+        "seen twice by the tail": sum(times > 1 for times in observed.values()),
+        "lines per cpu-second and writer": min(item["per_cpu"] for item in message),
     }
 
 
 def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
-    """Measures everything in a folder that is empty."""
+    """Measures everything in an empty folder."""
     generate(folder, num_lines)
     rows: list[list[object]] = []
     for name in PARTS:
@@ -227,17 +229,17 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
             if quick
             else [parted(name, folder) for _ in range(1 if ANCHOR in name else NUM_TRIES)]
         )
-        found = min(tries, key=lambda each: each["cpu_seconds"])
-        events = found.get("events", 0)
-        seconds = found["cpu_seconds"]
+        result = min(tries, key=lambda item: item["cpu_seconds"])
+        events = result.get("events", 0)
+        seconds = result["cpu_seconds"]
         rows.append(
             [
                 name,
-                found["decisions"],
+                result["decisions"],
                 events,
-                round(found["decisions"] / seconds),
+                round(result["decisions"] / seconds),
                 round(events / seconds),
-                round(found["peak_mb"]),
+                round(result["peak_mb"]),
             ]
         )
     appended = append_many(folder / "one", 2000 if quick else 100_000)
@@ -255,27 +257,27 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
 
 
 def measure_columns(folder: Path) -> tuple[outcome.Tables, list[str]]:
-    """Measures the columns of a million decisions alone, beside one decoder."""
+    """Measures only the columnar replay of a million decisions, with one decoder as reference."""
     generate(folder, NUM_LINES)
-    names = [COLUMNS, "anchor: msgspec, a line at a time"]
+    names = [COLUMNS, "reference: msgspec, line by line"]
     rows = []
     for name in names:
-        found = min((parted(name, folder) for _ in range(NUM_TRIES)), key=lambda each: each["cpu_seconds"])
+        result = min((parted(name, folder) for _ in range(NUM_TRIES)), key=lambda item: item["cpu_seconds"])
         rows.append(
-            [name, found["decisions"], round(found["decisions"] / found["cpu_seconds"]), round(found["peak_mb"])]
+            [name, result["decisions"], round(result["decisions"] / result["cpu_seconds"]), round(result["peak_mb"])]
         )
     headings = ["what", "decisions", "decisions per cpu-s", "peak MB"]
     return {"Columns": (headings, rows)}, ["The goal is 500,000 decisions per cpu-s and 600 MB; the best of two runs."]
 
 
 def measure_large(folder: Path) -> tuple[outcome.Tables, list[str]]:
-    """Replays ten million decisions once; a folder that holds them already is not written anew."""
+    """Replays ten million decisions once. Reuses a folder that already has them."""
     if not (folder / "feedback").exists():
         generate(folder, LARGE)
-    found = parted("replay, paired, 1 reflector", folder)
+    result = parted("replay, paired, 1 reflector", folder)
     headings = ["decisions", "events", "events per cpu-s", "goal", "peak MB", "goal for it"]
-    rate = round(found["events"] / found["cpu_seconds"])
-    row = [found["decisions"], found["events"], rate, 250_000, round(found["peak_mb"]), 200]
+    rate = round(result["events"] / result["cpu_seconds"])
+    row = [result["decisions"], result["events"], rate, 250_000, round(result["peak_mb"]), 200]
     return {"Replay, paired, 1 reflector": (headings, [row])}, [
         f"{LARGE:,} decisions of {NUM_ENTITIES} entities, {int(LARGE * SHARE):,} measurements; one run."
     ]
@@ -284,29 +286,29 @@ def measure_large(folder: Path) -> tuple[outcome.Tables, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lines", type=int, default=NUM_LINES)
-    parser.add_argument("--quick", action="store_true", help="a few seconds; keeps nothing")
-    parser.add_argument("--large", action="store_true", help="ten million decisions; keeps governed_logs_large")
-    parser.add_argument("--columns", action="store_true", help="the columns alone; keeps governed_logs_columns")
+    parser.add_argument("--quick", action="store_true", help="a few seconds; saves nothing")
+    parser.add_argument("--large", action="store_true", help="ten million decisions; saves governed_logs_large")
+    parser.add_argument("--columns", action="store_true", help="only the columnar replay; saves governed_logs_columns")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--append", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--writer", type=int, default=0, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.part or given.append:
-        part = run_part(given.part, given.folder) if given.part else None
-        print(json.dumps(part or append_many(given.folder, given.append, given.writer)))
+    args = parser.parse_args()
+    if args.part or args.append:
+        part = run_part(args.part, args.folder) if args.part else None
+        print(json.dumps(part or append_many(args.folder, args.append, args.writer)))
         return
-    if given.large or given.columns:
-        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as made:
-            if given.columns:
-                outcome.keep("governed_logs_columns", *measure_columns(Path(made)))
+    if args.large or args.columns:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as created:
+            if args.columns:
+                outcome.keep("governed_logs_columns", *measure_columns(Path(created)))
             else:
-                outcome.keep("governed_logs_large", *measure_large(given.folder or Path(made)))
+                outcome.keep("governed_logs_large", *measure_large(args.folder or Path(created)))
         return
-    num_lines = 5000 if given.quick else given.lines
+    num_lines = 5000 if args.quick else args.lines
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
-        tables, notes = measure(num_lines, Path(folder), quick=given.quick)
-    if given.quick:
+        tables, notes = measure(num_lines, Path(folder), quick=args.quick)
+    if args.quick:
         outcome.show("governed_logs", tables, notes)
     else:
         outcome.keep("governed_logs", tables, notes)

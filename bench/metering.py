@@ -1,4 +1,4 @@
-"""A command under a meter: the CPU time of it and of all that it starts, while it runs and in all. Linux only."""
+"""Runs a command and measures the CPU time of all its processes, during the run and in total. Linux only."""
 
 import contextlib
 import os
@@ -18,16 +18,16 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What a command used.
+    """Resources used by a command.
 
     Attributes:
-        status: What it ended with; negative: by this signal.
-        output: What it printed and complained.
-        began: When it started, on the monotonic clock, which all processes share.
-        wall_seconds: How long it took.
-        cpu_seconds: User and system time of all its threads and of all its children.
+        status: Exit status; negative if a signal ended it.
+        output: Standard output and error.
+        began: Start time on the monotonic clock, which all processes share.
+        wall_seconds: Wall time.
+        cpu_seconds: User and system time of all its threads and children.
         when: Times of the samples.
-        used: CPU seconds until then.
+        used: CPU seconds at these times.
     """
 
     status: int
@@ -39,12 +39,12 @@ class Metered:
     used: Sequence[float]
 
     def used_at(self, when: float) -> float:
-        """Returns the CPU seconds until some time, interpolated between samples."""
+        """Returns the CPU seconds at a time, interpolated between samples."""
         return float(np.interp(when, self.when, self.used))
 
 
 def metered(command: Sequence[str], *, folder: Path, environment: Mapping[str, str], limit_seconds: float) -> Metered:
-    """Runs a command in a folder to its end, or kills it with all its children after so long."""
+    """Runs a command in a folder. Kills it with all its children after the time limit."""
     when, used = [time.monotonic()], [0.0]
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
@@ -52,7 +52,7 @@ def metered(command: Sequence[str], *, folder: Path, environment: Mapping[str, s
         )
         try:
             while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
-                # A child that ends between two looks is missed by one and found with its parent by the next.
+                # One sample misses a child that ends before it; the next counts it with its parent.
                 used.append(max(used[-1], cpu_seconds(process.pid)))
                 when.append(time.monotonic())
                 if when[-1] - when[0] > limit_seconds:
@@ -66,15 +66,15 @@ def metered(command: Sequence[str], *, folder: Path, environment: Mapping[str, s
         output.seek(0)
         usage = ended[2]
         took = time.monotonic() - when[0]
-        # A child that is killed together with its parent is waited for by nobody and is in no total, but it was seen.
+        # A child killed together with its parent is in no total, but a sample has seen it.
         cpu = max(usage.ru_utime + usage.ru_stime, used[-1])
         return Metered(process.returncode, output.read(), when[0], took, cpu, when, used)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Returns what a process and all that it started have used; 0 if it is gone."""
+    """Returns the CPU time of a process and its descendants; 0 if it has ended."""
     try:
-        # The clock of another process: nanoseconds, where /proc tells hundredths of a second.
+        # The CPU clock of another process has nanoseconds; /proc has hundredths of a second.
         own = time.clock_gettime((~pid << 3) | 2)
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -91,9 +91,9 @@ def children(pid: int) -> Iterator[int]:
 
 
 def kill(pid: int) -> None:
-    """Kills a process and all that it started."""
+    """Kills a process and its descendants."""
     started = list(children(pid))
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)  # first, so that it starts no more
+        os.kill(pid, signal.SIGKILL)  # first, so that it starts no other process
     for child in started:
         kill(child)

@@ -1,10 +1,10 @@
-"""Mind Evolution beside Best-of-N and Sequential-Revision+ at equal calls, with a scripted noisy model.
+"""Mind Evolution, Best-of-N and Sequential-Revision+ at equal calls, with a scripted noisy LLM.
 
-The model (bench/tasks/noisy_planner.py) reads the prompt alone and mends a named fault with probability p. The three
-values of p below were written down before any method was run with it. The problems are the public Natural Plan samples,
-given by --data, a folder with trip_planning_60.jsonl and meeting_planning_60.jsonl; without it, made-up ones of the
-same shape. All methods stop at the first plan that satisfies the judge, and none makes more than CALLS calls a problem.
-A problem counts as solved by comparison with its solution, in another process than the search.
+The LLM (bench/tasks/noisy_planner.py) reads only the prompt and repairs a named error with probability p. The three
+values of p were fixed before any method was run with it. The problems are the public Natural Plan samples of --data, a
+folder with trip_planning_60.jsonl and meeting_planning_60.jsonl; without it, generated ones of the same shape. All
+methods stop at the first plan that satisfies the evaluator, and make at most CALLS calls per problem. Another process
+compares each plan with the solution to decide whether the problem is solved.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from atoll.mind.tasks import generate, grader, load
 from bench import outcome
 from bench.tasks import noisy_planner
 
-PROBABILITIES = (0.3, 0.5, 0.7)  # written down before any method was run
+PROBABILITIES = (0.3, 0.5, 0.7)  # fixed before any method was run
 MIDDLE = 0.5  # of the ablations
 SEEDS = (0, 1)
 GENS, ISLANDS, CONVS, SEQ = 10, 4, 2, 4
@@ -59,21 +59,21 @@ COLUMNS = [
 TITLES = ("Methods at equal calls", f"Ablations, p {MIDDLE}")
 
 
-def problems_of(task: str, folder: Path | None, made: Path) -> Path:
-    """Returns the file of a task; made up where there is no data."""
+def problems_of(task: str, folder: Path | None, created: Path) -> Path:
+    """Returns the file of a task; generates one without data."""
     if folder is not None:
         return folder / f"{task}_planning_60.jsonl"
-    path = made / f"{task}.jsonl"
+    path = created / f"{task}.jsonl"
     path.write_text(generate.to_lines(generate.generate_rows(task, 12, 7)), "utf-8")
     return path
 
 
 def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str, Any]:
-    """Searches all problems of a file by one method and returns what came out, problem by problem."""
+    """Searches all problems of a file with one method. Returns the results by problem."""
     problems = load.load_problems(path, seed)
     about = mind_problems.ProblemSet(
         problems,
-        plan_evaluator.PlanEvaluator({each.id: each for each in problems}, fitness.BALANCED),
+        plan_evaluator.PlanEvaluator({problem.id: problem for problem in problems}, fitness.BALANCED),
         path.name,
         grade=lambda plans: grader.grade_in_subprocess(path, plans),
     )
@@ -94,12 +94,12 @@ def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str
     evolver, since = cluster.Evolver(config), time.process_time()
     evolver.run()
     assert built.summarize_result is not None
-    found: dict[str, Any] = dict(built.summarize_result(evolver))
+    result: dict[str, Any] = dict(built.summarize_result(evolver))
     cost = evolver.usage.cost
-    most = max(row["calls"] for row in found["instances"])
+    most = max(row["calls"] for row in result["instances"])
     assert most <= CALLS, f"{most} calls for a problem, not {CALLS}"
     return {
-        "solved": [bool(row["solved"]) for row in found["instances"]],
+        "solved": [bool(row["solved"]) for row in result["instances"]],
         "calls": cost.calls / len(problems),
         "tokens_in": cost.tokens_in / len(problems),
         "tokens_out": cost.tokens_out / len(problems),
@@ -109,95 +109,97 @@ def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str
 
 
 def over_seeds(path: Path, changes: Mapping[str, Any], p: float, seeds: Sequence[int]) -> dict[str, Any]:
-    """Returns the mean over seeds; `solved` is per problem the share of seeds that solved it."""
+    """Returns the mean over seeds; `solved` is the share of seeds per problem."""
     runs = [run(path, changes, p, seed) for seed in seeds]
-    shares = [statistics.fmean(each) for each in zip(*(one["solved"] for one in runs), strict=True)]
+    shares = [statistics.fmean(item) for item in zip(*(one["solved"] for one in runs), strict=True)]
     means = {name: statistics.fmean(one[name] for one in runs) for name in runs[0] if name != "solved"}
     return {"solved": shares, **means}
 
 
 def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the mean difference of two methods in points, with a 95 % interval, resampling problems in pairs."""
+    """Returns the mean difference of two methods in points, with a 95 % interval of paired resampling."""
     pairs, rng = [100 * (a - b) for a, b in zip(one, other, strict=True)], Random(0)
     means = sorted(statistics.fmean(rng.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     return statistics.fmean(pairs), means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
 
 
-def row(task: str, p: float, name: str, found: Mapping[str, Any], best: Mapping[str, Any]) -> list[object]:
-    middle, low, high = difference(best["solved"], found["solved"])
-    beaten = f"{middle:+.1f} ({low:+.1f} to {high:+.1f})" if found is not best else ""
-    share = 100 * statistics.fmean(found["solved"])
-    tokens = f"{found['tokens_in']:,.0f} / {found['tokens_out']:,.0f}"
-    return [task, p, name, f"{share:.1f}", f"{found['calls']:.0f}", tokens, f"{found['usd']:.4f}", beaten]
+def row(task: str, p: float, name: str, result: Mapping[str, Any], best: Mapping[str, Any]) -> list[object]:
+    middle, low, high = difference(best["solved"], result["solved"])
+    beaten = f"{middle:+.1f} ({low:+.1f} to {high:+.1f})" if result is not best else ""
+    share = 100 * statistics.fmean(result["solved"])
+    tokens = f"{result['tokens_in']:,.0f} / {result['tokens_out']:,.0f}"
+    return [task, p, name, f"{share:.1f}", f"{result['calls']:.0f}", tokens, f"{result['usd']:.4f}", beaten]
 
 
-def told(given: argparse.Namespace, seconds: float) -> str:
+def make_note(args: argparse.Namespace, seconds: float) -> str:
     return (
-        f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
+        f"At most {CALLS} calls per problem and method; calls, tokens and US$ are means per problem. US$ at the "
         f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
         "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
-        f"{RESAMPLES} times; seeds {given.seeds}. CPU{' of the last sitting' * given.go_on}: {seconds:.0f} s."
+        f"{RESAMPLES} times; seeds {args.seeds}. CPU{' of the last session' * args.go_on}: {seconds:.0f} s."
     )
 
 
-def keep(compared: list[list[object]], ablated: list[list[object]], given: argparse.Namespace, seconds: float) -> None:
-    """Writes down what there is so far: a run that is cut has its tables up to there."""
+def keep(compared: list[list[object]], ablated: list[list[object]], args: argparse.Namespace, seconds: float) -> None:
+    """Saves the tables so far, so that an interrupted run keeps them."""
     tables = dict(zip(TITLES, ((COLUMNS, compared), (COLUMNS, ablated)), strict=True))
     outcome.keep(
-        "mind", tables, [told(given, seconds)], data=given.data is not None, seeds=list(given.seeds), calls=CALLS
+        "mind", tables, [make_note(args, seconds)], data=args.data is not None, seeds=list(args.seeds), calls=CALLS
     )
 
 
-def kept(given: argparse.Namespace) -> tuple[list[list[object]], list[list[object]]]:
-    """Returns the rows that a run with the same data and seeds wrote down before it was cut."""
-    found = json.loads((outcome.RESULTS_DIR / "mind.json").read_text("utf-8"))
-    if (found["data"], found["seeds"]) != (given.data is not None, given.seeds):
-        raise SystemExit("What was kept is of other data or other seeds: begin anew, without --go-on.")
-    compared, ablated = (found[title] for title in TITLES)
-    return [list(each.values()) for each in compared], [list(each.values()) for each in ablated]
+def load_saved(args: argparse.Namespace) -> tuple[list[list[object]], list[list[object]]]:
+    """Returns the saved rows of an interrupted run with the same data and seeds."""
+    result = json.loads((outcome.RESULTS_DIR / "mind.json").read_text("utf-8"))
+    if (result["data"], result["seeds"]) != (args.data is not None, args.seeds):
+        raise SystemExit("The saved tables are of other data or seeds. Start again without --go-on.")
+    compared, ablated = (result[title] for title in TITLES)
+    return [list(item.values()) for item in compared], [list(item.values()) for item in ablated]
 
 
-def ablate(given: argparse.Namespace) -> None:
-    """Runs some ablations alone, with as many seeds as it takes to tell small differences."""
+def ablate(args: argparse.Namespace) -> None:
+    """Runs only some ablations, with enough seeds for small differences."""
     rows, since = list[list[object]](), time.process_time()
-    with tempfile.TemporaryDirectory() as made:
-        for task in given.tasks:
-            path = problems_of(task, given.data, Path(made))
-            changes = {"all of it": {}, **{name: ABLATIONS[name] for name in given.ablations}}
-            found = {name: over_seeds(path, each, MIDDLE, given.seeds) for name, each in changes.items()}
-            rows += [row(task, MIDDLE, name, each, found["all of it"]) for name, each in found.items()]
-    notes = [told(given, time.process_time() - since)]
-    outcome.keep("mind_ablations", {TITLES[1]: (COLUMNS, rows)}, notes, bench="mind", seeds=list(given.seeds))
+    with tempfile.TemporaryDirectory() as created:
+        for task in args.tasks:
+            path = problems_of(task, args.data, Path(created))
+            changes = {"all of it": {}, **{name: ABLATIONS[name] for name in args.ablations}}
+            result = {name: over_seeds(path, item, MIDDLE, args.seeds) for name, item in changes.items()}
+            rows += [row(task, MIDDLE, name, item, result["all of it"]) for name, item in result.items()]
+    notes = [make_note(args, time.process_time() - since)]
+    outcome.keep("mind_ablations", {TITLES[1]: (COLUMNS, rows)}, notes, bench="mind", seeds=list(args.seeds))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a folder with the public samples")
+    parser.add_argument("--data", type=Path, help="folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
-    parser.add_argument("--go-on", action="store_true", help="after what was kept with the same data and seeds")
-    parser.add_argument("--ablations", nargs="*", choices=list(ABLATIONS), help="these alone, kept in mind_ablations")
-    given = parser.parse_args()
-    if given.ablations:
-        ablate(given)
+    parser.add_argument(
+        "--go-on", action="store_true", help="continue after the saved tables of the same data and seeds"
+    )
+    parser.add_argument("--ablations", nargs="*", choices=list(ABLATIONS), help="run only these; save mind_ablations")
+    args = parser.parse_args()
+    if args.ablations:
+        ablate(args)
         return
     compared, ablated, since = list[list[object]](), list[list[object]](), time.process_time()
     order = sorted(PROBABILITIES, key=lambda p: p != MIDDLE)  # the middle one first, with its ablations
-    if given.go_on:
-        compared, ablated = kept(given)
-    with tempfile.TemporaryDirectory() as made:
-        for p, task in itertools.product(order, given.tasks):
-            if [task, p] in [each[:2] for each in compared]:
+    if args.go_on:
+        compared, ablated = load_saved(args)
+    with tempfile.TemporaryDirectory() as created:
+        for p, task in itertools.product(order, args.tasks):
+            if [task, p] in [item[:2] for item in compared]:
                 continue
-            path = problems_of(task, given.data, Path(made))
-            found = {name: over_seeds(path, changes, p, given.seeds) for name, changes in METHODS.items()}
-            best = found["Mind Evolution"]
-            compared += [row(task, p, name, each, best) for name, each in found.items()]
-            keep(compared, ablated, given, time.process_time() - since)
+            path = problems_of(task, args.data, Path(created))
+            result = {name: over_seeds(path, changes, p, args.seeds) for name, changes in METHODS.items()}
+            best = result["Mind Evolution"]
+            compared += [row(task, p, name, item, best) for name, item in result.items()]
+            keep(compared, ablated, args, time.process_time() - since)
             if p == MIDDLE:
-                cut = {name: over_seeds(path, changes, p, given.seeds) for name, changes in ABLATIONS.items()}
-                ablated += [row(task, p, name, each, best) for name, each in {"all of it": best, **cut}.items()]
-                keep(compared, ablated, given, time.process_time() - since)
+                cut = {name: over_seeds(path, changes, p, args.seeds) for name, changes in ABLATIONS.items()}
+                ablated += [row(task, p, name, item, best) for name, item in {"all of it": best, **cut}.items()]
+                keep(compared, ablated, args, time.process_time() - since)
 
 
 if __name__ == "__main__":

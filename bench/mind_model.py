@@ -1,12 +1,11 @@
-"""Mind Evolution and its baselines with a real model on ten problems, run as anybody would run them.
+"""Mind Evolution and its baselines with a real LLM on ten problems, run by the command line.
 
-    scripts/bench mind_model --data DIR --llm local             # a small model: many hours
-    scripts/bench mind_model --data DIR --llm llamacpp:NAME --workers 16                # a server of one's own
+    scripts/bench mind_model --data DIR --llm local             # a small LLM: many hours
+    scripts/bench mind_model --data DIR --llm llamacpp:NAME --workers 16                # your own server
 
-The problems are every twelfth of the public samples of trips and of meetings, from the first one on: a choice made
-before any of them was run. Each method may make as many plans a problem as Mind Evolution; a reply without a plan is
-asked for once more, which counts as a call. A method that is done is kept beside the results, with the machine that it
-ran on, and not run again.
+The problems are every twelfth of the public trip and meeting samples, from the first one on. This choice was made
+before any run. Each method may make as many plans per problem as Mind Evolution. A response without a plan is requested
+once more, which counts as a call. A finished method is saved with its machine and not run again.
 """
 
 import argparse
@@ -33,7 +32,7 @@ METHODS = {
 GENS, ISLANDS, CONVS, SEQ = 5, 2, 2, 4
 PLANS = GENS * ISLANDS * CONVS * SEQ
 RETRIES = 1
-LONGEST = 1024  # tokens of a reply
+LONGEST = 1024  # tokens per response
 SECONDS = 36_000  # for one method
 SETTINGS = {
     "mind.num_gens": GENS,
@@ -44,95 +43,102 @@ SETTINGS = {
     "mind.num_retries": RETRIES,
     "llm.max_tokens": LONGEST,
     "llm.timeout_seconds": 600,
-    "run.window": NUMBER * CONVS,  # an island's conversations of a generation, for all problems
+    "run.window": NUMBER * CONVS,  # conversations of an island per generation, for all problems
 }
 
 
-def chosen(folder: Path, made: Path) -> Path:
-    """Writes the problems to a file of their own and returns it."""
+def chosen(folder: Path, created: Path) -> Path:
+    """Writes the problems to a file and returns it."""
     lines = [line for name in FILES for line in (folder / name).read_text("utf-8").splitlines()[::EVERY]]
-    path = made / "ten.jsonl"
+    path = created / "ten.jsonl"
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
 
 
-def run(method: str, path: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """Runs one method on all problems by the command line; returns what its JSON says and how long it took."""
+def run(method: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Runs one method on all problems by the command line. Returns its JSON and its seconds."""
     changes = {**SETTINGS, "task.data": path, "method": method}
-    sets = [each for key, value in changes.items() for each in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "atoll", "run", str(TASK), "--llm", given.llm, *sets, "--json"]
-    command += ["--workers", str(given.workers), "--seed", str(given.seed), "--store", str(path.parent / "atoll.db")]
-    command += ["--budget", given.budget] if given.budget else []
+    sets = [name for key, value in changes.items() for name in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "atoll", "run", str(TASK), "--llm", options.llm, *sets, "--json"]
+    command += [
+        "--workers",
+        str(options.workers),
+        "--seed",
+        str(options.seed),
+        "--store",
+        str(path.parent / "atoll.db"),
+    ]
+    command += ["--budget", options.budget] if options.budget else []
     since = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
     if done.returncode:
-        raise SystemExit(f"{method} ended with {done.returncode}; its words are above.")
+        raise SystemExit(f"{method} ended with {done.returncode}; see its output above.")
     return {**json.loads(done.stdout), "wall": time.monotonic() - since, "machine": outcome.machine()}
 
 
 def part(method: str) -> Path:
-    """Returns where a method's outcome is kept; one file each, so that methods can run side by side."""
+    """Returns the result file of a method. Separate files allow parallel runs."""
     return outcome.RESULTS_DIR / f"mind_model_{method}.parts.json"
 
 
 def done_with(llm: str) -> dict[str, Any]:
-    """Returns what is done with a model, by method."""
-    found = {method: json.loads(part(method).read_text("utf-8")) for method in METHODS if part(method).exists()}
-    return {method: each for method, each in found.items() if each["llm"] == llm}
+    """Returns the finished methods of an LLM."""
+    result = {method: json.loads(part(method).read_text("utf-8")) for method in METHODS if part(method).exists()}
+    return {method: item for method, item in result.items() if item["llm"] == llm}
 
 
-def row(name: str, found: Mapping[str, Any]) -> list[object]:
-    each, number = found["instances"], len(found["instances"])
-    trips = [one["solved"] for one in each if one["id"].startswith("trip")]
-    days = [one["solved"] for one in each if one["id"].startswith("meeting")]
-    share = f"{found['solved']} of {found['total']} ({sum(trips)} trips, {sum(days)} days of meetings)"
-    effort = [found["calls"] / number, found["evaluations_per_problem"], found["tokens_in"] / number]
-    return [name, share, *effort, found["tokens_out"] / number, round(found["wall"])]
+def row(name: str, result: Mapping[str, Any]) -> list[object]:
+    item, number = result["instances"], len(result["instances"])
+    trips = [one["solved"] for one in item if one["id"].startswith("trip")]
+    days = [one["solved"] for one in item if one["id"].startswith("meeting")]
+    share = f"{result['solved']} of {result['total']} ({sum(trips)} trips, {sum(days)} days of meetings)"
+    effort = [result["calls"] / number, result["evaluations_per_problem"], result["tokens_in"] / number]
+    return [name, share, *effort, result["tokens_out"] / number, round(result["wall"])]
 
 
 def by_problem(done: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
-    """Returns what each method's best plan for each problem came to."""
+    """Returns the score of each method's best plan by problem."""
     ids = [one["id"] for one in next(iter(done.values()))["instances"]]
-    told = {
-        method: {one["id"]: f"{'solved' if one['solved'] else 'no'}, {one['score']}" for one in found["instances"]}
-        for method, found in done.items()
+    message = {
+        method: {one["id"]: f"{'solved' if one['solved'] else 'no'}, {one['score']}" for one in result["instances"]}
+        for method, result in done.items()
     }
-    return [[id, *(told[method][id] for method in done)] for id in ids]
+    return [[id, *(message[method][id] for method in done)] for id in ids]
 
 
-def keep(done: Mapping[str, Mapping[str, Any]], given: argparse.Namespace) -> None:
-    columns = ["method", "solved", "calls", "different plans judged", "tokens in", "tokens out", "wall s in all"]
+def keep(done: Mapping[str, Mapping[str, Any]], value: argparse.Namespace) -> None:
+    columns = ["method", "solved", "calls", "different plans evaluated", "tokens in", "tokens out", "wall s in all"]
     note = (
         f"At most {PLANS} plans a problem ({GENS} generations, {ISLANDS} islands, {CONVS} conversations, {SEQ} turns), "
         f"{RETRIES} further attempt where a reply holds no plan, replies of at most {LONGEST} tokens, seed "
-        f"{given.seed}. Calls, plans and tokens are means per problem. A problem is solved if its best plan breaks no "
+        f"{value.seed}. Calls, plans and tokens are means per problem. A problem is solved if its best plan breaks no "
         "constraint and is as good as the solution in the file, which only the grader reads. The scores beside it are "
         "the task's: a trip is perfect at 0 and loses 1 for each fault; a day of meetings has 1 for each friend met."
     )
     tables: outcome.Tables = {
-        "Ten problems with a real model": (columns, [row(METHODS[method], found) for method, found in done.items()]),
+        "Ten problems with a real model": (columns, [row(METHODS[method], result) for method, result in done.items()]),
         "Problem by problem": (["problem", *(METHODS[method] for method in done)], by_problem(done)),
     }
-    machines = {method: found["machine"] for method, found in done.items()}
+    machines = {method: result["machine"] for method, result in done.items()}
     notes = [note, f"Where the runs ran: {json.dumps(machines)}."]
-    outcome.keep("mind_model", tables, notes, model=given.llm, plans=PLANS)
+    outcome.keep("mind_model", tables, notes, model=value.llm, plans=PLANS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a folder with the public samples")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the public samples")
     parser.add_argument("--llm", default="local")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", help="of each method, as atoll run has it: 10m")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
-    given = parser.parse_args()
-    for method in given.methods:
-        if method not in done_with(given.llm):
-            with tempfile.TemporaryDirectory() as made:
-                found = run(method, chosen(given.data, Path(made)), given)
-            part(method).write_text(json.dumps(found), "utf-8")
-        keep(done_with(given.llm), given)
+    args = parser.parse_args()
+    for method in args.methods:
+        if method not in done_with(args.llm):
+            with tempfile.TemporaryDirectory() as created:
+                result = run(method, chosen(args.data, Path(created)), args)
+            part(method).write_text(json.dumps(result), "utf-8")
+        keep(done_with(args.llm), args)
 
 
 if __name__ == "__main__":

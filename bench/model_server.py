@@ -1,9 +1,9 @@
-"""A model that answers at once with the program that it was shown and another constant in it.
+"""Model server that responds at once with the program of the prompt and another constant.
 
     python -m bench.model_server SEED
 
-It is a process of its own, so that its CPU time is nobody's. It prints its address; when its standard input ends, it
-prints when it sent each reply and how long each prompt was, and goes.
+It is a separate process, so that its CPU time is not counted. It prints its address. When its standard input ends, it
+prints the time of each response and the length of each prompt, and exits.
 """
 
 import json
@@ -14,26 +14,26 @@ from random import Random
 
 from atoll.testing import server
 
-CURRENT = re.compile(r"^# Current program$", re.MULTILINE | re.IGNORECASE)  # both call it so
+CURRENT = re.compile(r"^# Current program$", re.MULTILINE | re.IGNORECASE)  # used by both systems
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSTANT = re.compile(r"^([A-Z]\w*) = \d+\.\d+$", re.MULTILINE)
 
 
 def reply(prompt: str, rng: Random) -> str:
-    """Returns the current program of a prompt in a fence, its first constant changed.
+    """Returns the current program of a prompt in a fence, with its first constant changed.
 
     Raises:
         ValueError: The prompt shows no such program.
     """
-    shown = FENCED.search(CURRENT.split(prompt)[-1])
-    if shown is None or not CONSTANT.search(shown[1]):
+    displayed = FENCED.search(CURRENT.split(prompt)[-1])
+    if displayed is None or not CONSTANT.search(displayed[1]):
         raise ValueError(f"the prompt shows no current program with a constant in it:\n{prompt}")
-    changed = CONSTANT.sub(lambda found: f"{found[1]} = {rng.random():.12f}", shown[1], count=1)
+    changed = CONSTANT.sub(lambda result: f"{result[1]} = {rng.random():.12f}", displayed[1], count=1)
     return f"```python\n{changed}```\n"
 
 
 def serve(seed: int) -> None:
-    """Answers until standard input ends; every reply differs, and its dice depend on its number only."""
+    """Responds until standard input ends. Every response differs; its randomness depends only on its number."""
     replies: list[tuple[float, int]] = []
 
     def answer(prompt: str, number: int) -> str:

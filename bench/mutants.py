@@ -1,7 +1,7 @@
-"""What became of the mutants of the kernel, as `scripts/mutants` left them in `mutants/`.
+"""Results of the kernel mutants that `scripts/mutants` left in `mutants/`.
 
-A mutant is the kernel with one operator, number, text, argument or value changed. It is killed when a test fails, or
-hangs as none does otherwise; one that survives is a line that no test needs, or a change that changes nothing.
+A mutant is the kernel with one operator, number, text, argument or value changed. A failing or hanging test kills it. A
+surviving mutant is a line that no test needs, or an equivalent change.
 """
 
 import argparse
@@ -24,7 +24,7 @@ DEAD = {KILLED, HUNG}
 
 
 class Mutant(NamedTuple):
-    """One change and what became of it."""
+    """One change and its result."""
 
     path: Path
     name: str
@@ -35,70 +35,70 @@ class Mutant(NamedTuple):
         return ".".join(self.path.with_suffix("").parts[1:])
 
     def change(self) -> str:
-        """Returns the change in one line: what stood there, then what stands there."""
+        """Returns the change in one line: old text, then new text."""
         diff = diff_apply.get_diff_for_mutant(self.name, path=self.path).splitlines()[2:]
         taken, put = ([line[1:].strip() for line in diff if line[0] == sign] for sign in "-+")
         return f"- {' '.join(taken)} / + {' '.join(put)}"
 
 
 def mutants() -> Iterator[Mutant]:
-    """Yields all of them, in the order of the sources."""
+    """Yields all mutants in source order."""
     for path in sorted(file_utils.walk_mutatable_files()):
-        found = data.SourceFileMutationData(path=path)
-        found.load()
-        for name, status in found.exit_code_by_key.items():
+        result = data.SourceFileMutationData(path=path)
+        result.load()
+        for name, status in result.exit_code_by_key.items():
             yield Mutant(path, name, stats.status_by_exit_code[status])
 
 
 def forget() -> None:
-    """Makes the next run try those again that are not killed, since tests were added."""
+    """Makes the next run try surviving mutants again, after tests were added."""
     for path in file_utils.walk_mutatable_files():
-        found = data.SourceFileMutationData(path=path)
-        found.load()
-        for name, status in found.exit_code_by_key.items():
+        result = data.SourceFileMutationData(path=path)
+        result.load()
+        for name, status in result.exit_code_by_key.items():
             if stats.status_by_exit_code[status] not in DEAD:
-                found.exit_code_by_key[name] = None
-        found.save()
+                result.exit_code_by_key[name] = None
+        result.save()
 
 
-def survivors(found: list[Mutant]) -> Iterator[tuple[str, str, str]]:
-    """Yields module, change and, where it is known that nothing can tell the change, why."""
-    same = {(each["module"], each["change"]): each["why"] for each in tomllib.loads(SAME.read_text())["same"]}
-    for mutant in found:
+def survivors(results: list[Mutant]) -> Iterator[tuple[str, str, str]]:
+    """Yields module, change and, for equivalent changes, the reason."""
+    same = {(load["module"], load["change"]): load["why"] for load in tomllib.loads(SAME.read_text())["same"]}
+    for mutant in results:
         if mutant.status not in {*DEAD, UNTRIED}:
             change = mutant.change()
             yield mutant.module, change, same.get((mutant.module, change), "")
 
 
-def tell() -> None:
-    """Writes the tables, or forgets what survived."""
+def write_tables() -> None:
+    """Writes the tables, or resets the surviving mutants."""
     parser = argparse.ArgumentParser(prog="scripts/mutants", description=__doc__.splitlines()[0])
-    parser.add_argument("--forget", action="store_true", help="try those that survived again in the next run")
+    parser.add_argument("--forget", action="store_true", help="test surviving mutants again in the next run")
     if parser.parse_args().forget:
         return forget()
-    found = list(mutants())
-    by_module = {module: Counter[str]() for module in dict.fromkeys(each.module for each in found)}
-    for each in found:
-        by_module[each.module][each.status] += 1
+    result = list(mutants())
+    by_module = {module: Counter[str]() for module in dict.fromkeys(item.module for item in result)}
+    for item in result:
+        by_module[item.module][item.status] += 1
     total = sum(by_module.values(), Counter[str]())
     rows = [_row(module, counts) for module, counts in {**by_module, "all": total}.items()]
-    left = list(survivors(found))
+    left = list(survivors(result))
     outcome.keep(
         "mutants",
         {
             "Mutants of the kernel": (
-                ("module", "mutants", "not tried", "killed", "of these hung", "survived", "no tests", "% killed"),
+                ("module", "mutants", "not tested", "killed", "killed by timeout", "survived", "no tests", "% killed"),
                 rows,
             ),
             "Survivors": (
-                ("module", "change", "why it cannot be told"),
+                ("module", "change", "why it is equivalent"),
                 [(module, f"`{change}`".replace("|", r"\|"), why) for module, change, why in left],
             ),
         },
         [
-            f"Tool: mutmut {metadata.version('mutmut')}. Killed: a test failed, or hung as it does not otherwise.",
-            f"Of the {len(left)} that are left, {sum(bool(why) for *_, why in left)} are known to change nothing.",
-            *([f"The run was cut: {total[UNTRIED]} are not tried yet."] if total[UNTRIED] else []),
+            f"Tool: mutmut {metadata.version('mutmut')}. Killed: a test failed or hung.",
+            f"Of the {len(left)} that survived, {sum(bool(why) for *_, why in left)} are equivalent.",
+            *([f"The run was interrupted: {total[UNTRIED]} are not tested yet."] if total[UNTRIED] else []),
         ],
         tool=f"mutmut {metadata.version('mutmut')}",
     )
@@ -113,4 +113,4 @@ def _row(module: str, counts: Counter[str]) -> tuple[object, ...]:
 
 
 if __name__ == "__main__":
-    tell()
+    write_tables()

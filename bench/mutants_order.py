@@ -1,7 +1,7 @@
-"""A plugin of pytest for `scripts/mutants`: quick tests first, and one that hangs is told apart from one that fails.
+"""Pytest plugin for `scripts/mutants`: runs quick tests first and ends hanging tests with a separate exit status.
 
-mutmut runs the tests that reach a mutant in no order and stops at the first that fails, so quick ones belong first.
-Of a mutant that deadlocks it would wait for many times what all those tests take together.
+mutmut runs the tests that reach a mutant in any order and stops at the first failure, so quick tests should run first.
+For a mutant that deadlocks, mutmut would wait many times the total duration of these tests.
 """
 
 import gc
@@ -16,30 +16,30 @@ from pathlib import Path
 import pytest
 
 HUNG = 36  # an exit status that mutmut knows as a timeout
-SHARPEST = "test_today_the_same_records_are_written"  # it compares a whole run, so it finds most changes out
-LONG = 1.0  # seconds of a test that no mutant meets which quicker ones reach
-TOGETHER = 45.0  # seconds for all tests of a mutant, which take a few: one whose threads never end slows them all
+SHARPEST = "test_today_the_same_records_are_written"  # compares a full run, so it detects most changes
+LONG = 1.0  # slower tests are skipped if quicker ones reach the mutant
+TOGETHER = 45.0  # limit of all tests of a mutant, which usually take a few seconds
 STATS = Path("mutmut-stats.json")  # in mutants/, where the tests run
 
 
 def limit(seconds: float) -> float:
-    """Returns how long a test may take which took so long when it was watched, which slows it already."""
+    """Returns the time limit of a test from its duration under observation."""
     return 2.5 + 4 * seconds
 
 
 def durations() -> Mapping[str, float]:
-    """Returns what tests took; nothing while that is being found out."""
+    """Returns the durations of the tests; empty while they are measured."""
     return _read(STATS.stat().st_mtime_ns) if STATS.exists() else {}
 
 
-@cache  # by the time of the file, so that a process finds what the one that it was forked from has read
+@cache  # keyed by file time, so that forked processes reuse it
 def _read(changed: int) -> Mapping[str, float]:
-    found: Mapping[str, float] = json.loads(STATS.read_text())["duration_by_test"]
-    return found
+    result: Mapping[str, float] = json.loads(STATS.read_text())["duration_by_test"]
+    return result
 
 
 def pytest_configure() -> None:
-    """Spares every process from looking through, and so from copying, all that it was forked with."""
+    """Freezes existing objects, so that forked processes do not scan and copy them."""
     gc.freeze()
     started.cache_clear()
     started()
@@ -53,7 +53,7 @@ def started() -> float:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the sharpest and then quick tests first; a mutant meets these alone, unless none of them reaches it."""
+    """Puts the most sensitive tests first, then quick ones. Slow tests run only if no other test reaches the mutant."""
     took = durations()
     items.sort(key=lambda item: (item.name != SHARPEST, took.get(item.nodeid, 0.0)))
     if is_mutant():
@@ -61,12 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def is_mutant() -> bool:
-    """Says whether the tests meet a mutant, and are not run to see what each of them reaches."""
+    """Returns whether a mutant is tested, in contrast to the run that records which tests reach which code."""
     return "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", "")
 
 
 def pytest_timeout_set_timer(item: pytest.Item) -> bool:
-    """Takes the place of pytest-timeout's own timer, which ends as a failed test does."""
+    """Replaces the timer of pytest-timeout, whose exit status is that of a failed test."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(HUNG))
     seconds = durations().get(item.nodeid)
     allowed = 300.0 if seconds is None else limit(seconds)
@@ -77,6 +77,5 @@ def pytest_timeout_set_timer(item: pytest.Item) -> bool:
 
 
 def pytest_timeout_cancel_timer(item: pytest.Item) -> bool:
-    """Stops the timer."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     return True

@@ -1,4 +1,4 @@
-"""What a benchmark found: printed as tables, kept as JSON with the machine and the command."""
+"""Results of a benchmark: printed as tables, saved as JSON with machine and command."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from typing import Any
 
 type Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]]
 
-RESULTS_VARIABLE = "ATOLL_BENCH_RESULTS"  # names another folder, for runs that must not replace what is kept
+RESULTS_VARIABLE = "ATOLL_BENCH_RESULTS"  # names another folder, for runs that must not replace saved results
 RESULTS_DIR = Path(os.environ.get(RESULTS_VARIABLE) or Path(__file__).parent / "results")
 
 
 def machine() -> Mapping[str, Any]:
-    """Returns what the numbers depend on."""
+    """Returns the properties of the machine that affect the numbers."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "python": platform.python_version(),
@@ -40,41 +40,41 @@ def _gpu() -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Returns a Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(_shown(cell) for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(_format_cell(cell) for cell in line)} |" for line in lines)
 
 
 def show(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "") -> str:
-    """Prints the tables, and what is to be said of them, and returns that text."""
-    said = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
-    shown = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
-    text = "\n\n".join([said, *shown, *notes])
+    """Prints tables and notes. Returns the text."""
+    message = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
+    displayed = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
+    text = "\n\n".join([message, *displayed, *notes])
     print(text)
     return text
 
 
 def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", **facts: object) -> None:
-    """Prints the tables and writes `results/NAME.json` and `results/NAME.md`; `bench`: whose, if not of that name."""
-    found: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
+    """Prints the tables and writes `results/NAME.json` and `results/NAME.md`; `bench` is another benchmark name."""
+    results: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
     for title, (columns, rows) in tables.items():
-        found[title] = [dict(zip(columns, row, strict=True)) for row in rows]
+        results[title] = [dict(zip(columns, row, strict=True)) for row in rows]
     if notes:
-        found["notes"] = list(notes)
+        results["notes"] = list(notes)
     RESULTS_DIR.mkdir(parents=True, exist_ok=True)
-    (RESULTS_DIR / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS_DIR / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes, bench) + "\n")
 
 
 def command(name: str) -> str:
     if (Path(__file__).parent.parent / "scripts" / name).exists():
-        return f"scripts/{name}"  # it runs by a script of its own
-    script = Path(sys.argv[0]).stem  # one that keeps several results is not called as they are
+        return f"scripts/{name}"  # it has its own script
+    script = Path(sys.argv[0]).stem  # a benchmark with several results has another name than they have
     return f"scripts/bench {spoken([script if name.startswith(script) else name, *sys.argv[1:]])}"
 
 
 def spoken(arguments: Sequence[str]) -> str:
-    """Returns arguments for people elsewhere: where somebody keeps data is nobody's business."""
-    return shlex.join("DIR" if Path(each).is_dir() else each for each in arguments)
+    """Formats arguments for publication: local paths become DIR."""
+    return shlex.join("DIR" if Path(argument).is_dir() else argument for argument in arguments)
 
 
-def _shown(cell: object) -> str:
+def _format_cell(cell: object) -> str:
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

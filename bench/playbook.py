@@ -1,11 +1,11 @@
-"""The playbook: 10,000 turns, questions that need a rule among distractors, labelled pairs, formula questions.
+"""Playbook: 10,000 turns, questions with distractors, labeled pairs, and formula questions.
 
-    scripts/bench playbook                                          # some minutes; no model, no data
-    scripts/bench playbook --formulas DIR --llm local --questions 50     # a real model: hours
+    scripts/bench playbook                                          # some minutes; no LLM, no data
+    scripts/bench playbook --formulas DIR --llm local --questions 50     # a real LLM: hours
 
-Turns: an agent of random habits tags and adds every turn; measured are the budget, the CPU time per turn, and the files
-before and after a rollback. Questions: the learner answers right only where a bullet that it was given states the rule.
-Pairs: `tests/playbook/pairs.jsonl`, whose half `held out` was not looked at while the words were collected.
+Turns: an agent with random habits tags and adds bullets every turn. Measured are the budget, the CPU time per turn, and
+the files before and after a rollback. Questions: the learner is right only if a retrieved bullet states the rule.
+Pairs: `tests/playbook/pairs.jsonl`; its held-out half was not used while the lexicon was written.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from atoll import llm, playbook, store
 from bench import outcome
 
 PARTS = outcome.RESULTS_DIR / "playbook_formulas.parts.json"
-EVERY = 10  # turns between two looks at how fast the machine is
+EVERY = 10  # turns between two measurements of the machine's speed
 NOTES = (
     "Times are CPU time of one process, retrieval, curation and the commit to SQLite included. The playbook fills in"
-    " the first tenth. Where others use the machine, CPU time itself is longer at times: the fixed job tells how much.",
-    "The pairs and the lexicon have one author. While the lexicon was written, single pairs of the held-out half were"
-    " not looked at; how many of them are found in all was.",
+    " the first tenth. Other load increases CPU time at times; the fixed job shows by how much.",
+    "The pairs and the lexicon have one author. While the lexicon was written, the number of matches in"
+    " the held-out half was known, but not its single pairs.",
 )
 PAIRS = Path(__file__).parents[1] / "tests" / "playbook" / "pairs.jsonl"
 _WORDS = """lava wolf bear river ghost cave swamp ice spider storm thorn cliff bat snake troll pit fog mud sand vine
@@ -48,7 +48,7 @@ def tree(folder: Path) -> Mapping[str, bytes]:
 
 
 def habit(rng: Random, turn: int, known: Sequence[str]) -> list[playbook.Delta]:
-    """Returns what a turn brings: tags of what was used, and now and then a rule, an update or a removal."""
+    """Returns the changes of a turn: tags of used bullets, and sometimes a new rule, an update or a removal."""
     deltas = [playbook.tag(id, rng.choices(("helpful", "neutral", "harmful"), (4, 4, 2))[0]) for id in known[:2]]
     if rng.random() < 0.5:
         how, deed, thing = rng.choice(("Never", "Always")), rng.choice(DEEDS), rng.choice(THINGS)
@@ -60,7 +60,7 @@ def habit(rng: Random, turn: int, known: Sequence[str]) -> list[playbook.Delta]:
 
 
 def yardstick() -> float:
-    """Returns the CPU time of a job that is always the same: a busy machine makes all work slower, at times twice."""
+    """Returns the CPU time of a fixed job. A busy machine makes all work slower, sometimes by a factor of 2."""
     began = time.process_time()
     for _ in range(3):
         json.loads(json.dumps(_JOB, sort_keys=True))
@@ -71,15 +71,15 @@ _JOB = [{"id": f"rule-{number:05}", "text": "Never cross a river at night.", "us
 
 
 def turns(count: int, seed: int, budget: int) -> Sequence[object]:
-    """Lives so many turns on SQLite; returns a row."""
+    """Runs this many turns on SQLite. Returns a row."""
     rng, spent, largest, sticks = Random(seed), list[float](), 0, list[float]()
     config = playbook.Config(max_tokens=budget, refine_interval=200)
-    with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as kept:
-        notes = playbook.make_store(kept.versions(), config=config)
+    with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as opened_store:
+        notes = playbook.make_store(opened_store.versions(), config=config)
         for turn in range(1, count + 1):
             began = time.process_time()
             query = f"a {rng.choice(THINGS)} at {rng.choice(TIMES)} {rng.choice(DEEDS)}"
-            known = [each.bullet.id for each in notes.retrieve(query)]
+            known = [item.bullet.id for item in notes.retrieve(query)]
             change = notes.apply(habit(rng, turn, known), f"turn {turn}", "agent", turn=turn)
             spent.append(time.process_time() - began)
             sticks += [yardstick()] if turn % EVERY == 0 else []
@@ -100,19 +100,19 @@ def turns(count: int, seed: int, budget: int) -> Sequence[object]:
     warm = 1000 * np.mean(spent[tenth : 2 * tenth])
     sizes = [count, budget, largest]
     slower = np.mean(sticks[-tenth // EVERY :]) / np.mean(sticks[: max(1, tenth // EVERY)])
-    times = [float(each) for each in (first, warm, last, last / first, last / warm, last / first / slower)]
+    times = [float(item) for item in (first, warm, last, last / first, last / warm, last / first / slower)]
     return [*sizes, *times, versions, size / 1e6, is_restored and moved]
 
 
 COLUMNS = [
     "turns", "token budget", "most tokens", "ms per turn, first tenth", "second tenth", "last tenth", "last : first",
-    "last : second", "last : first, by a fixed job timed beside it",
+    "last : second", "last : first, relative to a fixed job",
     "versions", "MB on disk", "rollback restores the files byte for byte",
 ]  # fmt: skip
 
 
 class Lookup:
-    """Answers right only if a rule that it was given names the thing and states the number."""
+    """Answers correctly only if a retrieved rule names the item and states the number."""
 
     def answer(self, question: str, excerpts: Sequence[playbook.Excerpt], reflection: str) -> playbook.Answer:
         thing = question.split('"')[1]
@@ -120,40 +120,40 @@ class Lookup:
             words = excerpt.text.split()
             if f'"{thing}"' in excerpt.text and "units" in words:
                 return playbook.Answer(words[words.index("units") - 1], (excerpt.bullet.id,))
-        return playbook.Answer("unknown", tuple(each.bullet.id for each in excerpts[:1]))
+        return playbook.Answer("unknown", tuple(item.bullet.id for item in excerpts[:1]))
 
 
-def questions(rules: int, asked: int, distractors: int, seed: int) -> tuple[Sequence[bool], Sequence[bool], int]:
-    """Returns whether each answer was right with and without the playbook, and how many bullets there were."""
+def questions(rules: int, requests: int, distractors: int, seed: int) -> tuple[Sequence[bool], Sequence[bool], int]:
+    """Returns whether each answer was correct with and without the playbook, and the number of bullets."""
     rng = Random(seed)
     names = [f"{rng.choice(THINGS)} {rng.choice(DEEDS)} {number}" for number in range(rules + distractors)]
     truth = {name: str(rng.randint(100, 999)) for name in names}
-    right: Callable[[str, str], bool] = lambda name, said: truth[name] == said  # noqa: E731
+    right: Callable[[str, str], bool] = lambda name, message: truth[name] == message  # noqa: E731
 
-    def judge(question: str, answer: playbook.Answer) -> playbook.Grade:
+    def evaluate(question: str, answer: playbook.Answer) -> playbook.Grade:
         name = question.split('"')[1]
         lesson = f'Toll rule: "{name}" costs {truth[name]} units at the gate.'
         return playbook.Grade(right(name, answer.text), f"the toll is {truth[name]}", lesson)
 
     notes = playbook.make_store(store.MemoryVersions(), config=playbook.Config(max_tokens=80_000, max_deltas=1000))
     fillers = [f'Toll rule: "{name}" costs {truth[name]} units at the gate.' for name in names[rules:]]
-    notes.apply([playbook.add("rules", each) for each in fillers], "distractors", "bench", turn=0)
-    stream = [f'What is the toll for "{rng.choice(names[:rules])}" at the gate?' for _ in range(asked)]
-    learner = playbook.OnlineLearner(notes, Lookup(), judge, playbook.TaggingReflector())
+    notes.apply([playbook.add("rules", filler) for filler in fillers], "distractors", "bench", turn=0)
+    stream = [f'What is the toll for "{rng.choice(names[:rules])}" at the gate?' for _ in range(requests)]
+    learner = playbook.OnlineLearner(notes, Lookup(), evaluate, playbook.TaggingReflector())
     online = [bool(turn.grade.is_correct) for turn in learner.run(stream)]
-    without = [right(each.split('"')[1], Lookup().answer(each, (), "").text) for each in stream]
+    without = [right(item.split('"')[1], Lookup().answer(item, (), "").text) for item in stream]
     return online, without, len(notes.current())
 
 
 def interval(successes: int, count: int) -> tuple[float, float]:
-    """Returns Wilson's interval of 95 % of a share, in percent."""
+    """Returns the 95 % Wilson interval of a share in percent."""
     z, p = 1.96, successes / count
     middle, spread = p + z * z / (2 * count), z * math.sqrt(p * (1 - p) / count + z * z / (4 * count * count))
     return 100 * (middle - spread) / (1 + z * z / count), 100 * (middle + spread) / (1 + z * z / count)
 
 
 def gained(ours: Sequence[bool], theirs: Sequence[bool], seed: int = 0) -> tuple[float, float, float]:
-    """Returns the paired difference in percent with its bootstrap interval of 95 %."""
+    """Returns the paired difference in percent with its 95 % bootstrap interval."""
     difference = np.array(ours, dtype=float) - np.array(theirs, dtype=float)
     rng = np.random.default_rng(seed)
     means = rng.choice(difference, (4000, len(difference))).mean(1)
@@ -163,25 +163,25 @@ def gained(ours: Sequence[bool], theirs: Sequence[bool], seed: int = 0) -> tuple
 
 def compared(name: str, ours: Sequence[bool], theirs: Sequence[bool]) -> Sequence[object]:
     difference = gained(ours, theirs)
-    spans = [interval(sum(each), len(each)) for each in (ours, theirs)]
+    spans = [interval(sum(item), len(item)) for item in (ours, theirs)]
     shares = [
-        f"{100 * np.mean(each):.1f} ({low:.1f} to {high:.1f})"
-        for each, (low, high) in zip((ours, theirs), spans, strict=True)
+        f"{100 * np.mean(item):.1f} ({low:.1f} to {high:.1f})"
+        for item, (low, high) in zip((ours, theirs), spans, strict=True)
     ]
     return [name, len(ours), *shares, "{:+.1f} ({:+.1f} to {:+.1f})".format(*difference)]
 
 
 def pairs() -> Sequence[Sequence[object]]:
-    """Returns a row per half of the labelled pairs."""
+    """Returns a row per half of the labeled pairs."""
     read = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     rows = []
     for half in ("tuning", "held out", "all"):
-        chosen = [each for each in read if half in (each["half"], "all")]
-        merged = [playbook.relate(each["first"], each["second"]) in ("same", "duplicate") for each in chosen]
-        true = [each["label"] == "duplicate" for each in chosen]
-        opposed = [each for each in chosen if each["label"] == "contradiction"]
-        seen = sum(playbook.relate(each["first"], each["second"]) == "contradiction" for each in opposed)
-        found, wrong = (
+        chosen = [record for record in read if half in (record["half"], "all")]
+        merged = [playbook.relate(item["first"], item["second"]) in ("same", "duplicate") for item in chosen]
+        true = [item["label"] == "duplicate" for item in chosen]
+        opposed = [item for item in chosen if item["label"] == "contradiction"]
+        observed = sum(playbook.relate(item["first"], item["second"]) == "contradiction" for item in opposed)
+        result, wrong = (
             sum(m and t for m, t in zip(merged, true, strict=True)),
             sum(m and not t for m, t in zip(merged, true, strict=True)),
         )
@@ -190,25 +190,25 @@ def pairs() -> Sequence[Sequence[object]]:
                 half,
                 len(chosen),
                 sum(true),
-                f"{found} ({100 * found / sum(true):.1f} %)",
+                f"{result} ({100 * result / sum(true):.1f} %)",
                 wrong,
-                f"{seen} of {len(opposed)}",
+                f"{observed} of {len(opposed)}",
             ]
         )
     return rows
 
 
 def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Sequence[bool], Mapping[str, object]]:
-    """Asks a real model formula questions, with a playbook that learns online and without one.
+    """Asks a real LLM formula questions, with a playbook that learns online and without one.
 
-    A small model on a slow machine takes hours: what is done is kept in `PARTS`, and the next start goes on after it.
+    A small LLM on a slow machine takes hours. Finished questions are kept in `PARTS`, and the next start continues.
     """
     model = llm.make_llm(name)
     assert model is not None, "name a model"
     lines = (folder / "test_100.jsonl").read_text(encoding="utf-8").splitlines()[:count]
-    data = {(each := json.loads(line))["context"]: each["target"] for line in lines}
+    data = {(item := json.loads(line))["context"]: item["target"] for line in lines}
 
-    def judge(question: str, answer: playbook.Answer) -> playbook.Grade:
+    def evaluate(question: str, answer: playbook.Answer) -> playbook.Grade:
         is_right = same(answer.text, data[question])
         return playbook.Grade(is_right, "" if is_right else f"The right answer is {data[question]}.")
 
@@ -217,7 +217,7 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
     notes = playbook.make_store(store.MemoryVersions())
     notes.put(playbook.Playbook.load(part["playbook"]), "what was learnt before", "bench")
     reflector = playbook.LLMReflector(model, sections=("formulas", "mistakes"), max_operations=1)
-    learner = playbook.OnlineLearner(notes, playbook.LLMAnswerer(model), judge, reflector, section="formulas")
+    learner = playbook.OnlineLearner(notes, playbook.LLMAnswerer(model), evaluate, reflector, section="formulas")
     for question in list(data)[len(part["online"]) :]:
         part["online"].append(bool(learner.run_turn(question).grade.is_correct))
         part["without"].append(same(playbook.LLMAnswerer(model).answer(question, (), "").text, data[question]))
@@ -230,10 +230,10 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
     return part["online"], part["without"], facts | {"playbook": notes.current().to_text()}
 
 
-def same(said: str, target: str) -> bool:
-    """Tells whether the last number of an answer is the target, to two decimals."""
-    kept = "".join(each if each in "0123456789.-" else " " for each in said.replace(",", "")).split()
-    numbers = [each.strip(".") for each in kept if any(map(str.isdigit, each))]
+def same(message: str, target: str) -> bool:
+    """Returns whether the last number of an answer is the target, to two decimals."""
+    stored = "".join(item if item in "0123456789.-" else " " for item in message.replace(",", "")).split()
+    numbers = [item.strip(".") for item in stored if any(map(str.isdigit, item))]
     try:
         return bool(numbers) and abs(float(numbers[-1]) - float(target.replace(",", ""))) < 0.0051
     except ValueError:
@@ -245,8 +245,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=10_000)
     parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formulas", type=Path, help="a folder with test_100.jsonl; needs --llm")
-    parser.add_argument("--llm", default="local", help="who answers the formula questions")
+    parser.add_argument("--formulas", type=Path, help="folder with test_100.jsonl; needs --llm")
+    parser.add_argument("--llm", default="local", help="LLM that answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()
     tables: dict[str, Any]
@@ -258,11 +258,11 @@ def main() -> None:
         notes = (f"Where it ran: {json.dumps(facts['where'])}.",)
         outcome.keep("playbook_formulas", tables, notes, bench="playbook", **facts)
         return
-    lived = [turns(options.turns, options.seed, budget) for budget in options.budgets]
+    episodes = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
     rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]
-    tables = {"Turns": (COLUMNS, lived)}
+    tables = {"Turns": (COLUMNS, episodes)}
     tables[f"Questions whose rule is one of 100 among 500 distractors ({bullets} bullets at the end)"] = (
         headings,
         rows,

@@ -1,8 +1,8 @@
-"""What a step costs in the pools of program evolution, and how that grows with the programs that were made.
+"""Cost of an iteration in the populations of program evolution, as the number of programs grows.
 
     scripts/bench population [--quick]
 
-As in `bench/engine.py`: an instant engine and an instant judge, CPU time, two populations stepped in turns.
+As in `bench/engine.py`: an instant engine and evaluator, CPU time, two populations that run in turns.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from atoll.programs.population.population import PopulationFactory
 from bench import engine, outcome
 
 SIZES = (500, 50_000)
-WANTED = 1.5
+GOALS = 1.5
 SHELVES = {
     "grid of length and diversity": PopulationFactory(),
     "grid of two metrics, 10 x 10": PopulationFactory(features=("first", "second")),
@@ -24,7 +24,7 @@ SHELVES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="up to 5,000 programs only; nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="only up to 5,000 programs; nothing is saved")
     options = parser.parse_args()
     sizes = (SIZES[0], 5_000) if options.quick else SIZES
     rows = list[list[object]]()
@@ -32,14 +32,14 @@ def main() -> None:
         islands = [engine.grown(shelf, size) for size in sizes]
         engine.settle_garbage()
         few, many = engine.step_costs(islands, 10 if options.quick else 40)
-        rows.append([name, few, many, many / few, "MET" if many / few <= WANTED else "MISSED"])
+        rows.append([name, few, many, many / few, "MET" if many / few <= GOALS else "MISSED"])
         gc.unfreeze()
-    columns = ["pool", *(f"us at {size:,}" for size in sizes), "ratio", f"wanted <= {WANTED:g}"]
+    columns = ["pool", *(f"us at {size:,}" for size in sizes), "ratio", f"wanted <= {GOALS:g}"]
     show = outcome.show if options.quick else outcome.keep
     show(
         "population",
-        {"A step by programs made": (columns, rows)},
-        ["One island; parents, the best, some at random and neighbours are drawn in each step."],
+        {"Iteration by number of programs": (columns, rows)},
+        ["One island; each iteration selects parents, the best, random programs and neighbors."],
     )
 
 

@@ -1,9 +1,9 @@
-"""What an evaluation costs in the jail, beside a bare fork and a fresh Python, in turns in the same run.
+"""Cost of an evaluation in the sandbox, compared with a bare fork and a new Python process in the same run.
 
-Every way runs the same candidate: compile it, execute it, sort a small numpy array. The bare fork is a zygote with
-the same imports and no jail: a pipe, `os.fork`, the candidate, `os.waitpid`. Ways are measured in turns, one of each
-per round, so that other work on the machine hits them alike; the median and the quietest tenth are told. A jail forks
-its next process while nobody waits for it; without such a pause it costs what the rows at the end say.
+Each variant runs the same candidate: compile it, execute it, sort a small numpy array. The bare fork is a fork server
+with the same imports and no sandbox: a pipe, `os.fork`, the candidate, `os.waitpid`. The variants take turns, one of
+each per round, so that other load affects all of them. The table shows the median and the fastest tenth. A sandbox
+forks its next process in idle time; the last rows show its cost without idle time.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WANTED_MS, WANTED_RATIO, WANTED_SPEEDUP, WANTED_BATCH_MS = 5.0, 1.6, 50.0, 0.2
 
 
 def programs() -> Callable[[str], Any]:
-    """Makes the job: numpy is loaded once, in the zygote."""
+    """Makes the job; the fork server imports numpy once."""
     import numpy  # noqa: F401
 
     def run(program: str) -> Any:
@@ -57,18 +57,18 @@ def batch(size: int) -> Callable[[str], Any]:
     """Makes a job that calls the candidate on many inputs in one fork."""
     import numpy as np
 
-    inputs = [np.arange(100.0)[::-1] + each for each in range(size)]
+    inputs = [np.arange(100.0)[::-1] + index for index in range(size)]
 
     def run(program: str) -> Any:
         names: dict[str, Any] = {"np": np}
         exec(program, names)
-        return [names["f"](each) for each in inputs]
+        return [names["f"](item) for item in inputs]
 
     return run
 
 
 class BareFork:
-    """A zygote without a jail, in a process of its own that loads what the jailed one loads."""
+    """Fork server without a sandbox, in a separate process with the same imports as the sandboxed one."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", "from bench import sandbox; sandbox.serve_bare()"]
@@ -90,12 +90,12 @@ def serve_bare() -> None:
     job = programs()
     gc.freeze()
     for line in sys.stdin:
-        result, given = os.pipe()
+        result, value = os.pipe()
         pid = os.fork()
         if not pid:
-            os.write(given, json.dumps(job(json.loads(line))).encode())
+            os.write(value, json.dumps(job(json.loads(line))).encode())
             os._exit(0)
-        os.close(given)
+        os.close(value)
         answer = os.read(result, 1000)
         os.close(result)
         os.waitpid(pid, 0)
@@ -111,7 +111,7 @@ def fresh() -> None:
     subprocess.run([sys.executable, "-c", FRESH], check=True, capture_output=True, env=_one_thread())
 
 
-def asked(box: sandbox.Sandbox) -> None:
+def run_program(box: sandbox.Sandbox) -> None:
     answer = box.run(PROGRAM)
     assert answer.value == 3.0, answer
 
@@ -123,41 +123,43 @@ def seconds(call: Callable[[], None]) -> float:
 
 
 def latencies(rounds: int) -> dict[str, list[float]]:
-    """Measures all ways in turns; a fresh Python every tenth round only."""
+    """Measures all variants in turns; a new Python process only every tenth round."""
     level = sandbox.get_level(sandbox.probe())
-    jails = {name: sandbox.IsolatedSandbox(programs, LIMITS, level=name) for name in ("L3", "L2") if name <= level}
+    sandboxes = {name: sandbox.IsolatedSandbox(programs, LIMITS, level=name) for name in ("L3", "L2") if name <= level}
     workers, bare = sandbox.ProcessSandbox(programs, LIMITS), BareFork()
-    ways: dict[str, Callable[[], None]] = {f"jail {name}": functools.partial(asked, jails[name]) for name in jails}
-    ways |= {"bare fork": bare, "worker, no jail (L0)": functools.partial(asked, workers)}
-    found: dict[str, list[float]] = {name: [] for name in (*ways, "fresh python with numpy")}
+    ways: dict[str, Callable[[], None]] = {
+        f"sandbox {name}": functools.partial(run_program, sandboxes[name]) for name in sandboxes
+    }
+    ways |= {"bare fork": bare, "worker, no sandbox (L0)": functools.partial(run_program, workers)}
+    result: dict[str, list[float]] = {name: [] for name in (*ways, "new python with numpy")}
     for number in range(-5, rounds):
         for name, way in ways.items():
             took = seconds(way)
             if number >= 0:
-                found[name].append(took)
+                result[name].append(took)
         if number % 10 == 0:
-            found["fresh python with numpy"].append(seconds(fresh))
-    for close in (*(jail.close for jail in jails.values()), workers.close, bare.close):
+            result["new python with numpy"].append(seconds(fresh))
+    for close in (*(sandbox_2.close for sandbox_2 in sandboxes.values()), workers.close, bare.close):
         close()
-    return found
+    return result
 
 
 def streamed(rounds: int) -> dict[str, list[float]]:
-    """Measures one evaluation right after the other, where nothing can be prepared while nobody waits."""
+    """Measures evaluations without idle time between them, so that nothing is prepared."""
     bare = BareFork()
-    found: dict[str, list[float]] = {"jail L3, one right after the other": [], "bare fork, the same": []}
+    result: dict[str, list[float]] = {"sandbox L3, without idle time": [], "bare fork, without idle time": []}
     with sandbox.IsolatedSandbox(programs, LIMITS) as box:
         for _ in range(rounds // 25):
-            ways: list[Callable[[], None]] = [functools.partial(asked, box), bare]
-            for name, way in zip(found, ways, strict=True):
+            ways: list[Callable[[], None]] = [functools.partial(run_program, box), bare]
+            for name, way in zip(result, ways, strict=True):
                 way()
-                found[name] += [seconds(way) for _ in range(25)]
+                result[name] += [seconds(way) for _ in range(25)]
     bare.close()
-    return found
+    return result
 
 
 def batched(rounds: int, size: int) -> list[float]:
-    """Measures many inputs per fork; returns seconds per input."""
+    """Measures many inputs per fork. Returns seconds per input."""
     with sandbox.IsolatedSandbox(functools.partial(batch, size), LIMITS) as box:
         box.warm()
         taken = []
@@ -168,19 +170,19 @@ def batched(rounds: int, size: int) -> list[float]:
     return taken
 
 
-def table(found: dict[str, list[float]]) -> list[list[object]]:
+def table(result: dict[str, list[float]]) -> list[list[object]]:
     rows: list[list[object]] = []
-    for name, taken in found.items():
+    for name, taken in result.items():
         tenth = statistics.quantiles(taken, n=10)
-        rows.append([name, len(taken), *(1000 * each for each in (tenth[0], statistics.median(taken), tenth[-1]))])
+        rows.append([name, len(taken), *(1000 * item for item in (tenth[0], statistics.median(taken), tenth[-1]))])
     return rows
 
 
 def stress(count: int) -> list[list[object]]:
-    """Runs many evaluations, every fifth a fault, and tells what is left of them."""
+    """Runs many evaluations, every fifth with a fault. Returns the remaining processes and files."""
     with tempfile.TemporaryDirectory() as folder, sandbox.IsolatedSandbox(programs, LIMITS, num_workers=2) as box:
         tempfile.tempdir = folder
-        asked(box)
+        run_program(box)
         before, answered, right, memory = traces(), 0, 0, []
         for number in range(count):
             is_fault = number % 5 == 4
@@ -191,9 +193,9 @@ def stress(count: int) -> list[list[object]]:
                 memory.append(family_mb())
         after = traces()
         tempfile.tempdir = None
-    kept = [["evaluations answered", answered], ["right answers and faults", right]]
-    kept += [[f"{name} before, after", f"{before[name]}, {after[name]}"] for name in before]
-    return [*kept, ["MiB of parent and zygotes, tenth by tenth", " ".join(f"{each:.0f}" for each in memory)]]
+    stored = [["evaluations answered", answered], ["correct results and faults", right]]
+    stored += [[f"{name} before, after", f"{before[name]}, {after[name]}"] for name in before]
+    return [*stored, ["MiB of parent and fork servers by tenth", " ".join(f"{item:.0f}" for item in memory)]]
 
 
 def traces() -> dict[str, int]:
@@ -210,11 +212,11 @@ def family() -> list[int]:
             except (OSError, ValueError):
                 continue
             parents.setdefault(parent, []).append(int(name))
-    found, rest = [], [os.getpid()]
+    result, rest = [], [os.getpid()]
     while rest:
         rest += (below := parents.get(rest.pop(), []))
-        found += below
-    return found
+        result += below
+    return result
 
 
 def family_mb() -> float:
@@ -229,32 +231,38 @@ def family_mb() -> float:
 
 def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
     medians = {row[0]: float(row[3]) for row in rows}
-    jail, bare, new = medians["jail L3"], medians["bare fork"], medians["fresh python with numpy"]
-    said = [
-        (f"Median at L3: {jail:.2f} ms; wanted at most {WANTED_MS:g} ms", jail <= WANTED_MS),
-        (f"L3 is {jail / bare:.2f} times a bare fork; wanted at most {WANTED_RATIO:g}", jail / bare <= WANTED_RATIO),
+    sandbox_2, bare, new = medians["sandbox L3"], medians["bare fork"], medians["new python with numpy"]
+    message = [
+        (f"Median at L3: {sandbox_2:.2f} ms; goal: at most {WANTED_MS:g} ms", sandbox_2 <= WANTED_MS),
         (
-            f"L3 is {new / jail:.0f} times faster than a fresh Python; wanted {WANTED_SPEEDUP:g}",
-            new / jail >= WANTED_SPEEDUP,
+            f"L3 is {sandbox_2 / bare:.2f} times a bare fork; goal: at most {WANTED_RATIO:g}",
+            sandbox_2 / bare <= WANTED_RATIO,
         ),
-        (f"An input in a batch: {per_input_ms:.3f} ms; wanted {WANTED_BATCH_MS:g} ms", per_input_ms <= WANTED_BATCH_MS),
+        (
+            f"L3 is {new / sandbox_2:.0f} times faster than a new Python process; goal {WANTED_SPEEDUP:g}",
+            new / sandbox_2 >= WANTED_SPEEDUP,
+        ),
+        (
+            f"One input of a batch: {per_input_ms:.3f} ms; wanted {WANTED_BATCH_MS:g} ms",
+            per_input_ms <= WANTED_BATCH_MS,
+        ),
     ]
-    streak = medians["jail L3, one right after the other"] / medians["bare fork, the same"]
-    notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in said]
-    return [*notes, f"One right after the other, where nothing is forked ahead, L3 is {streak:.2f} times a bare fork."]
+    streak = medians["sandbox L3, without idle time"] / medians["bare fork, without idle time"]
+    notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in message]
+    return [*notes, f"Without idle time L3 is {streak:.2f} times a bare fork."]
 
 
 def priority() -> str:
-    """Says how this was run, which the load alone does not tell."""
+    """Describes the priority of the run, which the load does not show."""
     is_real_time = os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
     return f"Run at {'real-time' if is_real_time else 'the usual'} priority."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is kept")
+    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is saved")
     parser.add_argument(
-        "--stress", type=int, default=0, metavar="N", help="N evaluations, every fifth a fault, instead"
+        "--stress", type=int, default=0, metavar="N", help="run N evaluations instead, every fifth with a fault"
     )
     options = parser.parse_args()
     if options.stress:

@@ -1,9 +1,9 @@
-"""What one more machine costs: an evaluation on Ray beside the local pool and bare Ray, growth, and shared journals.
+"""Cost of distribution: an evaluation on Ray, in the local pool and in bare Ray, scaling, and shared journals.
 
-Every way judges the same candidate, which does nothing, so that what is left is the way itself. Ways are measured in
-turns, one batch of each per round, so that other work on the machine hits them alike; told are the medians. Processor
-time is that of this process and of all that it started, Ray's own processes too. Growth: evaluations of 20 ms that
-sleep and use no processor, on 1, 2 and 4 slots. The cluster is one of this machine, started and ended here.
+Each variant evaluates the same candidate, which does nothing. The variants take turns, one batch of each per round, so
+that other load affects all of them; the table shows medians. CPU time includes this process and all its descendants,
+also Ray's own processes. Scaling: evaluations that sleep for 20 ms, on 1, 2 and 4 slots. The cluster runs on this
+machine and is started and stopped here.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def programs() -> Callable[[str], Any]:
 
 
 def tree_seconds() -> float:
-    """Returns the processor time of this process and of everybody below it, the dead that were waited for too."""
+    """Returns the CPU time of this process and its descendants, ended ones included."""
     parents, used = dict[int, int](), dict[int, float]()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -57,18 +57,16 @@ def tree_seconds() -> float:
 
 
 def timed(batch: Callable[[], None], size: int) -> tuple[float, float]:
-    """Returns wall clock and processor time of one evaluation of a batch, in milliseconds."""
+    """Returns wall time and CPU time per evaluation of a batch in milliseconds."""
     cpu, wall = tree_seconds(), time.perf_counter()
     batch()
     wall = time.perf_counter() - wall
     return 1000 * wall / size, 1000 * (tree_seconds() - cpu) / size
 
 
-def place(num_slots: int, *, on_ray: bool) -> executor.ExecutorConfig:
-    terms = (
-        executor.RayConfig(cpus=0.0) if on_ray else None
-    )  # nothing to plan with: more seats than cores are wanted here
-    return executor.ExecutorConfig(sandbox.Limits(), num_slots, is_unsafe=True, ray_config=terms)
+def make_executor(num_slots: int, *, on_ray: bool) -> executor.ExecutorConfig:
+    ray_config = executor.RayConfig(cpus=0.0) if on_ray else None  # more actors than cores
+    return executor.ExecutorConfig(sandbox.Limits(), num_slots, is_unsafe=True, ray_config=ray_config)
 
 
 def length(program: str) -> int:
@@ -88,7 +86,7 @@ def at_once(box: executor.LocalExecutor, size: int) -> None:
 
 
 def start_all(box: executor.LocalExecutor, num_slots: int) -> None:
-    """Waits until all slots have started: so many naps of a second then take little longer than one."""
+    """Waits until all slots have started; then parallel sleeps of a second take little more than a second."""
     for _ in range(30):
         since = time.perf_counter()
         with ThreadPoolExecutor(num_slots) as threads:
@@ -99,8 +97,8 @@ def start_all(box: executor.LocalExecutor, num_slots: int) -> None:
 
 @contextmanager
 def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
-    """Lends the ways to judge a batch one after the other."""
-    with place(1, on_ray=False).open(programs) as local, place(1, on_ray=True).open(programs) as there:
+    """Yields the variants that evaluate a batch sequentially."""
+    with make_executor(1, on_ray=False).open(programs) as local, make_executor(1, on_ray=True).open(programs) as remote:
         import ray
 
         task = ray.remote(num_cpus=0)(length)
@@ -120,24 +118,24 @@ def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
                 ray.get(actor.run.remote(CANDIDATE))
 
         yield {
-            "local pool, in a jail": lambda: one_by_one(local, size),
-            "Ray, in a jail on a seat": lambda: one_by_one(there, size),
-            "bare Ray task, no jail": tasks,
-            "bare Ray actor, no jail": calls,
+            "local pool, in a sandbox": lambda: one_by_one(local, size),
+            "Ray actor, in a sandbox": lambda: one_by_one(remote, size),
+            "bare Ray task, no sandbox": tasks,
+            "bare Ray actor, no sandbox": calls,
         }
 
 
 def overheads(rounds: int, size: int) -> list[list[object]]:
-    found: dict[str, list[tuple[float, float]]] = {}
-    with ways(size) as each:
+    result: dict[str, list[tuple[float, float]]] = {}
+    with ways(size) as batches:
         for number in range(rounds + 1):
-            for name, batch in each.items():
+            for name, batch in batches.items():
                 figures = timed(batch, size)
-                if number:  # the first is to get warm
-                    found.setdefault(name, []).append(figures)
+                if number:  # the first round is a warm-up
+                    result.setdefault(name, []).append(figures)
     return [
         [name, statistics.median(wall for wall, _ in all_), statistics.median(cpu for _, cpu in all_)]
-        for name, all_ in found.items()
+        for name, all_ in result.items()
     ]
 
 
@@ -146,7 +144,7 @@ def growth(rounds: int, size: int) -> list[list[object]]:
     for on_ray in (False, True):
         alone = 0.0
         for num_slots in (1, 2, 4):
-            with place(num_slots, on_ray=on_ray).open(programs) as box:
+            with make_executor(num_slots, on_ray=on_ray).open(programs) as box:
                 start_all(box, num_slots)
                 walls = [timed(lambda box=box: at_once(box, size), size)[0] for _ in range(rounds)]  # type: ignore[misc]
             rate = 1000 / statistics.median(walls)
@@ -156,34 +154,37 @@ def growth(rounds: int, size: int) -> list[list[object]]:
     return rows
 
 
-def judged(step: int) -> journal.Record:
+def make_evaluated_record(step: int) -> journal.Record:
     data = {"id": f"{step}.0", "content": "x" * 500, "parents": ["0.0"], "island": 0, "step": step, "label": "0"}
     data |= {"evaluation": {"score": 1.0}, "paid": True}
     return journal.Record("judged", step, 0, data)
 
 
 def commits(rounds: int, size: int, urls: Mapping[str, str]) -> list[list[object]]:
-    """Measures a commit of one record, alone and as a coordinator among others."""
+    """Measures a commit of one record, alone and as one of several coordinators."""
     rows: list[list[object]] = []
     for name, url in urls.items():
-        with store.Store(url) as kept:
-            one, many = kept.create_run(), kept.create_run()
-            held = kept.leases(many, "bench", 3600.0)
+        with store.Store(url) as opened_store:
+            one, many = opened_store.create_run(), opened_store.create_run()
+            held = opened_store.leases(many, "bench", 3600.0)
             held.create_rows(4)
             held.acquire([0])
-            for kind, written in (("one coordinator", kept.journal(one)), ("shared", store.SharedJournal(held))):
+            for kind, written in (
+                ("one coordinator", opened_store.journal(one)),
+                ("shared", store.SharedJournal(held)),
+            ):
                 steps, spent = iter(range(1, 10**9)), []
                 for _ in range(rounds):
                     since, cpu = time.perf_counter(), time.process_time()
                     for _ in range(size):
-                        written.write(judged(next(steps)))
+                        written.write(make_evaluated_record(next(steps)))
                     spent.append((time.perf_counter() - since, time.process_time() - cpu))
-                wall, used = (1e3 * statistics.median(each) / size for each in zip(*spent, strict=True))
+                wall, used = (1e3 * statistics.median(item) / size for item in zip(*spent, strict=True))
                 rows.append([name, kind, wall, used])
             since = time.perf_counter()
             for _ in range(size):
                 held.renew()
-            rows.append([name, "a renewal of all leases", 1e3 * (time.perf_counter() - since) / size, ""])
+            rows.append([name, "renewal of all leases", 1e3 * (time.perf_counter() - since) / size, ""])
     return rows
 
 

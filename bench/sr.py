@@ -1,12 +1,11 @@
-"""Symbolic regression without an LLM on folders of CSV files: ours, plain ways, gplearn and pyoperon on one core.
+"""Symbolic regression without an LLM on folders of CSV files: Atoll, baselines, gplearn and pyoperon on one core.
 
-Every run is a process of its own, pinned to one core, that sees `train.csv` alone and has the same seconds by the
-clock, the choice of its model included; then its model is scored on the test files. pyoperon may search on all rows or
-on 1,000 (its better setting on large data), and is told with both; its model is the one of its front with the best
-training error, which serves it better than its own choice. The plain ways beside ours, best of N and sequential
-conditioning, differ from it in the parents alone: they search until they have used the CPU seconds that ours took in
-all with that problem and seed, and their choice comes on top. Runs that are done are kept in `results/sr.parts.json`
-until `--fresh`, so a benchmark that was cut goes on; `sr.json` holds each that the tables are of.
+Every run is a separate process on one core that sees only `train.csv` and has the same wall time, model selection
+included. Then its model is scored on the test files. pyoperon searches on all rows and on 1,000 rows, its better
+setting on large data. Its model is the one of its front with the best training error, which is better for it than its
+own choice. The baselines, best of N and sequential, differ from Atoll only in the parents: they use the CPU seconds
+that Atoll used in total with the problem and seed, plus model selection. Finished runs are kept in
+`results/sr.parts.json` until `--fresh`, so an interrupted benchmark continues. `sr.json` holds the runs of the tables.
 """
 
 import argparse
@@ -26,7 +25,7 @@ from bench import baselines, outcome
 PEERS = True
 PYTHONS = {"ours": Path(sys.executable), "gplearn": Path(".venv-peers/bin/python")}
 PLAIN = ("best of N", "sequential")
-PLAIN_TITLE = "Plain ways at equal CPU seconds: digits that a law gets right (-log10 NMSE, at most 15), 95 %"
+PLAIN_TITLE = "Baselines at equal CPU seconds: correct digits of a law (-log10 NMSE, at most 15), 95 %"
 METHODS = ("ours", *PLAIN, "gplearn", "pyoperon", "pyoperon, 1000 rows")
 NOT_EVERYWHERE = ("pyoperon", "pyoperon, 1000 rows")
 SPLITS = ("test_id", "test_ood")
@@ -38,9 +37,9 @@ class Run(NamedTuple):
     """One method on one problem with one seed.
 
     Attributes:
-        nmse: By split; not a number where the model gives one that is none.
+        nmse: Error by split; NaN if the model gives no finite value.
         cpu: CPU seconds of the process.
-        tried: Models tried: laws fitted (ours), programs (gplearn), residual evaluations (pyoperon).
+        tried: Models tried: laws fitted (Atoll), programs (gplearn), residual evaluations (pyoperon).
     """
 
     method: str
@@ -59,12 +58,12 @@ class Run(NamedTuple):
 
 
 def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: float | None = None) -> Run:
-    """Runs one method in a process of its own; `cpu`: the seconds of a plain way."""
+    """Runs one method in a separate process. `cpu` is the limit of a baseline in seconds."""
     python = PYTHONS["ours" if method in ("ours", *PLAIN) else "gplearn"]
     script = Path(__file__).with_name("sr_run.py")
     command = [str(python), str(script), method, str(problem), str(seed), str(cpu or seconds)]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    found = subprocess.run(
+    result = subprocess.run(
         ["taskset", "-c", str(core), *command],
         env={**os.environ, **threads},
         capture_output=True,
@@ -72,26 +71,26 @@ def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: f
         check=False,
         timeout=20 * seconds + 300,
     )
-    if found.returncode:
-        sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{found.stderr[-2000:]}")
-    told = json.loads(found.stdout.splitlines()[-1])
-    return Run(method, problem.name, seed, seconds, **told)
+    if result.returncode:
+        sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{result.stderr[-2000:]}")
+    message = json.loads(result.stdout.splitlines()[-1])
+    return Run(method, problem.name, seed, seconds, **message)
 
 
 def is_here(method: str) -> bool:
-    """Returns whether a method can be run: pyoperon is not packaged for every machine."""
+    """Returns whether a method is installed; pyoperon is not packaged for every machine."""
     if method not in NOT_EVERYWHERE:
         return True
-    found = subprocess.run([PYTHONS["gplearn"], "-c", "import pyoperon"], capture_output=True, check=False)
-    return not found.returncode
+    result = subprocess.run([PYTHONS["gplearn"], "-c", "import pyoperon"], capture_output=True, check=False)
+    return not result.returncode
 
 
 def contest(
     data: Path, methods: Sequence[str], seeds: int, seconds: float, core: int, plain_seeds: int, parts: list[Run]
 ) -> Iterator[Run]:
-    """Yields all runs, seed by seed, so that a benchmark that is cut has compared everybody equally often.
+    """Yields all runs by seed, so that an interrupted benchmark has as many runs of every method.
 
-    Those in `parts` are done; the others are added to it.
+    The runs in `parts` are done; the others are added to it.
     """
     known = {(run.method, run.problem, run.seed): run for run in parts if run.seconds == seconds}
     problems = sorted(path.parent for path in data.glob("*/train.csv"))
@@ -105,49 +104,49 @@ def contest(
         if (method, problem.name, seed) not in known:
             known[method, problem.name, seed] = run
             parts.append(run)
-            PARTS.write_text(json.dumps([each._asdict() for each in parts], indent=1) + "\n")
-        print(f"{method:20} {problem.name:14} {seed}  {_told(run.nmse)}  {run.cpu:5.1f} s", file=sys.stderr)
+            PARTS.write_text(json.dumps([part._asdict() for part in parts], indent=1) + "\n")
+        print(f"{method:20} {problem.name:14} {seed}  {_format_errors(run.nmse)}  {run.cpu:5.1f} s", file=sys.stderr)
         yield run
 
 
-def _told(nmse: Mapping[str, float]) -> str:
+def _format_errors(nmse: Mapping[str, float]) -> str:
     return "  ".join(f"{split} {error:9.3g}" for split, error in nmse.items())
 
 
 def medians(runs: Sequence[Run]) -> outcome.Tables:
-    """Returns a table of errors, medians over the seeds, and one of what each method did in its time."""
+    """Returns a table of median errors over the seeds, and one of the work of each method."""
     errors: list[list[object]] = []
     work: list[list[object]] = []
-    for method, problem in sorted({(run.method, run.problem) for run in runs}, key=lambda each: each[::-1]):
+    for method, problem in sorted({(run.method, run.problem) for run in runs}, key=lambda item: item[::-1]):
         own = [run for run in runs if (run.method, run.problem) == (method, problem)]
         middle = [statistics.median(_ordered(run.nmse[split]) for run in own) for split in ("train", *SPLITS)]
         unknown = sum(not math.isfinite(run.nmse[split]) for run in own for split in SPLITS)
         exact = sum(run.is_exact for run in own)
         errors.append([problem, method, len(own), *middle, unknown, f"{exact} of {len(own)}"])
         rates = statistics.median(run.tried / run.cpu for run in own)
-        sizes, cpu = (statistics.median(each) for each in zip(*((run.size, run.cpu) for run in own), strict=True))
+        sizes, cpu = (statistics.median(item) for item in zip(*((run.size, run.cpu) for run in own), strict=True))
         work.append([problem, method, rates, cpu, sizes])
-    told = ["problem", "method", "seeds", "NMSE train", "NMSE ID", "NMSE OOD", "no number", "exact"]
+    columns = ["problem", "method", "seeds", "NMSE train", "NMSE ID", "NMSE OOD", "no number", "exact"]
     return {
-        "NMSE, medians over the seeds": (told, errors),
+        "NMSE, medians over the seeds": (columns, errors),
         "Work, medians": (["problem", "method", "tried per CPU second", "CPU seconds", "size"], work),
-        **({PLAIN_TITLE: baselines.compared("problem", found)} if (found := plain_ways(runs)) else {}),
+        **({PLAIN_TITLE: baselines.compared("problem", result)} if (result := plain_ways(runs)) else {}),
     }
 
 
 def plain_ways(runs: Sequence[Run]) -> Mapping[str, baselines.Figures]:
-    """Returns what ours and the plain ways reached on the same seeds, by problem and part; empty where none was run."""
+    """Returns the results of Atoll and its baselines on the same seeds by problem and split; empty if none was run."""
     ways = [way for way in PLAIN if any(run.method == way for run in runs)]
-    found: dict[str, baselines.Figures] = {}
+    result: dict[str, baselines.Figures] = {}
     for problem, split in itertools.product(sorted({run.problem for run in runs}), SPLITS) if ways else ():
         figures = {way: _digits(runs, way, problem, split) for way in ways}
         ours = _digits(runs, "ours", problem, split)[: max(map(len, figures.values()))]
-        found[f"{problem}, {split}"] = {baselines.EVOLUTION: ours, **figures}
-    return found
+        result[f"{problem}, {split}"] = {baselines.EVOLUTION: ours, **figures}
+    return result
 
 
 def _digits(runs: Sequence[Run], method: str, problem: str, split: str) -> list[float]:
-    """Returns -log10(NMSE) seed by seed; beyond `EXACT` are rounding errors, and what is no number is as bad as any."""
+    """Returns -log10(NMSE) by seed, limited to `EXACT` because of rounding; NaN counts as the worst value."""
     own = sorted((run.seed, run.nmse[split]) for run in runs if (run.method, run.problem) == (method, problem))
     return [
         -math.log10(min(max(error, EXACT), WORST)) if math.isfinite(error) else -math.log10(WORST) for _, error in own
@@ -155,22 +154,22 @@ def _digits(runs: Sequence[Run], method: str, problem: str, split: str) -> list[
 
 
 def _ordered(error: float) -> float:
-    return error if math.isfinite(error) else math.inf  # the worst there is
+    return error if math.isfinite(error) else math.inf  # the worst value
 
 
 def verdicts(runs: Sequence[Run]) -> list[str]:
-    """Says for each peer on how many of the numbers ours is better, or not worse."""
-    told: list[str] = []
+    """Describes for each peer on how many numbers Atoll is better or not worse."""
+    message: list[str] = []
     problems = sorted({run.problem for run in runs})
     for peer in [method for method in METHODS[len(PLAIN) + 1 :] if any(run.method == method for run in runs)]:
         better = worse = 0
         for problem, split in itertools.product(problems, SPLITS):
             ours, theirs = (_median(runs, method, problem, split) for method in ("ours", peer))
             better, worse = better + (ours < theirs), worse + (ours > theirs)
-        told.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
-    told += baselines.tally(found) if (found := plain_ways(runs)) else ()
+        message.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
+    message += baselines.tally(result) if (result := plain_ways(runs)) else ()
     lost = sum(not math.isfinite(run.nmse[split]) for run in runs if run.method == "ours" for split in SPLITS)
-    return [*told, f"numbers of ours that are none: {lost}"]
+    return [*message, f"numbers of Atoll that are not finite: {lost}"]
 
 
 def _median(runs: Sequence[Run], method: str, problem: str, split: str) -> float:
@@ -179,7 +178,7 @@ def _median(runs: Sequence[Run], method: str, problem: str, split: str) -> float
 
 
 def keep(runs: Sequence[Run], absent: Sequence[str]) -> None:
-    missing = [f"Not run, since it is not packaged for this machine: {name}." for name in absent]
+    missing = [f"Not run, because it is not packaged for this machine: {name}." for name in absent]
     outcome.keep("sr", medians(runs), [*verdicts(runs), *missing], runs=[run._asdict() for run in runs])
 
 
@@ -190,23 +189,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--methods", default=",".join(METHODS).replace(", ", " "), help="some of them, with commas")
     parser.add_argument("--core", type=int, default=0, help="the core that all runs are pinned to")
-    parser.add_argument("--plain-seeds", type=int, help="seeds of best of N and sequential conditioning, if fewer")
-    parser.add_argument("--no-peers", action="store_true", help="ours and the plain ways alone")
-    parser.add_argument("--fresh", action="store_true", help="forget the runs that are done")
+    parser.add_argument("--plain-seeds", type=int, help="seeds of the baselines, if fewer")
+    parser.add_argument("--no-peers", action="store_true", help="only Atoll and the baselines")
+    parser.add_argument("--fresh", action="store_true", help="run finished runs again")
     options = parser.parse_args()
-    wanted = (
+    requested = (
         ["ours", *PLAIN]
         if options.no_peers
-        else [each.replace("n 1000", "n, 1000") for each in options.methods.split(",")]
+        else [part.replace("n 1000", "n, 1000") for part in options.methods.split(",")]
     )
-    if "ours" not in wanted and set(wanted) & set(PLAIN):
-        parser.error("best of N and sequential have the seconds of ours: name ours too")
+    if "ours" not in requested and set(requested) & set(PLAIN):
+        parser.error("best of N and sequential use the seconds of ours; also name ours")
     plain_seeds = options.seeds if options.plain_seeds is None else options.plain_seeds
-    wanted.sort(key=lambda each: each != "ours")
-    absent = [each for each in wanted if not is_here(each)]
-    there = [each for each in wanted if each not in absent]
-    parts = [Run(**each) for each in json.loads(PARTS.read_text())] if PARTS.exists() and not options.fresh else []
-    runs = contest(options.data, there, options.seeds, options.seconds, options.core, plain_seeds, parts)
+    requested.sort(key=lambda item: item != "ours")
+    absent = [item for item in requested if not is_here(item)]
+    distance = [item for item in requested if item not in absent]
+    parts = [Run(**load) for load in json.loads(PARTS.read_text())] if PARTS.exists() and not options.fresh else []
+    runs = contest(options.data, distance, options.seeds, options.seconds, options.core, plain_seeds, parts)
     keep(list(runs), absent)
 
 

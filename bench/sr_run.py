@@ -1,8 +1,6 @@
-"""One run of `bench/sr.py` in a process of its own: METHOD FOLDER SEED SECONDS, and a line of JSON on stdout.
+"""One run of `bench/sr.py` in a separate process: METHOD FOLDER SEED SECONDS. Prints a JSON line.
 
-For the plain ways beside ours the seconds are those of the processor.
-
-Needs numpy and the method, nothing of Atoll unless it is the method: peers live in an environment of their own.
+For the baselines the seconds are CPU seconds. Needs only numpy and the method; peers have their own environment.
 """
 
 import json
@@ -17,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 FEW_ROWS = 1000
-CHOICE_SECONDS = 4.0  # of ours, kept back for the choice from the front
+CHOICE_SECONDS = 4.0  # seconds reserved by Atoll for the selection from the front
 
 
-class Found(NamedTuple):
+class FittedModel(NamedTuple):
     """A model of one method."""
 
     predict: Callable[[Any], Any]
@@ -34,15 +32,15 @@ def read(path: Path) -> tuple[Any, Any]:
     return table[:, :-1], table[:, -1]
 
 
-def ours(x: Any, y: Any, seed: int, seconds: float) -> Found:
+def ours(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
     from atoll import llmsr
 
-    found = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
-    return Found(found.predict, found.law_.size, found.num_fits_, found.law)
+    outcome = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
+    return FittedModel(outcome.predict, outcome.law_.size, outcome.num_fits_, outcome.law)
 
 
-def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> Found:
-    """Makes every child from the start, which has no terms."""
+def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
+    """Makes every child from the initial law, which has no terms."""
     from atoll import archipelago, cluster
     from atoll.runs import search_methods
 
@@ -53,7 +51,7 @@ def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> Found:
     return _plain(x, y, seed, seconds, FromStart, cluster)
 
 
-def sequential(x: Any, y: Any, seed: int, seconds: float) -> Found:
+def sequential(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
     """Makes every child from the law that fits the training rows best so far."""
     from atoll import archipelago, cluster
 
@@ -64,32 +62,32 @@ def sequential(x: Any, y: Any, seed: int, seconds: float) -> Found:
     return _plain(x, y, seed, seconds, FromBest, cluster)
 
 
-def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -> Found:
-    """Searches as ours does but for the parents: moves, screens, what is kept and the choice from it are the same."""
+def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -> FittedModel:
+    """Searches like Atoll with other parents. Moves, prefilters, archive and final selection are the same."""
     from atoll.llmsr.laws import build, population, result, search, table
 
     def make_pool(island: int, rng: Any, announce: Any) -> Any:
         usual = population.make_population(island, rng, announce)
         return kind(usual.niche_key, usual.make_cluster, usual.selector, others=usual.inspirations)
 
-    train = table.Table([f"x{place}" for place in range(x.shape[1])], "y", x, y)
+    train = table.Table([f"x{index}" for index in range(x.shape[1])], "y", x, y)
     searched = search.Search(train.rows, train.domain)
     config = build.make_config(train, searched, 1)
     islands = replace(config.island_config, make_population=make_pool)
     is_over = (lambda now: "all seconds used" if time.process_time() >= seconds else None,)
     evolver = cluster.Evolver(replace(config, island_config=islands, num_parallel=1, seed=seed, stop_rules=is_over))
     evolver.run()
-    found = result.conclude(evolver, train).chosen.law
-    return Found(
-        lambda rows: found.predict(np.ascontiguousarray(rows.T)),
-        found.size,
+    outcome = result.conclude(evolver, train).chosen.law
+    return FittedModel(
+        lambda rows: outcome.predict(np.ascontiguousarray(rows.T)),
+        outcome.size,
         searched.num_fits,
-        found.to_text(train.names),
+        outcome.to_text(train.names),
     )
 
 
-def gplearn(x: Any, y: Any, seed: int, seconds: float) -> Found:
-    """Population 1,000, tournament 20, warm started generation by generation until the time is over."""
+def gplearn(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
+    """Population 1,000, tournament 20, one generation at a time until the time is used."""
     from gplearn.functions import make_function
     from gplearn.genetic import SymbolicRegressor
 
@@ -117,11 +115,11 @@ def gplearn(x: Any, y: Any, seed: int, seconds: float) -> Found:
         generations += 1
         model.set_params(generations=generations).fit(x, y)
         longest = time.monotonic() - began
-    return Found(model.predict, model._program.length_, 1000 * generations, str(model._program))
+    return FittedModel(model.predict, model._program.length_, 1000 * generations, str(model._program))
 
 
-def pyoperon(x: Any, y: Any, seed: int, seconds: float, population: int = 1000) -> Found:
-    """NSGA-II on error and length with 10 steps of least squares each; its front's best by training error."""
+def pyoperon(x: Any, y: Any, seed: int, seconds: float, population: int = 1000) -> FittedModel:
+    """NSGA-II on error and length with 10 least-squares steps each; the best of its front by training error."""
     from pyoperon.sklearn import SymbolicRegressor
 
     model = SymbolicRegressor(
@@ -141,16 +139,16 @@ def pyoperon(x: Any, y: Any, seed: int, seconds: float, population: int = 1000) 
         random_state=seed,
     )
     model.fit(x, y)
-    errors = [float(np.mean((y - model.evaluate_model(each["tree"], x)) ** 2)) for each in model.pareto_front_]
+    errors = [float(np.mean((y - model.evaluate_model(item["tree"], x)) ** 2)) for item in model.pareto_front_]
     best = model.pareto_front_[int(np.nanargmin(errors))]["tree"]
     tried = int(model.stats_.get("residual_evaluations", 0))
-    return Found(
+    return FittedModel(
         lambda rows: model.evaluate_model(best, rows), int(best.Length), tried, model.get_model_string(best, 6)
     )
 
 
-def pyoperon_few(x: Any, y: Any, seed: int, seconds: float) -> Found:
-    """As above on 1,000 rows with a population of 500."""
+def pyoperon_few(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
+    """As `pyoperon`, on 1,000 rows with a population of 500."""
     chosen = np.linspace(0, len(y) - 1, min(FEW_ROWS, len(y))).astype(int)
     return pyoperon(x[chosen], y[chosen], seed, seconds, 500)
 
@@ -168,14 +166,14 @@ METHODS = {
 def main(method: str, folder: Path, seed: int, seconds: float) -> None:
     warnings.filterwarnings("ignore")
     x, y = read(folder / "train.csv")
-    found = METHODS[method](x, y, seed, seconds)
+    outcome = METHODS[method](x, y, seed, seconds)
     cpu = time.process_time()
     nmse: dict[str, float] = {}
     for split in ("train", "test_id", "test_ood"):
         rows, target = read(folder / f"{split}.csv")
         with np.errstate(all="ignore"):
-            nmse[split] = float(np.mean((target - found.predict(rows)) ** 2) / np.var(target))
-    print(json.dumps({"nmse": nmse, "size": found.size, "cpu": cpu, "tried": found.tried, "model": found.text}))
+            nmse[split] = float(np.mean((target - outcome.predict(rows)) ** 2) / np.var(target))
+    print(json.dumps({"nmse": nmse, "size": outcome.size, "cpu": cpu, "tried": outcome.tried, "model": outcome.text}))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Lives side by side on paired seeds that development never used: who lives how long, and what fear and curiosity do.
+"""Survival agents on paired seeds that were never used in development: lifetime, and effects of fear and curiosity.
 
-A seed is a run: it draws the family (what signs mean) and the worlds of its lives, the same for every contender. A
-run's figure is the mean over its lives, the first ones included, in which the agent knows nothing. Intervals are paired
-bootstraps over seeds, 95 %. The three worlds take turns by seed.
+A seed is a run: it draws the family (meaning of the signs) and the worlds of its episodes, equal for every contender. A
+run counts with the mean over its episodes, including the first ones, in which the agent knows nothing. Intervals are
+95 % paired bootstraps over seeds. The three worlds take turns by seed.
 """
 
 import argparse
@@ -25,7 +25,7 @@ type Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 EXTRA = "envs"
 SEEDS = range(30_000, 30_200)
 WORLDS = tuple(grid.PRESETS)
-# Options, lives of a run, and seeds: whoever learns nothing needs fewer lives for the same mean.
+# Options, episodes per run, and seeds. Contenders that do not learn need fewer episodes for the same mean.
 CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
     "random": ({"thinker": "random"}, 4, 200),
     "wait": ({"thinker": "wait"}, 2, 80),
@@ -36,7 +36,7 @@ CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
     "native, curiosity off": ({"curiosity": False}, 8, 80),
     "ceiling": ({"thinker": "ceiling"}, 1, 200),
 }
-PAIRS = (  # who is compared with whom, by what
+PAIRS = (  # pairs to compare, with the metric
     ("native", "random", "ticks"),
     ("native", "greedy", "ticks"),
     ("native", "greedy", "reward"),
@@ -70,7 +70,7 @@ def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> 
 
 
 def numbers(lives: Sequence[EpisodeSummary]) -> dict[str, float]:
-    """Returns the means over the lives of one run."""
+    """Returns the means over the episodes of one run."""
     return {
         "ticks": fmean(life.ticks for life in lives),
         "reward": fmean(life.reward for life in lives),
@@ -82,46 +82,46 @@ def numbers(lives: Sequence[EpisodeSummary]) -> dict[str, float]:
 
 
 def contest(
-    num_seeds: int, told: Callable[[str], None], names: Sequence[str] = tuple(CONTENDERS)
+    num_seeds: int, message: Callable[[str], None], names: Sequence[str] = tuple(CONTENDERS)
 ) -> dict[str, list[dict[str, float]]]:
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    result: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for seed in SEEDS[:num_seeds]:
         for name, (options, count, most) in CONTENDERS.items():
             if name in names and seed < SEEDS[0] + most:
-                found[name].append(numbers(lives_of(options, seed, count, world=WORLDS[seed % len(WORLDS)])))
-        told(f"seed {seed}: " + ", ".join(f"{name} {rows[-1]['ticks']:.0f}" for name, rows in found.items()))
-    return found
+                result[name].append(numbers(lives_of(options, seed, count, world=WORLDS[seed % len(WORLDS)])))
+        message(f"seed {seed}: " + ", ".join(f"{name} {rows[-1]['ticks']:.0f}" for name, rows in result.items()))
+    return result
 
 
-def parties(told: Callable[[str], None]) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """Lives alone and several at once, with and without fear and curiosity, in the same worlds."""
-    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+def parties(message: Callable[[str], None]) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """Runs one and several agents at once, with and without fear and curiosity, in the same worlds."""
+    result: dict[str, dict[str, list[dict[str, float]]]] = {}
     for party, mood in itertools.product(PARTIES, MOODS):
         worlds = {seed: {"world": WORLDS[seed % len(WORLDS)], **PARTIES[party]} for seed in PARTY_SEEDS}
         runs = [numbers(lives_of(MOODS[mood], seed, PARTY_LIVES, **task)) for seed, task in worlds.items()]
-        found.setdefault(party, {})[mood] = runs
-        told(f"{party}, {mood}: {fmean(run['ticks'] for run in runs):.1f} ticks")
-    return found
+        result.setdefault(party, {})[mood] = runs
+        message(f"{party}, {mood}: {fmean(run['ticks'] for run in runs):.1f} ticks")
+    return result
 
 
-def forecasts(told: Callable[[str], None]) -> dict[str, Any]:
-    """Lives on long enough that fear has learnt, and keeps what was said after the first 20 lives."""
-    said: list[tuple[float, bool]] = []
+def forecasts(message: Callable[[str], None]) -> dict[str, Any]:
+    """Runs until fear has learned. Returns the forecasts after the first 20 episodes."""
+    text: list[tuple[float, bool]] = []
     for seed in FORECAST_SEEDS:
         lives = lives_of({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
-        said += [
-            (each.forecast, each.happened)
+        text += [
+            (forecast.forecast, forecast.happened)
             for life in lives[episode_reports.NUM_LEARNING_EPISODES :]
-            for each in life.forecasts
+            for forecast in life.forecasts
         ]
-        told(f"forecasts of {seed}: {forecast_metrics.compute_calibration(said).brier_skill:.3f}")
-    found = forecast_metrics.compute_calibration(said)
-    return {**found._asdict(), "bins": [each._asdict() for each in found.bins]}
+        message(f"forecasts of {seed}: {forecast_metrics.compute_calibration(text).brier_skill:.3f}")
+    result = forecast_metrics.compute_calibration(text)
+    return {**result._asdict(), "bins": [item._asdict() for item in result.bins]}
 
 
-def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
-    """Lives 50 lives in Crafter with what it learns on the way, and a few by dice."""
-    found: dict[str, Any] = {}
+def crafter(message: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
+    """Runs 50 learning episodes in Crafter, and some with random actions."""
+    result: dict[str, Any] = {}
     both: Mapping[str, Mapping[str, Any]] = {"native": {}, "random": {"thinker": "random"}}
     counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
     for name, options in both.items():
@@ -130,7 +130,7 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
             build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]
         ):
             lives.append(life)
-            told(f"crafter {name} {life.episode}: {life.ticks} ticks, {len(life.unlocked)} achievements")
+            message(f"crafter {name} {life.episode}: {life.ticks} ticks, {len(life.unlocked)} achievements")
         unlocked = [life.unlocked for life in lives]
         rng = np.random.default_rng(0)
         scores = [
@@ -139,10 +139,10 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
         ]
         low, high = np.percentile(scores, (2.5, 97.5))
         rates = {
-            each: sum(each in names for names in unlocked) / len(lives)
-            for each in sorted(set(itertools.chain(*unlocked)))
+            item: sum(item in names for names in unlocked) / len(lives)
+            for item in sorted(set(itertools.chain(*unlocked)))
         }
-        found[name] = {
+        result[name] = {
             "lives": len(lives),
             "score": episode_reports.compute_crafter_score(unlocked),
             "low": float(low),
@@ -151,12 +151,12 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
             "reward": fmean(life.reward for life in lives),
             "rates": rates,
         }
-    return found
+    return result
 
 
-def minigrids(told: Callable[[str], None]) -> dict[str, Any]:
-    """Counts deaths in the first and in the last lives of a run."""
-    found = {}
+def minigrids(message: Callable[[str], None]) -> dict[str, Any]:
+    """Counts deaths in the first and last episodes of a run."""
+    result = {}
     for id in MINIGRIDS:
         before, after = [], []
         for seed in MINIGRID_SEEDS:
@@ -164,57 +164,57 @@ def minigrids(told: Callable[[str], None]) -> dict[str, Any]:
             before.append(fmean(bool(life.cause) for life in lives[:FEW]))
             after.append(fmean(bool(life.cause) for life in lives[-FEW:]))
         fewer = interval([one - other for one, other in zip(before, after, strict=True)])
-        found[id] = {"before": fmean(before), "after": fmean(after), "fewer": fewer}
-        told(f"{id}: {found[id]}")
-    return found
+        result[id] = {"before": fmean(before), "after": fmean(after), "fewer": fewer}
+        message(f"{id}: {result[id]}")
+    return result
 
 
 def drawn(bins: Sequence[Mapping[str, float]], width: int = 50) -> str:
-    """Draws a reliability diagram: where o stands on the line of its forecast, fear is right."""
+    """Draws a reliability diagram; fear is calibrated if o is on the line of its forecast."""
     lines = ["forecast  happened  count"]
-    for each in bins:
+    for item in bins:
         row = [" "] * (width + 1)
-        row[round(each["forecast"] * width)] = "|"
-        row[round(each["happened"] * width)] = "o"
-        lines.append(f"{each['forecast']:8.2f}  {each['happened']:8.2f}  {each['size']:5.0f}  {''.join(row)}")
+        row[round(item["forecast"] * width)] = "|"
+        row[round(item["happened"] * width)] = "o"
+        lines.append(f"{item['forecast']:8.2f}  {item['happened']:8.2f}  {item['size']:5.0f}  {''.join(row)}")
     return "```\n" + "\n".join(lines) + "\n```"
 
 
-def tables(found: Mapping[str, Any]) -> outcome.Tables:
-    made: dict[str, Table] = {}
-    if rows := found.get("contest"):
-        made |= _of_contest(rows)
-    if rows := found.get("parties"):
-        told = ("ticks", "damage per 100 ticks", "coverage", "bits")
-        made[f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} lives"] = (
-            ["party", "mood", *(f"{name}, 95 %" for name in told)],
+def tables(result: Mapping[str, Any]) -> outcome.Tables:
+    created: dict[str, Table] = {}
+    if rows := result.get("contest"):
+        created |= _of_contest(rows)
+    if rows := result.get("parties"):
+        message = ("ticks", "damage per 100 ticks", "coverage", "bits")
+        created[f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} lives"] = (
+            ["party", "mood", *(f"{name}, 95 %" for name in message)],
             [
-                [party, mood, *(_shown(interval([run[name] for run in runs])) for name in told)]
+                [party, mood, *(_format_interval(interval([run[name] for run in runs])) for name in message)]
                 for party, moods in rows.items()
                 for mood, runs in moods.items()
             ],
         )
-    if each := found.get("forecasts"):
+    if item := result.get("forecasts"):
         keys = ("size", "base_rate", "brier", "brier_skill", "log_loss", "auroc", "precision", "ece")
-        made["Forecasts of damage after the first 20 lives"] = (list(keys), [[each[key] for key in keys]])
-    if both := found.get("crafter"):
-        made |= _of_crafter(both)
-    if grids := found.get("minigrids"):
-        made[f"MiniGrid, share of the first and the last {FEW} lives that died"] = (
+        created["Forecasts of damage after the first 20 episodes"] = (list(keys), [[item[key] for key in keys]])
+    if both := result.get("crafter"):
+        created |= _of_crafter(both)
+    if grids := result.get("minigrids"):
+        created[f"MiniGrid, share of the first and the last {FEW} lives that died"] = (
             ["environment", "before", "after", "fewer, 95 %"],
-            [[id, e["before"], e["after"], _shown(e["fewer"])] for id, e in grids.items()],
+            [[id, e["before"], e["after"], _format_interval(e["fewer"])] for id, e in grids.items()],
         )
-    return made
+    return created
 
 
 def _of_contest(rows: Mapping[str, Any]) -> dict[str, Table]:
     names = ("ticks", "reward", "coverage", "damage per 100 ticks", "bits", "last")
     return {
-        "Lives, means over paired seeds": (
+        "Episodes, means over paired seeds": (
             ["contender", "seeds", *(f"{name}, 95 %" for name in names)],
             [
-                [who, len(each), *(_shown(interval([run[name] for run in each])) for name in names)]
-                for who, each in rows.items()
+                [who, len(item), *(_format_interval(interval([run[name] for run in item])) for name in names)]
+                for who, item in rows.items()
             ],
         ),
         "Differences, paired": (
@@ -230,60 +230,60 @@ def _of_crafter(both: Mapping[str, Any]) -> dict[str, Table]:
         "Crafter, 50 lives": (
             ["who", "lives", "score, 95 %", "ticks", "reward"],
             [
-                [who, e["lives"], _shown((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
+                [who, e["lives"], _format_interval((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
                 for who, e in both.items()
             ],
         ),
-        "Crafter, share of lives that reached it": (
+        "Crafter, share of episodes with each achievement": (
             ["achievement", "native", "random"],
             [[name, ours.get(name, 0.0), chance.get(name, 0.0)] for name in sorted({*ours, *chance})],
         ),
     }
 
 
-def _shown(found: Sequence[float]) -> str:
-    return "{:.2f} [{:.2f}, {:.2f}]".format(*found)
+def _format_interval(results: Sequence[float]) -> str:
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*results)
 
 
 def _difference(rows: Mapping[str, Any], one: str, other: str, what: str) -> list[object]:
-    found = interval([mine[what] - theirs[what] for mine, theirs in zip(rows[one], rows[other], strict=False)])
-    return [one, other, what, _shown(found), "yes" if found[1] > 0 or found[2] < 0 else "NO"]
+    result = interval([mine[what] - theirs[what] for mine, theirs in zip(rows[one], rows[other], strict=False)])
+    return [one, other, what, _format_interval(result), "yes" if result[1] > 0 or result[2] < 0 else "NO"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("contest", "parties", "forecasts", "crafter", "minigrids"), action="append")
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="of the contest")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="seeds of the contest")
     parser.add_argument(
-        "--contenders", nargs="*", choices=list(CONTENDERS), help="only these anew, with --only contest"
+        "--contenders", nargs="*", choices=list(CONTENDERS), help="run only these again, with --only contest"
     )
     parser.add_argument("--crafter-lives", type=int, default=CRAFTER_LIVES)
     chosen = parser.parse_args()
-    found: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
+    result: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
     work: dict[str, Callable[[Callable[[str], None]], Any]] = {
         "forecasts": forecasts,
         "minigrids": minigrids,
-        "contest": lambda told: {
-            **(found.get("contest", {}) if chosen.contenders else {}),
-            **contest(chosen.seeds, told, chosen.contenders or tuple(CONTENDERS)),
+        "contest": lambda message: {
+            **(result.get("contest", {}) if chosen.contenders else {}),
+            **contest(chosen.seeds, message, chosen.contenders or tuple(CONTENDERS)),
         },
         "parties": parties,
-        "crafter": lambda told: crafter(told, chosen.crafter_lives),
+        "crafter": lambda message: crafter(message, chosen.crafter_lives),
     }
     for name in chosen.only or work:
         since = time.process_time()
-        found[name] = work[name](lambda line: print(line, flush=True))
-        found.setdefault("cpu_seconds", {})[name] = round(time.process_time() - since, 1)
-        found.setdefault("commits", {})[name] = outcome.machine()["commit"]
+        result[name] = work[name](lambda line: print(line, flush=True))
+        result.setdefault("cpu_seconds", {})[name] = round(time.process_time() - since, 1)
+        result.setdefault("commits", {})[name] = outcome.machine()["commit"]
         latest = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
-        PARTS.write_text(json.dumps({**latest, **found}))
+        PARTS.write_text(json.dumps({**latest, **result}))
     notes = [
         f"Crafter's published scores: random {RANDOM_SCORE}, PPO {PPO_SCORE}.",
-        f"CPU seconds: {found['cpu_seconds']}. Commits: {found['commits']}.",
+        f"CPU seconds: {result['cpu_seconds']}. Commits: {result['commits']}.",
     ]
-    if each := found.get("forecasts"):
-        notes.append("Calibration; `|` is what was said, `o` what happened:\n\n" + drawn(each["bins"]))
-    outcome.keep("survival", tables(found), notes, calibration=found.get("forecasts", {}).get("bins", []))
+    if item := result.get("forecasts"):
+        notes.append("Calibration; `|` is the forecast, `o` the observed rate:\n\n" + drawn(item["bins"]))
+    outcome.keep("survival", tables(result), notes, calibration=result.get("forecasts", {}).get("bins", []))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A command at the mercy of a fault: run to its end, killed at a moment, or killed when it hangs. Linux only."""
+"""Runs a command with a fault: until it ends, killed at a given progress, or killed when it hangs. Linux only."""
 
 import ctypes
 import os
@@ -14,23 +14,23 @@ from pathlib import Path
 from bench import metering
 
 LOOK_SECONDS = 0.02
-GRACE_SECONDS = 2.0  # for what a command started to notice that it has gone
+GRACE_SECONDS = 2.0  # time for its descendants to notice its end
 _PR_SET_CHILD_SUBREAPER = 36
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ended.
+    """End of a command.
 
     Attributes:
-        status: What it ended with; negative: by this signal.
-        output: What it printed and complained.
-        wall_seconds: How long it took.
+        status: Exit status; negative if a signal ended it.
+        output: Standard output and error.
+        wall_seconds: Wall time.
         cpu_seconds: User and system time of all its processes.
-        was_late: It was killed because its time was over.
-        quiet_seconds: For how long it had made no progress then.
-        peak_mb: The most memory that one of its processes had.
+        was_late: Whether it was killed at its time limit.
+        quiet_seconds: Time without progress at that moment.
+        peak_mb: Peak memory of its largest process.
         left_over: Processes that outlived it.
     """
 
@@ -53,9 +53,10 @@ def run(
     progress: Callable[[], int] = lambda: 0,
     kill_at: int | None = None,
 ) -> Ending:
-    """Runs a command until it ends, its progress is that at which it shall be killed, or its time is over.
+    """Runs a command until it ends, reaches the progress to be killed at, or exceeds its time limit.
 
-    It alone is killed, by SIGKILL, as by a user or for want of memory; at its limit all that it started goes with it.
+    A kill by SIGKILL hits only the command itself, like one by a user or for lack of memory. At the time limit all its
+    descendants are killed too.
     """
     with _adopting():
         return _attempt(command, folder, environment, limit_seconds, progress, kill_at)
@@ -63,7 +64,7 @@ def run(
 
 @contextmanager
 def _adopting() -> Iterator[None]:
-    """Has orphans come to us instead of to the first process, so that they can be counted; for so long only."""
+    """Adopts orphaned processes during the block, so that they can be counted."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
@@ -112,7 +113,7 @@ def _attempt(
 
 
 def family(pid: int) -> list[int]:
-    """Returns a process and all that it started."""
+    """Returns a process and its descendants."""
     return [pid, *(below for child in metering.children(pid) for below in family(child))]
 
 
@@ -124,7 +125,7 @@ def resident_mb(pid: int) -> float:
 
 
 def left_over(own: Collection[int]) -> int:
-    """Waits a little for orphans to go and returns how many processes stay."""
+    """Waits briefly for orphans to end. Returns the number of remaining processes."""
     end = time.monotonic() + GRACE_SECONDS
     while (orphans := _orphans(own)) and time.monotonic() < end:
         time.sleep(LOOK_SECONDS)
@@ -139,6 +140,6 @@ def end_orphans(own: Collection[int]) -> None:
 
 
 def _orphans(own: Collection[int]) -> list[int]:
-    """Returns the children that we got by adoption and that run, and buries the dead."""
+    """Returns the running adopted children, and reaps the ended ones."""
     adopted = [pid for pid in metering.children(os.getpid()) if pid not in own]
     return [pid for pid in adopted if not os.waitpid(pid, os.WNOHANG)[0]]

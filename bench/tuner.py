@@ -1,11 +1,11 @@
-"""The tuner beside Optuna's TPE and random search at equal evaluations, all from the same start.
+"""Tuner compared with Optuna's TPE and random search at equal evaluations, all from the same start.
 
     scripts/bench tuner                # 20 seeds; some minutes
-    scripts/bench tuner --no-peers     # without Optuna: random search alone is beside it
+    scripts/bench tuner --no-peers     # without Optuna, only with random search
 
-Four standard functions and two heuristics with constants, with the seeds that every version was shown with and with
-others; and the problems on which the rules of the tuner were chosen. Lower is better everywhere; differences are tested
-by the paired Wilcoxon test over the seeds. What is done is kept in `results/tuner.parts.json` until `--fresh`.
+Four standard functions and two heuristics with constants, with the seeds of all earlier versions and with others, and
+the problems on which the rules of the tuner were chosen. Lower is better. Differences are tested by the paired Wilcoxon
+test over the seeds. Finished searches are kept in `results/tuner.parts.json` until `--fresh`.
 """
 
 import argparse
@@ -33,46 +33,46 @@ TESTED = "paired Wilcoxon test, 0.05."
 
 
 def ours(problem: Problem, seed: int) -> list[float]:
-    """Returns the best so far after each evaluation."""
-    seen: list[float] = []
+    """Returns the best value after each evaluation."""
+    observed: list[float] = []
 
     def watched(*values: float) -> float:
-        seen.append(problem.fn(*values))
-        return seen[-1]
+        observed.append(problem.fn(*values))
+        return observed[-1]
 
     minimize(watched, problem.space, budget=MARKS[-1], seed=seed)
-    return [float(each) for each in np.minimum.accumulate(seen)]
+    return [float(item) for item in np.minimum.accumulate(observed)]
 
 
 def at_random(problem: Problem, seed: int) -> list[float]:
     rng = np.random.default_rng(seed)
-    points = [[each.start for each in problem.space]]
+    points = [[item.start for item in problem.space]]
     points += [
-        [each.low + rng.random() * (each.high - each.low) for each in problem.space] for _ in range(MARKS[-1] - 1)
+        [item.low + rng.random() * (item.high - item.low) for item in problem.space] for _ in range(MARKS[-1] - 1)
     ]
-    return [float(each) for each in np.minimum.accumulate([problem.fn(*point) for point in points])]
+    return [float(item) for item in np.minimum.accumulate([problem.fn(*point) for point in points])]
 
 
 def tpe(problem: Problem, seed: int) -> list[float]:
-    return [float(each) for each in np.minimum.accumulate(asked(problem, seed, MARKS[-1]))]
+    return [float(item) for item in np.minimum.accumulate(ask_optuna(problem, seed, MARKS[-1]))]
 
 
-def asked(problem: Problem, seed: int, budget: int) -> list[float]:
-    """Asks Optuna in its own environment, point by point, and tells it what we find: one function for all."""
-    command = [str(PEER_PYTHON), "-c", _PEER, json.dumps([[each.low, each.high, each.start] for each in problem.space])]
+def ask_optuna(problem: Problem, seed: int, budget: int) -> list[float]:
+    """Asks Optuna in its own environment for each point and returns it the value, so that all share one function."""
+    command = [str(PEER_PYTHON), "-c", _PEER, json.dumps([[item.low, item.high, item.start] for item in problem.space])]
     with subprocess.Popen(
         [*command, str(seed), str(budget)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as peer:
         assert peer.stdin is not None
         assert peer.stdout is not None
-        seen: list[float] = []
+        observed: list[float] = []
         for line in peer.stdout:
-            seen.append(float(problem.fn(*json.loads(line))))
-            peer.stdin.write(f"{seen[-1]!r}\n")
+            observed.append(float(problem.fn(*json.loads(line))))
+            peer.stdin.write(f"{observed[-1]!r}\n")
             peer.stdin.flush()
-    if len(seen) != budget:
-        sys.exit(f"Optuna ended after {len(seen)} evaluations: see its words above.")
-    return seen
+    if len(observed) != budget:
+        sys.exit(f"Optuna ended after {len(observed)} evaluations. See its output above.")
+    return observed
 
 
 _PEER = """
@@ -93,7 +93,7 @@ study.optimize(objective, n_trials=budget)
 
 
 def verdict(one: Sequence[float], other: Sequence[float]) -> tuple[str, float]:
-    """Says whether the first is better, worse or neither over the seeds, with the p-value of the paired test."""
+    """Returns whether the first is better, worse or neither over the seeds, with the p-value of the paired test."""
     differences = np.array(one) - np.array(other)
     if not differences.any():
         return "equal", 1.0
@@ -102,7 +102,7 @@ def verdict(one: Sequence[float], other: Sequence[float]) -> tuple[str, float]:
 
 
 class Group(NamedTuple):
-    """What one table shows.
+    """Content of one table.
 
     Attributes:
         first: The first seed.
@@ -118,18 +118,18 @@ GROUPS: Mapping[str, Group] = {"test": Group(TEST, 0), "fresh": Group(TEST, 1000
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="which tables to make")
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="tables to make")
     parser.add_argument("--no-peers", action="store_true", help="without Optuna")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done")
-    given = parser.parse_args()
-    searches = {"Atoll": ours, "random": at_random} | ({} if given.no_peers else {"TPE": tpe})
-    parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not given.fresh else {}
-    groups = {name: GROUPS[name] for name in given.groups}
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
+    args = parser.parse_args()
+    searches = {"Atoll": ours, "random": at_random} | ({} if args.no_peers else {"TPE": tpe})
+    parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not args.fresh else {}
+    groups = {name: GROUPS[name] for name in args.groups}
     for group in groups.values():
-        measure(parts, group, searches, given.seeds)
-    tables, notes = {}, [f"{given.seeds} seeds; the start is the first evaluation of every search; {TESTED}"]
+        measure(parts, group, searches, args.seeds)
+    tables, notes = {}, [f"{args.seeds} seeds; the start is the first evaluation of every search; {TESTED}"]
     for name, group in groups.items():
-        columns, rows = compared(parts, group, list(searches), given.seeds)
+        columns, rows = compared(parts, group, list(searches), args.seeds)
         tables[f"Lowest value found: {name}, seeds from {group.first}"] = (columns, rows)
         notes.append(f"{name}: {summed(rows, len(searches) - 1, len(group.problems))}")
     outcome.keep("tuner", tables, [*notes, costs(searches)])
@@ -141,7 +141,7 @@ def measure(
     searches: Mapping[str, Callable[[Problem, int], list[float]]],
     seeds: int,
 ) -> None:
-    """Runs what is not done yet and writes it down."""
+    """Runs and saves the missing searches."""
     for name, problem in group.problems.items():
         for who, search in searches.items():
             for seed in range(group.first, group.first + seeds):
@@ -159,46 +159,46 @@ def compared(
     rows: list[list[object]] = []
     chosen = range(group.first, group.first + seeds)
     for name in group.problems:
-        for place, mark in enumerate(MARKS):
-            found = {who: [parts[f"{name}/{who}/{seed}"][place] for seed in chosen] for who in searches}
-            row: list[object] = [name, mark, *(float(np.median(found[who])) for who in searches)]
+        for position, mark in enumerate(MARKS):
+            result = {who: [parts[f"{name}/{who}/{seed}"][position] for seed in chosen] for who in searches}
+            row: list[object] = [name, mark, *(float(np.median(result[who])) for who in searches)]
             for who in searches[1:]:
-                said, p = verdict(found["Atoll"], found[who])
-                row.append(f"{said} (p {p:.2g})")
+                message, p = verdict(result["Atoll"], result[who])
+                row.append(f"{message} (p {p:.2g})")
             rows.append(row)
     columns = ["problem, dimensions", "evaluations", *(f"{who}, median" for who in searches)]
     return [*columns, *(f"Atoll against {who}" for who in searches[1:])], rows
 
 
 def summed(rows: Sequence[Sequence[object]], peers: int, problems: int) -> str:
-    """Says on how many problems Atoll is better than all, and where it is worse than any."""
-    said = []
+    """Describes on how many problems Atoll is better than all others, and where it is worse than any."""
+    message = []
     for mark in MARKS:
         verdicts = [[str(cell) for cell in row[-peers:]] for row in rows if row[1] == mark]
         better = sum(all(cell.startswith("better") for cell in row) for row in verdicts)
         worse = sum(any(cell.startswith("worse") for cell in row) for row in verdicts)
-        said.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
-    return "; ".join(said) + "."
+        message.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
+    return "; ".join(message) + "."
 
 
 def costs(searches: Mapping[str, Callable[[Problem, int], list[float]]]) -> str:
-    """Says what a proposal costs, in CPU time of whoever makes it: Optuna's without its imports."""
-    said = []
+    """Describes the CPU time per proposal, for Optuna without its imports."""
+    message = []
     for name in ("camel, 2", "Styblinski-Tang, 6", "cigar, 15"):
         problem, since = DEVELOPMENT[name], time.process_time()
         ours(problem, 0)
-        told = [f"{1000 * (time.process_time() - since) / MARKS[-1]:.1f} ms"]
-        told += [f"TPE {_peer_ms(problem):.1f} ms"] if "TPE" in searches else []
-        said.append(f"{name}: {', '.join(told)}")
-    return f"CPU time of a proposal, mean of {MARKS[-1]}: {'; '.join(said)}."
+        description = [f"{1000 * (time.process_time() - since) / MARKS[-1]:.1f} ms"]
+        description += [f"TPE {_peer_ms(problem):.1f} ms"] if "TPE" in searches else []
+        message.append(f"{name}: {', '.join(description)}")
+    return f"CPU time of a proposal, mean of {MARKS[-1]}: {'; '.join(message)}."
 
 
 def _peer_ms(problem: Problem) -> float:
-    """Returns the CPU milliseconds of one proposal of Optuna, what it costs to start it taken off."""
+    """Returns the CPU milliseconds per proposal of Optuna without its startup."""
     used = []
     for budget in (1, MARKS[-1]):
         since = resource.getrusage(resource.RUSAGE_CHILDREN)
-        asked(problem, 0, budget)
+        ask_optuna(problem, 0, budget)
         until = resource.getrusage(resource.RUSAGE_CHILDREN)
         used.append(until.ru_utime + until.ru_stime - since.ru_utime - since.ru_stime)
     return 1000 * (used[1] - used[0]) / (MARKS[-1] - 1)

@@ -1,6 +1,6 @@
-"""What the tuner is measured on: six problems that judge it, and others on which its rules are chosen.
+"""Problems of the tuner benchmark: six for the result, and others on which its rules are chosen.
 
-All are to be minimised. Nothing of the tuner may be chosen by looking at `TEST`: that is what `DEVELOPMENT` is for.
+All problems are minimized. Do not tune by looking at `TEST`; use `DEVELOPMENT`.
 """
 
 import math
@@ -14,7 +14,7 @@ from examples.binpacking import task
 
 
 class Problem(NamedTuple):
-    """What is to be minimised."""
+    """Function to minimize."""
 
     fn: Callable[..., float]
     space: Sequence[Tunable]
@@ -44,7 +44,7 @@ def rosenbrock(*values: float) -> float:
 
 
 def ackley(*values: float) -> float:
-    """Returns Ackley's function, moved so that its least value lies neither at the start nor in the middle."""
+    """Returns Ackley's function, shifted so that its minimum is neither at the start nor in the middle."""
     x = np.array(values) - 3.3
     hills = math.exp(float(np.cos(2 * np.pi * x).mean()))
     return -20 * math.exp(-0.2 * math.sqrt(float((x**2).mean()))) - hills + 20 + math.e
@@ -73,7 +73,7 @@ _SHOPS = [_jobs(seed) for seed in range(4)]
 
 
 def dispatching(patience: float, urgency: float, weight_power: float, time_power: float) -> float:
-    """Returns the weighted tardiness of one machine that takes the job of the highest index next (after ATC)."""
+    """Returns the weighted tardiness of one machine that takes the job with the highest index next (after ATC)."""
     total = 0.0
     for times, weights, due in _SHOPS:
         left, now, mean = np.ones(len(times), dtype=bool), 0.0, times.mean()
@@ -121,18 +121,18 @@ def camel(x: float, y: float) -> float:
 
 
 def cigar(*values: float) -> float:
-    """Returns a long valley, turned so that no coordinate lies along it."""
+    """Returns a long valley, rotated so that no coordinate lies along it."""
     x = np.array(values) - np.linspace(-2, 2, len(values))
     along = x.sum() / math.sqrt(len(x))
     return float((x @ x - along**2) * 100 + along**2)
 
 
-_DICE = np.random.default_rng(20)
-_MIDDLES, _NARROW = _DICE.random((5, 6)), 10 ** _DICE.uniform(0.5, 1.4, (5, 6))
+_RNG = np.random.default_rng(20)
+_MIDDLES, _NARROW = _RNG.random((5, 6)), 10 ** _RNG.uniform(0.5, 1.4, (5, 6))
 
 
 def mounds(*values: float) -> float:
-    """Returns minus the sum of five hills of different heights, each long in other directions."""
+    """Returns minus the sum of five hills of different heights, each stretched in another direction."""
     hills = np.exp(-(_NARROW * (np.array(values) - _MIDDLES) ** 2).sum(1))
     return -float(np.array([3, 2.9, 2.5, 2, 1]) @ hills)
 
@@ -147,7 +147,7 @@ _SACKS = [_goods(seed) for seed in range(5)]
 
 
 def filling(power: float, first: float, second: float, third: float, scarcity: float) -> float:
-    """Returns minus the value of knapsacks of three limits, filled by a ratio that learns what is scarce."""
+    """Returns minus the value of knapsacks with three limits, filled by a ratio that learns which limit is scarce."""
     total = 0.0
     for sizes, values, limits in _SACKS:
         used, left = np.zeros(3), np.ones(len(values), dtype=bool)
@@ -165,7 +165,7 @@ _TOWNS = [np.random.default_rng(seed).random((45, 2)) for seed in range(3)]
 
 
 def touring(depot: float, spread: float, ahead: float) -> float:
-    """Returns the length of tours that go on to the town of the lowest index: near, far from home, near to others."""
+    """Returns the length of tours that take the town with the lowest index next: near, far from home, near others."""
     total = 0.0
     for towns in _TOWNS:
         gaps = np.linalg.norm(towns[:, None] - towns[None], axis=2)
@@ -185,7 +185,7 @@ _TARGET = np.random.default_rng(3).normal(size=(40, 3))
 
 
 def annealing(heat: float, cooling: float, step: float, growth: float) -> float:
-    """Returns what a fixed annealing run leaves: as jagged in its constants as such runs are."""
+    """Returns the result of a fixed annealing run, which is jagged in its constants."""
     rng = np.random.default_rng(11)
     x = np.zeros(3)
     worth = best = 1e9
@@ -199,7 +199,7 @@ def annealing(heat: float, cooling: float, step: float, growth: float) -> float:
 
 
 def _cube(count: int, start: float, low: float, high: float) -> Sequence[Tunable]:
-    return [Tunable(f"x{place}", start, low, high) for place in range(count)]
+    return [Tunable(f"x{index}", start, low, high) for index in range(count)]
 
 
 TEST: Mapping[str, Problem] = {

@@ -1,11 +1,11 @@
-"""What a workspace worldline costs: forked, edited, tested and discarded in a repository of 1,000 files.
+"""Cost of a workspace worldline: forked, edited, tested and discarded in a repository of 1,000 files.
 
     scripts/bench workspace                  # 100 worldlines; about a minute
     scripts/bench workspace --num 20         # fewer
 
-Beside it the same by the commands that a user would type, and worldlines without a worktree. Overhead is all the time
-that a worldline took but for what its tests themselves ran; git's own time is what git's processes took of it. Ends
-with exit code 1 if anything of the main worktree changed or anything was left behind.
+For comparison: the same with the git commands of a user, and worldlines without a worktree. Overhead is the time of a
+worldline without its tests; git time is the time of git processes in it. The exit status is 1 if the main worktree
+changed or files were left behind.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def make(folder: Path) -> Path:
-    """Makes a repository of 1,000 modules in 280 folders; one of them is wrong."""
+    """Makes a repository of 1,000 modules in 280 folders; one module is wrong."""
     rng = Random(0)
     for number in range(NUM_FILES - 1):
         path = folder / (f"p{number % 40}/q{number % 7}" if number else ".") / f"m{number}.py"
@@ -56,14 +56,14 @@ def make(folder: Path) -> Path:
 
 
 def look(folder: Path) -> str:
-    """Returns a digest of the main worktree: files, times, index, branch."""
-    found = hashlib.sha256()
+    """Returns a hash of the main worktree: files, times, index, branch."""
+    result = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name == ".git/index" or not name.startswith(".git"):
             body = path.read_bytes() if path.is_file() else b""
-            found.update(repr((name, path.lstat().st_mtime_ns, path.lstat().st_ino, body)).encode())
-    return found.hexdigest() + git(folder, "rev-parse", "HEAD")
+            result.update(repr((name, path.lstat().st_mtime_ns, path.lstat().st_ino, body)).encode())
+    return result.hexdigest() + git(folder, "rev-parse", "HEAD")
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -71,11 +71,11 @@ def leftovers(folder: Path) -> list[str]:
     refs = git(folder, "for-each-ref", "--format=%(refname)", "refs/heads/atoll", "refs/atoll").split()
     locks = [str(path) for path in (folder / ".git").rglob("*.lock")]
     damage = git(folder, "fsck", "--no-dangling").split("\n")
-    return [each.strip() for each in (*worktrees, *refs, *locks, *damage) if each.strip()]
+    return [worktree.strip() for worktree in (*worktrees, *refs, *locks, *damage) if worktree.strip()]
 
 
 def one(kind: workspace.GitBackend, name: str) -> Mapping[str, float]:
-    """Lives one worldline and returns its milliseconds, part by part."""
+    """Runs one worldline. Returns its milliseconds by part."""
     calls = kind.workspace.repository.git
     plan = Plan((Edit("m0.py", "def f0(x): return x", f"def f0(x): return 2 or {name[1:]} or x"),))
     git_before, moments = calls.seconds, [time.perf_counter()]
@@ -85,25 +85,25 @@ def one(kind: workspace.GitBackend, name: str) -> Mapping[str, float]:
     moments.append(time.perf_counter())
     changes = kind.workspace.numstat(name)
     moments.append(time.perf_counter())
-    found = kind.test(line)
+    result = kind.test(line)
     moments.append(time.perf_counter())
     kind.discard(line)
     moments.append(time.perf_counter())
-    assert [each.path for each in changes] == ["m0.py"], changes
-    assert found.score == 1.0, found
+    assert [change.path for change in changes] == ["m0.py"], changes
+    assert result.score == 1.0, result
     parts = {part: 1000 * (end - start) for part, (start, end) in zip(PARTS, pairwise(moments), strict=True)}
-    own = 1000 * found.metrics["test_seconds"]
+    own = 1000 * result.metrics["test_seconds"]
     overhead = 1000 * (moments[-1] - moments[0]) - own
-    lay_out = 1000 * found.metrics["lay_out_seconds"]
-    return {**parts, "tests' own": own, "laid out in the jail": lay_out, "git": 1000 * (calls.seconds - git_before),
+    lay_out = 1000 * result.metrics["lay_out_seconds"]
+    return {**parts, "tests' own": own, "copied into the sandbox": lay_out, "git": 1000 * (calls.seconds - git_before),
             "overhead": overhead}  # fmt: skip
 
 
-def lived(folder: Path, num: int, num_desks: int) -> Sequence[Mapping[str, float]]:
-    """Lives worldlines one after the other; the first opens jail and desk, and counts like all others."""
-    place = executor.ExecutorConfig(sandbox.Limits(), is_unsafe=True)
+def run_worldlines(folder: Path, num: int, num_desks: int) -> Sequence[Mapping[str, float]]:
+    """Runs worldlines in sequence. The first one opens sandbox and worktree, and counts like all others."""
+    position = executor.ExecutorConfig(sandbox.Limits(), is_unsafe=True)
     space = workspace.Workspace(folder, f"bench{num_desks}", num_worktrees=num_desks)
-    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, place))
+    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, position))
     try:
         return [one(kind, f"w{number}") for number in range(1, num + 1)]
     finally:
@@ -111,7 +111,7 @@ def lived(folder: Path, num: int, num_desks: int) -> Sequence[Mapping[str, float
 
 
 def typed(folder: Path, number: int) -> Mapping[str, float]:
-    """Does the same by hand, without a test: a worktree is added, edited, committed, compared and removed."""
+    """Does the same by hand without a test: adds, edits, commits, compares and removes a worktree."""
     desk, branch = folder.parent / "typed", f"typed/{number}"
     moments = [time.perf_counter()]
     git(folder, "worktree", "add", "-q", "-b", branch, str(desk))
@@ -129,22 +129,22 @@ def typed(folder: Path, number: int) -> Mapping[str, float]:
     return {**parts, "git": sum(parts.values()), "overhead": sum(parts.values())}
 
 
-def row(title: str, found: Sequence[Mapping[str, float]]) -> Sequence[object]:
-    names = ("overhead", "git", *PARTS, "laid out in the jail", "tests' own")
-    middle = [round(median(each[name] for each in found), 1) if name in found[0] else "" for name in names]
-    overheads = sorted(each["overhead"] for each in found)
-    return [title, len(found), *middle, round(overheads[int(0.95 * (len(overheads) - 1))], 1)]
+def row(title: str, results: Sequence[Mapping[str, float]]) -> Sequence[object]:
+    names = ("overhead", "git", *PARTS, "copied into the sandbox", "tests' own")
+    middle = [round(median(item[name] for item in results), 1) if name in results[0] else "" for name in names]
+    overheads = sorted(item["overhead"] for item in results)
+    return [title, len(results), *middle, round(overheads[int(0.95 * (len(overheads) - 1))], 1)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=100, help="worldlines of each kind")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place:
-        folder = make(Path(place) / "project")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as position:
+        folder = make(Path(position) / "project")
         before = look(folder)
-        desks, bare = lived(folder, asked.num, 1), lived(folder, asked.num, 0)
-        hand = [typed(folder, number) for number in range(min(asked.num, 20))]
+        desks, bare = run_worldlines(folder, args.num, 1), run_worldlines(folder, args.num, 0)
+        hand = [typed(folder, number) for number in range(min(args.num, 20))]
         is_same, left = look(folder) == before, leftovers(folder)
     columns = (
         "ms, median",
@@ -152,15 +152,15 @@ def main() -> int:
         "overhead",
         "git's own",
         *PARTS,
-        "laid out in the jail",
+        "copied into the sandbox",
         "tests' own",
         "95 %",
     )
     rows = [row("warm worktree", desks), row("no worktree", bare), row("git worktree add/remove, no test", hand)]
-    over = median(each["overhead"] for each in desks)
+    over = median(desk["overhead"] for desk in desks)
     notes = [
         f"Main worktree: {'nothing changed' if is_same else 'CHANGED'}. Left behind: {', '.join(left) or 'nothing'}.",
-        f"Bar: median overhead under {BAR_MS:g} ms on {NUM_FILES} files: {over:.1f} ms, "
+        f"Goal: median overhead under {BAR_MS:g} ms on {NUM_FILES} files: {over:.1f} ms, "
         f"{'met' if over < BAR_MS else 'MISSED'}.",
     ]
     outcome.keep("workspace", {"One worldline": (columns, rows)}, notes)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums up what `--save-run` wrote: scripts/analyze_snapshots.py PATH... [--top-playbook-targets N]."""
+"""Summarizes the files of `--save-run`: scripts/analyze_snapshots.py PATH... [--top-playbook-targets N]."""
 
 import argparse
 import json
@@ -14,13 +14,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--top-playbook-targets", type=int, default=5)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     try:
-        found = analysis.analyze(analysis.read_turns(chosen.list_changed_paths), chosen.top_playbook_targets)
+        result = analysis.analyze(analysis.read_turns(options.paths), options.top_playbook_targets)
     except errors.SetupError as error:
         print(f"analyze_snapshots: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(found, indent=1))
+    print(json.dumps(result, indent=1))
     return 0
 
 

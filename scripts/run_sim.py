@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lives in the example of the survival agent: scripts/run_sim.py [OPTIONS of `atoll run`]."""
+"""Runs the survival example: scripts/run_sim.py [OPTIONS of `atoll run`]."""
 
 import sys
 from pathlib import Path

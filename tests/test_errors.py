@@ -1,4 +1,4 @@
-"""The boundary to foreign code: what it raises becomes data, and what must pass does."""
+"""capture: exceptions of untrusted code become data; some exceptions pass."""
 
 import asyncio
 import threading
@@ -15,12 +15,12 @@ def raising(error: BaseException):
     return call
 
 
-def test_what_foreign_code_returns_is_returned() -> None:
+def test_capture_returns_result() -> None:
     assert errors.capture(lambda: 7) == 7
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ValueError("no"), "ValueError: no"),
         (SystemExit(3), "SystemExit: 3"),
@@ -29,13 +29,13 @@ def test_what_foreign_code_returns_is_returned() -> None:
         (errors.RunFailed("cut"), "RunFailed: cut"),
     ],
 )
-def test_what_foreign_code_raises_is_data_with_its_type_and_its_words(error: BaseException, said: str) -> None:
+def test_capture_returns_exception_with_type_and_message(error: BaseException, message: str) -> None:
     caught = errors.capture(raising(error))
     assert caught == errors.CaughtException(error)
-    assert str(caught) == said
+    assert str(caught) == message
 
 
-def test_a_journal_that_cannot_be_written_passes_and_so_does_what_is_named() -> None:
+def test_capture_passes_journal_errors_and_named_exceptions() -> None:
     with pytest.raises(errors.JournalFailed, match="full"):
         errors.capture(raising(errors.JournalFailed("full")))
     with pytest.raises(errors.SetupError, match="which"):
@@ -44,11 +44,11 @@ def test_a_journal_that_cannot_be_written_passes_and_so_does_what_is_named() -> 
     assert errors.capture(raising(full), reraise=(errors.SetupError,)) == errors.CaughtException(full)
 
 
-def test_ctrl_c_passes_in_the_main_thread_and_is_foreign_in_another() -> None:
+def test_capture_passes_ctrl_c_only_in_main_thread() -> None:
     with pytest.raises(KeyboardInterrupt):
         errors.capture(raising(KeyboardInterrupt()))
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(errors.capture(raising(KeyboardInterrupt()))))
+    result: list[object] = []
+    thread = threading.Thread(target=lambda: result.append(errors.capture(raising(KeyboardInterrupt()))))
     thread.start()
     thread.join(60)
-    assert [str(each) for each in found] == ["KeyboardInterrupt: "]
+    assert [str(item) for item in result] == ["KeyboardInterrupt: "]

@@ -1,4 +1,4 @@
-"""What a judge returns, cleaned: every invariant holds, whatever it was."""
+"""validate: every invariant holds for any result of an evaluator."""
 
 import json
 import math
@@ -73,94 +73,94 @@ NO_NUMBERS: Mapping[str, Any] = {
 }
 
 
-def check(found: Evaluation) -> None:
-    """Demands the invariants, and that strict JSON holds the evaluation."""
-    assert (found.score is None) == (found.failure is not None)
-    assert found.failure is None or found.failure
-    numbers = [*found.scores, *found.metrics.values(), *([found.score] if found.score is not None else [])]
+def check(result: Evaluation) -> None:
+    """Checks the invariants and the JSON round trip."""
+    assert (result.score is None) == (result.failure is not None)
+    assert result.failure is None or result.failure
+    numbers = [*result.scores, *result.metrics.values(), *([result.score] if result.score is not None else [])]
     assert all(type(number) is float and math.isfinite(number) for number in numbers)
-    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(found), allow_nan=False))) == found
+    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(result), allow_nan=False))) == result
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_finite_number_is_a_score(name: str) -> None:
-    given, score = NUMBERS[name]
-    found = evaluation.validate(given)
-    assert found == Evaluation(score)
-    check(found)
+def test_finite_number_is_score(name: str) -> None:
+    value, score = NUMBERS[name]
+    result = evaluation.validate(value)
+    assert result == Evaluation(score)
+    check(result)
 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
-def test_what_is_no_finite_number_is_a_failure(name: str) -> None:
-    found = evaluation.validate(NO_NUMBERS[name])
-    assert found.score is None
-    assert found.failure is not None
-    assert "not a finite number" in found.failure
-    check(found)
+def test_value_without_finite_number_is_failure(name: str) -> None:
+    result = evaluation.validate(NO_NUMBERS[name])
+    assert result.score is None
+    assert result.failure is not None
+    assert "not a finite number" in result.failure
+    check(result)
 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
-def test_a_score_that_is_no_finite_number_is_a_failure_inside_an_evaluation(name: str) -> None:
-    found = evaluation.validate(Evaluation(NO_NUMBERS[name], (1.0,), {"length": 2.0}, "shorter, please"))
-    assert found.failure is not None
-    assert "not a finite number" in found.failure
-    assert (found.scores, found.metrics, found.feedback) == ((1.0,), {"length": 2.0}, "shorter, please")
-    check(found)
+def test_evaluation_with_invalid_score_is_failure(name: str) -> None:
+    result = evaluation.validate(Evaluation(NO_NUMBERS[name], (1.0,), {"length": 2.0}, "shorter, please"))
+    assert result.failure is not None
+    assert "not a finite number" in result.failure
+    assert (result.scores, result.metrics, result.feedback) == ((1.0,), {"length": 2.0}, "shorter, please")
+    check(result)
 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
-def test_one_input_without_a_finite_score_is_a_failure_that_names_it(name: str) -> None:
-    found = evaluation.validate(Evaluation(1.0, (1.0, NO_NUMBERS[name], 2.0)))
-    assert found.failure is not None
-    assert "input 1" in found.failure
-    assert found.scores == ()
-    check(found)
+def test_invalid_score_of_one_input_is_failure_naming_it(name: str) -> None:
+    result = evaluation.validate(Evaluation(1.0, (1.0, NO_NUMBERS[name], 2.0)))
+    assert result.failure is not None
+    assert "input 1" in result.failure
+    assert result.scores == ()
+    check(result)
 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
-def test_a_metric_that_is_no_finite_number_is_left_out_and_said_so(name: str) -> None:
-    found = evaluation.validate(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
-    assert (found.score, found.metrics) == (1.0, {"length": 3.0})
-    assert found.feedback == "good\nDropped (not a finite number, or not stored): odd."
-    check(found)
+def test_invalid_metric_is_dropped_and_reported(name: str) -> None:
+    result = evaluation.validate(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
+    assert (result.score, result.metrics) == (1.0, {"length": 3.0})
+    assert result.feedback == "good\nDropped (not a finite number, or not stored): odd."
+    check(result)
 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
-def test_a_failure_is_cleaned_too(name: str) -> None:
+def test_failed_evaluation_is_validated(name: str) -> None:
     odd = NO_NUMBERS[name]
-    found = evaluation.validate(Evaluation(odd, (odd, 1.0), {"odd": odd, "length": 1.0}, failure="it timed out"))
-    assert (found.failure, found.scores, found.metrics) == ("it timed out", (), {"length": 1.0})
-    check(found)
+    result = evaluation.validate(Evaluation(odd, (odd, 1.0), {"odd": odd, "length": 1.0}, failure="it timed out"))
+    assert (result.failure, result.scores, result.metrics) == ("it timed out", (), {"length": 1.0})
+    check(result)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_of_all_kinds_become_floats_inside_an_evaluation(name: str) -> None:
-    given, score = NUMBERS[name]
-    found = evaluation.validate(Evaluation(given, (given, given), {"metric": given}))
-    assert found == Evaluation(score, (score, score), {"metric": score})
-    check(found)
+def test_numbers_of_all_types_become_floats(name: str) -> None:
+    value, score = NUMBERS[name]
+    result = evaluation.validate(Evaluation(value, (value, value), {"metric": value}))
+    assert result == Evaluation(score, (score, score), {"metric": score})
+    check(result)
 
 
-def test_a_failure_has_no_score_whatever_it_claims() -> None:
-    found = evaluation.validate(Evaluation(9.0, (9.0,), failure="it cheated"))
-    assert (found.score, found.failure) == (None, "it cheated")
-    check(found)
+def test_failed_evaluation_has_no_score() -> None:
+    result = evaluation.validate(Evaluation(9.0, (9.0,), failure="it cheated"))
+    assert (result.score, result.failure) == (None, "it cheated")
+    check(result)
 
 
-def test_a_failure_without_a_reason_gets_one() -> None:
-    found = evaluation.validate(Evaluation(None, failure=""))
-    assert found.failure == "failed without a reason"
-    check(found)
+def test_failure_without_reason_gets_default() -> None:
+    result = evaluation.validate(Evaluation(None, failure=""))
+    assert result.failure == "failed without a reason"
+    check(result)
 
 
-def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
-    found = evaluation.validate(Evaluation(None, failure=ValueError("no such file")))  # type: ignore[arg-type]
-    assert found.failure == "no such file"
-    check(found)
+def test_exception_as_failure_becomes_text() -> None:
+    result = evaluation.validate(Evaluation(None, failure=ValueError("no such file")))  # type: ignore[arg-type]
+    assert result.failure == "no such file"
+    check(result)
 
 
 @pytest.mark.parametrize(
-    ("odd", "said"),
+    ("odd", "message"),
     [
         (Unspeakable(), "RuntimeError: no words"),
         (Evaluation(1.0, None), "TypeError: 'NoneType' object is not iterable"),  # type: ignore[arg-type]
@@ -169,13 +169,13 @@ def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
     ],
     ids=["no repr", "no scores", "a score without repr", "metrics without names"],
 )
-def test_what_cannot_even_be_read_is_a_failure(odd: object, said: str) -> None:
-    found = evaluation.validate(odd)
-    assert found == Evaluation(None, failure=f"the evaluator's result raised {said}")
-    check(found)
+def test_unreadable_result_is_failure(odd: object, message: str) -> None:
+    result = evaluation.validate(odd)
+    assert result == Evaluation(None, failure=f"the evaluator's result raised {message}")
+    check(result)
 
 
-def test_of_what_is_no_number_and_no_body_all_is_said() -> None:
+def test_all_dropped_metrics_and_artifacts_are_reported() -> None:
     artifacts = {"log": "text", 3: None, 4: BlobRef("0", 1, "a")}
     odd: dict[str, Any] = {"metrics": {7: 1.0, "odd": "x"}, "feedback": None, "artifacts": artifacts, "cost": 7}
     assert evaluation.validate(Evaluation("good", **odd)) == Evaluation(  # type: ignore[arg-type]
@@ -187,32 +187,32 @@ def test_of_what_is_no_number_and_no_body_all_is_said() -> None:
     )
 
 
-def test_an_input_without_a_score_is_named_with_what_it_gave() -> None:
-    found = evaluation.validate(Evaluation(1.0, (1.0, "x" * 200, None)))  # type: ignore[arg-type]
-    assert found.failure == f"the score of input 1 is '{'x' * 79}"
+def test_input_without_score_is_named_with_its_value() -> None:
+    result = evaluation.validate(Evaluation(1.0, (1.0, "x" * 200, None)))  # type: ignore[arg-type]
+    assert result.failure == f"the score of input 1 is '{'x' * 79}"
 
 
-def test_a_cost_that_is_no_finite_number_is_none() -> None:
+def test_invalid_cost_becomes_zero() -> None:
     assert evaluation.validate(Evaluation(1.0, cost=Cost(math.nan))).cost == Cost()
     assert evaluation.validate(Evaluation(1.0, cost=Cost(1.0, 2, 3, 0.5, 1))).cost == Cost(1.0, 2, 3, 0.5, 1)
 
 
-def test_what_is_left_empty_is_the_one_shared_nothing() -> None:
-    found = evaluation.validate(Evaluation(1.0, metrics={"odd": math.nan}, artifacts={}))
-    assert all(each is EMPTY for each in (found.metrics, found.artifacts))
+def test_empty_fields_are_shared_constant() -> None:
+    result = evaluation.validate(Evaluation(1.0, metrics={"odd": math.nan}, artifacts={}))
+    assert all(item is EMPTY for item in (result.metrics, result.artifacts))
     again = evaluation.from_data({"score": 1.0})
-    assert all(each is EMPTY for each in (again.metrics, again.artifacts))
+    assert all(item is EMPTY for item in (again.metrics, again.artifacts))
     assert again.cost is evaluation.ZERO_COST
 
 
-def test_a_long_answer_is_shown_by_its_beginning() -> None:
-    found = evaluation.validate("x" * 10_000)
-    assert found.failure == f"the score is '{'x' * 79}, not a finite number"
+def test_long_result_is_truncated() -> None:
+    result = evaluation.validate("x" * 10_000)
+    assert result.failure == f"the score is '{'x' * 79}, not a finite number"
 
 
-def test_what_is_clean_stays_as_it_is() -> None:
-    found = Evaluation(1.0, (0.5, 1.5), {"a": 1.0}, "good", {"log": BlobRef("0" * 64, 3, "abc")}, cost=Cost(1.0, 2, 3))
-    assert evaluation.validate(found) == found
+def test_valid_evaluation_is_unchanged() -> None:
+    result = Evaluation(1.0, (0.5, 1.5), {"a": 1.0}, "good", {"log": BlobRef("0" * 64, 3, "abc")}, cost=Cost(1.0, 2, 3))
+    assert evaluation.validate(result) == result
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -228,12 +228,14 @@ successes = st.builds(
     st.none(),
     costs,
 )
-failures = st.builds(lambda found, failure: replace(found, score=None, failure=failure), successes, st.text(min_size=1))
+failures = st.builds(
+    lambda result, failure: replace(result, score=None, failure=failure), successes, st.text(min_size=1)
+)
 
 
 @given(successes | failures)
-def test_plain_data_and_back_is_the_same_evaluation(found: Evaluation) -> None:
-    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(found)))) == found
+def test_plain_data_round_trip(result: Evaluation) -> None:
+    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(result)))) == result
 
 
 anything = st.one_of(
@@ -244,7 +246,7 @@ anything = st.one_of(
 @given(
     anything, st.lists(anything, max_size=3), st.dictionaries(st.text(), anything, max_size=3), st.none() | st.text()
 )
-def test_whatever_is_in_an_evaluation_the_invariants_hold(
+def test_validate_keeps_invariants_for_any_input(
     score: Any, scores: list[Any], metrics: dict[str, Any], failure: str | None
 ) -> None:
     cleaned = evaluation.validate(Evaluation(score, tuple(scores), metrics, failure=failure))
@@ -252,7 +254,7 @@ def test_whatever_is_in_an_evaluation_the_invariants_hold(
     assert evaluation.validate(cleaned) == cleaned
 
 
-def test_what_is_empty_takes_no_room_in_the_journal() -> None:
+def test_empty_fields_are_not_stored() -> None:
     assert evaluation.to_data(Evaluation(1.0)) == {"score": 1.0}
 
 
@@ -260,8 +262,8 @@ def test_costs_add_up() -> None:
     assert Cost(1.0, 2, 3, 0.5, 5) + Cost(0.5, 1, 1, 0.25, 2) == Cost(1.5, 3, 4, 0.75, 7)
 
 
-def test_all_of_an_evaluation_is_plain_data_under_these_names() -> None:
-    found = Evaluation(1.0, (0.5,), {"a": 1.0}, "good", {"log": BlobRef("0", 3, "abc")}, cost=Cost(1.0, 2, 3, 0.5, 4))
+def test_evaluation_data_keys() -> None:
+    result = Evaluation(1.0, (0.5,), {"a": 1.0}, "good", {"log": BlobRef("0", 3, "abc")}, cost=Cost(1.0, 2, 3, 0.5, 4))
     data = {
         "score": 1.0,
         "scores": (0.5,),
@@ -270,8 +272,8 @@ def test_all_of_an_evaluation_is_plain_data_under_these_names() -> None:
         "artifacts": {"log": ["0", 3, "abc"]},
         "cost": (1.0, 2, 3, 0.5, 4),
     }
-    assert evaluation.to_data(found) == data
-    assert evaluation.from_data(data) == found
+    assert evaluation.to_data(result) == data
+    assert evaluation.from_data(data) == result
     late = evaluation.failed("it timed out", feedback="shorter, please", cost=Cost(2.0))
     assert late == Evaluation(None, feedback="shorter, please", failure="it timed out", cost=Cost(2.0))
     assert evaluation.to_data(late) == {

@@ -41,8 +41,8 @@ NAMES = {
     """,
     "atoll.playbook": """
         Answer Bullet BulletIndex Config CurationResult Curator Delta Excerpt Experience Generator Grade HeldDelta
-        HeldEntry HistoryEntry KEY LLMAnswerer LLMReflector MetaNotes OnlineLearner Playbook PlaybookChange
-        PlaybookStore Reflector Relation RetiredBullet Stats Tag TaggingReflector Turn Verdict add estimate_tokens
+        HeldEntry HistoryEntry KEY LLMAnswerer LLMReflector OnlineLearner Playbook PlaybookChange PlaybookStore
+        Reflector Relation RetiredBullet Stats Tag TaggingReflector Turn Verdict add estimate_tokens
         export_folder import_folder load_folder make_island make_reflector make_store merge relate remove tag update
     """,
     "atoll.executor": "Executor ExecutorConfig LocalExecutor RayConfig RayStats SlotPool cpu_count",

@@ -1,4 +1,4 @@
-"""The ledger of a step, and journals that guard or keep nothing."""
+"""CallCache, CheckedJournal and NullJournal."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,8 +13,8 @@ from atoll.store import memory
 from atoll.testing import FailingJournal
 
 
-class Shop:
-    """Sells texts and counts the sales."""
+class CountedCalls:
+    """Returns texts and counts the calls."""
 
     def __init__(self) -> None:
         self.sold: list[str] = []
@@ -31,24 +31,24 @@ def stored(records: memory.MemoryJournal) -> dict[str, Mapping[str, Any]]:
     return {record.data["call"]: record.data for record in records.read()}
 
 
-def test_what_is_bought_is_stored_before_anybody_sees_it() -> None:
+def test_response_is_stored_before_it_is_returned() -> None:
     records = memory.MemoryJournal()
-    bought = CallCache(3, 1, records, {}).get_or_call("a question", Shop().offer("an answer"))
+    bought = CallCache(3, 1, records, {}).get_or_call("a question", CountedCalls().offer("an answer"))
     assert bought["text"] == "an answer"
     (record,) = records.read()
     assert record == Record("replied", 3, 1, bought)
     assert (record.data["call"], record.data["request"]) == ("0", content_hash("a question"))
 
 
-def test_what_cannot_be_stored_is_not_seen() -> None:
+def test_response_that_cannot_be_stored_is_not_returned() -> None:
     ledger = CallCache(3, 1, journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 0)), {})
     with pytest.raises(errors.JournalFailed):
-        ledger.get_or_call("a question", Shop().offer("an answer"))
+        ledger.get_or_call("a question", CountedCalls().offer("an answer"))
     assert ledger.cost == ZERO_COST
 
 
-def test_a_stored_reply_is_not_bought_again() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+def test_stored_response_is_not_requested_again() -> None:
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
     again = CallCache(3, 1, records, stored(records)).get_or_call("a question", shop.offer("another answer"))
     assert again["text"] == "an answer"
@@ -56,36 +56,36 @@ def test_a_stored_reply_is_not_bought_again() -> None:
     assert len(records.records) == 1
 
 
-def test_a_stored_reply_to_another_request_is_not_used() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+def test_stored_response_to_other_request_is_not_used() -> None:
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
     again = CallCache(3, 1, records, stored(records)).get_or_call("another question", shop.offer("another answer"))
     assert again["text"] == "another answer"
     assert [record.data["call"] for record in records.read()] == ["0", "0"]
 
 
-def test_after_the_stored_replies_buying_goes_on() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+def test_calls_continue_after_stored_responses() -> None:
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one"))
     ledger = CallCache(3, 1, records, stored(records))
     assert [ledger.get_or_call(name, shop.offer("two"))["text"] for name in ("first", "second")] == ["one", "two"]
     assert sorted(stored(records)) == ["0", "1"]
 
 
-def test_calls_are_numbered_in_their_step_and_under_their_prefix() -> None:
+def test_calls_are_numbered_by_iteration_and_prefix() -> None:
     records = memory.MemoryJournal()
     plain, prefixed = CallCache(3, 1, records, {}), CallCache(3, 1, records, {}, "d0/")
     places = [plain.position, prefixed.position]
     for ledger in (plain, prefixed, plain):
-        ledger.get_or_call("a question", Shop().offer("an answer"))
+        ledger.get_or_call("a question", CountedCalls().offer("an answer"))
         places.append(ledger.position)
     assert places == [(3, "0"), (3, "d0/0"), (3, "1"), (3, "d0/1"), (3, "2")]
     assert [record.data["call"] for record in records.read()] == ["0", "d0/0", "1"]
     assert (plain.cost.calls, prefixed.cost.calls) == (2, 1)
 
 
-def test_costs_add_up_whether_bought_now_or_before() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+def test_costs_include_stored_responses() -> None:
+    records, shop = memory.MemoryJournal(), CountedCalls()
     CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one", [1.0, 10, 5, 0.25]))
     ledger = CallCache(3, 1, records, stored(records))
     ledger.get_or_call("first", shop.offer("one", [9.0, 9, 9, 9.0]))
@@ -94,12 +94,12 @@ def test_costs_add_up_whether_bought_now_or_before() -> None:
     assert ledger.cost == Cost(1.5, 11, 7, 0.75, calls=3)
 
 
-def test_a_purchase_that_raises_counts_for_nothing_and_keeps_its_number() -> None:
-    records, shop = memory.MemoryJournal(), Shop()
+def test_failed_call_costs_nothing_and_keeps_its_number() -> None:
+    records, shop = memory.MemoryJournal(), CountedCalls()
     ledger = CallCache(3, 1, records, {})
 
     def refuse() -> Mapping[str, JSON]:
-        raise TimeoutError("nobody answered")
+        raise TimeoutError("no response")
 
     with pytest.raises(TimeoutError):
         ledger.get_or_call("a question", refuse)
@@ -108,19 +108,19 @@ def test_a_purchase_that_raises_counts_for_nothing_and_keeps_its_number() -> Non
     assert ledger.cost.calls == 1
 
 
-def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
+def test_checked_journal_raises_journal_error_with_cause() -> None:
     guarded = journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 1))
     guarded.write(Record("begun", 1, 0, {}))
     with pytest.raises(errors.JournalFailed) as caught:
         guarded.write(Record("begun", 2, 0, {}))
-    assert str(caught.value) == "The journal could not be written: OSError: The power went out at commit 1."
+    assert str(caught.value) == "The journal could not be written: OSError: The journal failed at commit 1."
     assert isinstance(caught.value.__cause__, OSError)
     assert [record.step for record in guarded.read()] == [1]
     assert [record.step for record in guarded.read(0)] == [1]
     assert list(guarded.read(1)) == []
 
 
-def test_a_journal_that_keeps_nothing_takes_everything() -> None:
+def test_null_journal_accepts_everything() -> None:
     nowhere = journal.NullJournal()
     nowhere.write(Record("begun", 1, 0, {}))
     assert list(nowhere.read()) == []

@@ -1,4 +1,4 @@
-"""The seed's names stay importable exactly, and its events are what they were."""
+"""Names and events of the seed stay importable and unchanged."""
 
 import inspect
 import typing
@@ -71,25 +71,25 @@ METHODS: list[tuple[Any, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in NAMES.items() for name in names])
-def test_a_name_of_the_seed_is_where_the_seed_has_it(module: Any, name: str) -> None:
+def test_seed_name_exists(module: Any, name: str) -> None:
     assert hasattr(module, name)
 
 
 @pytest.mark.parametrize(("event", "name", "payload"), EVENTS, ids=[name for _, name, _ in EVENTS])
-def test_an_event_has_the_fields_of_the_seed(event: Any, name: str, payload: Any) -> None:
+def test_event_has_seed_fields(event: Any, name: str, payload: Any) -> None:
     assert event._fields == ("type", "payload")
     assert typing.get_type_hints(event) == {"type": Literal[name], "payload": payload}
 
 
 @pytest.mark.parametrize(("where", "name", "parameters"), METHODS)
-def test_a_method_of_the_seed_takes_what_it_took(where: Any, name: str, parameters: list[str]) -> None:
+def test_method_has_seed_parameters(where: Any, name: str, parameters: list[str]) -> None:
     taken = inspect.signature(getattr(where, name)).parameters
-    assert [each for each in taken if each != "self"] == parameters
+    assert [item for item in taken if item != "self"] == parameters
 
 
-def test_a_function_is_made_as_the_seed_makes_it() -> None:
-    def evaluator(skeleton: function.Skeleton[[float], float], given: float) -> float:
-        return skeleton(given)
+def test_function_is_built_as_in_seed() -> None:
+    def evaluator(skeleton: function.Skeleton[[float], float], value: float) -> float:
+        return skeleton(value)
 
     props = function.DefaultFunctionProps(function.PyAstSkeleton("def f(x): return x"), [1.0, 2.0], evaluator)
     fn = function.DefaultFunction(props)
@@ -97,7 +97,7 @@ def test_a_function_is_made_as_the_seed_makes_it() -> None:
     assert fn.evaluate() == 1.5
 
 
-def test_an_evolver_is_made_as_the_seed_makes_it() -> None:
+def test_evolver_is_built_as_in_seed() -> None:
     class Engine:
         def use_profiler(self, profiler_fn: object) -> Callable[[], None]:
             return lambda: None
@@ -105,7 +105,7 @@ def test_an_evolver_is_made_as_the_seed_makes_it() -> None:
         def mutate(self, fn_list: list[function.Function]) -> function.Function:
             return fn_list[0].clone(function.Text(f"{fn_list[0].skeleton()}+"))
 
-    props = function.DefaultFunctionProps(function.Text("text"), [1.0], lambda skeleton, given: len(str(skeleton)))
+    props = function.DefaultFunctionProps(function.Text("text"), [1.0], lambda skeleton, value: len(str(skeleton)))
     islands = cluster.IslandConfig(
         num_islands=2,
         num_selected_clusters=2,
@@ -121,8 +121,8 @@ def test_an_evolver_is_made_as_the_seed_makes_it() -> None:
     assert function.get_fitness(evolver.islands[0].best_fn()) == 5.0
 
 
-def test_a_cluster_is_made_as_the_seed_makes_it() -> None:
+def test_cluster_is_built_as_in_seed() -> None:
     fn = testing.make_evaluated_function(1.0)
-    made = cluster.DefaultCluster(Random(0))
-    made.add_fn(fn)
-    assert made.select_fn() is made.best_fn() is fn
+    created = cluster.DefaultCluster(Random(0))
+    created.add_fn(fn)
+    assert created.select_fn() is created.best_fn() is fn

@@ -103,18 +103,18 @@ class TestNames:
             row.make(*arguments[row.kind], **({"seed": 1, "reset_every": 5} if row.kind == "schedule" else {}))
 
     @pytest.mark.parametrize("name", ["rank", "softmax", "uniform"])
-    def test_run_uses_the_named_selector(self, folder, name):
+    def test_run_uses_named_selector(self, folder, name):
         with store.Store("sqlite://") as run_store:
             session = run(run_store, folder, selector=name, schedule="random_island", gate="improvement")
             assert run_store.get_run(session.run_id).config["llmsr"]["selector"] == name
 
     @pytest.mark.parametrize(("kind", "name"), [("mutator", "tuner"), ("mutator", "refined"), ("gate", "significance")])
-    def test_run_uses_the_named_strategy(self, folder, kind, name):
+    def test_run_uses_named_strategy(self, folder, kind, name):
         with store.Store("sqlite://") as run_store:
             run(run_store, folder, **{kind: name})
 
     @pytest.mark.parametrize("kind", strategies.KINDS)
-    def test_unknown_name_lists_the_known_ones(self, folder, kind):
+    def test_unknown_name_lists_known_ones(self, folder, kind):
         known = next(row.name for row in strategies.list_strategies() if row.kind == kind and "llmsr" in row.systems)
         with pytest.raises(errors.SetupError, match=rf"llmsr\.{kind} is 'none such'\. Name one of .*{known}"):
             build(folder, **{kind: "none such"})
@@ -137,7 +137,7 @@ class TestFiles:
             ("gate", "gates.py:OwnGate"),
         ],
     )
-    def test_run_uses_the_class_of_a_file(self, folder, kind, name):
+    def test_run_uses_class_of_file(self, folder, kind, name):
         built = build(folder, **{kind: name})
         built.close()
         assert name in str(built.report["strategies"])
@@ -166,7 +166,7 @@ class TestFiles:
         assert problem in error
         assert "Traceback" not in error
 
-    def test_changed_file_prevents_a_resume(self, folder, tmp_path):
+    def test_changed_file_prevents_resume(self, folder, tmp_path):
         with store.Store(str(tmp_path / "runs.db")) as run_store:
             session = run(run_store, folder)
             with runs.resume(run_store, session.run_id, [{"run": {"iterations": 2}}]) as again:
@@ -185,7 +185,7 @@ class TestFiles:
         with pytest.raises(errors.SetupError, match=r"Leave out llmsr\.engine_weights"):
             build(folder, mutator="tuner", engine_weights={"tuner": 1.0})
 
-    def test_parameter_cannot_name_a_file(self, folder):
+    def test_parameter_cannot_name_file(self, folder):
         run_config = config.load(folder, [{"llmsr": {"selector": "@param:x"}}])
         with pytest.raises(errors.SetupError, match="a file with code"):
             run_config.bind_parameters(lambda name: config.BoundParameter("x", 1, "selector.py:TournamentSelector"))
@@ -193,7 +193,7 @@ class TestFiles:
 
 class TestOtherSystems:
     @pytest.mark.parametrize("kind", [{}, {"population": "grid"}, {"population": "front"}])
-    def test_programs_use_a_selector_of_a_file(self, folder, kind):
+    def test_programs_use_selector_of_file(self, folder, kind):
         (folder / "atoll.toml").unlink()
         (folder / "initial_program.py").write_text("def f():\n    return 1.5\n")
         (folder / "evaluator.py").write_text("def evaluate(path):\n    return float(open(path).read()[-4:])\n")
@@ -204,7 +204,7 @@ class TestOtherSystems:
             assert run_store.get_run(session.run_id).config["files"].keys() >= {"selector.py", "gates.py"}
 
     @pytest.mark.parametrize("selector", ["selector.py:TournamentSelector", "rank", "softmax", "tournament"])
-    def test_mind_uses_a_selector(self, folder, selector):
+    def test_mind_uses_selector(self, folder, selector):
         (folder / "atoll.toml").write_text('system = "mind"\n[task]\nnumber = 1\nsize = 4\n')
         changes = {"mind": {"selector": selector, "gate": "has_score"}, "run": {"iterations": 10}}
         with store.Store("sqlite://") as run_store, runs.Session(run_store, config.load(folder, [changes])) as session:
@@ -221,7 +221,7 @@ class TestRenamedKeys:
             ("pool", "programs.population", "front"),
         ],
     )
-    def test_former_name_is_accepted_with_a_hint(self, tmp_path, caplog, old, new, value):
+    def test_former_name_is_accepted_with_hint(self, tmp_path, caplog, old, new, value):
         (tmp_path / "initial_program.py").write_text("x = 1\n")
         (tmp_path / "evaluator.py").write_text("")
         section, _, key = old.rpartition(".")
@@ -234,7 +234,7 @@ class TestRenamedKeys:
         assert stored[new_section][new_key] == value
         assert not caplog.text
 
-    def test_new_name_in_a_later_layer_wins(self, tmp_path):
+    def test_new_name_in_later_layer_wins(self, tmp_path):
         (tmp_path / "atoll.toml").write_text('system = "llmsr"\n[run]\nleast_gain = 0.5\n')
         assert config.load(tmp_path, [{"run": {"min_gain": 0.25}}]).run.min_gain == 0.25
 

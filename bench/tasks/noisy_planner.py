@@ -1,13 +1,11 @@
-"""A scripted model that plans badly and mends what it is told, with a fixed probability; it reads the prompt alone.
+"""Scripted LLM that plans badly and repairs named errors with a fixed probability. It reads only the prompt.
 
-It knows the task from the prompt's words, and the plans with the judge's words from there too. It never sees a
-solution and calls no judge.
+It parses the task, the plans and the feedback from the prompt. It never sees a solution and calls no evaluator.
 
-- Without a plan in the prompt it writes one at random.
-- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not
-  asked to, it takes any of them.
-- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named,
-  it changes something at random.
+- Without a plan in the prompt it writes a random one.
+- With the critic's instructions to compare, it takes the plan with the best shown score; otherwise any plan.
+- With probability p it repairs one error that the feedback names. Otherwise, or without a named error, it makes a
+  random change.
 """
 
 import functools
@@ -35,12 +33,12 @@ _UNMET = re.compile(r"^Not met: (.+)\.$")
 
 @functools.cache
 def read(text: str) -> trip.Trip | meeting.Day:
-    """Understands a task from its words."""
+    """Parses a task from its text."""
     return trip.from_text("", text) if "European cities" in text else meeting.from_text("", text)
 
 
 class NoisyPlanner:
-    """The model: one draw of the dice per place (step, call), so that timing changes nothing."""
+    """LLM with one random draw per position (iteration, call), so that timing has no effect."""
 
     def __init__(self, p: float, seed: int = 0) -> None:
         self.p, self.seed = p, seed
@@ -48,25 +46,25 @@ class NoisyPlanner:
     def __call__(self, prompt: str) -> llm.Response:
         ledger = CallCache.current.get()
         rng = Random(f"{self.seed}/{ledger.position if ledger else 0}/{self.p}")
-        said = self._answer(prompt, rng)
-        tokens = len(prompt) // 4, len(said) // 4
+        message = self._answer(prompt, rng)
+        tokens = len(prompt) // 4, len(message) // 4
         usd = (tokens[0] * PRICE_IN + tokens[1] * PRICE_OUT) / 1e6
-        return llm.Response(said, "noisy planner", Cost(0.0, *tokens, usd))
+        return llm.Response(message, "noisy planner", Cost(0.0, *tokens, usd))
 
     def _answer(self, prompt: str, rng: Random) -> str:
         problem = read(prompt.partition("# Task\n")[2].partition("\n\n# Form\n")[0])
         section = prompt.partition("# Plans so far, the best last\n")[2].partition("\n\n# ")[0]
-        shown = _PLAN.findall(section)
-        if not shown:
+        displayed = _PLAN.findall(section)
+        if not displayed:
             return f"<plan>\n{problem.format_plan(trace_mutator.random_trace(problem.moves, rng))}\n</plan>"
         is_compared = prompts.CRITIC_REQUEST in prompt
-        _, plan, judged = max(shown, key=lambda each: float(each[0])) if is_compared else rng.choice(shown)
-        faults = [line for line in judged.splitlines() if is_fault(line)]
+        _, plan, evaluated = max(displayed, key=lambda item: float(item[0])) if is_compared else rng.choice(displayed)
+        faults = [line for line in evaluated.splitlines() if is_fault(line)]
         fault = rng.choice(faults) if faults and rng.random() < self.p else ""
         trace = problem.parse_trace(plan)
-        made = mended(problem, trace, fault, rng) if fault else changed(problem, trace, rng)
+        created = mended(problem, trace, fault, rng) if fault else changed(problem, trace, rng)
         critique = f"<critic>\n{fault or '- Something should be changed.'}\n</critic>\n" if is_compared else ""
-        return f"{critique}<plan>\n{problem.format_plan(made)}\n</plan>"
+        return f"{critique}<plan>\n{problem.format_plan(created)}\n</plan>"
 
 
 def is_fault(line: str) -> bool:
@@ -76,41 +74,41 @@ def is_fault(line: str) -> bool:
 def mended(
     problem: trip.Trip | meeting.Day, trace: trace_mutator.Trace, fault: str, rng: Random
 ) -> trace_mutator.Trace:
-    """Changes a plan so that one fault is gone, whatever that does to the rest."""
-    goals = [each.goal for each in trace if isinstance(each, actions.Task)]
+    """Changes a plan so that one error is gone, whatever the effect on the rest."""
+    goals = [item.goal for item in trace if isinstance(item, actions.Task)]
     if isinstance(problem, trip.Trip):
         goals = mend_trip(problem, goals, fault, rng)
-        return tuple(actions.Task(trip.VISIT, each) for each in goals)
+        return tuple(actions.Task(trip.VISIT, goal) for goal in goals)
     if unmet := _UNMET.match(fault):
         name = rng.choice(unmet[1].split(", "))
-        rest = [each for each in goals if each != name]
+        rest = [goal for goal in goals if goal != name]
         goals = inserted(rest, name, rng.randrange(len(rest) + 1))
     elif wrong := _WRONG.match(fault):
-        goals.remove(next(each for each in wrong.groups() if each))
-    return tuple(actions.Task(meeting.MEET, each) for each in goals) or trace
+        goals.remove(next(group for group in wrong.groups() if group))
+    return tuple(actions.Task(meeting.MEET, goal) for goal in goals) or trace
 
 
 def mend_trip(problem: trip.Trip, goals: list[str], fault: str, rng: Random) -> list[str]:
     if dated := _DATE.search(fault):
         city, first = dated[1], int(dated[2])
-        rest = [each for each in goals if each != city]
-        starts = [1 + sum(problem.days.get(each, 1) - 1 for each in rest[:place]) for place in range(len(rest) + 1)]
-        return inserted(rest, city, min(range(len(starts)), key=lambda place: abs(starts[place] - first)))
+        rest = [goal for goal in goals if goal != city]
+        starts = [1 + sum(problem.days.get(item, 1) - 1 for item in rest[:index]) for index in range(len(rest) + 1)]
+        return inserted(rest, city, min(range(len(starts)), key=lambda position: abs(starts[position] - first)))
     if flight := _FLIGHT.search(fault):
         one, other = flight[1], flight[2]
-        linked = [each for each in goals if (one, each) in problem.flights and each != other]
+        linked = [goal for goal in goals if (one, goal) in problem.flights and goal != other]
         if one in goals and other in goals and linked:
             new = rng.choice(linked)
-            return [new if each == other else other if each == new else each for each in goals]
+            return [new if goal == other else other if goal == new else goal for goal in goals]
     if missing := _MISSING.match(fault):
         return inserted(goals, missing[1], rng.randrange(len(goals) + 1))
     return goals
 
 
-def inserted(goals: list[str], goal: str, place: int) -> list[str]:
-    return [*goals[:place], goal, *goals[place:]]
+def inserted(goals: list[str], goal: str, position: int) -> list[str]:
+    return [*goals[:position], goal, *goals[position:]]
 
 
 def changed(problem: trip.Trip | meeting.Day, trace: trace_mutator.Trace, rng: Random) -> trace_mutator.Trace:
-    """Changes something at random, knowing nothing of what is wrong."""
+    """Makes a random change."""
     return trace_mutator.mutate_trace(trace, problem.moves, rng, requires_all_moves=problem.requires_all_moves)

@@ -1,8 +1,8 @@
-"""A prompt task whose optimum is known, an evaluator of it and a scripted model: the same for every system.
+"""Prompt task with a known optimum, its evaluator and a scripted LLM, shared by all systems.
 
-A prompt is a list of rules. An instance needs three of 24 rules and is harmed by one of 8; the best prompt has all
-that are needed and none that harms, and scores 1 on every instance. The standard library alone, so that it runs
-beside any peer.
+A prompt is a list of rules. An instance needs three of 24 rules and is harmed by one of 8. The best prompt has all
+needed rules and no harmful one, and scores 1 on every instance. Uses only the standard library, so that it runs in any
+environment.
 """
 
 import random
@@ -17,7 +17,7 @@ START = "Follow these rules.\n- rule-0"
 
 
 class Instance(NamedTuple):
-    """What an instance needs and what spoils it."""
+    """Needed rules and harmful rule of an instance."""
 
     needs: Sequence[str]
     trap: str
@@ -39,7 +39,7 @@ def sets(seed: int) -> Sets:
 
 
 class Bench:
-    """Evaluator and model with their own clocks: what they take is not the engine's."""
+    """Evaluator and LLM with their own clocks, so that their time is not counted for the engine."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"{seed}/model")
@@ -47,19 +47,19 @@ class Bench:
         self.seconds = 0.0
 
     def evaluate(self, text: str, instance: Instance) -> tuple[float, str]:
-        """Returns the share of needed rules, less a half for a trap, and what is wrong."""
+        """Returns the share of needed rules, less a half for a harmful one, and the errors."""
         since = time.thread_time()
         self.calls += 1
         rules = set(re.findall(r"^- (\S+)", text, re.M))
         missing = [rule for rule in instance.needs if rule not in rules]
         score = max(0.0, (3 - len(missing)) / 3 - 0.5 * (instance.trap in rules))
-        said = [f"MISSING {missing[0]}"] if missing else []
-        said += [f"HARMFUL {instance.trap}"] if instance.trap in rules else []
+        message = [f"MISSING {missing[0]}"] if missing else []
+        message += [f"HARMFUL {instance.trap}"] if instance.trap in rules else []
         self.seconds += time.thread_time() - since
-        return score, "; ".join(said) or "all is well"
+        return score, "; ".join(message) or "all is well"
 
     def reply(self, prompt: str) -> str:
-        """Improves the prompt where feedback says so, in half of the cases; else it errs or forgets."""
+        """Improves the prompt by the feedback in half of the cases; otherwise makes an error or forgets a rule."""
         since = time.thread_time()
         self.replies += 1
         rng, block = self._rng, re.search(r"^(`{3,})\w*\n(.*?)^\1", prompt, re.M | re.S)
@@ -78,11 +78,11 @@ class Bench:
     def _changed(self, rules: list[str], kind: str, rule: str) -> list[str]:
         if self._rng.random() < 0.5:
             return rules
-        return [*rules, rule] if kind == "MISSING" else [each for each in rules if each != rule]
+        return [*rules, rule] if kind == "MISSING" else [item for item in rules if item != rule]
 
 
 class Climb:
-    """A task without any work in it: each reply is better than all before it, so that every child is kept."""
+    """Task without work: each response is better than all before it, so that every child is kept."""
 
     def __init__(self) -> None:
         self.calls = self.replies = 0

@@ -1,9 +1,9 @@
 """MAP-Elites and a Pareto front in one population: bags for every weight, price and trip.
 
-A candidate is a bag: a list of items with a score for each of three trips. A cell of the map holds the best bag of about
-one weight and price. The niche of a trip holds the best bag for that trip. A bag enters its cell and the niche of every
-trip, and each niche keeps its own best. So one bag may be in several niches, and a bag with a poor mean survives where
-it is the best.
+A candidate is a bag: a list of items with a score for each of three trips. A cell of the map holds the best bag of
+about one weight and price. The niche of a trip holds the best bag for that trip. A bag enters its cell and the niche of
+every trip, and each niche keeps its own best. So one bag may be in several niches, and a bag with a poor mean survives
+where it is the best.
 
 Parts: `NichedPopulation` with two kinds of keys, `FeatureBins` of two features and `by_instance`; `EliteCluster`, each
 with its own value; a `WeightSelector` that draws all niches equally; a proposer that makes three children per call.

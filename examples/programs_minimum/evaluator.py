@@ -1,4 +1,4 @@
-"""Judges a search by how low it gets with few looks, from several seeds."""
+"""Scores a search by the lowest value that it finds with few evaluations, over several seeds."""
 
 import importlib.util
 import statistics
@@ -20,12 +20,12 @@ def evaluate(program_path: str) -> dict[str, Any]:
         return looks[-1]
 
     program.height = counted
-    found = []
+    results = []
     for seed in range(20):
         looks.clear()
-        place = program.search(NUM_TRIES, seed)
+        position = program.search(NUM_TRIES, seed)
         if len(looks) > 3 * NUM_TRIES:
             return {"combined_score": 0.0, "error": f"{len(looks)} looks, {3 * NUM_TRIES} are allowed"}
-        found.append(height(*place))
-    mean = statistics.fmean(found)
-    return {"combined_score": 1.0 / (1.0 + max(0.0, mean - LOWEST)), "mean_height": mean, "worst": max(found)}
+        results.append(height(*position))
+    mean = statistics.fmean(results)
+    return {"combined_score": 1.0 / (1.0 + max(0.0, mean - LOWEST)), "mean_height": mean, "worst": max(results)}

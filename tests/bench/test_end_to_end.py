@@ -24,30 +24,30 @@ def test_a_slice_holds_neither_the_start_nor_the_end():
 
 
 def system(name: str, wanted: end_to_end.Bars | None = None) -> end_to_end.System:
-    return end_to_end.System(name, end_to_end.atoll_command, end_to_end.atoll_failures, wanted=wanted)
+    return end_to_end.System(name, end_to_end.atoll_command, end_to_end.atoll_failures, goals=wanted)
 
 
 PEER, USUAL = system("peer"), system("peer, usual")
-JAILED, TRUSTED = system("jailed", end_to_end.WANTED_JAILED), system("trusted", end_to_end.WANTED_TRUSTED)
+JAILED, TRUSTED = system("jailed", end_to_end.GOALS_SANDBOXED), system("trusted", end_to_end.GOALS_TRUSTED)
 
 
 def test_verdicts_say_where_we_are_as_far_as_all_went():
     short = {PEER: [made(200, 9.0)], JAILED: [made(200, 10.0)], TRUSTED: [made(200, 3.0)]}
     assert end_to_end.verdicts(short) == [
-        "jailed, at 200: 0.9 times less (wanted >= 1): MISSED; 0.9 to 0.9 between single runs",
-        "trusted, at 200: 3.0 times less (wanted >= 2): MET; 3.0 to 3.0 between single runs",
+        "jailed, at 200: 0.9 times less (goal >= 1): MISSED; 0.9 to 0.9 between single runs",
+        "trusted, at 200: 3.0 times less (goal >= 2): MET; 3.0 to 3.0 between single runs",
     ]
     long = {PEER: [made(1500, ms) for ms in (80.0, 100.0, 120.0)], JAILED: [made(1500, 4.0), made(1500, 4.0)]}
     assert end_to_end.verdicts(long)[1] == (
-        "jailed, at 1,500: 25.0 times less (wanted >= 30): MISSED; 20.0 to 30.0 between single runs"
+        "jailed, at 1,500: 25.0 times less (goal >= 30): MISSED; 20.0 to 30.0 between single runs"
     )
 
 
 def test_other_settings_of_the_peer_are_told_where_they_matter_and_not_judged():
     found = {PEER: [made(1500, 100.0)], USUAL: [made(1500, 40.0)], JAILED: [made(1500, 2.0)]}
     assert [line.partition(";")[0] for line in end_to_end.verdicts(found)] == [
-        "jailed, at 200: 50.0 times less (wanted >= 1): MET",
-        "jailed, at 1,500: 50.0 times less (wanted >= 30): MET",
+        "jailed, at 200: 50.0 times less (goal >= 1): MET",
+        "jailed, at 1,500: 50.0 times less (goal >= 30): MET",
         "jailed, at 1,500: 20.0 times less than peer, usual",
     ]
 

@@ -74,29 +74,29 @@ def test_the_best_is_right_if_none_that_was_judged_is_better():
 
 
 def finding(**changes: object) -> faults.Finding:
-    same = {"ended": "to its end", "exit_status": 0, "wall_seconds": 10.0, "cpu_seconds": 4.0, "iterations": 40}
+    same = {"ended": "completed", "exit_status": 0, "wall_seconds": 10.0, "cpu_seconds": 4.0, "iterations": 40}
     same |= {
         "good": 37,
-        "not_judged": 0,
-        "not_kept": 0,
+        "not_evaluated": 0,
+        "not_on_disk": 0,
         "passed": 0,
         "best": "right",
         "requests": 40,
         "peak_mb": 9,
         "left_over": 0,
-        "told": [],
+        "messages": [],
     }
     return faults.Finding(**same | changes)  # type: ignore[arg-type]
 
 
 def test_a_verdict_says_where_atoll_is_worse():
     assert faults.verdict(finding(), finding()) == "the same"
-    assert faults.verdict(finding(), finding(ended="hung, killed", not_kept=3)) == "better: goes on, kept"
+    assert faults.verdict(finding(), finding(ended="hung, killed", not_on_disk=3)) == "better: completes, on disk"
     assert faults.verdict(finding(wall_seconds=12.0), finding(cpu_seconds=6.0, peak_mb=900)) == (
         "better: memory limit, CPU time"
     )
     assert faults.verdict(finding(wall_seconds=13.0), finding()) == "WORSE: wall time"
-    assert faults.verdict(finding(wall_seconds=13.0), finding(ended="ended early, exit 3")) == "better: goes on"
+    assert faults.verdict(finding(wall_seconds=13.0), finding(ended="ended early, exit 3")) == "better: completes"
     assert faults.verdict(finding(left_over=2), finding(best="wrong")) == "better: best; WORSE: processes left"
 
 
@@ -115,8 +115,8 @@ def test_what_the_peer_did_is_read_from_its_log_and_its_checkpoints(tmp_path):
     (programs.parent / "best_program.py").write_text("NUMBER = 3\n")
     peer = object.__new__(contenders.OpenEvolve)  # without looking for its version: it need not be installed
     found = peer.evidence(tmp_path, LOG)
-    assert (found.iterations, found.judged, found.kept) == (2, frozenset({7, 10}), frozenset({3, 7}))
-    assert (found.strangers, found.best) == (1, 3)
-    assert found.told == ["1 x Iteration N error: No valid code found in response"]
-    assert peer.go_on(tmp_path, "url", 40, 2)[-1].endswith("checkpoint_10")
-    assert "30" in peer.go_on(tmp_path, "url", 40, 2)
+    assert (found.iterations, found.evaluated, found.on_disk) == (2, frozenset({7, 10}), frozenset({3, 7}))
+    assert (found.not_programs, found.best) == (1, 3)
+    assert found.messages == ["1 x Iteration N error: No valid code found in response"]
+    assert peer.resume(tmp_path, "url", 40, 2)[-1].endswith("checkpoint_10")
+    assert "30" in peer.resume(tmp_path, "url", 40, 2)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from atoll import store
-from tests import toys
+from tests import fixtures
 from tests.chaos import faults
 from tests.cli import tasks
 
@@ -105,4 +105,4 @@ def _check_undisturbed_end(disturbed_run: faults.DisturbedRun, known_ids: set[st
 
 
 def _wait_until_no_process_is_left(disturbed_run: faults.DisturbedRun) -> None:
-    toys.until(lambda: not disturbed_run.list_remaining_processes())
+    fixtures.wait_until(lambda: not disturbed_run.list_remaining_processes())

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from atoll import cluster, control, evaluation, function, journal, llm, store
-from tests import toys
+from tests import fixtures
 
 
 class Logged:
@@ -45,10 +45,12 @@ def main(url: str, run: str, log_dir: str, steps: str, workers: str) -> None:
     def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         evaluated.write(str(skeleton))
         time.sleep(Random().random() * 0.002)
-        return toys.judge(skeleton)
+        return fixtures.evaluate(skeleton)
 
     with store.Store(url) as run_store, run_store.lock_run(run):
-        config = cluster.IslandConfig(4, 2, toys.initial(by=evaluate), toys.Asking(Model(requests)))
+        config = cluster.IslandConfig(
+            4, 2, fixtures.make_initial(evaluator=evaluate), fixtures.LLMWalker(Model(requests))
+        )
         cluster.Evolver(
             cluster.EvolverConfig(
                 config,

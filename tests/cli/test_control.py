@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import control, store
-from tests import toys
+from tests import fixtures
 from tests.cli import apps
 
 
@@ -116,8 +116,11 @@ def test_unknown_action_fails(shell):
 
 def test_run_obeys_command(shell, path):
     with store.open(path) as run_store, run_store.lock_run("run"):
-        evolver = toys.evolver(
-            toys.Walker(naps=0.01), records=run_store.journal("run"), inbox=run_store.inbox("run"), iterations=100_000
+        evolver = fixtures.make_evolver(
+            fixtures.Walker(delays=0.01),
+            records=run_store.journal("run"),
+            inbox=run_store.inbox("run"),
+            iterations=100_000,
         )
         evolver.start()
         shell("control", "run", "set", "stride=0.25")

@@ -1,4 +1,4 @@
-"""What the evolver promises, one fault at a time."""
+"""Evolver: runs, events, budgets, and one failure at a time."""
 
 import math
 import threading
@@ -10,25 +10,25 @@ import pytest
 
 from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal, llm
 from atoll.store import memory
-from tests import toys
+from tests import fixtures
 
 
-def test_a_run_ends_with_its_budget_and_says_so() -> None:
+def test_run_ends_when_budget_is_used() -> None:
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records, iterations=40)
+    evolver = fixtures.make_evolver(records=records, iterations=40)
     evolver.run()
     assert evolver.reason == "budget of 40 iterations used"
-    assert len(toys.of_kind(records, "applied")) == 40
-    assert toys.of_kind(records, "ended")[0].data["reason"] == evolver.reason
+    assert len(fixtures.list_records(records, "applied")) == 40
+    assert fixtures.list_records(records, "ended")[0].data["reason"] == evolver.reason
 
 
-def test_the_best_comes_nearer() -> None:
-    evolver = toys.evolver(iterations=200)
+def test_best_score_improves() -> None:
+    evolver = fixtures.make_evolver(iterations=200)
     evolver.run()
     assert function.get_fitness(evolver.best_fn()) > -0.01
 
 
-def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
+def test_start_returns_at_once_and_stop_waits_for_active_iteration() -> None:
     records = memory.MemoryJournal()
 
     is_free = threading.Event()
@@ -38,117 +38,121 @@ def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
             assert is_free.wait(60)
             return [context.parents[0].clone(function.Text("1.0"))]
 
-    evolver = toys.evolver(Slow(), records=records, iterations=None, num_parallel=2)
+    evolver = fixtures.make_evolver(Slow(), records=records, iterations=None, num_parallel=2)
     evolver.start()
     assert not is_free.is_set()
-    toys.until(lambda: len(toys.of_kind(records, "begun")) >= 2)
+    fixtures.wait_until(lambda: len(fixtures.list_records(records, "begun")) >= 2)
     threading.Timer(0.1, is_free.set).start()
     evolver.stop("enough")
-    applied = len(toys.of_kind(records, "applied"))
+    applied = len(fixtures.list_records(records, "applied"))
     assert applied >= 2
     assert evolver.reason == "enough"
     time.sleep(0.3)
-    assert len(toys.of_kind(records, "applied")) == applied
+    assert len(fixtures.list_records(records, "applied")) == applied
 
 
-def test_an_evolver_starts_once() -> None:
-    evolver = toys.evolver(iterations=1)
+def test_evolver_starts_once() -> None:
+    evolver = fixtures.make_evolver(iterations=1)
     evolver.run()
     with pytest.raises(errors.SetupError, match="started before"):
         evolver.start()
 
 
-def test_an_initial_function_without_a_score_ends_the_run_with_the_reason() -> None:
+def test_initial_function_without_score_fails_run() -> None:
     def refuse(skeleton: object) -> evaluation.Evaluation:
         raise ValueError("no such file")
 
     with pytest.raises(errors.RunFailed, match="ValueError: no such file"):
-        toys.evolver(start=toys.initial(by=refuse)).run()
+        fixtures.make_evolver(start=fixtures.make_initial(evaluator=refuse)).run()
 
 
-def test_an_engine_that_raises_fails_its_step_only() -> None:
+def test_engine_exception_fails_only_its_iteration() -> None:
     records = memory.MemoryJournal()
 
-    class Moody(toys.Walker):
+    class Moody(fixtures.Walker):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             if context.iteration % 3 == 0:
                 raise RuntimeError("not today")
             return super().propose(context)
 
-    toys.evolver(Moody(), records=records, iterations=9).run()
-    failures = [record.data.get("failure") for record in toys.of_kind(records, "applied")]
+    fixtures.make_evolver(Moody(), records=records, iterations=9).run()
+    failures = [record.data.get("failure") for record in fixtures.list_records(records, "applied")]
     assert [step for step, failure in enumerate(failures, 1) if failure] == [3, 6, 9]
-    assert failures[2] == "the engine raised RuntimeError: not today"
+    assert failures[2] == "the mutator raised RuntimeError: not today"
 
 
 @pytest.mark.parametrize("garbage", [None, 7, "text", [None], [3]])
-def test_an_engine_that_returns_garbage_fails_its_step_only(garbage: Any) -> None:
+def test_invalid_engine_result_fails_only_its_iteration(garbage: Any) -> None:
     records = memory.MemoryJournal()
 
     class Garbage:
         def propose(self, context: function.ProposalContext) -> Any:
             return garbage
 
-    toys.evolver(Garbage(), records=records, iterations=3).run()
-    assert all("the engine raised" in record.data["failure"] for record in toys.of_kind(records, "applied"))
+    fixtures.make_evolver(Garbage(), records=records, iterations=3).run()
+    assert all("the mutator raised" in record.data["failure"] for record in fixtures.list_records(records, "applied"))
 
 
-def test_a_gate_that_raises_rejects_and_says_why() -> None:
+def test_gate_exception_rejects_with_reason() -> None:
     records = memory.MemoryJournal()
 
     def broken(proposal: gate.Proposal) -> gate.Decision:
         raise KeyError("threshold")
 
-    toys.evolver(records=records, iterations=3, islands={"gate": broken}).run()
-    decisions = [child["decision"] for record in toys.of_kind(records, "applied") for child in record.data["children"]]
+    fixtures.make_evolver(records=records, iterations=3, islands={"gate": broken}).run()
+    decisions = [
+        child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
+    ]
     assert decisions == [["reject", "the gate raised KeyError: 'threshold'", "gate", None]] * 3
 
 
-def test_a_rank_that_raises_rejects_and_says_why() -> None:
+def test_fitness_exception_rejects_with_reason() -> None:
     records = memory.MemoryJournal()
 
-    def by_missing(island: int, found: evaluation.Evaluation) -> float:
-        return found.metrics["missing"] if found.score else 0.0
+    def by_missing(island: int, result: evaluation.Evaluation) -> float:
+        return result.metrics["missing"] if result.score else 0.0
 
-    start = toys.initial(str(toys.TARGET))  # its score is 0, so it is ranked
-    toys.evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
-    decisions = [child["decision"] for record in toys.of_kind(records, "applied") for child in record.data["children"]]
-    assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
+    start = fixtures.make_initial(str(fixtures.TARGET))  # its score is 0, so it has a fitness
+    fixtures.make_evolver(start=start, records=records, iterations=2, islands={"fitness": by_missing}).run()
+    decisions = [
+        child["decision"] for record in fixtures.list_records(records, "applied") for child in record.data["children"]
+    ]
+    assert decisions == [["reject", "the fitness raised KeyError: 'missing'", "rank", None]] * 2
 
 
-@pytest.mark.parametrize("found", [float("nan"), float("inf"), None, "good", b"1", object()])
-def test_a_judge_that_returns_no_number_makes_a_failure(found: Any) -> None:
+@pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "good", b"1", object()])
+def test_evaluator_result_without_number_is_failure(result: Any) -> None:
     records = memory.MemoryJournal()
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> Any:
-        return 1.0 if str(skeleton) == "0.0" else found
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> Any:
+        return 1.0 if str(skeleton) == "0.0" else result
 
-    toys.evolver(start=toys.initial(by=judge), records=records, iterations=2).run()
-    for record in toys.of_kind(records, "judged"):
+    fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=2).run()
+    for record in fixtures.list_records(records, "judged"):
         assert record.data["evaluation"]["score"] is None
         assert "not a finite number" in record.data["evaluation"]["failure"]
     assert all(
         child["decision"][0] == "reject"
-        for record in toys.of_kind(records, "applied")
+        for record in fixtures.list_records(records, "applied")
         for child in record.data["children"]
     )
 
 
-def test_a_judge_that_raises_makes_a_failure() -> None:
+def test_evaluator_exception_is_failure() -> None:
     records = memory.MemoryJournal()
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         if str(skeleton) != "0.0":
             raise ZeroDivisionError("by zero")
         return evaluation.Evaluation(0.0)
 
-    toys.evolver(start=toys.initial(by=judge), records=records, iterations=2).run()
-    failures = {record.data["evaluation"]["failure"] for record in toys.of_kind(records, "judged")}
-    assert failures == {"the judge raised ZeroDivisionError: by zero"}
+    fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=2).run()
+    failures = {record.data["evaluation"]["failure"] for record in fixtures.list_records(records, "judged")}
+    assert failures == {"the evaluator raised ZeroDivisionError: by zero"}
 
 
 @pytest.mark.parametrize("num_parallel", [1, 4])
-def test_a_journal_whose_disk_is_full_ends_the_run_with_all_that_was_written(num_parallel: int) -> None:
+def test_full_disk_ends_run_and_keeps_written_records(num_parallel: int) -> None:
     class Full(memory.MemoryJournal):
         def write(self, *records: journal.Record) -> None:
             if len(self.records) > 50:
@@ -156,19 +160,19 @@ def test_a_journal_whose_disk_is_full_ends_the_run_with_all_that_was_written(num
             super().write(*records)
 
     records = Full()
-    evolver = toys.evolver(records=records, iterations=1000, num_parallel=num_parallel)
+    evolver = fixtures.make_evolver(records=records, iterations=1000, num_parallel=num_parallel)
     with pytest.raises(errors.JournalFailed, match="No space left"):
         evolver.run()
     assert evolver.reason.startswith("failed: The journal could not be written: OSError")
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("atoll-")]
     more = memory.MemoryJournal()
     more.write(*records.read())
-    again = toys.evolver(records=more, iterations=30, num_parallel=num_parallel)
+    again = fixtures.make_evolver(records=more, iterations=30, num_parallel=num_parallel)
     again.run()
-    assert len(toys.of_kind(more, "applied")) == 30
+    assert len(fixtures.list_records(more, "applied")) == 30
 
 
-def test_after_a_commit_that_failed_once_nothing_more_is_applied() -> None:
+def test_failed_commit_prevents_later_iterations() -> None:
     class Hiccup(memory.MemoryJournal):
         failed = False
 
@@ -180,43 +184,47 @@ def test_after_a_commit_that_failed_once_nothing_more_is_applied() -> None:
 
     for seed in range(10):
         records = Hiccup()
-        evolver = toys.evolver(toys.Walker(naps=0.001), records=records, iterations=100, num_parallel=8, seed=seed)
+        evolver = fixtures.make_evolver(
+            fixtures.Walker(delays=0.001), records=records, iterations=100, num_parallel=8, seed=seed
+        )
         with pytest.raises(errors.JournalFailed):
             evolver.run()
-        toys.evolver(records=records, iterations=40, num_parallel=8, seed=seed).run()
-        assert sorted(record.step for record in toys.of_kind(records, "applied")) == list(range(1, 41))
+        fixtures.make_evolver(records=records, iterations=40, num_parallel=8, seed=seed).run()
+        assert sorted(record.step for record in fixtures.list_records(records, "applied")) == list(range(1, 41))
 
 
-def test_a_learner_that_raises_ends_the_run_with_the_reason() -> None:
-    class Broken(toys.Bandit):
+def test_learner_exception_ends_run() -> None:
+    class Broken(fixtures.Bandit):
         def learn(self, result: function.IterationResult) -> None:
             raise KeyError("stride")
 
     with pytest.raises(errors.RunFailed, match="KeyError"):
-        toys.evolver(learner=Broken(), num_parallel=3).run()
+        fixtures.make_evolver(learner=Broken(), num_parallel=3).run()
 
 
-def test_a_profiler_that_raises_is_reported_once_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_profiler_exception_is_reported_once_and_run_continues(caplog: pytest.LogCaptureFixture) -> None:
     def broken(event: Any) -> None:
         raise ValueError("observer")
 
-    evolver = toys.evolver(iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken})
+    evolver = fixtures.make_evolver(
+        iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken}
+    )
     evolver.use_profiler(broken)
     evolver.run()
     assert evolver.reason == "budget of 30 iterations used"
     assert len(caplog.records) == 3
 
 
-def test_a_profiler_may_stop_the_run() -> None:
-    evolver = toys.evolver(iterations=None)
+def test_profiler_can_stop_run() -> None:
+    evolver = fixtures.make_evolver(iterations=None)
     evolver.use_profiler(lambda event: evolver.stop("seen enough"))
     evolver.run()
     assert evolver.reason == "seen enough"
 
 
-def test_a_best_island_is_announced_after_its_step_is_stored() -> None:
+def test_best_island_is_announced_after_iteration_is_stored() -> None:
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records, iterations=60)
+    evolver = fixtures.make_evolver(records=records, iterations=60)
     stored: list[bool] = []
 
     def check(event: archipelago.EvolverEvent) -> None:
@@ -231,10 +239,10 @@ def test_a_best_island_is_announced_after_its_step_is_stored() -> None:
     assert all(stored)
 
 
-def test_resets_swap_half_the_islands_and_announce_it_in_pairs() -> None:
+def test_resets_replace_half_islands_and_announce_pairs() -> None:
     events: list[archipelago.EvolverEvent] = []
     schedule = cluster.RoundRobin(4, reset_every=10)
-    evolver = toys.evolver(num_islands=4, iterations=40, schedule=schedule)
+    evolver = fixtures.make_evolver(num_islands=4, iterations=40, schedule=schedule)
     evolver.use_profiler(events.append)
     evolver.run()
     swaps = [event for event in events if not isinstance(event, archipelago.OnBestIslandImproved)]
@@ -247,15 +255,15 @@ def test_resets_swap_half_the_islands_and_announce_it_in_pairs() -> None:
         assert all(new.epoch == old.epoch + 1 for old, new in zip(removed.payload, revived.payload, strict=True))
 
 
-def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best_and_stays_out() -> None:
+def test_child_of_reset_island_is_stored_but_not_added() -> None:
     records = memory.MemoryJournal()
     release = threading.Event()
 
-    class OneSlow(toys.Walker):
+    class OneSlow(fixtures.Walker):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             if context.iteration == 1:
                 release.wait(5)
-                return [context.parents[0].clone(function.Text(repr(toys.TARGET)))]
+                return [context.parents[0].clone(function.Text(repr(fixtures.TARGET)))]
             return [context.parents[0].clone(function.Text(repr(context.iteration + 0.5)))]
 
     class ResetFirst:
@@ -271,18 +279,20 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best
             return [archipelago.Reset(0, [islands[1].best_fn()])]
 
     schedule = ResetFirst()
-    evolver = toys.evolver(OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2)
+    evolver = fixtures.make_evolver(
+        OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2
+    )
     evolver.run()
-    late = next(record for record in toys.of_kind(records, "applied") if record.step == 1)
+    late = next(record for record in fixtures.list_records(records, "applied") if record.step == 1)
     decision = late.data["children"][0]["decision"]
-    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it stays out"]
-    assert any(record.data["id"] == "1.0" for record in toys.of_kind(records, "judged"))
+    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it was not added"]
+    assert any(record.data["id"] == "1.0" for record in fixtures.list_records(records, "judged"))
     with pytest.raises(errors.NotFound):
         evolver.islands[0].population.get("1.0")
-    assert str(evolver.best_fn().skeleton()) == repr(toys.TARGET)
+    assert str(evolver.best_fn().skeleton()) == repr(fixtures.TARGET)
 
 
-def test_the_best_function_survives_the_reset_of_its_island() -> None:
+def test_best_function_survives_reset_of_its_island() -> None:
     class Doom:
         uses_clock = False
 
@@ -293,117 +303,127 @@ def test_the_best_function_survives_the_reset_of_its_island() -> None:
             worst = min(islands, key=lambda island: function.get_fitness(island.best_fn()))
             return [archipelago.Reset(0, [worst.best_fn()])] if applied_count == 30 else []
 
-    evolver = toys.evolver(num_islands=2, iterations=30, schedule=Doom())
+    evolver = fixtures.make_evolver(num_islands=2, iterations=30, schedule=Doom())
     evolver.run()
     assert function.get_fitness(evolver.islands[0].best_fn()) == -9.0
     assert function.get_fitness(evolver.best_fn()) > -9.0
 
 
-def test_what_a_screen_rejects_costs_no_evaluation_and_is_stored() -> None:
+def test_prefilter_rejection_is_stored_without_evaluation() -> None:
     records = memory.MemoryJournal()
 
     class Repeating:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(context.parents[0].skeleton())]
 
-    evolver = toys.evolver(Repeating(), records=records, iterations=5, islands={"screen": gate.reject_duplicates})
+    evolver = fixtures.make_evolver(
+        Repeating(), records=records, iterations=5, islands={"prefilter": gate.reject_duplicates}
+    )
     evolver.run()
     assert evolver.usage.evaluations == 1
-    child = toys.of_kind(records, "applied")[0].data["children"][0]
+    child = fixtures.list_records(records, "applied")[0].data["children"][0]
     assert child["content"] == "0.0"
     assert child["decision"][:2] == ["reject", "it repeats 0.0"]
 
 
 @pytest.mark.parametrize("num_parallel", [1, 4])
 @pytest.mark.parametrize("children", [1, 3])
-def test_a_budget_of_evaluations_is_used_up_and_never_exceeded(num_parallel: int, children: int) -> None:
+def test_evaluation_budget_is_used_and_never_exceeded(num_parallel: int, children: int) -> None:
     records = memory.MemoryJournal()
     calls: list[int] = []
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         calls.append(1)
-        return toys.judge(skeleton)
+        return fixtures.evaluate(skeleton)
 
-    engine = toys.Walker(children=children)
+    engine = fixtures.Walker(children=children)
     budget = control.Budget(evaluations=50)
-    start = toys.initial(by=judge)
-    evolver = toys.evolver(engine, start=start, records=records, budget=budget, num_parallel=num_parallel)
+    start = fixtures.make_initial(evaluator=evaluate)
+    evolver = fixtures.make_evolver(engine, start=start, records=records, budget=budget, num_parallel=num_parallel)
     evolver.run()
     assert len(calls) == evolver.usage.evaluations == 50
     assert evolver.reason == "budget of 50 evaluations used"
 
 
-def test_a_content_that_was_judged_is_not_judged_again() -> None:
+def test_evaluated_content_is_not_evaluated_again() -> None:
     records = memory.MemoryJournal()
     calls: list[str] = []
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         calls.append(str(skeleton))
-        return toys.judge(skeleton)
+        return fixtures.evaluate(skeleton)
 
     class Few:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text(repr(float(context.iteration % 4))))]
 
-    evolver = toys.evolver(Few(), start=toys.initial(by=judge), records=records, iterations=40)
+    evolver = fixtures.make_evolver(
+        Few(), start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=40
+    )
     evolver.run()
     assert sorted(calls) == ["0.0", "1.0", "2.0", "3.0"]
     assert evolver.usage.evaluations == 4
-    assert len(toys.of_kind(records, "judged")) == 40
+    assert len(fixtures.list_records(records, "judged")) == 40
 
 
-def test_of_two_equal_contents_in_flight_the_second_waits_for_the_first() -> None:
+def test_concurrent_equal_contents_are_evaluated_once() -> None:
     calls: list[str] = []
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         calls.append(str(skeleton))
         time.sleep(0.05)
-        return toys.judge(skeleton)
+        return fixtures.evaluate(skeleton)
 
     class Same:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return [context.parents[0].clone(function.Text("2.0"))]
 
-    evolver = toys.evolver(Same(), start=toys.initial(by=judge), iterations=8, num_parallel=8)
+    evolver = fixtures.make_evolver(
+        Same(), start=fixtures.make_initial(evaluator=evaluate), iterations=8, num_parallel=8
+    )
     evolver.run()
     assert calls == ["0.0", "2.0"]
 
 
-def test_drafts_are_judged_stored_and_not_judged_again_as_children() -> None:
+def test_trials_are_stored_and_not_evaluated_again_as_children() -> None:
     records = memory.MemoryJournal()
 
     class Tuner:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             drafts = [context.parents[0].clone(function.Text(repr(context.rng.uniform(0, 6)))) for _ in range(4)]
-            found = context.evaluate(drafts)
-            return [max(zip(found, drafts, strict=True), key=lambda pair: pair[0].score or 0.0)[1]]
+            result = context.evaluate(drafts)
+            return [max(zip(result, drafts, strict=True), key=lambda pair: pair[0].score or 0.0)[1]]
 
-    evolver = toys.evolver(Tuner(), records=records, iterations=5)
+    evolver = fixtures.make_evolver(Tuner(), records=records, iterations=5)
     evolver.run()
-    labels = [record.data["label"] for record in toys.of_kind(records, "judged") if record.step == 2]
+    labels = [record.data["label"] for record in fixtures.list_records(records, "judged") if record.step == 2]
     assert labels == ["d0", "d1", "d2", "d3", "0"]
     assert evolver.usage.evaluations == 1 + 5 * 4
 
 
-def test_a_late_judgement_replaces_the_standing_one() -> None:
+def test_updated_evaluation_replaces_earlier_one() -> None:
     records = memory.MemoryJournal()
-    seen: list[float | None] = []
+    observed: list[float | None] = []
 
     class Observing:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             parent = context.parents[0]
-            seen.append(parent.score())
+            observed.append(parent.score())
             context.update_evaluation(
                 parent, evaluation.Evaluation(float(context.iteration), (float(context.iteration),))
             )
             return []
 
-    toys.evolver(Observing(), num_islands=1, records=records, iterations=3).run()
-    assert seen == [-9.0, 1.0, 2.0]
-    assert [record.data["evaluation"]["score"] for record in toys.of_kind(records, "observed")] == [1.0, 2.0, 3.0]
+    fixtures.make_evolver(Observing(), num_islands=1, records=records, iterations=3).run()
+    assert observed == [-9.0, 1.0, 2.0]
+    assert [record.data["evaluation"]["score"] for record in fixtures.list_records(records, "observed")] == [
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
-def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown() -> None:
+def test_child_parents_default_to_all_selected_parents() -> None:
     records = memory.MemoryJournal()
 
     class Three:
@@ -412,19 +432,19 @@ def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown
             text = function.Text(repr(float(context.iteration)))
             return [first.clone(text), function.derive_child(first, text, parents=[first], engine="x"), first.clone()]
 
-    toys.evolver(Three(), num_islands=1, records=records, iterations=6).run()
-    judged = {record.data["id"]: record.data for record in toys.of_kind(records, "judged")}
-    shown = {record.step: record.data["parents"] for record in toys.of_kind(records, "begun")}
+    fixtures.make_evolver(Three(), num_islands=1, records=records, iterations=6).run()
+    evaluated = {record.data["id"]: record.data for record in fixtures.list_records(records, "judged")}
+    displayed = {record.step: record.data["parents"] for record in fixtures.list_records(records, "begun")}
     for step in range(1, 7):
-        assert judged[f"{step}.0"]["parents"] == shown[step]
-        assert judged[f"{step}.1"]["parents"] == shown[step][:1]
-        assert judged[f"{step}.1"]["meta"] == {"engine": "x"}
-        assert judged[f"{step}.2"]["parents"] == shown[step]
-        assert "meta" not in judged[f"{step}.2"]
+        assert evaluated[f"{step}.0"]["parents"] == displayed[step]
+        assert evaluated[f"{step}.1"]["parents"] == displayed[step][:1]
+        assert evaluated[f"{step}.1"]["meta"] == {"engine": "x"}
+        assert evaluated[f"{step}.2"]["parents"] == displayed[step]
+        assert "meta" not in evaluated[f"{step}.2"]
 
 
-def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
-    near = toys.evolver(iterations=None, stop_rules=[control.make_target_rule(-0.5)])
+def test_run_stops_at_target_or_plateau() -> None:
+    near = fixtures.make_evolver(iterations=None, stop_rules=[control.make_target_rule(-0.5)])
     near.run()
     assert near.reason == "score -0.5 reached"
 
@@ -432,83 +452,81 @@ def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return []
 
-    flat = toys.evolver(Standstill(), iterations=None, stop_rules=[control.make_plateau_rule(12)])
+    flat = fixtures.make_evolver(Standstill(), iterations=None, stop_rules=[control.make_plateau_rule(12)])
     flat.run()
     assert flat.reason == "no improvement in 12 iterations"
 
 
-def test_a_schedule_for_more_islands_than_there_are_is_refused() -> None:
-    with pytest.raises(errors.SetupError, match="no island 2 of 2"):
-        toys.evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
+def test_schedule_for_too_many_islands_is_rejected() -> None:
+    with pytest.raises(errors.SetupError, match="The schedule names island 2"):
+        fixtures.make_evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
 
 
-def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_it() -> None:
+def test_external_version_is_evaluated_before_use_as_parent() -> None:
     records, versions = memory.MemoryJournal(), memory.MemoryVersions()
     versions.set("number", "2.9", "a good guess", "ann")
-    initial = toys.initial()
+    initial = fixtures.make_initial()
 
-    def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
+    def make_population(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(versions, "number", initial, function.Text, run_id="run")
 
-    islands = {"make_pool": make_pool, "gate": gate.require_improvement()}
-    evolver = toys.evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
+    islands = {"make_population": make_population, "gate": gate.require_improvement()}
+    evolver = fixtures.make_evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
     evolver.run()
-    scores = [toys.judge(function.Text(version.value)).score or 0.0 for version in versions.history("number")]
+    scores = [fixtures.evaluate(function.Text(version.value)).score or 0.0 for version in versions.history("number")]
     assert scores == sorted(scores)
-    observed = toys.of_kind(records, "observed")[0].data
+    observed = fixtures.list_records(records, "observed")[0].data
     assert observed["id"] == "number@1"
     assert observed["evaluation"]["score"] == pytest.approx(-0.01)
 
 
-def test_the_first_fault_of_an_engine_is_said_aloud_and_ends_an_idle_run_with_its_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_first_engine_failure_is_logged_and_ends_idle_run(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise KeyError("price")
 
-    evolver = toys.evolver(Broken(), budget=control.Budget(evaluations=10))
+    evolver = fixtures.make_evolver(Broken(), budget=control.Budget(evaluations=10))
     evolver.run()
-    assert evolver.reason == "nothing new to judge in 2000 steps; the engine raised KeyError: 'price'"
+    assert evolver.reason == "no new candidate to evaluate in 2000 iterations; the mutator raised KeyError: 'price'"
     assert len(caplog.records) == 1
-    assert "the engine raised KeyError: 'price'" in caplog.text
+    assert "the mutator raised KeyError: 'price'" in caplog.text
 
 
-def test_an_engine_that_can_neither_propose_nor_mutate_is_refused() -> None:
-    with pytest.raises(errors.SetupError, match="needs a method propose"):
-        toys.evolver(object())  # type: ignore[arg-type]
+def test_object_without_propose_or_mutate_is_rejected() -> None:
+    with pytest.raises(errors.SetupError, match="add a method propose"):
+        fixtures.make_evolver(object())  # type: ignore[arg-type]
 
 
-def test_a_resume_from_another_start_is_refused() -> None:
+def test_resume_with_other_initial_function_is_rejected() -> None:
     records = memory.MemoryJournal()
-    toys.evolver(records=records, iterations=3).run()
-    with pytest.raises(errors.SetupError, match="This run was begun with"):
-        toys.evolver(start=toys.initial("7.0"), records=records, iterations=6).run()
+    fixtures.make_evolver(records=records, iterations=3).run()
+    with pytest.raises(errors.SetupError, match="This run was started with"):
+        fixtures.make_evolver(start=fixtures.make_initial("7.0"), records=records, iterations=6).run()
 
 
-def test_what_a_judge_of_the_initial_function_bought_is_stored_and_not_bought_again() -> None:
-    records, asked = memory.MemoryJournal(), list[str]()
+def test_llm_calls_of_initial_evaluation_are_not_repeated() -> None:
+    records, requests = memory.MemoryJournal(), list[str]()
 
     def model(prompt: str) -> llm.Response:
-        asked.append(prompt)
+        requests.append(prompt)
         return llm.Response("0.5", "model")
 
-    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         score = float(llm.JournaledLLM(model)(str(skeleton)).text)
-        if not toys.of_kind(records, "ended"):
+        if not fixtures.list_records(records, "ended"):
             raise errors.JournalFailed("cut before the founding was stored")
         return evaluation.Evaluation(score)
 
     with pytest.raises(errors.JournalFailed):
-        toys.evolver(start=toys.initial(by=judge), records=records, iterations=0).run()
+        fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=0).run()
     records.write(journal.Record("ended", 0, -1, {"reason": "cut"}))
-    evolver = toys.evolver(start=toys.initial(by=judge), records=records, iterations=0)
+    evolver = fixtures.make_evolver(start=fixtures.make_initial(evaluator=evaluate), records=records, iterations=0)
     evolver.run()
-    assert asked == ["0.0"]
+    assert requests == ["0.0"]
     assert evolver.usage.cost.calls == 1
 
 
-def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
+def test_skeleton_names_are_available_after_resume() -> None:
     records = memory.MemoryJournal()
     start = function.DefaultFunction(
         function.DefaultFunctionProps(
@@ -517,16 +535,16 @@ def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
             lambda skeleton, x: skeleton(x),
         )
     )
-    toys.evolver(start=start, records=records, iterations=0).run()
-    again = toys.evolver(start=start, records=records, iterations=0)
+    fixtures.make_evolver(start=start, records=records, iterations=0).run()
+    again = fixtures.make_evolver(start=start, records=records, iterations=0)
     again.run()
     assert again.best_fn().skeleton()(2.5) == 2
 
 
-def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
-    evolver = toys.evolver(iterations=None, num_parallel=4)
+def test_live_population_can_be_read_under_lock() -> None:
+    evolver = fixtures.make_evolver(iterations=None, num_parallel=4)
     evolver.start()
-    toys.until(lambda: evolver.usage.evaluations > 0)
+    fixtures.wait_until(lambda: evolver.usage.evaluations > 0)
     for _ in range(50):
         with evolver.lock():
             pools = [island.population for island in evolver.islands]
@@ -534,9 +552,9 @@ def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
     evolver.stop()
 
 
-def test_an_island_takes_one_step_when_it_is_asked() -> None:
+def test_request_mutation_runs_one_iteration() -> None:
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records)
+    evolver = fixtures.make_evolver(records=records)
     child = evolver.islands[1].request_mutation()
     assert child.candidate is not None
     assert child.candidate.island == 1
@@ -545,20 +563,20 @@ def test_an_island_takes_one_step_when_it_is_asked() -> None:
     assert [record.kind for record in records.read()] == ["founded", "begun", "judged", "applied"]
 
 
-def test_an_ordered_run_refuses_what_depends_on_the_clock() -> None:
+def test_ordered_run_rejects_time_limits() -> None:
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
-        toys.evolver(ordered=True, schedule=None)
+        fixtures.make_evolver(ordered=True, schedule=None)
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
-        toys.evolver(ordered=True, budget=control.Budget(usd=1.0))
+        fixtures.make_evolver(ordered=True, budget=control.Budget(usd=1.0))
 
 
 @pytest.mark.parametrize("field", ["num_parallel", "window"])
-def test_a_number_out_of_range_is_refused_by_name(field: str) -> None:
+def test_config_rejects_number_out_of_range(field: str) -> None:
     with pytest.raises(errors.SetupError, match=f"{field} is 0; it must be at least 1"):
-        toys.evolver(**{field: 0})  # type: ignore[arg-type]
+        fixtures.make_evolver(**{field: 0})  # type: ignore[arg-type]
 
 
-def test_sixty_four_workers_apply_every_step_once() -> None:
+def test_64_workers_apply_every_iteration_once() -> None:
     records = memory.MemoryJournal()
-    toys.evolver(toys.Walker(naps=0.002), records=records, iterations=500, num_parallel=64).run()
-    assert sorted(record.step for record in toys.of_kind(records, "applied")) == list(range(1, 501))
+    fixtures.make_evolver(fixtures.Walker(delays=0.002), records=records, iterations=500, num_parallel=64).run()
+    assert sorted(record.step for record in fixtures.list_records(records, "applied")) == list(range(1, 501))

@@ -1,4 +1,4 @@
-"""Ordered runs: the same seed is the same run, whatever the workers, the timing and the cuts."""
+"""Ordered runs: the result depends on the seed, not on workers, timing or crashes."""
 
 import contextlib
 
@@ -6,11 +6,11 @@ import pytest
 
 from atoll import errors, journal
 from atoll.store import memory
-from tests import toys
+from tests import fixtures
 
 
-class Cut(memory.MemoryJournal):
-    """A journal that fails at the n-th commit, as a power cut would: before it is written, or right after."""
+class CrashingJournal(memory.MemoryJournal):
+    """Journal that fails at the n-th commit like a power failure: before the write or right after."""
 
     def __init__(self, commits: int, *, after: bool) -> None:
         super().__init__()
@@ -24,93 +24,99 @@ class Cut(memory.MemoryJournal):
             raise OSError("cut")
 
 
-def copied(records: memory.MemoryJournal) -> memory.MemoryJournal:
+def copy_journal(records: memory.MemoryJournal) -> memory.MemoryJournal:
     copy = memory.MemoryJournal()
     copy.write(*records.read())
     return copy
 
 
-def finished(records: memory.MemoryJournal, **options: object) -> toys.Bandit:
-    bandit = toys.Bandit()
+def finish_run(records: memory.MemoryJournal, **options: object) -> fixtures.Bandit:
+    bandit = fixtures.Bandit()
     settings = {"ordered": True, "window": 6, "learner": bandit, "iterations": 40, "seed": 5} | options
-    toys.evolver(toys.Walker(naps=0.002, children=2), records=records, **settings).run()  # type: ignore[arg-type]
+    fixtures.make_evolver(fixtures.Walker(delays=0.002, children=2), records=records, **settings).run()  # type: ignore[arg-type]
     return bandit
 
 
-def test_the_number_of_workers_changes_nothing_with_naps_and_a_learning_bandit() -> None:
+def test_ordered_run_is_independent_of_worker_count() -> None:
     runs = []
     for workers in (1, 2, 4, 8):
         records = memory.MemoryJournal()
-        bandit = finished(records, num_parallel=workers)
-        assert bandit.taught == list(range(1, 41))
-        runs.append((toys.results(records), bandit.gains))
+        bandit = finish_run(records, num_parallel=workers)
+        assert bandit.learned == list(range(1, 41))
+        runs.append((fixtures.list_results(records), bandit.gains))
     assert all(run == runs[0] for run in runs)
 
 
-def test_another_seed_is_another_run() -> None:
+def test_other_seed_gives_other_run() -> None:
     first, second = memory.MemoryJournal(), memory.MemoryJournal()
-    finished(first)
-    finished(second, seed=6)
-    assert toys.results(first) != toys.results(second)
+    finish_run(first)
+    finish_run(second, seed=6)
+    assert fixtures.list_results(first) != fixtures.list_results(second)
 
 
-def test_one_free_worker_repeats_itself() -> None:
+def test_single_unordered_worker_is_reproducible() -> None:
     first, second = memory.MemoryJournal(), memory.MemoryJournal()
     for records in (first, second):
-        finished(records, ordered=False, window=1, num_parallel=1)
-    assert list(toys.results(first)) == list(toys.results(second))
+        finish_run(records, ordered=False, window=1, num_parallel=1)
+    assert list(fixtures.list_results(first)) == list(fixtures.list_results(second))
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_cut_at_any_commit_and_a_resume_end_in_the_same_run(workers: int, after: bool) -> None:
-    whole = memory.MemoryJournal()
-    bandit = finished(whole, iterations=12)
-    num_commits = 1 + 1 + 12 * 3 + 1  # founded, first begun, two judged and one applied a step, ended
+def test_crash_at_any_commit_and_resume_give_same_run(workers: int, after: bool) -> None:
+    full = memory.MemoryJournal()
+    bandit = finish_run(full, iterations=12)
+    num_commits = 1 + 1 + 12 * 3 + 1  # initial, first issued, two evaluated and one applied per iteration, ended
     for commits in range(num_commits):
-        cut = Cut(commits, after=after)
+        cut = CrashingJournal(commits, after=after)
         with contextlib.suppress(errors.JournalFailed):
-            finished(cut, iterations=12, num_parallel=workers)
-        resumed = copied(cut)
-        again = finished(resumed, iterations=12, num_parallel=workers)
-        assert toys.results(resumed) == toys.results(whole), f"cut at commit {commits}"
+            finish_run(cut, iterations=12, num_parallel=workers)
+        resumed = copy_journal(cut)
+        again = finish_run(resumed, iterations=12, num_parallel=workers)
+        assert fixtures.list_results(resumed) == fixtures.list_results(full), f"crash at commit {commits}"
         assert again.gains == bandit.gains
 
 
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
-    whole, parts = memory.MemoryJournal(), memory.MemoryJournal()
-    finished(whole, iterations=40)
+def test_stop_and_resume_give_same_run() -> None:
+    full, parts = memory.MemoryJournal(), memory.MemoryJournal()
+    finish_run(full, iterations=40)
     for _ in range(50):
-        evolver = toys.evolver(
-            toys.Walker(naps=0.002, children=2),
+        evolver = fixtures.make_evolver(
+            fixtures.Walker(delays=0.002, children=2),
             records=parts,
             ordered=True,
             window=6,
-            learner=toys.Bandit(),
+            learner=fixtures.Bandit(),
             iterations=40,
             seed=5,
             num_parallel=3,
         )
         evolver.start()
-        toys.until(lambda: bool(parts.records))
+        fixtures.wait_until(lambda: bool(parts.records))
         evolver.stop()
         if "budget" in evolver.reason:
             break
-    finished(parts, iterations=40)
-    assert toys.results(parts) == toys.results(whole)
+    finish_run(parts, iterations=40)
+    assert fixtures.list_results(parts) == fixtures.list_results(full)
 
 
-def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:
-    whole = memory.MemoryJournal()
-    toys.evolver(toys.Asking(toys.Counting()), records=whole, ordered=True, window=4, iterations=10).run()
+def test_stored_response_is_not_requested_again() -> None:
+    full = memory.MemoryJournal()
+    fixtures.make_evolver(
+        fixtures.LLMWalker(fixtures.CountingLLM()), records=full, ordered=True, window=4, iterations=10
+    ).run()
     for commits in range(2 + 10 * 4):
-        model = toys.Counting()
-        cut = Cut(commits, after=True)
+        model = fixtures.CountingLLM()
+        cut = CrashingJournal(commits, after=True)
         with contextlib.suppress(errors.JournalFailed):
-            toys.evolver(toys.Asking(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3).run()
-        stored = {(record.step, record.data["call"]) for record in toys.of_kind(cut, "replied")}
-        resumed, second = copied(cut), toys.Counting()
-        toys.evolver(toys.Asking(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3).run()
-        assert not stored & set(second.asked)
-        assert len(stored) + len(second.asked) == 20
-        assert toys.results(resumed) == toys.results(whole)
+            fixtures.make_evolver(
+                fixtures.LLMWalker(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3
+            ).run()
+        stored = {(record.step, record.data["call"]) for record in fixtures.list_records(cut, "replied")}
+        resumed, second = copy_journal(cut), fixtures.CountingLLM()
+        fixtures.make_evolver(
+            fixtures.LLMWalker(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3
+        ).run()
+        assert not stored & set(second.requests)
+        assert len(stored) + len(second.requests) == 20
+        assert fixtures.list_results(resumed) == fixtures.list_results(full)

@@ -1,4 +1,4 @@
-"""Compositions drawn at random: ordered runs with any workers and any cuts are one run, and a fold is the live ring."""
+"""Random feature combinations: workers and crashes do not change ordered runs, and recovery matches the live run."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,70 +11,70 @@ import pytest
 from atoll import cluster, control, errors, evaluation, function, gate, journal, llm
 from atoll.store import memory
 from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_records
-from tests import toys
+from tests import fixtures
 
 SEEDS = (*range(24), 30, 50)
-CUTS = 4  # cuts a composition, each of one to three deaths
+NUM_CRASH_SEQUENCES = 4  # crash sequences per combination, each with one to three crashes
 
 
-class Model:
-    """Answers by place and notes what it was asked."""
+class CountingLLM:
+    """LLM whose response depends on the position of the call. Records its requests."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[int, str]] = []
+        self.requests: list[tuple[int, str]] = []
 
     def __call__(self, prompt: str) -> llm.Response:
-        ledger = journal.CallCache.current.get()
-        assert ledger is not None
-        self.asked.append(ledger.position)
-        draw = Random(f"{ledger.position}{prompt}").gauss(0, 1)
+        calls = journal.CallCache.current.get()
+        assert calls is not None
+        self.requests.append(calls.position)
+        draw = Random(f"{calls.position}{prompt}").gauss(0, 1)
         return llm.Response(repr(round(draw, 1)), "model", evaluation.Cost(tokens_in=len(prompt), tokens_out=1))
 
 
-class Anything:
-    """Proposes by the dice of its task: no child or several, drafts, observations, replies, repeats and faults."""
+class RandomProposer:
+    """Proposes by its random generator: no child or several, trials, updates, LLM calls, repeats and failures."""
 
-    def __init__(self, traits: "Traits", model: llm.LLM, naps: RandomDelays | None) -> None:
-        self._traits, self._model, self._naps = traits, llm.JournaledLLM(model), naps
+    def __init__(self, traits: "Traits", model: llm.LLM, delays: RandomDelays | None) -> None:
+        self._traits, self._model, self._delays = traits, llm.JournaledLLM(model), delays
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        if self._naps:
-            self._naps("propose", context.iteration)
+        if self._delays:
+            self._delays("propose", context.iteration)
         rng, traits, parent = context.rng, self._traits, context.parents[-1]
-        here = value_of(parent)
+        position = value_of(parent)
         stride = float(str(context.advice.get("stride", 0.5)))
         if traits.asks:
-            here += 0.1 * float(self._model(f"{here!r} of {parent.score()!r}").text)
-        here += 0.01 * sum(fn.score() or 0.0 for fns in context.inspirations.values() for fn in fns)
+            position += 0.1 * float(self._model(f"{position!r} of {parent.score()!r}").text)
+        position += 0.01 * sum(fn.score() or 0.0 for fns in context.inspirations.values() for fn in fns)
         if rng.random() < traits.faults:
             raise RuntimeError("not today")
         if rng.random() < traits.drafts:
-            texts = [repr(round(here + rng.gauss(0, 1), 1)) for _ in range(rng.randrange(1, 4))]
-            found = context.evaluate([parent.clone(function.Text(text)) for text in texts])
-            best = max(zip(texts, found, strict=True), key=lambda each: each[1].score or -1e9)
-            here = float(best[0])
+            texts = [repr(round(position + rng.gauss(0, 1), 1)) for _ in range(rng.randrange(1, 4))]
+            result = context.evaluate([parent.clone(function.Text(text)) for text in texts])
+            best = max(zip(texts, result, strict=True), key=lambda item: item[1].score or -1e9)
+            position = float(best[0])
         if rng.random() < traits.observes:
-            seen = rng.choice([*context.parents, *itertools.chain(*context.inspirations.values())])
-            context.update_evaluation(seen, scored(value_of(seen) + rng.gauss(0, 1)))
-        made = [round(here + rng.gauss(0, stride), traits.digits) for _ in range(rng.choice(traits.litter))]
+            observed = rng.choice([*context.parents, *itertools.chain(*context.inspirations.values())])
+            context.update_evaluation(observed, scored(value_of(observed) + rng.gauss(0, 1)))
+        created = [round(position + rng.gauss(0, stride), traits.digits) for _ in range(rng.choice(traits.litter))]
         return [
-            function.derive_child(parent, function.Text(repr(each)), stride=stride, odd=[each > 0]) for each in made
+            function.derive_child(parent, function.Text(repr(item)), stride=stride, odd=[item > 0]) for item in created
         ]
 
 
-class Judge:
-    """Fails what is far off; may ask a model; sleeps."""
+class RandomEvaluator:
+    """Fails values that are far off; may ask an LLM; sleeps."""
 
-    def __init__(self, traits: "Traits", model: llm.LLM, naps: RandomDelays | None) -> None:
-        self._traits, self._model, self._naps = traits, llm.JournaledLLM(model), naps
+    def __init__(self, traits: "Traits", model: llm.LLM, delays: RandomDelays | None) -> None:
+        self._traits, self._model, self._delays = traits, llm.JournaledLLM(model), delays
 
     def __call__(self, skeleton: object) -> evaluation.Evaluation:
-        if self._naps:
-            self._naps("judge", str(skeleton))
+        if self._delays:
+            self._delays("judge", str(skeleton))
         value = float(str(skeleton))
         if abs(value) > 6:
             raise ValueError("too far")
-        if self._traits.judge_asks and str(skeleton) != "0.0":
+        if self._traits.evaluator_asks and str(skeleton) != "0.0":
             self._model(str(skeleton))
         return scored(value)
 
@@ -89,16 +89,16 @@ def scored(value: float) -> evaluation.Evaluation:
 
 
 class Traits:
-    """One composition, drawn."""
+    """One random combination of features."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(f"composition {seed}")
         self.seed = seed
         self.pool = rng.choice(["funsearch", "cooling", "elites", "pareto", "bounded", "head"])
-        self.asks, self.judge_asks = rng.random() < 0.5, rng.random() < 0.3
+        self.asks, self.evaluator_asks = rng.random() < 0.5, rng.random() < 0.3
         self.faults, self.drafts = rng.choice([0.0, 0.2]), rng.choice([0.0, 0.4])
         self.observes = rng.choice([0.0, 0.3])
-        self.digits = rng.choice([0, 1, 12])  # few digits: many repeats
+        self.digits = rng.choice([0, 1, 12])  # few digits give many repeats
         self.litter = rng.choice([[1], [0, 1, 3], [2]])
         self.gate = rng.choice([gate.has_score, gate.require_improvement(), sometimes_held])
         self.screen = rng.choice([None, gate.reject_duplicates])
@@ -113,15 +113,15 @@ class Traits:
         self.stop_rules = rng.choice([(), (control.make_plateau_rule(9),)])
         self.commands = rng.random() < 0.4
 
-    def make_pool(self, kept: memory.MemoryVersions) -> Any:
+    def make_population_factory(self, stored: memory.MemoryVersions) -> Any:
         def make(island: int, rng: Random, announce: Any) -> Any:
             match self.pool:
                 case "funsearch" | "cooling":
-                    chooser = cluster.SoftmaxSelector(
+                    selector = cluster.SoftmaxSelector(
                         rng, 0.1 if self.pool == "funsearch" else 2.0, 30_000 if self.pool == "funsearch" else 12
                     )
                     return cluster.NichedPopulation(
-                        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), chooser
+                        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), selector
                     )
                 case "elites":
                     bins = cluster.FeatureBins(
@@ -143,7 +143,9 @@ class Traits:
                         cluster.RankSelector(rng),
                         inspirations=lambda niches: {"top": niches.clusters["everyone"].members()},
                     )
-            return cluster.VersionedPopulation(kept, f"key-{island}", toys.initial(), function.Text, run_id="run")
+            return cluster.VersionedPopulation(
+                stored, f"key-{island}", fixtures.make_initial(), function.Text, run_id="run"
+            )
 
         return make
 
@@ -152,8 +154,8 @@ def by_input(key: Any) -> Any:
     return lambda fn: fn.evaluation.scores[key]
 
 
-def by_side(island: int, found: evaluation.Evaluation) -> float:
-    return found.scores[island % 3] if found.scores else -9.0
+def by_side(island: int, result: evaluation.Evaluation) -> float:
+    return result.scores[island % 3] if result.scores else -9.0
 
 
 def sometimes_held(proposal: gate.Proposal) -> gate.Decision:
@@ -163,7 +165,7 @@ def sometimes_held(proposal: gate.Proposal) -> gate.Decision:
 
 
 class Run:
-    """A journal, its versions and its inbox: what outlives a process."""
+    """State that outlives a process: journal, versions and inbox."""
 
     def __init__(self, traits: Traits) -> None:
         self.traits, self.journal = traits, memory.MemoryJournal()
@@ -180,21 +182,21 @@ class Run:
         workers: int,
         commits: int | None = None,
         after: bool = False,
-        naps: int | None = None,
+        delays: int | None = None,
         folds: bool = False,
         **options: Any,
-    ) -> tuple[cluster.Evolver, Model, toys.Bandit]:
-        traits, model, bandit = self.traits, Model(), toys.Bandit()
-        rests = None if naps is None else RandomDelays(naps, 0.001)
+    ) -> tuple[cluster.Evolver, CountingLLM, fixtures.Bandit]:
+        traits, model, bandit = self.traits, CountingLLM(), fixtures.Bandit()
+        rests = None if delays is None else RandomDelays(delays, 0.001)
         shared = cluster.IslandConfig(
             traits.num_islands,
             2,
-            toys.initial(by=Judge(traits, model, rests)),
-            Anything(traits, model, rests),
+            fixtures.make_initial(evaluator=RandomEvaluator(traits, model, rests)),
+            RandomProposer(traits, model, rests),
             prefilter=traits.screen,
             gate=traits.gate,
             fitness=traits.rank,
-            make_population=traits.make_pool(self.versions),
+            make_population=traits.make_population_factory(self.versions),
         )
         schedule = cluster.RoundRobin(
             traits.num_islands, migrate_every=traits.migrate_every, reset_every=traits.reset_every
@@ -230,7 +232,7 @@ class Run:
 
 
 def state(evolver: cluster.Evolver) -> Any:
-    """Returns all that a resume must rebuild."""
+    """Returns everything that a resume must recover."""
     best = evolver.best_fn()
     spent = evolver.usage
     return (
@@ -247,89 +249,89 @@ def members(pool: Any) -> Any:
         fn = pool.best_fn()
         return fn.candidate, fn.evaluation, fn.evaluation and fn.score()
     return [
-        (repr(key), [(fn.candidate, fn.evaluation, fn.score()) for fn in each.members()])
-        for key, each in pool.clusters.items()
+        (repr(key), [(fn.candidate, fn.evaluation, fn.score()) for fn in item.members()])
+        for key, item in pool.clusters.items()
     ]
 
 
-def check_same(found: Run, whole: Run, where: str) -> None:
+def check_same(result: Run, full: Run, where: str) -> None:
     for one, other in itertools.zip_longest(
-        get_comparable_records(found.journal), get_comparable_records(whole.journal)
+        get_comparable_records(result.journal), get_comparable_records(full.journal)
     ):
         assert one == other, f"{where}:\n{one}\ninstead of\n{other}"
     keys = [f"key-{island}" for island in range(3)]
-    assert [found.versions.history(key) for key in keys] == [whole.versions.history(key) for key in keys], where
+    assert [result.versions.history(key) for key in keys] == [full.versions.history(key) for key in keys], where
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_ordered_run_is_one_run_whatever_the_workers_and_the_cuts(seed: int) -> None:
+def test_ordered_run_is_independent_of_workers_and_crashes(seed: int) -> None:
     traits = Traits(seed)
-    whole = Run(traits)
-    live, _, bandit = whole.go(workers=1)
-    num_commits = whole.num_commits
-    beside = Run(traits)
-    beside.go(workers=4, naps=seed)
-    check_same(beside, whole, f"{vars(traits)}, 4 workers")
+    full = Run(traits)
+    live, _, bandit = full.go(workers=1)
+    num_commits = full.num_commits
+    parallel_run = Run(traits)
+    parallel_run.go(workers=4, delays=seed)
+    check_same(parallel_run, full, f"{vars(traits)}, 4 workers")
     rng = Random(f"cuts {seed}")
-    for number in range(CUTS):
-        parts, where, kept = Run(traits), list[tuple[int, bool, int]](), set[tuple[int, str]]()
+    for number in range(NUM_CRASH_SEQUENCES):
+        parts, where, stored = Run(traits), list[tuple[int, bool, int]](), set[tuple[int, str]]()
         for _ in range(rng.randrange(1, 4)):
             commits, after, workers = rng.randrange(num_commits), rng.random() < 0.5, rng.choice([1, 4])
             where.append((commits, after, workers))
-            _, model, _ = parts.go(workers=workers, commits=commits, after=after, naps=number)
-            again = kept & set(model.asked)
-            assert not again, f"{vars(traits)}, cuts {where}: bought again {again}"
-            kept |= {(each.step, each.data["call"]) for each in toys.of_kind(parts.journal, "replied")}
-        last, model, learnt = parts.go(workers=rng.choice([1, 4]), naps=number)
-        assert not kept & set(model.asked), f"{vars(traits)}, cuts {where}"
-        check_same(parts, whole, f"{vars(traits)}, cuts {where}")
-        assert state(last) == state(live), f"{vars(traits)}, cuts {where}"
-        assert learnt.gains == bandit.gains
+            _, model, _ = parts.go(workers=workers, commits=commits, after=after, delays=number)
+            again = stored & set(model.requests)
+            assert not again, f"{vars(traits)}, crashes {where}: bought again {again}"
+            stored |= {(record.step, record.data["call"]) for record in fixtures.list_records(parts.journal, "replied")}
+        last, model, learned_bandit = parts.go(workers=rng.choice([1, 4]), delays=number)
+        assert not stored & set(model.requests), f"{vars(traits)}, crashes {where}"
+        check_same(parts, full, f"{vars(traits)}, crashes {where}")
+        assert state(last) == state(live), f"{vars(traits)}, crashes {where}"
+        assert learned_bandit.gains == bandit.gains
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_free_run_applies_every_step_once_and_folds_to_what_it_was(seed: int) -> None:
+def test_unordered_run_applies_iterations_once_and_recovers(seed: int) -> None:
     traits = Traits(seed)
     run, rng = Run(traits), Random(f"free {seed}")
     for _ in range(3):
-        run.go(workers=4, commits=rng.randrange(1, 30), after=rng.random() < 0.5, naps=seed, ordered=False, window=6)
-    live, _, bandit = run.go(workers=4, naps=seed, ordered=False, window=6)
-    steps = [record.step for record in toys.of_kind(run.journal, "applied")]
+        run.go(workers=4, commits=rng.randrange(1, 30), after=rng.random() < 0.5, delays=seed, ordered=False, window=6)
+    live, _, bandit = run.go(workers=4, delays=seed, ordered=False, window=6)
+    steps = [record.step for record in fixtures.list_records(run.journal, "applied")]
     assert sorted(steps) == list(range(1, len(steps) + 1))
     folded, _, again = run.go(workers=1, ordered=False, window=6, folds=True)
     assert state(folded) == state(live), vars(traits)
-    assert (bandit.gains, bandit.taught) == (again.gains, again.taught)
+    assert (bandit.gains, bandit.learned) == (again.gains, again.learned)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_commands_in_the_middle_of_cuts_are_obeyed_once_and_fold_to_what_was(seed: int) -> None:
+def test_commands_between_crashes_are_applied_once_and_recover(seed: int) -> None:
     traits = Traits(seed)
     traits.gate, traits.stop_rules, traits.budget = sometimes_held, (), control.Budget(iterations=22)
     run, rng = Run(traits), Random(f"commands {seed}")
     posts = Posting(run, rng)
     for last in (False, False, False, True):
         commits = None if last else rng.randrange(5, 40)
-        clock = itertools.count()  # every look is a second later: the inbox is read at each chance
+        clock = itertools.count()  # each call is a second later, so the inbox is always read
         live, _, bandit = run.go(
             workers=rng.choice([1, 4]),
             commits=commits,
             after=rng.random() < 0.5,
-            naps=seed,
+            delays=seed,
             ordered=seed % 2 == 0,
             inbox=posts,
             clock=lambda clock=clock: float(next(clock)),
         )
-    obeyed = [record.data["number"] for record in toys.of_kind(run.journal, "controlled")]
+    obeyed = [record.data["number"] for record in fixtures.list_records(run.journal, "controlled")]
     assert obeyed == sorted(set(obeyed)), vars(traits)
-    steps = [record.step for record in toys.of_kind(run.journal, "applied")]
+    steps = [record.step for record in fixtures.list_records(run.journal, "applied")]
     assert sorted(steps) == list(range(1, len(steps) + 1)), vars(traits)
     folded, _, again = run.go(workers=1, folds=True, ordered=seed % 2 == 0, inbox=memory.MemoryInbox())
     assert state(folded) == state(live), vars(traits)
-    assert (bandit.gains, bandit.taught) == (again.gains, again.taught)
+    assert (bandit.gains, bandit.learned) == (again.gains, again.learned)
 
 
 class Posting:
-    """An inbox into which somebody posts while it is read: decisions, late judgements, pauses and nonsense."""
+    """Inbox that gets commands while it is read: decisions, evaluation updates, pauses and invalid ones."""
 
     def __init__(self, run: Run, rng: Random) -> None:
         self._run, self._rng = run, rng
@@ -341,8 +343,8 @@ class Posting:
 
     def _post(self) -> None:
         rng, inbox, records = self._rng, self._run.inbox, self._run.journal
-        held = [each for each in list(records.records) if each.kind == "held"]
-        judged = [each for each in list(records.records) if each.kind in ("judged", "founded")]
+        held = [record for record in list(records.records) if record.kind == "held"]
+        evaluated = [record for record in list(records.records) if record.kind in ("judged", "founded")]
         match rng.choice(["set", "decide", "decide", "observe", "observe", "pause", "nonsense"]):
             case "set":
                 inbox.post("set", flavour=rng.random())
@@ -357,14 +359,14 @@ class Posting:
                     reason="so",
                     by="ann",
                 )
-            case "observe" if judged:
-                each = rng.choice(judged)
-                found = evaluation.to_data(scored(rng.gauss(0, 2)))
+            case "observe" if evaluated:
+                item = rng.choice(evaluated)
+                result = evaluation.to_data(scored(rng.gauss(0, 2)))
                 inbox.post(
                     "observe",
-                    candidate=each.data["id"],
+                    candidate=item.data["id"],
                     island=rng.randrange(self._run.traits.num_islands),
-                    evaluation=found,
+                    evaluation=result,
                 )
             case "pause":
                 inbox.post("pause")

@@ -1,20 +1,20 @@
-"""The turns of lives, one after the other."""
+"""Snapshots API: turns of survival episodes."""
 
 
-def test_all_turns_that_were_kept_come_once_and_in_their_order(decider, place):  # B20
-    seen: list[tuple[int, int]] = []
+def test_snapshots_list_saved_turns_in_order(authorized_client, sample_store):  # B20
+    positions: list[tuple[int, int]] = []
     after: dict[str, str] = {}
     while True:
-        page = decider.get("/snapshots", params={"run": place.lives, "limit": 40, **after}).json()
-        seen += [(turn["episode"], turn["turn"]) for turn in page["snapshots"]]
+        page = authorized_client.get("/snapshots", params={"run": sample_store.lives, "limit": 40, **after}).json()
+        positions += [(turn["episode"], turn["turn"]) for turn in page["snapshots"]]
         after = {"after": page["next"]}
         if not page["has_more"]:
             break
-    assert seen == sorted(set(seen))
-    assert {episode for episode, _ in seen} == {1, 2, 3}
+    assert positions == sorted(set(positions))
+    assert {episode for episode, _ in positions} == {1, 2, 3}
     assert page["is_live"] is False
-    assert decider.get("/snapshots", params={"run": place.lives, **after}).json()["snapshots"] == []
+    assert authorized_client.get("/snapshots", params={"run": sample_store.lives, **after}).json()["snapshots"] == []
 
 
-def test_a_run_of_minds_has_none(decider, place):
-    assert decider.get("/snapshots", params={"run": place.texts}).json()["snapshots"] == []
+def test_mind_run_has_no_snapshots(authorized_client, sample_store):
+    assert authorized_client.get("/snapshots", params={"run": sample_store.texts}).json()["snapshots"] == []

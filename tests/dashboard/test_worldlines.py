@@ -1,30 +1,30 @@
-"""Worldlines in the browser: their graph, their conversations, and the review of what was written in git."""
+"""Worldline API: graph, conversations and reviews."""
 
 import pytest
 
-from tests.dashboard import filled
+from tests.dashboard import sample_data
 from tests.mind.workspace import repositories
 
 
-def of_run(run, *more):
+def run_path(run, *more):
     return "/".join((f"/api/runs/{run}/worldlines", *more))
 
 
-def test_the_graph_goes_from_generations_to_worldlines_with_parents(decider, place):  # A18
-    found = decider.get(of_run(place.texts), params={"island": 1}).json()
-    assert found["islands"] == [0, 1]
-    first, *later = found["generations"]
-    assert [each["parents"] for each in first["worldlines"]] == [[], []]
-    assert any(each["parents"] for generation in later for each in generation["worldlines"])
+def test_graph_has_generations_and_parents(authorized_client, sample_store):  # A18
+    result = authorized_client.get(run_path(sample_store.texts), params={"island": 1}).json()
+    assert result["islands"] == [0, 1]
+    first, *later = result["generations"]
+    assert [item["parents"] for item in first["worldlines"]] == [[], []]
+    assert any(item["parents"] for generation in later for item in generation["worldlines"])
     assert first["best"] >= first["mean"]
-    assert sum(found["weights"].values()) == pytest.approx(1.0)
-    assert found["strategy"] == "divergence"
+    assert sum(result["weights"].values()) == pytest.approx(1.0)
+    assert result["strategy"] == "divergence"
 
 
-def test_a_conversation_has_critic_plan_judge_and_the_terms_of_fitness(decider, place):  # A3, A5
-    turns = decider.get(of_run(place.workspace, "turns", "1")).json()["turns"]
-    assert [each["id"] for each in turns] == ["1.0", "1.1"]
-    assert turns[1]["critic"] == f"The sum is wrong. {filled.HOSTILE}"
+def test_conversation_has_critique_plan_feedback_and_fitness_terms(authorized_client, sample_store):  # A3, A5
+    turns = authorized_client.get(run_path(sample_store.workspace, "turns", "1")).json()["turns"]
+    assert [item["id"] for item in turns] == ["1.0", "1.1"]
+    assert turns[1]["critic"] == f"The sum is wrong. {sample_data.HOSTILE}"
     assert turns[1]["plan"].startswith("FILE: sums.py")
     assert "1 of 2 tests pass" in turns[0]["judge"]
     assert set(turns[1]["terms"]) == {
@@ -34,56 +34,56 @@ def test_a_conversation_has_critic_plan_judge_and_the_terms_of_fitness(decider, 
         "review_feedback",
         "resource_cost",
     }
-    assert decider.get(of_run(place.workspace, "turns", "999")).status_code == 404
+    assert authorized_client.get(run_path(sample_store.workspace, "turns", "999")).status_code == 404
 
 
-def test_texts_leave_nothing_to_review_and_say_why(decider, place):
-    found = decider.get(of_run(place.texts, "reviews")).json()
-    assert (found["reviews"], "no workspaces" in found["why"]) == ([], True)
+def test_text_run_has_no_reviews_and_explains_why(authorized_client, sample_store):
+    result = authorized_client.get(run_path(sample_store.texts, "reviews")).json()
+    assert (result["reviews"], "no workspaces" in result["why"]) == ([], True)
 
 
-def waiting(decider, place):
-    (found,) = decider.get(of_run(place.workspace, "reviews")).json()["reviews"]
-    return found
+def get_review(authorized_client, sample_store):
+    (result,) = authorized_client.get(run_path(sample_store.workspace, "reviews")).json()["reviews"]
+    return result
 
 
-def test_what_waits_for_review_is_shown_with_its_diff(decider, place):  # A19
-    found = waiting(decider, place)
-    assert (found["state"], found["decisions"]) == ("waits", [])
-    assert found["changes"] == [{"path": "sums.py", "added": 1, "deleted": 1}]
-    patch = decider.get(of_run(place.workspace, "reviews", found["id"], "diff")).json()["patch"]
-    assert f"+    return a + b  # {filled.HOSTILE}" in patch
+def test_review_has_diff_of_pending_worldline(authorized_client, sample_store):  # A19
+    result = get_review(authorized_client, sample_store)
+    assert (result["state"], result["decisions"]) == ("waits", [])
+    assert result["changes"] == [{"path": "sums.py", "added": 1, "deleted": 1}]
+    patch = authorized_client.get(run_path(sample_store.workspace, "reviews", result["id"], "diff")).json()["patch"]
+    assert f"+    return a + b  # {sample_data.HOSTILE}" in patch
 
 
-def test_it_is_merged_only_after_its_approval(decider, place):  # A19
-    found = waiting(decider, place)
-    review = of_run(place.workspace, "reviews", found["id"])
-    before = repositories.git(place.repository, "rev-parse", "HEAD")
-    refused = decider.post(f"{review}/merge")
+def test_merge_needs_approval(authorized_client, sample_store):  # A19
+    result = get_review(authorized_client, sample_store)
+    review = run_path(sample_store.workspace, "reviews", result["id"])
+    before = repositories.git(sample_store.repository, "rev-parse", "HEAD")
+    refused = authorized_client.post(f"{review}/merge")
     assert (refused.status_code, "is not approved" in refused.json()["detail"]) == (422, True)
-    assert repositories.git(place.repository, "rev-parse", "HEAD") == before
-    said = {"verdict": "approve", "by": "ann", "reason": "it adds", "commit": found["commit"]}
-    done = decider.post(f"{review}/decision", json=said).json()
+    assert repositories.git(sample_store.repository, "rev-parse", "HEAD") == before
+    body = {"verdict": "approve", "by": "ann", "reason": "it adds", "commit": result["commit"]}
+    done = authorized_client.post(f"{review}/decision", json=body).json()
     assert (done["state"], done["decisions"][0]["reason"]) == ("approved", "it adds")
-    merged = decider.post(f"{review}/merge").json()
+    merged = authorized_client.post(f"{review}/merge").json()
     assert merged["state"] == "merged"
-    assert "return a + b" in (place.repository / "sums.py").read_text()
-    assert "Approved-by: ann" in repositories.git(place.repository, "log", "-1", "--format=%B")
-    assert not repositories.leftovers(place.repository)
+    assert "return a + b" in (sample_store.repository / "sums.py").read_text()
+    assert "Approved-by: ann" in repositories.git(sample_store.repository, "log", "-1", "--format=%B")
+    assert not repositories.list_leftovers(sample_store.repository)
 
 
-def test_a_rejection_ends_an_approval(decider, place):
-    found = waiting(decider, place)
-    review = of_run(place.workspace, "reviews", found["id"])
+def test_rejection_revokes_approval(authorized_client, sample_store):
+    result = get_review(authorized_client, sample_store)
+    review = run_path(sample_store.workspace, "reviews", result["id"])
     for verdict in ("approve", "reject"):
-        said = {"verdict": verdict, "by": "ann", "reason": "on second thoughts", "commit": found["commit"]}
-        assert decider.post(f"{review}/decision", json=said).status_code == 200
-    assert waiting(decider, place)["state"] == "rejected"
-    assert decider.post(f"{review}/merge").status_code == 422
+        body = {"verdict": verdict, "by": "ann", "reason": "on second thoughts", "commit": result["commit"]}
+        assert authorized_client.post(f"{review}/decision", json=body).status_code == 200
+    assert get_review(authorized_client, sample_store)["state"] == "rejected"
+    assert authorized_client.post(f"{review}/merge").status_code == 422
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"reason": "  "}, "needs a reason"),
         ({"by": "ATOLL"}, "wrote this worldline and cannot approve it"),
@@ -91,19 +91,19 @@ def test_a_rejection_ends_an_approval(decider, place):
         ({"by": "  "}, "name"),
     ],
 )
-def test_what_may_not_be_is_refused_in_a_sentence(decider, place, change, sentence):
-    found = waiting(decider, place)
-    said = {"verdict": "approve", "by": "ann", "reason": "it adds", "commit": found["commit"], **change}
-    answer = decider.post(of_run(place.workspace, "reviews", found["id"], "decision"), json=said)
-    assert answer.status_code == 422
-    assert sentence in answer.json()["detail"]
-    assert waiting(decider, place)["state"] == "waits"
+def test_invalid_review_decision_is_rejected(authorized_client, sample_store, change, message):
+    result = get_review(authorized_client, sample_store)
+    body = {"verdict": "approve", "by": "ann", "reason": "it adds", "commit": result["commit"], **change}
+    response = authorized_client.post(run_path(sample_store.workspace, "reviews", result["id"], "decision"), json=body)
+    assert response.status_code == 422
+    assert message in response.json()["detail"]
+    assert get_review(authorized_client, sample_store)["state"] == "waits"
 
 
 @pytest.mark.parametrize("verb", ["decision", "merge"])
-def test_no_change_by_get_without_the_token_or_from_elsewhere(decider, place, verb):
-    path = of_run(place.workspace, "reviews", "x", verb)
-    said = {"verdict": "approve", "by": "ann", "reason": "so", "commit": "0" * 40}
-    assert decider.get(path).status_code == 405
-    assert decider.post(path, json=said, headers={"x-atoll-token": ""}).status_code == 401
-    assert decider.post(path, json=said, headers={"origin": "http://evil.example"}).status_code == 403
+def test_change_needs_post_token_and_same_origin(authorized_client, sample_store, verb):
+    path = run_path(sample_store.workspace, "reviews", "x", verb)
+    body = {"verdict": "approve", "by": "ann", "reason": "so", "commit": "0" * 40}
+    assert authorized_client.get(path).status_code == 405
+    assert authorized_client.post(path, json=body, headers={"x-atoll-token": ""}).status_code == 401
+    assert authorized_client.post(path, json=body, headers={"origin": "http://evil.example"}).status_code == 403

@@ -10,7 +10,7 @@ import pytest
 
 from atoll import cluster, errors, function, gate, journal, store
 from atoll.store import memory
-from tests import toys
+from tests import fixtures
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -22,9 +22,9 @@ def run(run_store: store.Store, name: str, **options: Any) -> str:
     """Runs or resumes the toy problem under a name and returns its export."""
     if name not in {item.id for item in run_store.list_runs()}:
         run_store.create_run(name, {})
-    engine = options.pop("engine", None) or toys.Walker(naps=0.002, children=2)
-    settings: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 50, "learner": toys.Bandit()} | options
-    toys.evolver(engine, records=run_store.journal(name), **settings).run()
+    engine = options.pop("engine", None) or fixtures.Walker(delays=0.002, children=2)
+    settings: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 50, "learner": fixtures.Bandit()} | options
+    fixtures.make_evolver(engine, records=run_store.journal(name), **settings).run()
     return "\n".join(run_store.export(name))
 
 
@@ -50,18 +50,18 @@ def test_stop_and_resume_on_disk_change_nothing(url: str) -> None:
         run_store.create_run("parts", {})
         for _ in range(4):
             records = run_store.journal("parts")
-            evolver = toys.evolver(
-                toys.Walker(naps=0.002, children=2),
+            evolver = fixtures.make_evolver(
+                fixtures.Walker(delays=0.002, children=2),
                 records=records,
                 ordered=True,
                 window=6,
                 iterations=50,
-                learner=toys.Bandit(),
+                learner=fixtures.Bandit(),
                 num_parallel=3,
             )
             enough = min(len(list(records.read())) + 20, complete.count("\n"))
             evolver.start()
-            toys.until(lambda: len(list(run_store.journal("parts").read())) >= enough)  # noqa: B023
+            fixtures.wait_until(lambda: len(list(run_store.journal("parts").read())) >= enough)  # noqa: B023
             evolver.stop()
         assert run(run_store, "parts") == complete
 
@@ -85,8 +85,13 @@ def test_run_resumes_after_full_disk(tmp_path: Path) -> None:
         run_store.create_run("run", {})
         records = FillingUp(run_store.journal("run"), room=60)
         with pytest.raises(errors.JournalFailed, match="disk is full"):
-            toys.evolver(
-                toys.Walker(children=2), records=records, ordered=True, window=6, iterations=50, learner=toys.Bandit()
+            fixtures.make_evolver(
+                fixtures.Walker(children=2),
+                records=records,
+                ordered=True,
+                window=6,
+                iterations=50,
+                learner=fixtures.Bandit(),
             ).run()
     with store.Store(str(path)) as run_store:
         assert run(run_store, "run") == complete
@@ -128,7 +133,7 @@ def head_run(run_store: store.Store, records: journal.Journal, iterations: int) 
     def make_population(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(run_store.versions(), "playbook", initial, function.Text, run_id="run")
 
-    toys.evolver(
+    fixtures.make_evolver(
         Revising(),
         start=initial,
         num_islands=1,

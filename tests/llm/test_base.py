@@ -68,7 +68,7 @@ def test_the_step_is_told_what_its_replies_cost() -> None:
 
 def test_a_model_that_raises_leaves_nothing_in_the_journal() -> None:
     records = memory.MemoryJournal()
-    with step(records), pytest.raises(OSError, match="fail at step 3, call 0"):
+    with step(records), pytest.raises(OSError, match="failure at iteration 3, call 0"):
         llm.JournaledLLM(ScriptedLLM(0, failing=[(3, 0)]))("a question")
     assert records.records == []
 

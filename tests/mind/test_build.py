@@ -75,7 +75,7 @@ def test_run_of_several_problems_ends_with_show_command(task, capsys):
 def test_progress_lines_have_problem_and_score(task, capsys):
     assert cli.main(["run", str(task), "--json"]) == 0
     output = capsys.readouterr()
-    lines = [line for line in output.err.splitlines() if "  best " in line and " step " in line]
+    lines = [line for line in output.err.splitlines() if "  best " in line and " iteration " in line]
     assert lines[0].endswith("no plan yet")
     for row in json.loads(output.out)["instances"]:
         assert [line for line in lines if f"  {row['id']}: score {row['score']:g}; " in line]

@@ -24,7 +24,7 @@ class Script:
 
     def __call__(self, step: int, call: str, prompt: str) -> str:
         self.prompts.append(prompt)
-        program = re.search(r"^# Current Program\n```python\n(.*?)^```", prompt, re.M | re.S)
+        program = re.search(r"^# Current program\n```python\n(.*?)^```", prompt, re.M | re.S)
         assert program is not None
         line = next(line for line in program[1].splitlines() if re.search(r"DECAY = |for _ in range", line))
         new = re.sub(r"= .*|range\(num_tries.*?\)", lambda found: _changed(found[0], step), line)
@@ -111,15 +111,15 @@ def test_the_settings_reach_their_parts(tmp_path):
     shutil.copytree(FOLDERS["swing"], folder)
     (folder / "mine").mkdir()
     (folder / "mine" / "full_rewrite_user.txt").write_text(
-        "MINE\n# Current Program\n```python\n{current_program}\n```\n{answer}"
+        "MINE\n# Current program\n```python\n{current_program}\n```\n{answer}"
     )
     script = Script()
     _, built, _ = run(folder, script, template_dir="mine", population="front", crossover=0.0)
     assert all(prompt.startswith("MINE\n") for prompt in script.prompts)
     assert built.report["population"] == "front"
-    with pytest.raises(errors.SetupError, match="There is no folder"):
+    with pytest.raises(errors.SetupError, match=r"Folder .* not found"):
         run(folder, script, template_dir="yours")
-    with pytest.raises(errors.SetupError, match="write START"):
+    with pytest.raises(errors.SetupError, match="Write START"):
         run(folder, script, diff_pattern="x")
 
 
@@ -130,7 +130,7 @@ def test_a_program_that_could_not_be_shown_again_is_a_failed_proposal_and_the_ru
 
     _, _, journal = run(FOLDERS["swing"], answer, repair=False, crossover=0.0, prompt_chars=8_000, num_islands=1)
     applied = of_kind(journal, "applied")
-    assert ["at most 4000 count" in str(data.get("failure")) for data in applied[:3]] == [True, True, False]
+    assert ["The limit is 4000." in str(data.get("failure")) for data in applied[:3]] == [True, True, False]
 
 
 @pytest.mark.parametrize("pool", ["grid", "clusters"])

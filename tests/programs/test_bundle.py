@@ -35,7 +35,7 @@ def test_what_is_joined_is_split_again(files):
 def test_what_names_no_file_in_its_folder_is_refused(text):
     with pytest.raises(ValueError, match="path"):
         folder_text.split_files(text)
-    with pytest.raises(ValueError, match="two files"):
+    with pytest.raises(ValueError, match="file 'a' is repeated"):
         folder_text.split_files("=== FILE a ===\n=== FILE a ===\n")
 
 
@@ -45,7 +45,7 @@ def test_hidden_files_and_caches_are_no_part_of_it_and_no_text_is_refused(tmp_pa
         (tmp_path / name).write_text("1")
     assert folder_text.join_files(str(tmp_path)) == "=== FILE a.py ===\n1\n=== FILE b.py ===\n1\n"
     (tmp_path / "c.bin").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"c\.bin is no text"):
+    with pytest.raises(ValueError, match=r"c\.bin is not text"):
         folder_text.join_files(str(tmp_path))
 
 
@@ -86,4 +86,4 @@ def test_without_a_model_it_says_that_one_is_needed(capsys, tmp_path, monkeypatc
     make(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["run", "task", "--iterations", "1"]) == 2
-    assert "give a model with --llm" in capsys.readouterr().err
+    assert "pass an LLM with --llm" in capsys.readouterr().err

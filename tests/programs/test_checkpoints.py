@@ -54,19 +54,19 @@ def test_the_judge_knows_their_scores_and_asks_about_others_only(tmp_path):
     good, bad = (remembering(function.Text(f"# {name}")) for name in ("good", "bad"))
     assert (good.score, bad.score) == (-2.0, None)
     assert bodies.load_blob(good.artifacts["log"]) == b"well"
-    assert bad.failure == "the checkpoint has no score of it", "P6: a failure is no 0.0"
+    assert bad.failure == "the checkpoint has no score for it", "P6: a failure is no 0.0"
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "is no program of a checkpoint"),
-        ("[]", "is no program of a checkpoint"),
+        ("{", "is not a checkpoint program"),
+        ("[]", "is not a checkpoint program"),
         ('{"id": "a"}', "it has no 'code'"),
-        ('{"code": 3}', "'code' must be a text"),
+        ('{"code": 3}', "'code' must be a string"),
         ('{"code": "", "metrics": [1]}', "'metrics' an object"),
-        ('{"code": "", "iteration_found": "x"}', "a whole number"),
-        ('{"code": "\\ud800"}', "is no program of a checkpoint"),
+        ('{"code": "", "iteration_found": "x"}', "'iteration_found' an integer"),
+        ('{"code": "\\ud800"}', "is not a checkpoint program"),
     ],
 )
 def test_a_damaged_program_is_one_sentence(tmp_path, content, said):
@@ -83,7 +83,7 @@ def test_what_is_no_plain_file_is_one_sentence_and_nobody_waits_for_it(tmp_path)
     file = place / "programs" / "a.json"
     for make in (lambda: os.mkfifo(file), lambda: file.symlink_to("/dev/zero")):
         make()
-        with pytest.raises(errors.SetupError, match=r"a\.json is no program of a checkpoint: it is no plain file\."):
+        with pytest.raises(errors.SetupError, match=r"a\.json is not a checkpoint program: it is not a regular file\."):
             checkpoints.read_programs(place)
         file.unlink()
 

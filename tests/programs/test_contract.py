@@ -124,12 +124,12 @@ def test_a_variable_that_an_evaluator_reads_is_told_with_how_to_show_it(run):
     source = "import os\ndef evaluate(path): return {'combined_score': float(os.environ['TASK_NUM'])}"
     _, said = run(source, status=1)
     assert said.count("sandbox.env") == 2, "in the header and in the failure"
-    assert "it reads TASK_NUM and does not see it; to show it: --set 'sandbox.env=[\"TASK_NUM\"]'" in said
+    assert "it reads TASK_NUM, which the sandbox hides; to allow: --set 'sandbox.env=[\"TASK_NUM\"]'" in said
 
 
 def test_one_that_is_read_at_once_too(run):
     _, said = run("import os\nNUM = os.environ['TASK_NUM']\ndef evaluate(path): return 1.0", status=2)
-    assert "to show it: --set 'sandbox.env=[\"TASK_NUM\"]'" in said
+    assert "to allow: --set 'sandbox.env=[\"TASK_NUM\"]'" in said
 
 
 def test_a_variable_that_is_shown_is_read(run, monkeypatch):
@@ -137,13 +137,13 @@ def test_a_variable_that_is_shown_is_read(run, monkeypatch):
     source = "import os\ndef evaluate(path): return {'combined_score': float(os.environ['TASK_NUM'])}"
     result, said = run(source, "", "--set", 'sandbox.env=["TASK_NUM"]')
     assert result["initial_score"] == 7.0
-    assert "does not see" not in said
+    assert "which the sandbox hides" not in said
 
 
 def test_the_header_names_the_model_that_is_not_asked_and_keys_without_effect(run):
     config = "log_level: INFO\nparallel_evaluations: 1\nllm: {models: [{name: gpt-x}]}"
     _, said = run("def evaluate(path): return found(path)", config)
-    assert "config.yaml names openai:gpt-x, which is not asked: --llm config asks it" in said
+    assert "config.yaml names openai:gpt-x, which is not used: pass --llm config to use it" in said
     assert "config.yaml: log_level has no effect" in said
     assert "the nearest is evaluator.parallel_evaluations" in said
 

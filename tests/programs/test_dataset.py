@@ -37,7 +37,12 @@ def test_a_sealed_set_opens_once_and_no_part_of_a_search_holds_it():
 
 @pytest.mark.parametrize(
     ("validation", "test", "said"),
-    [(1.5, None, "between 0 and 1"), (None, 0, "between 0 and 1"), ([], None, "is empty"), (0.9, 0.9, "none are left")],
+    [
+        (1.5, None, "between 0 and 1"),
+        (None, 0, "between 0 and 1"),
+        ([], None, "is empty"),
+        (0.9, 0.9, "is left for training"),
+    ],
 )
 def test_a_share_that_is_none_is_a_mistake(validation, test, said):
     with pytest.raises(errors.SetupError, match=said):

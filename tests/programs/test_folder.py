@@ -54,8 +54,8 @@ class TestFiles:
         (tmp_path / "config_phase_1_other.yaml").write_text("max_iterations: 8")
         plan = made("max_iterations: 7", "config_phase_1.yaml")
         assert plan.run.iterations == 7
-        assert plan.task.notes[0].startswith("config_phase_1.yaml is used; -c ")
-        assert plan.task.notes[0].endswith("config_phase_2.yaml would take another.")
+        assert plan.task.notes[0].startswith("config_phase_1.yaml is used; pass -c ")
+        assert plan.task.notes[0].endswith("config_phase_2.yaml for another.")
 
     def test_a_program_and_an_evaluator_need_no_folder(self, tmp_path):
         (tmp_path / "start.py").write_text(PROGRAM)
@@ -108,21 +108,21 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
 
     def test_what_has_no_effect_says_why(self, made):
         notes = made("checkpoint_interval: 5\nlog_level: DEBUG\nevaluator: {max_retries: 3}").task.notes
-        assert "config.yaml: checkpoint_interval has no effect: every step is stored as it happens" in notes[0]
+        assert "config.yaml: checkpoint_interval has no effect: every iteration is stored at once" in notes[0]
         assert notes[1].startswith("config.yaml: log_level has no effect: progress is printed")
-        assert "evaluator.max_retries has no effect: what failed once would fail again" in notes[2]
+        assert "evaluator.max_retries has no effect: failures repeat" in notes[2]
 
     def test_what_another_key_or_flag_does_is_named(self, made):
         said = "\n".join(made("database: {elite_selection_ratio: 0.1}\nevaluator: {distributed: true}").task.notes)
-        assert "database.elite_selection_ratio has no effect: prompt.num_top_programs says how many" in said
-        assert "evaluator.distributed has no effect: --executor ray judges on a cluster." in said
+        assert "database.elite_selection_ratio has no effect: prompt.num_top_programs sets the number" in said
+        assert "evaluator.distributed has no effect: use --executor ray for a cluster." in said
 
     def test_unknown_keys_are_named_with_the_nearest(self, made):
         notes = made("parallel_evaluations: 4\nmax_iteration: 4\nalgotune: {a: 1}\ndatabase: {islands: 2}").task.notes
         said = "\n".join(notes)
-        assert "parallel_evaluations is no key of OpenEvolve's and has no effect; the nearest is evaluator." in said
-        assert "max_iteration is no key of OpenEvolve's and has no effect; the nearest is max_iterations." in said
-        assert "algotune is no key of OpenEvolve's and has no effect." in said
+        assert "parallel_evaluations is not an OpenEvolve key and has no effect; the nearest is evaluator." in said
+        assert "max_iteration is not an OpenEvolve key and has no effect; the nearest is max_iterations." in said
+        assert "algotune is not an OpenEvolve key and has no effect." in said
         assert "database.islands" in said
 
     @pytest.mark.parametrize(
@@ -145,19 +145,19 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
         ("text", "said"),
         [
             ("max_iterations: many", "run.iterations is"),
-            ("[1, 2]", "holds a list, not keys with values"),
-            ("a: [", "is no YAML"),
+            ("[1, 2]", "contains a list; it must be keys with values"),
+            ("a: [", "is not valid YAML"),
             ("database: {num_islands: 0}", "programs.num_islands is 0"),
             ("evaluator: {timeout: -1}", "sandbox.seconds is -1"),
-            (f"{BOMB}prompt: {{system_message: *i}}", "its aliases stand for too much"),
-            ("a: &a [*a]", "its aliases stand for too much, or for themselves"),
-            (f"a: &a {'x' * 99_999}\nb: [{'*a,' * 11}]", "its aliases stand for too much"),
+            (f"{BOMB}prompt: {{system_message: *i}}", "its aliases expand to too much"),
+            ("a: &a [*a]", "its aliases expand to too much, or to themselves"),
+            (f"a: &a {'x' * 99_999}\nb: [{'*a,' * 11}]", "its aliases expand to too much"),
             ("a: " + "[" * 5000, "over 50 levels deep"),
             (f"a: [{'1,' * 20_000}]", "over 20,000 keys and values"),
             (f"a: '{'x' * 1_000_000}'", "over 1,000,000 characters"),
-            ('max_iterations: !!int ""', "'' in line 1 is no int"),
-            ('max_iterations: !!float ""', "'' in line 1 is no float"),
-            ("max_iterations: !!timestamp zzz", "'zzz' in line 1 is no timestamp"),
+            ('max_iterations: !!int ""', "'' in line 1 is not of type int"),
+            ('max_iterations: !!float ""', "'' in line 1 is not of type float"),
+            ("max_iterations: !!timestamp zzz", "'zzz' in line 1 is not of type timestamp"),
             (f"max_iterations: {':'.join('1' * 3000)}", "a number of over 300 characters"),
             ("prompt: {system_message: [You, know]}", "task.description is"),
         ],
@@ -202,7 +202,7 @@ class TestModel:
 
     def test_without_one_that_is_refused(self, made, tmp_path):
         made("max_iterations: 1")
-        with pytest.raises(errors.SetupError, match="no configuration that names a model"):
+        with pytest.raises(errors.SetupError, match="no configuration that names an LLM"):
             config.load(tmp_path, [{"run": {"llm": "config"}}])
 
     def test_of_two_old_ones_the_heavier_comes_first(self, made):
@@ -212,7 +212,7 @@ class TestModel:
     def test_a_key_is_never_taken_from_the_file(self, made):
         model, notes = self.said(made, "llm: {primary_model: a, api_key: sk-very-secret}")
         assert "sk-very-secret" not in str(model) + notes
-        assert "a key is read from the environment alone" in notes
+        assert "set the environment variable OPENAI_API_KEY" in notes
 
     def test_a_key_of_another_name_is_told(self, made):
         _, notes = self.said(made, "llm: {primary_model: a, api_key: '${OTHER_KEY}'}")

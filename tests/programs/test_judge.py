@@ -51,7 +51,7 @@ class TestCascade:
         judge, bodies = judging(CASCADE, thresholds=(0.5,))
         found = judge("0.6")
         assert (found.score, found.metrics) == (0.9, {"combined_score": 0.9, "quick": 1.0})
-        assert bodies.body(found.artifacts["log"]) == b"two"
+        assert bodies.load_blob(found.artifacts["log"]) == b"two"
 
     def test_who_does_not_reach_the_threshold_ends_there(self, judging):
         judge, _ = judging(CASCADE, thresholds=(0.5,))
@@ -69,7 +69,7 @@ class TestCascade:
         found = judge(f"0.6 {word}")
         assert (found.score, found.failure) == (0.6, None)
         assert found.metrics == {"combined_score": 0.6, "quick": 1.0, "stage2_passed": 0.0}
-        assert bodies.body(found.artifacts["error_type"]) == kind.encode()
+        assert bodies.load_blob(found.artifacts["error_type"]) == kind.encode()
         assert "evaluate_stage2 failed: it" in found.feedback
 
     def test_a_first_stage_that_fails_leaves_no_score(self, judging):
@@ -77,28 +77,28 @@ class TestCascade:
         found = judge("word")
         assert found.score is None
         assert "could not convert string to float" in str(found.failure)
-        assert bodies.body(found.artifacts["failure_stage"]) == b"evaluate_stage1"
-        assert b"Traceback" in bodies.body(found.artifacts["output"])
+        assert bodies.load_blob(found.artifacts["failure_stage"]) == b"evaluate_stage1"
+        assert b"Traceback" in bodies.load_blob(found.artifacts["output"])
 
 
 class TestArtifacts:
     def test_a_success_is_never_without_any(self, judging):
         judge, bodies = judging("def evaluate(path): return 1.0")
         found = judge("")
-        assert bodies.body(found.artifacts["output"]) == b"It printed nothing."
+        assert bodies.load_blob(found.artifacts["output"]) == b"It printed nothing."
 
     def test_what_was_printed_is_kept_on_success_too(self, judging):
         judge, bodies = judging("def evaluate(path):\n    print('half way')\n    return 1.0")
         found = judge("")
-        assert bodies.body(found.artifacts["output"]) == b"half way"
+        assert bodies.load_blob(found.artifacts["output"]) == b"half way"
         assert "half way" in found.feedback
 
     def test_bytes_come_back_as_bytes_and_long_texts_whole(self, judging):
         source = "def evaluate(path): return {'a': 1, 'artifacts': {'raw': b'\\xff\\x00', 'long': 'x' * 50000}}"
         judge, bodies = judging(source)
         found = judge("")
-        assert bodies.body(found.artifacts["raw"]) == b"\xff\x00"
-        assert bodies.body(found.artifacts["long"]) == b"x" * 50000
+        assert bodies.load_blob(found.artifacts["raw"]) == b"\xff\x00"
+        assert bodies.load_blob(found.artifacts["long"]) == b"x" * 50000
         assert len(found.feedback) < 5000
 
 
@@ -109,7 +109,7 @@ class TestScore:
         assert judge("-5").score == -5.0
 
     def test_a_metric_that_is_missing_is_named(self, judging):
-        judge, _ = judging("def evaluate(path): return {'speed': 1.0}", measure=ScoreFunction("loss"))
+        judge, _ = judging("def evaluate(path): return {'speed': 1.0}", score_function=ScoreFunction("loss"))
         assert judge("").failure == "the evaluator returned no loss; it returned speed"
 
     def test_scores_per_instance_are_kept(self, judging):

@@ -28,7 +28,7 @@ def test_the_options_of_openevolve_run_name_a_model(options, model):  # P20
 
 
 def test_an_address_alone_or_none_at_all_is_refused():
-    with pytest.raises(errors.SetupError, match="give --primary-model too"):
+    with pytest.raises(errors.SetupError, match="pass --primary-model too"):
         model_names.choose_model_name(None, None, HERE, None)
-    with pytest.raises(errors.SetupError, match="--api-base here is no address"):
+    with pytest.raises(errors.SetupError, match="--api-base here is not a URL"):
         model_names.choose_model_name("a", None, "here", None)

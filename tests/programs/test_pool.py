@@ -196,10 +196,10 @@ class TestOthers:
 
 class Island:
     def __init__(self, pool: cluster.NichedPopulation, index: int) -> None:
-        self.pool, self.index = pool, index
+        self.population, self.index = pool, index
 
     def best_fn(self) -> function.Function:
-        return self.pool.best_fn()
+        return self.population.best_fn()
 
 
 class TestMigration:

@@ -52,12 +52,12 @@ def test_what_failed_costs_no_call():
 def test_a_reply_without_numbers_leaves_no_score(reply):
     found, _ = judged(GOOD, reply)
     assert found.score is None
-    assert str(found.failure).startswith("the model rated nothing")
+    assert str(found.failure).startswith("the LLM returned no ratings")
 
 
 def test_a_model_that_is_silent_leaves_no_score():
     found, _ = judged(GOOD, llm.LLMError("busy"))
-    assert found.failure == "the model did not rate it: busy"
+    assert found.failure == "the LLM did not rate it: busy"
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ def test_a_model_that_is_silent_leaves_no_score():
     ],
 )
 def test_a_model_that_is_out_of_reach_is_no_failure_of_the_program(outage):
-    with pytest.raises(errors.SetupError, match=r"does not answer, so none can be judged: .*Resume the run"):
+    with pytest.raises(errors.SetupError, match=r"reviews programs is unavailable: .*Resume when"):
         judged(GOOD, outage)

@@ -81,7 +81,9 @@ def test_without_data_a_child_is_not_tried_first():
     assert made == {"engine": "reflection", "part": "text", "note": "Why.", "text": "three"}
 
 
-@pytest.mark.parametrize(("reply", "said"), [("No.", "without a text"), ("```text\none\n```", "gave back the text")])
+@pytest.mark.parametrize(
+    ("reply", "said"), [("No.", "returned no fenced block"), ("```text\none\n```", "returned the same text")]
+)
 def test_a_worthless_reply_is_a_child_that_the_screen_rejects(reply, said):
     made = proposed(reply, text("one"))
     decision = text_mutator.better_on_batch(gate.Proposal(Candidate("1.0", "one", meta=made), None))
@@ -106,8 +108,8 @@ def test_only_what_is_better_on_the_minibatch_goes_on(meta, verdict):
 
 
 def test_a_batch_on_which_the_parent_is_perfect_makes_room_for_another():
-    assert len(proposed("Why.\n```text\nthree\n```", text("one"), perfect=0.0)["tried"]) == 2
-    assert len(proposed("Why.\n```text\nthree\n```", text("one"), perfect=1.0)["tried"]) == 1
+    assert len(proposed("Why.\n```text\nthree\n```", text("one"), perfect_score=0.0)["tried"]) == 2
+    assert len(proposed("Why.\n```text\nthree\n```", text("one"), perfect_score=1.0)["tried"]) == 1
 
 
 def test_what_was_paid_for_at_the_birth_of_a_parent_is_shown_again():
@@ -196,5 +198,5 @@ def test_parameters_are_ranges_choices_flags_and_numbers():
     assert found[2].choices == ("x", "y")
     assert found[3].choices == (False, True)
     assert (found[4].low, found[4].high) == (0.0, 30.0)
-    with pytest.raises(errors.SetupError, match="parameter a"):
+    with pytest.raises(errors.SetupError, match="Parameter a"):
         parameter_search.parse_tunables({"a": None})

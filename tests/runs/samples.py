@@ -10,7 +10,7 @@ from typing import Any
 from atoll import errors, evaluation, function, gate, llm, store
 from atoll.journal import Record
 from atoll.testing import FailingJournal, ScriptedLLM
-from tests import toys
+from tests import fixtures
 from tests.store.samples import applied, candidate, child, founded, judged
 
 LONG_ID = "20261115-142233-x7k2"  # as the store makes them
@@ -49,8 +49,8 @@ def walk(
     run_store.create_run(name, plan(seed) if config is None else config)
     records = run_store.journal(name)
     records.write(started())
-    settings: dict[str, Any] = {"ordered": True, "window": 4, "seed": seed, "learner": toys.Bandit()} | options
-    toys.evolver(records=records, **settings).run()
+    settings: dict[str, Any] = {"ordered": True, "window": 4, "seed": seed, "learner": fixtures.Bandit()} | options
+    fixtures.make_evolver(records=records, **settings).run()
     return name
 
 
@@ -61,7 +61,7 @@ class Moody:
         value = float(str(skeleton))
         if value < 0:
             raise ValueError(f"{value:.3f} is below zero")
-        base = toys.judge(skeleton)
+        base = fixtures.evaluate(skeleton)
         return evaluation.Evaluation(base.score, base.scores, base.metrics, feedback=f"{value} is near\nbut not it")
 
 
@@ -103,15 +103,23 @@ def ask(run_store: store.Store, name: str) -> str:
     records = run_store.journal(name)
     records.write(started("openai:some-model"))
     model = ScriptedLLM(REPLIES, failing=[(7, 0)])
-    start = toys.initial(by=Moody())
-    toys.evolver(Asker(model), start=start, num_islands=1, iterations=7, records=records, ordered=True, window=1).run()
+    start = fixtures.make_initial(evaluator=Moody())
+    fixtures.make_evolver(
+        Asker(model), start=start, num_islands=1, iterations=7, records=records, ordered=True, window=1
+    ).run()
     return name
 
 
 def fail(run_store: store.Store, name: str) -> str:
     """Runs with failing children and a gate that rejects some."""
     islands = {"gate": only_near}
-    return walk(run_store, name, start=toys.initial(by=Moody()), islands=islands, engine=toys.Walker(children=2))
+    return walk(
+        run_store,
+        name,
+        start=fixtures.make_initial(evaluator=Moody()),
+        islands=islands,
+        engine=fixtures.Walker(children=2),
+    )
 
 
 def cut(run_store: store.Store, name: str) -> str:
@@ -120,7 +128,7 @@ def cut(run_store: store.Store, name: str) -> str:
     records = run_store.journal(name)
     records.write(started())
     try:
-        toys.evolver(records=FailingJournal(records, 31), ordered=True, window=4).run()
+        fixtures.make_evolver(records=FailingJournal(records, 31), ordered=True, window=4).run()
     except errors.JournalFailed:
         return name
     raise AssertionError("the journal should have failed")

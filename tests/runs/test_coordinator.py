@@ -6,7 +6,7 @@ import pytest
 
 from atoll import config, errors, runs, store
 from atoll.runs import control_requests
-from tests import toys
+from tests import fixtures
 from tests.chaos.test_coordinators import TASK, TOML
 
 pytestmark = pytest.mark.timeout(600)
@@ -73,7 +73,7 @@ def test_stop_command_ends_run_for_all_coordinators(tmp_path, task):
         first = runs.Coordinator(run_store, plan, lease_seconds=4.0)
         second = runs.join(other, first.run_id, lease_seconds=4.0)
         ends = [threads.submit(item.run) for item in (first, second)]
-        toys.until(
+        fixtures.wait_until(
             lambda: len(mine.list_coordinators(first.run_id)) == 2 and mine.candidates(first.run_id).count() > 20
         )
         assert runs.summarize(mine, first.run_id).status == "running"
@@ -97,9 +97,9 @@ def test_pause_holds_for_joining_coordinators(tmp_path, task):
         first = runs.Coordinator(run_store, plan, lease_seconds=4.0)
         control_requests.send_commands(mine, first.run_id, [("pause", {})], author="a test")
         ends = [threads.submit(first.run)]
-        toys.until(lambda: runs.summarize(mine, first.run_id).status == "paused")
+        fixtures.wait_until(lambda: runs.summarize(mine, first.run_id).status == "paused")
         ends.append(threads.submit(runs.join(other, first.run_id, lease_seconds=4.0).run))
-        toys.until(
+        fixtures.wait_until(
             lambda: len(list(mine.journal(first.run_id).read_kinds("controlled"))) > 1
         )  # its islands changed hands
         assert not list(mine.journal(first.run_id).read_kinds("applied"))

@@ -20,7 +20,7 @@ from atoll.store.database import schema
 from atoll.store.records import json_codec
 from atoll.store.versions import audit
 from atoll.testing import assertions
-from tests import postgres, toys
+from tests import fixtures, postgres
 from tests.store import samples, workers
 
 SECRET = "open-sesame"
@@ -161,7 +161,7 @@ class TestTexts:
         assert not opened_store.list_runs()
 
 
-class PausingMutator(toys.Walker):
+class PausingMutator(fixtures.Walker):
     """Proposes some candidates, then waits for an event."""
 
     def __init__(self, after: int) -> None:
@@ -239,9 +239,11 @@ class TestLostConnections:
             name, run = conninfo.conninfo_to_dict(url)["dbname"], opened_store.create_run("run")
             with opened_store.lock_run(run):
                 engine = PausingMutator(after=20)
-                evolver = toys.evolver(engine, records=opened_store.journal(run), inbox=opened_store.inbox(run))
+                evolver = fixtures.make_evolver(
+                    engine, records=opened_store.journal(run), inbox=opened_store.inbox(run)
+                )
                 evolver.start()
-                toys.until(lambda: opened_store.candidates(run).count() > 10)
+                fixtures.wait_until(lambda: opened_store.candidates(run).count() > 10)
                 postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
                 postgres_server.cut(url)
                 engine.can_continue.set()

@@ -1,4 +1,4 @@
-"""The contract of parameters notices who breaks it."""
+"""The contract of parameter stores detects violations."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,28 +10,28 @@ from atoll.testing.parameters import machine
 
 
 class Overwriting(governed.MemoryParameters):
-    """Ignores what a change was based on."""
+    """Ignores the expected version."""
 
     def set(self, *args: Any, expected_version: int | None = None, **rest: Any) -> int:
         return super().set(*args, **rest)
 
 
 class Forgetful(governed.MemoryParameters):
-    """Lets a slow watcher miss changes without a word."""
+    """Hides gaps from slow watchers."""
 
     def watch(self, *args: Any, **rest: Any) -> Iterator[governed.Change | governed.Gap]:
-        return (each for each in super().watch(*args, **rest) if isinstance(each, governed.Change))
+        return (change for change in super().watch(*args, **rest) if isinstance(change, governed.Change))
 
 
 class Lenient(governed.MemoryParameters):
-    """Makes up a reason."""
+    """Invents a missing reason."""
 
     def lock(self, key: str, reason: str, *, author: str | None = None) -> None:
         super().lock(key, reason.strip() or "no reason", author=author)
 
 
 class Sharing(governed.MemoryParameters):
-    """Hands out what it keeps."""
+    """Returns its own values instead of copies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,28 +44,28 @@ class Sharing(governed.MemoryParameters):
 @pytest.mark.parametrize(
     ("kind", "test"),
     [
-        (Overwriting, "test_a_change_based_on_another_version_is_a_conflict"),
-        (Forgetful, "test_a_slow_watcher_is_told_of_the_gap"),
-        (Lenient, "test_a_change_needs_a_reason"),
-        (Sharing, "test_a_value_cannot_be_changed_from_outside"),
+        (Overwriting, "test_unexpected_version_is_a_conflict"),
+        (Forgetful, "test_slow_watcher_gets_gap"),
+        (Lenient, "test_change_without_reason_is_refused"),
+        (Sharing, "test_values_are_copied"),
     ],
 )
-def test_the_contract_notices_who_breaks_it(kind, test):
+def test_contract_detects_violation(kind, test):
     class Suite(testing.ParameterStoreContract):
         def make(self) -> governed.ParameterStore:
-            made: governed.ParameterStore = kind()
-            return made
+            store: governed.ParameterStore = kind()
+            return store
 
     with pytest.raises((AssertionError, ValueError)):
         getattr(Suite(), test)()
 
 
-def test_random_changes_notice_who_breaks_the_contract():
+def test_random_changes_detect_violation():
     with pytest.raises(AssertionError):
         machine.run(Overwriting, max_examples=40, steps=20, shrinks=False)
 
 
-def test_the_contract_has_more_than_60_cases_and_each_says_what_it_is_about():
+def test_contract_has_at_least_60_documented_tests():
     suite = testing.ParameterStoreContract
     tests = [getattr(suite, name) for name in dir(suite) if name.startswith("test_")]
     assert len(tests) >= 60

@@ -1,4 +1,4 @@
-"""Proposers of every kind keep the promise, and the suite notices those that do not."""
+"""The proposer suite passes for correct proposers and detects violations."""
 
 import random
 import threading
@@ -11,12 +11,12 @@ from atoll import evaluation, function, llm, testing
 from atoll.candidate import JSON
 
 
-def number(fn: function.Function) -> float:
+def get_number(fn: function.Function) -> float:
     return float(str(fn.skeleton()))
 
 
-class Asking:
-    """Asks a model twice and proposes what it says."""
+class LLMProposer:
+    """Calls the LLM twice and proposes the response."""
 
     def __init__(self, model: llm.LLM) -> None:
         self._model = model
@@ -27,62 +27,69 @@ class Asking:
         return [parent.clone(function.Text(self._model(f"shorten {first}").text))]
 
 
-class TestAsking(testing.ProposerSuite):
+class TestLLMProposer(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return Asking(model)
+        return LLMProposer(model)
 
 
-class TestAskingWithAJudgeThatAsks(testing.ProposerSuite):
+class TestLLMProposerWithLLMEvaluator(testing.ProposerSuite):
     num_steps = 6
 
     def make(self, model: llm.LLM) -> function.Proposer:
-        return Asking(model)
+        return LLMProposer(model)
 
     def initial(self, model: llm.LLM) -> function.Function:
-        def judge(skeleton: object) -> evaluation.Evaluation:
-            scores = tuple(float(model(f"rate {skeleton} on input {place}").text) for place in range(2))
+        def evaluate(skeleton: object) -> evaluation.Evaluation:
+            scores = tuple(float(model(f"rate {skeleton} on input {index}").text) for index in range(2))
             return evaluation.Evaluation(sum(scores) / 2, scores)
 
-        return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), candidate_evaluator=judge))
+        return function.DefaultFunction(
+            function.DefaultFunctionProps(function.Text("0.5"), candidate_evaluator=evaluate)
+        )
 
 
-class Rolling:
-    """Makes several children, or none, of all parents, with dice of the task."""
+class RandomProposer:
+    """Makes up to three children of all parents with the generator of the context."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        mean = sum(map(number, context.parents)) / len(context.parents)
+        mean = sum(map(get_number, context.parents)) / len(context.parents)
         texts = [repr(mean + context.rng.gauss()) for _ in range(context.rng.randrange(4))]
-        return [function.derive_child(context.parents[0], function.Text(text), engine="rolling") for text in texts]
+        return [function.derive_child(context.parents[0], function.Text(text), engine="random") for text in texts]
 
 
-class TestRolling(testing.ProposerSuite):
+class TestRandomProposer(testing.ProposerSuite):
     num_steps = 12
 
     def make(self, model: llm.LLM) -> function.Proposer:
-        return Rolling()
+        return RandomProposer()
 
 
-class Tuning:
-    """Judges drafts, proposes the best of them, and judges a parent again."""
+class TrialProposer:
+    """Evaluates trials, proposes the best, and updates the evaluation of a parent."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         parent = context.parents[-1]
-        drafts = [parent.clone(function.Text(repr(round(number(parent) + context.rng.gauss(), 1)))) for _ in range(3)]
-        found = context.evaluate(drafts)
-        best = max(range(3), key=lambda place: found[place].score or 0.0)
+        trials = [
+            parent.clone(function.Text(repr(round(get_number(parent) + context.rng.gauss(), 1)))) for _ in range(3)
+        ]
+        evaluations = context.evaluate(trials)
+        best = max(range(3), key=lambda index: evaluations[index].score or 0.0)
         context.update_evaluation(
-            parent, evaluation.Evaluation(found[best].score, found[best].scores, feedback=f"in {context.iteration}")
+            parent,
+            evaluation.Evaluation(
+                evaluations[best].score, evaluations[best].scores, feedback=f"in {context.iteration}"
+            ),
         )
-        return [drafts[best].clone(function.Text(f"{drafts[best].skeleton()}1"))]
+        return [trials[best].clone(function.Text(f"{trials[best].skeleton()}1"))]
 
 
-class TestTuning(testing.ProposerSuite):
+class TestTrialProposer(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return Tuning()
+        return TrialProposer()
 
 
-class Moody:
-    """Fails now and then, after it has bought a reply; proposes what cannot be judged, and twins."""
+class UnreliableProposer:
+    """Sometimes fails after an LLM call; proposes duplicates and an empty text."""
 
     def __init__(self, model: llm.LLM) -> None:
         self._model = model
@@ -90,17 +97,17 @@ class Moody:
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         text = self._model(f"step {context.iteration}").text
         if context.iteration % 3 == 0:
-            raise ValueError(f"I do not like {text}")
-        return [context.parents[0].clone(function.Text(each)) for each in ("the same for all", text, "")]
+            raise ValueError(f"rejected {text}")
+        return [context.parents[0].clone(function.Text(content)) for content in ("the same for all", text, "")]
 
 
-class TestMoody(testing.ProposerSuite):
+class TestUnreliableProposer(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return Moody(model)
+        return UnreliableProposer(model)
 
 
 class Engine:
-    """An engine of the seed: one child of several functions."""
+    """Mutation engine of the seed: one child of several functions."""
 
     def use_profiler(self, profiler_fn: object) -> Callable[[], None]:
         return lambda: None
@@ -109,23 +116,25 @@ class Engine:
         return fn_list[0].clone(function.Text("".join(sorted("".join(str(fn.skeleton()) for fn in fn_list) + "7"))))
 
 
-class TestLiftedEngine(testing.ProposerSuite):
+class TestMutationEngine(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.MutationEngine:
         return Engine()
 
 
-class Striding:
-    """Walks as far as it is advised."""
+class StrideProposer:
+    """Uses the stride that the learner advises."""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         stride = float(str(context.advice["stride"]))
         return [
-            context.parents[-1].clone(function.Text(repr(number(context.parents[-1]) + context.rng.gauss(0.0, stride))))
+            context.parents[-1].clone(
+                function.Text(repr(get_number(context.parents[-1]) + context.rng.gauss(0.0, stride)))
+            )
         ]
 
 
 class Bandit:
-    """Learns which stride wins."""
+    """Learns the best stride."""
 
     def __init__(self) -> None:
         self._gains = {0.1: 0.0, 1.0: 0.0, 10.0: 0.0}
@@ -135,22 +144,22 @@ class Bandit:
 
     def learn(self, result: function.IterationResult) -> None:
         best = max(map(function.get_fitness, result.parents))
-        won = any(function.get_fitness(fn) > best for fn, _ in result.children)
-        self._gains[float(str(result.advice["stride"]))] += 1.0 if won else -0.2
+        is_better = any(function.get_fitness(fn) > best for fn, _ in result.children)
+        self._gains[float(str(result.advice["stride"]))] += 1.0 if is_better else -0.2
 
 
-class TestStridingWithABandit(testing.ProposerSuite):
+class TestStrideProposerWithBandit(testing.ProposerSuite):
     num_steps = 12
 
     def make(self, model: llm.LLM) -> function.Proposer:
-        return Striding()
+        return StrideProposer()
 
     def learner(self) -> function.Learner:
         return Bandit()
 
 
-class Bad(testing.ProposerSuite):
-    """A suite on a proposer that breaks the promise; not collected, but called below."""
+class ViolationSuite(testing.ProposerSuite):
+    """Suite for proposers with violations; called by the test below, not collected."""
 
     def __init__(self, make: Callable[[llm.LLM], function.Proposer]) -> None:
         self._make = make
@@ -159,7 +168,7 @@ class Bad(testing.ProposerSuite):
         return self._make(model)
 
 
-class GlobalDice:
+class GlobalRandom:
     def __init__(self, model: llm.LLM) -> None: ...
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
@@ -189,7 +198,7 @@ class ReturningParents:
         return [context.parents[0]]
 
 
-class Judging:
+class EvaluatingChildren:
     def __init__(self, model: llm.LLM) -> None: ...
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
@@ -198,7 +207,7 @@ class Judging:
         return [child]
 
 
-class Silent:
+class Failing:
     def __init__(self, model: llm.LLM) -> None: ...
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
@@ -208,18 +217,16 @@ class Silent:
 @pytest.mark.parametrize(
     ("make", "test"),
     [
-        (GlobalDice, "test_it_draws_from_its_task_alone"),
-        (GlobalDice, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
-        (ByArrival, "test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_one_worker"),
-        (ByArrival, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
-        (ByThread, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
-        (ReturningParents, "test_children_are_drafts_and_parents_stay_as_they_were"),
-        (Judging, "test_children_are_drafts_and_parents_stay_as_they_were"),
-        (Silent, "test_it_makes_children_that_can_be_judged"),
+        (GlobalRandom, "test_proposer_uses_only_its_own_rng"),
+        (GlobalRandom, "test_timing_and_number_of_workers_do_not_change_the_run"),
+        (ByArrival, "test_resume_after_any_commit_with_one_worker"),
+        (ByArrival, "test_timing_and_number_of_workers_do_not_change_the_run"),
+        (ByThread, "test_timing_and_number_of_workers_do_not_change_the_run"),
+        (ReturningParents, "test_children_are_unevaluated_and_parents_are_unchanged"),
+        (EvaluatingChildren, "test_children_are_unevaluated_and_parents_are_unchanged"),
+        (Failing, "test_proposer_makes_children_that_can_be_evaluated"),
     ],
 )
-def test_the_suite_notices_a_proposer_that_breaks_the_promise(
-    make: Callable[[llm.LLM], function.Proposer], test: str
-) -> None:
+def test_suite_detects_violation(make: Callable[[llm.LLM], function.Proposer], test: str) -> None:
     with pytest.raises(AssertionError):
-        getattr(Bad(make), test)()
+        getattr(ViolationSuite(make), test)()

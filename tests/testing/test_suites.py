@@ -1,4 +1,4 @@
-"""The suites notice who breaks a contract, and need no pytest."""
+"""The suites detect violations and do not need pytest."""
 
 import subprocess
 import sys
@@ -18,94 +18,98 @@ from atoll.testing import assertions
 from atoll.versions import Version
 
 
-def test_importing_the_suites_imports_no_pytest() -> None:
+def test_import_does_not_load_pytest() -> None:
     code = "import sys, atoll.testing; sys.exit('pytest' in sys.modules or 'hypothesis' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_everything_public_is_exported() -> None:
+def test_all_suites_are_exported() -> None:
     suites = {name for name in vars(testing) if name.endswith("Suite")}
     assert suites < set(testing.__all__)
     assert all(hasattr(testing, name) for name in testing.__all__)
 
 
 @pytest.mark.parametrize(
-    "suite", [each for name, each in vars(testing).items() if name.endswith("Suite")], ids=lambda suite: suite.__name__
+    "suite",
+    [suite for name, suite in vars(testing).items() if name.endswith("Suite")],
+    ids=lambda suite: suite.__name__,
 )
-def test_every_test_of_a_suite_is_a_sentence_with_a_contract(suite: type) -> None:
+def test_suite_tests_have_descriptive_names_and_docstrings(suite: type) -> None:
     tests = [getattr(suite, name) for name in dir(suite) if name.startswith("test_")]
     assert len(tests) >= 4
     assert suite.__doc__
     assert all(test.__doc__ and test.__name__.count("_") >= 3 for test in tests)
 
 
-class Losing(cluster.DefaultCluster):
-    """Forgets its best when it grows."""
+class LastCluster(cluster.DefaultCluster):
+    """Returns the last function as the best."""
 
     def best_fn(self) -> function.Function:
         super().best_fn()
         return self.members()[-1]
 
 
-class LosingSuite(testing.ListableClusterSuite):
+class LastClusterSuite(testing.ListableClusterSuite):
     def make(self) -> cluster.ListableCluster:
-        return Losing(Random(0))
+        return LastCluster(Random(0))
 
 
-class Dicing(cluster.EliteCluster):
-    """Draws from no seed."""
+class UnseededCluster(cluster.EliteCluster):
+    """Ignores the seed."""
 
     def select_fn(self) -> function.Function:
         self._rng.seed()
         return super().select_fn()
 
 
-class DicingSuite(testing.ListableClusterSuite):
+class UnseededClusterSuite(testing.ListableClusterSuite):
     def make(self) -> cluster.ListableCluster:
-        return Dicing(Random(0), ties=True)
+        return UnseededCluster(Random(0), ties=True)
 
 
-class Scanning(cluster.RankSelector):
-    """Touches all clusters."""
+class LinearSelector(cluster.RankSelector):
+    """Reads all clusters for each selection."""
 
     def select(self, k: int, registered: int) -> Sequence[int]:
         assert all(self._ranking.get_at_rank(rank) for rank in range(0, len(self._ranking), 64))
         return super().select(k, registered)
 
 
-class ScanningSuite(testing.SelectorSuite):
+class LinearSelectorSuite(testing.SelectorSuite):
     def make(self, rng: Random) -> cluster.Selector:
-        return Scanning(rng)
+        return LinearSelector(rng)
 
 
-class Shrinking(cluster.NichedPopulation):
-    """Forgets everybody when one is observed."""
+class ShrinkingPopulation(cluster.NichedPopulation):
+    """Drops all other members on an update."""
 
     def update_evaluation(self, fn: function.Function) -> None:
         self._rebuild([fn])
 
 
-class ShrinkingSuite(testing.PopulationSuite):
+class ShrinkingPopulationSuite(testing.PopulationSuite):
     def make(self, rng: Random) -> archipelago.Population:
-        return Shrinking(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.RankSelector(rng))
+        return ShrinkingPopulation(
+            cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.RankSelector(rng)
+        )
 
 
 class RaisingGateSuite(testing.GateSuite):
     def make(self) -> gate.Gate:
         def decide(proposal: gate.Proposal) -> Decision:
             assert proposal.evaluation is not None
-            return Decision("accept", "it was judged", "test")
+            return Decision("accept", "it was evaluated", "test")
 
         return decide
 
 
-class MoodyGateSuite(testing.GateSuite):
+class RandomGateSuite(testing.GateSuite):
     def make(self) -> gate.Gate:
         rng = Random(0)
-        return lambda proposal: Decision(rng.choice(["accept", "reject"]), "a feeling", "test")
+        return lambda proposal: Decision(rng.choice(["accept", "reject"]), "random", "test")
 
 
-class Half(memory.MemoryJournal):
+class NonAtomicJournal(memory.MemoryJournal):
     """Stores records one by one."""
 
     def write(self, *records: Record) -> None:
@@ -114,23 +118,23 @@ class Half(memory.MemoryJournal):
             time.sleep(0.0005)
 
 
-class HalfSuite(testing.JournalSuite):
+class NonAtomicJournalSuite(testing.JournalSuite):
     def make(self) -> journal.Journal:
-        return Half()
+        return NonAtomicJournal()
 
 
-class Backward(memory.MemoryJournal):
+class ReversedJournal(memory.MemoryJournal):
     def read(self, island: int | None = None) -> Iterator[Record]:
         return iter(list(super().read(island))[::-1])
 
 
-class BackwardSuite(testing.JournalSuite):
+class ReversedJournalSuite(testing.JournalSuite):
     def make(self) -> journal.Journal:
-        return Backward()
+        return ReversedJournal()
 
 
 class Overwriting(memory.MemoryVersions):
-    """Ignores what a change was based on."""
+    """Ignores the expected version."""
 
     def set(self, *args: Any, expected: int | None = None, token: str | None = None) -> Version:
         return super().set(*args, expected=None, token=token)
@@ -141,7 +145,7 @@ class OverwritingSuite(testing.VersionsSuite):
         return Overwriting()
 
 
-class RaisingJudgeSuite(testing.CandidateEvaluatorSuite):
+class RaisingEvaluatorSuite(testing.CandidateEvaluatorSuite):
     def make(self) -> function.CandidateEvaluator:
         return lambda skeleton: evaluation.validate(skeleton(1.0))
 
@@ -149,7 +153,7 @@ class RaisingJudgeSuite(testing.CandidateEvaluatorSuite):
         return function.PyAstSkeleton("def f(x): return x")
 
 
-class BlindJudgeSuite(testing.CandidateEvaluatorSuite):
+class NaNEvaluatorSuite(testing.CandidateEvaluatorSuite):
     def make(self) -> function.CandidateEvaluator:
         return lambda skeleton: Evaluation(float("nan"))
 
@@ -157,47 +161,47 @@ class BlindJudgeSuite(testing.CandidateEvaluatorSuite):
         return function.Text("anything")
 
 
-class Emptied(memory.MemoryInbox):
-    """Forgets what was read."""
+class EmptyingInbox(memory.MemoryInbox):
+    """Deletes commands when they are read."""
 
     def read(self, after: int) -> Sequence[control.Command]:
-        found = super().read(after)
+        commands = super().read(after)
         self._commands.clear()
-        return found
+        return commands
 
 
-class EmptiedSuite(testing.InboxSuite[Emptied]):
-    def make(self) -> Emptied:
-        return Emptied()
+class EmptyingInboxSuite(testing.InboxSuite[EmptyingInbox]):
+    def make(self) -> EmptyingInbox:
+        return EmptyingInbox()
 
-    def post(self, inbox: Emptied, kind: control.CommandKind, **data: Any) -> None:
+    def post(self, inbox: EmptyingInbox, kind: control.CommandKind, **data: Any) -> None:
         inbox.post(kind, **data)
 
 
 @pytest.mark.parametrize(
     ("suite", "test"),
     [
-        (LosingSuite, "test_the_best_is_never_lost"),
-        (DicingSuite, "test_equal_seeds_offer_the_same"),
-        (ScanningSuite, "test_a_step_costs_about_the_same_with_many_clusters"),
-        (ShrinkingSuite, "test_the_best_is_never_lost_when_another_is_observed"),
-        (ShrinkingSuite, "test_observing_a_stranger_is_refused_and_changes_nothing"),
-        (RaisingGateSuite, "test_every_decision_has_a_verdict_a_reason_and_an_author"),
-        (MoodyGateSuite, "test_the_same_proposal_gets_the_same_decision"),
-        (HalfSuite, "test_many_threads_write_and_nobody_sees_half_a_commit"),
-        (BackwardSuite, "test_records_are_read_in_the_order_of_writing"),
-        (OverwritingSuite, "test_a_change_based_on_another_version_is_a_conflict"),
-        (RaisingJudgeSuite, "test_a_bad_draft_gets_a_failure_and_never_raises"),
-        (BlindJudgeSuite, "test_a_good_draft_gets_a_score"),
-        (EmptiedSuite, "test_reading_takes_nothing_away"),
+        (LastClusterSuite, "test_best_function_is_never_lost"),
+        (UnseededClusterSuite, "test_same_seed_selects_the_same"),
+        (LinearSelectorSuite, "test_cost_does_not_grow_with_number_of_clusters"),
+        (ShrinkingPopulationSuite, "test_updated_evaluation_keeps_best_function"),
+        (ShrinkingPopulationSuite, "test_update_of_unknown_function_is_refused"),
+        (RaisingGateSuite, "test_decision_has_verdict_reason_and_author"),
+        (RandomGateSuite, "test_same_proposal_gets_same_decision"),
+        (NonAtomicJournalSuite, "test_concurrent_commits_do_not_mix"),
+        (ReversedJournalSuite, "test_records_are_read_in_write_order"),
+        (OverwritingSuite, "test_unexpected_version_is_a_conflict"),
+        (RaisingEvaluatorSuite, "test_bad_candidate_gets_failure"),
+        (NaNEvaluatorSuite, "test_good_candidate_gets_score"),
+        (EmptyingInboxSuite, "test_read_removes_nothing"),
     ],
 )
-def test_a_suite_notices_who_breaks_the_contract(suite: Any, test: str) -> None:
+def test_suite_detects_violation(suite: Any, test: str) -> None:
     with pytest.raises((AssertionError, RuntimeError, IndexError, SystemExit)):
         getattr(suite(), test)()
 
 
-def test_a_claim_that_something_raises_fails_if_nothing_does() -> None:
+def test_raises_fails_without_exception() -> None:
     with pytest.raises(AssertionError, match="ValueError was not raised"), assertions.raises(ValueError):
         pass
     with assertions.raises(ValueError) as caught:

@@ -1,4 +1,4 @@
-"""What is in a basket, and what it comes to."""
+"""Contents and total price of a basket."""
 
 
 def total(prices):

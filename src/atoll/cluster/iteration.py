@@ -189,11 +189,11 @@ class IterationWorker:
     def _evaluate(self, label: str, fn: function.Function) -> Evaluation:
         fn_copy = fn.clone(fn.skeleton())
         score, cost = self._call_with_cache(f"{label}/", fn_copy.evaluate)
-        result = fn_copy.evaluation or evaluation.failed(f"it was judged and nothing was found but {score}")
+        result = fn_copy.evaluation or evaluation.failed(f"evaluate() returned {score} without an evaluation")
         return replace(result, cost=result.cost + cost)
 
     def _call_with_cache[T](self, prefix: str, call: Callable[[], T]) -> tuple[T | errors.CaughtException, Cost]:
-        """Runs foreign code, and stores what it buys under this step; judges and gates count apart, by `prefix`."""
+        """Runs untrusted code with a call cache. `prefix` separates the calls of evaluators and gates."""
         call_cache = CallCache(
             self._pending.iteration, self._pending.island, self._tools.journal, self._stored_calls.responses, prefix
         )
@@ -215,5 +215,5 @@ class IterationWorker:
         if isinstance(decision, errors.CaughtException):
             return Decision("reject", f"the gate raised {decision}", "gate")
         if not (isinstance(decision, Decision) and decision.verdict in VERDICTS and isinstance(decision.reason, str)):
-            return Decision("reject", f"the gate returned {decision!r:.80}, which is no decision", "gate")
+            return Decision("reject", f"the gate returned {decision!r:.80}, which is not a decision", "gate")
         return decision

@@ -36,7 +36,7 @@ def make_issued_record(pending: archipelago.PendingIteration) -> journal.Record:
 
 
 def child_to_data(fn: function.Function, decision: gate.Decision) -> Mapping[str, Any]:
-    """Returns a child's decision, and its content if no `judged` record holds it."""
+    """Returns a child's decision, with its content if the child has no evaluation record."""
     candidate = require_candidate(fn)
     candidate_fields = candidate_to_data(candidate) if fn.evaluation is None else {"id": candidate.id}
     return {**candidate_fields, "decision": decision_to_data(decision)}

@@ -1,8 +1,8 @@
 """Live stream: the journal of a run as server-sent events, for many clients at once.
 
-    store ──poll──> RunTail (one per watched run) ──> client, client, ...
+    store ──feed──> RunTail (one per watched run) ──> client, client, ...
 
-A tail polls the store a few times a second and buffers the newest records as bytes. A client has no queue, only a
+A tail waits on the feed of the run and buffers the newest records as bytes. A client has no queue, only a
 position. A client that is far behind reads from the store, so a stalled client neither delays others nor uses memory.
 If a send takes too long, the server closes the connection. The browser then reconnects with `Last-Event-ID`.
 """
@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
 import msgspec
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
@@ -25,7 +26,7 @@ from atoll.dashboard.dependencies import MAX_TEXT, StoreDep
 from atoll.runs.text_format import summarize_record
 from atoll.store.records.queries import NumberedRecord, RecordQueries
 
-POLL_SECONDS = 0.2
+WAIT_SECONDS = 0.2  # maximum time of one wait on the feed
 PING_SECONDS = 10
 STALLED_SECONDS = 10.0  # maximum time of one send
 RETRY_MILLISECONDS = 1000
@@ -40,8 +41,8 @@ _encode = msgspec.json.Encoder().encode
 class RunTail:
     """Newest records of a run. Runs in the event loop and reads the store in threads."""
 
-    def __init__(self, run_store: store.Store, run: str, poll_seconds: float = POLL_SECONDS) -> None:
-        self._queries, self._poll_seconds = RecordQueries(run_store, run), poll_seconds
+    def __init__(self, run_store: store.Store, run: str) -> None:
+        self._queries, self._feed = RecordQueries(run_store, run), run_store.feed(run)
         self._newest: deque[bytes] = deque(maxlen=BUFFERED_RECORDS)
         self.end = 0  # sequence number of the last buffered record
         self._grown = asyncio.Condition()
@@ -50,17 +51,17 @@ class RunTail:
         self.is_closed = False
 
     async def enter(self) -> None:
-        """Adds a client; the first one starts polling."""
+        """Adds a client; the first one starts the task that follows the run."""
         self.num_clients += 1
         if self._task is None:
             end = await run_in_threadpool(self._queries.get_end)
             if self._task is None:  # unless another client has started it
                 self._newest.clear()
                 self.end = end
-                self._task = asyncio.create_task(self._poll())
+                self._task = asyncio.create_task(self._follow())
 
     async def leave(self) -> None:
-        """Removes a client; the last one stops polling."""
+        """Removes a client; the last one stops the task."""
         self.num_clients -= 1
         if not self.num_clients and self._task is not None:
             task, self._task = self._task, None
@@ -93,22 +94,24 @@ class RunTail:
         last = min(end, seq + BATCH)
         return b"".join(self._newest[record_seq - oldest - 1] for record_seq in range(seq + 1, last + 1)), last
 
-    async def _poll(self) -> None:
+    async def _follow(self) -> None:
+        limiter = CapacityLimiter(1)  # waiting threads must not block those of the routes
         while True:
             try:
-                records = await run_in_threadpool(self._read_new)
+                records = await to_thread.run_sync(self._read_new, limiter=limiter)
             except errors.StoreFailed:
-                records = ()  # the database may be back at the next poll
+                records = ()  # the database may be back at the next attempt
+                await asyncio.sleep(WAIT_SECONDS)
             if records:
                 async with self._grown:
                     self._newest.extend(map(encode_event, records))
                     self.end = records[-1].seq
                     self._grown.notify_all()
-            if len(records) < BATCH:
-                await asyncio.sleep(self._poll_seconds)
 
     def _read_new(self) -> Sequence[NumberedRecord]:
-        return self._queries.list_after(self.end, BATCH) if self._queries.get_end() > self.end else ()
+        if self._queries.get_end() <= self.end:
+            next(self._feed.follow(self.end, timeout=WAIT_SECONDS, buffer=0), None)  # a gap instead of records
+        return self._queries.list_after(self.end, BATCH)
 
 
 class RunTails:
@@ -121,7 +124,7 @@ class RunTails:
 
     @contextlib.asynccontextmanager
     async def subscribe(self, run: str) -> AsyncIterator[RunTail]:
-        """Yields the tail of a run, which polls while it has clients."""
+        """Yields the tail of a run, which follows it while it has clients."""
         tail = self._tails.get(run)
         if tail is None:
             new_tail = await run_in_threadpool(RunTail, self._run_store, run)

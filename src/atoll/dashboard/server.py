@@ -25,6 +25,7 @@ from atoll.dashboard.record_search import RecordSearchCache
 from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.routes import ROUTERS
 from atoll.dashboard.run_totals import RunTotalsCache
+from atoll.governed import approval
 
 PAGE = Path(__file__).parent / "page"
 STATIC = "/ui/static"
@@ -171,6 +172,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         errors.Conflict: 409,
         errors.SetupError: 422,
         errors.StoreFailed: 503,
+        approval.InvalidSignature: 401,
         errors.AtollError: 500,
     }
 

@@ -40,12 +40,12 @@ class Representation:
 
     @property
     def is_code(self) -> bool:
-        """Whether it is executed, so that it needs a sandbox."""
+        """True if it is executed, so that it needs a sandbox."""
         return self.kind in ("function", "program", "file", "folder")
 
     @property
     def is_text(self) -> bool:
-        """Whether it evolves part by part like a prompt."""
+        """True if it evolves part by part like a prompt."""
         return self.kind in ("text", "texts", "folder")
 
     @property

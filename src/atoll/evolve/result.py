@@ -3,11 +3,9 @@
 `import atoll` loads this file, so it imports nothing slow.
 """
 
-import html as markup
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 NOT_RUN = "not run: baselines=True"
@@ -88,6 +86,8 @@ class Result(NamedTuple):
         summary = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
         summary |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
         summary |= {"lineage": [ancestor._asdict() for ancestor in self.lineage], "baselines": dict(self.baselines)}
+        from pathlib import Path  # slow import
+
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         (path / f"best{self.suffix}").write_text(self.content, encoding="utf-8")
@@ -104,6 +104,8 @@ class Result(NamedTuple):
         return "\n".join([*table, "best", *(f"    {line}" for line in shown_lines)])
 
     def _repr_html_(self) -> str:
+        import html as markup  # slow import
+
         cells = "".join(
             f"<tr><th style='text-align:left'>{markup.escape(title)}</th>"
             f"<td style='text-align:left'>{markup.escape(value)}</td></tr>"

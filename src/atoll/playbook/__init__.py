@@ -1,4 +1,4 @@
-"""ACE: an agent's context as a playbook that changes by deltas, each of them judged, versioned and revocable."""
+"""Playbooks for agents (ACE). A playbook changes only by deltas; every change is checked, versioned and reversible."""
 
 from atoll.playbook.bm25_index import BulletIndex
 from atoll.playbook.bullet import Bullet
@@ -7,7 +7,6 @@ from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
 from atoll.playbook.files import export_folder, import_folder, load_folder
 from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
-from atoll.playbook.meta import MetaNotes
 from atoll.playbook.online import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
 from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
@@ -34,7 +33,6 @@ __all__ = [
     "HistoryEntry",
     "LLMAnswerer",
     "LLMReflector",
-    "MetaNotes",
     "OnlineLearner",
     "Playbook",
     "PlaybookChange",

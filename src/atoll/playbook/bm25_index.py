@@ -1,4 +1,4 @@
-"""Finds the bullets that a text is about: Okapi BM25 over stems, kept up to date bullet by bullet."""
+"""Search index of bullets: Okapi BM25 over word stems, updated bullet by bullet."""
 
 import heapq
 import math
@@ -10,9 +10,9 @@ from atoll.playbook import english
 from atoll.playbook.bullet import Bullet
 
 K1, B = 1.2, 0.75  # as in Okapi BM25
-COMMON_TERM_SHARE = 0.3  # of all bullets: a term of more of them is looked up only if no rarer one is known
-MAX_TERMS = 64  # of a query; the rest of a long text is not looked up
-MAX_QUERY_CHARS = 20_000  # characters of a query that are read
+COMMON_TERM_SHARE = 0.3  # of all bullets; a more common term is used only if the query has no rarer one
+MAX_TERMS = 64  # of a query; further terms are ignored
+MAX_QUERY_CHARS = 20_000  # longer queries are cut
 
 
 class SearchHit(NamedTuple):
@@ -21,7 +21,7 @@ class SearchHit(NamedTuple):
 
 
 class BulletIndex:
-    """Terms of bullets; a search touches only the bullets that share a term with the query.
+    """Inverted index. A search reads only the bullets that share a term with the query.
 
     Not safe to share between threads.
     """
@@ -38,7 +38,7 @@ class BulletIndex:
         return len(self._bullets)
 
     def sync(self, bullets: Mapping[str, Bullet]) -> None:
-        """Takes in what is new or says something else now, and drops what is gone."""
+        """Adds new and changed bullets and removes bullets that are not in `bullets`."""
         indexed = self._bullets
         for id in [id for id in indexed if id not in bullets]:
             self._remove(id)
@@ -54,12 +54,12 @@ class BulletIndex:
     def search(
         self, query: str, limit: int, get_weight: Callable[[Bullet], float] = lambda bullet: 1.0
     ) -> list[SearchHit]:
-        """Returns the bullets that fit best, the best first; none that shares no term.
+        """Returns the best matches, best first. Every match shares a term with the query.
 
         Args:
             query: Any text.
-            limit: So many at most.
-            weigh: What a bullet's score is multiplied by.
+            limit: Maximum number of matches.
+            get_weight: Factor for the score of a bullet.
         """
         if not self._bullets or limit <= 0:
             return []
@@ -69,7 +69,7 @@ class BulletIndex:
         postings = sorted((posting for term in terms if (posting := self._postings.get(term))), key=len)
         for position, posting in enumerate(postings):
             if position and len(posting) > max(COMMON_TERM_SHARE * len(self._bullets), 3 * limit):
-                break  # what most bullets say tells none from the others
+                break  # a term of most bullets does not distinguish them
             rarity = math.log1p((len(self._bullets) - len(posting) + 0.5) / (len(posting) + 0.5))
             for id, count in posting.items():
                 weight = count * (K1 + 1) / (count + K1 * (1 - B + B * self._lengths[id] / mean_length))

@@ -1,4 +1,4 @@
-"""One thing that an agent knows, with what became of using it."""
+"""Bullet: one rule of a playbook, with counts of how often it helped or did harm."""
 
 import re
 import unicodedata
@@ -8,12 +8,12 @@ from typing import Any
 
 from atoll.candidate import JSON
 
-MAX_COUNT = 10**9  # counters stop here, so that nobody's arithmetic overflows
-MAX_SOURCES = 6  # of a bullet's provenance, the newest; a bullet that is confirmed every turn must not grow
+MAX_COUNT = 10**9  # counters stop here, so that sums cannot overflow
+MAX_SOURCES = 6  # newest entries of a provenance; a bullet that is confirmed every turn must not grow
 SLUG = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 _WHITESPACE = re.compile(r"\s+")
-_ZERO_WIDTH = str.maketrans("", "", "\u200b\u2060\ufeff\u00ad")  # zero width, and nobody's spelling needs them
+_ZERO_WIDTH = str.maketrans("", "", "\u200b\u2060\ufeff\u00ad")  # zero width; no spelling needs them
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,16 @@ class Bullet:
     """An entry of a playbook.
 
     Attributes:
-        id: `tactics-00001`: the section and a number that runs through the whole playbook and is never used again.
-        section: Its category, which is a file of the export: `tactics`, `recipes`, `reflections`, ...
-        content: What is known, on one line.
-        helpful: How often it helped.
-        harmful: How often it did harm.
-        created: The turn it was made in.
-        used: The last turn in which it was used or confirmed.
-        heading: The dated part of its section that it stands in.
-        provenance: Where it comes from, the newest last.
-        is_pinned: Whether it is never retired.
+        id: Section and serial number, such as `tactics-00001`. Numbers are unique in the playbook and never reused.
+        section: Category, one file of the export: `tactics`, `recipes`, `reflections`, ...
+        content: The rule, on one line.
+        helpful: Number of times it helped.
+        harmful: Number of times it did harm.
+        created: Turn in which it was created.
+        used: Last turn in which it was used or confirmed.
+        heading: Dated heading inside the section.
+        provenance: Sources, newest last.
+        is_pinned: If true, it is never retired.
     """
 
     id: str
@@ -50,11 +50,11 @@ class Bullet:
 
     @property
     def line(self) -> str:
-        """Its line in the way ACE writes it."""
+        """The bullet in the text format of ACE."""
         return f"[{self.id}] helpful={self.helpful} harmful={self.harmful} :: {self.content}"
 
     def to_data(self) -> dict[str, JSON]:
-        """Returns plain data without what is as usual."""
+        """Returns plain data; defaults are left out."""
         data: dict[str, JSON] = {"id": self.id, "section": self.section, "content": self.content}
         for name in ("helpful", "harmful", "created", "used", "heading"):
             if value := getattr(self, name):
@@ -65,16 +65,16 @@ class Bullet:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Bullet":
-        """Reads what `to_data` returned.
+        """Creates a bullet from the result of `to_data`.
 
         Raises:
-            KeyError, TypeError, ValueError: It is no such thing.
+            KeyError, TypeError, ValueError: The data is not a bullet.
         """
         id, section, content = (str(data[name]) for name in ("id", "section", "content"))
         if parse_serial(id) is None or not SLUG.fullmatch(section) or not id.startswith(f"{section}-"):
-            raise ValueError(f"{id[:80]!r} is no id of a bullet in the section {section[:80]!r}")
+            raise ValueError(f"{id[:80]!r} is not a bullet id of section {section[:80]!r}")
         if problem := find_bad_character(content) or find_bad_character(str(data.get("heading", ""))):
-            raise ValueError(f"the text of {id} cannot be used: {problem}")
+            raise ValueError(f"the text of {id} is not valid: {problem}")
         counts = {name: clamp_count(data.get(name, 0)) for name in ("helpful", "harmful", "created", "used")}
         sources = tuple(map(str, data.get("provenance", ())))
         heading, is_pinned = str(data.get("heading", "")), bool(data.get("pinned", False))
@@ -86,41 +86,41 @@ def make_id(section: str, serial: int) -> str:
 
 
 def parse_serial(id: str) -> int | None:
-    """Returns the running number in an id, or None if it is none."""
+    """Returns the serial number of a bullet id, or None if the id is not valid."""
     match = re.fullmatch(r"[a-z][a-z0-9_]{0,31}-([0-9]{5,12})", id)
     return int(match[1]) if match else None
 
 
 def clamp_count(value: object) -> int:
-    """Returns a counter within its bounds.
+    """Returns the value limited to 0 to MAX_COUNT.
 
     Raises:
-        ValueError: It is no whole number.
+        ValueError: The value is not an integer.
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"a counter is a whole number and not {value!r:.40}")
+        raise ValueError(f"a counter must be an integer, not {value!r:.40}")
     return max(0, min(value, MAX_COUNT))
 
 
 def make_slug(name: str) -> str:
-    """Returns a section's name as ids and files have it; empty if nothing of it can stand there."""
+    """Returns the section name used in ids and file names; empty if the name has no usable character."""
     ascii_name = unicodedata.normalize("NFKD", name[:200]).encode("ascii", "ignore").decode().casefold()
     return re.sub(r"[^a-z0-9]+", "_", ascii_name).strip("_0123456789")[:32].rstrip("_")
 
 
 def to_one_line(text: str) -> str:
-    """Returns a text in one composed form, on one line, without characters of no width."""
+    """Returns the text on one line, in Unicode form NFC, without zero-width characters."""
     return _WHITESPACE.sub(" ", unicodedata.normalize("NFC", text.translate(_ZERO_WIDTH))).strip()
 
 
 def find_bad_character(text: str) -> str:
-    """Says which character of a text has no place in a playbook: it could hide what a line says, or break it."""
+    """Describes the first character that could hide or break a line; empty if all are allowed."""
     if text.isascii() and text.isprintable():
         return ""
     for char in text:
         category = unicodedata.category(char)
         if category in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(char) in _BIDI_CLASSES:
-            return f"the character U+{ord(char):04X} in it is not allowed"
+            return f"the character U+{ord(char):04X} is not allowed"
     return ""
 
 

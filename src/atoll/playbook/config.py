@@ -1,58 +1,39 @@
-"""How a playbook is kept."""
+"""Settings of a playbook."""
 
 import re
 from collections.abc import Sequence
 
 import pydantic
 
-# What tries to speak to the model instead of informing it, and what would do harm if somebody obeyed it.
-FORBIDDEN: tuple[str, ...] = (
-    "ignore previous instructions",
-    "ignore all previous",
-    "ignore the above",
-    "ignore prior instructions",
-    "ignore your instructions",
-    "disregard previous",
-    "disregard the above",
-    "disregard all",
-    "disregard your instructions",
-    "forget previous instructions",
-    "forget your instructions",
-    "override your instructions",
-    "new instructions",
-    "system prompt",
-    "developer message",
-    "you are now",
-    "jailbreak",
-    "im_start",
-    "im_end",
-    "begin system",
-    "end of playbook",
-    "rm rf",
-    "sudo rm",
-    "api key",
-    "password is",
-)
+# Instructions to the LLM instead of information, and commands that do harm when followed.
+_FORBIDDEN_TEXT = """\
+ignore previous instructions, ignore all previous, ignore the above, ignore prior instructions,
+ignore your instructions, disregard previous, disregard the above, disregard all, disregard your instructions,
+forget previous instructions, forget your instructions, override your instructions, new instructions,
+system prompt, developer message, you are now, jailbreak, im_start, im_end, begin system, end of playbook,
+rm rf, sudo rm, api key, password is"""
+FORBIDDEN = tuple(re.split(r",\s+", _FORBIDDEN_TEXT))
 
 
 class Config(pydantic.BaseModel):
-    """What a curator, a store and its retrieval go by.
+    """Settings of a curator, a store and retrieval.
 
     Attributes:
-        max_tokens: The longest playbook, by estimate; what is worth least goes, or new things wait.
-        max_chars: The longest bullet, in characters.
-        max_sections: Dated headings that each section keeps; older ones are archived whole, but for those that hold
-            protected or net-helpful bullets. The seed's `playbook_max_sections`.
-        refine_interval: Turns between two grow-and-refine passes; 0: only when the playbook is full.
-        context_limit: Bullets that an agent is given at most. The seed's `playbook_context_limit`.
-        context_chars: Characters of each. The seed's `playbook_context_chars`.
+        max_tokens: Maximum size of the playbook in estimated tokens. When it is full, the least valuable bullets are
+            retired or new deltas are held.
+        max_chars: Maximum length of a bullet in characters.
+        max_sections: Dated headings kept in each section. Older headings are archived unless they have protected or
+            net-helpful bullets. The seed's `playbook_max_sections`.
+        refine_interval: Turns between two grow-and-refine passes; 0 disables them.
+        context_limit: Maximum number of bullets retrieved. The seed's `playbook_context_limit`.
+        context_chars: Maximum characters of each. The seed's `playbook_context_chars`.
         heading_turns: Turns that share a heading.
-        protect_turns: How long a new bullet is safe from being retired.
-        stale_turns: After so many turns without use a bullet that never helped is retired.
-        harmful_margin: A bullet is retired once it did harm so many times more than it helped.
-        insist: How often something that contradicts the playbook must come up, each time with evidence, to replace it.
-        max_deltas: Changes that one turn may bring; tags do not count.
-        forbidden: Words and phrases that no bullet may hold; case, punctuation and width do not matter.
+        protect_turns: Turns in which a new bullet is not retired.
+        stale_turns: Turns without use after which a bullet that never helped is retired.
+        harmful_margin: Retire a bullet when harmful minus helpful reaches this number.
+        insist: Turns in which a held delta must be proposed, each time with evidence, to be applied.
+        max_deltas: Maximum changes in one turn; tags do not count.
+        forbidden: Phrases that no bullet may contain. Case, punctuation and character width are ignored.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
@@ -73,7 +54,7 @@ class Config(pydantic.BaseModel):
 
 
 def compile_phrases(phrases: Sequence[str]) -> re.Pattern[str] | None:
-    """Returns what finds the phrases in a text that `wording.plain` made plain."""
+    """Returns a pattern that finds the phrases in the result of `english.normalize_words`."""
     patterns = [r"\s".join(map(re.escape, re.findall(r"\w+", phrase.casefold()))) for phrase in phrases]
     alternatives = "|".join(pattern for pattern in patterns if pattern)
     return re.compile(rf"\b(?:{alternatives})\b") if alternatives else None

@@ -1,7 +1,6 @@
-"""One turn of curating: deltas come one after the other, and each sees what the ones before it did."""
+"""Curation of the deltas of one turn, in order. Each delta sees the effect of the deltas before it."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from atoll.playbook import bullet, english
@@ -20,39 +19,39 @@ from atoll.playbook.refinement import (
 )
 from atoll.playbook.rule_relation import Relation, preserves_details, relate
 
-MAX_NOTE_CHARS = 2_000  # characters of evidence, heading or source that are read at all
+MAX_NOTE_CHARS = 2_000  # longer evidence, headings and sources are cut before they are read
 MAX_IDS = 1_000
 _MARKUP = re.compile(r"<\|[^|>]{0,40}\|>|</?(?:system|assistant|user|instructions?)\s*>", re.IGNORECASE)
 
 
 class DeltaSchema:
-    """Checks deltas by their form: kinds, ids, sizes, characters, forbidden words."""
+    """Checks the form of deltas: kind, ids, size, characters, forbidden phrases."""
 
     def __init__(self, config: Config) -> None:
         self._config, self._forbidden = config, compile_phrases(config.forbidden)
 
     def find_problem(self, delta: Delta, playbook: Playbook) -> str:
-        """Says what is wrong with a delta, or nothing."""
+        """Describes the first problem of a delta; empty if it is valid."""
         if delta.kind not in KINDS:
-            return f"there is no kind {delta.kind!r:.40}: it is one of {', '.join(KINDS)}"
+            return f"unknown kind {delta.kind!r:.40}; use one of {', '.join(KINDS)}"
         if delta.priority not in PRIORITIES:
-            return f"there is no priority {delta.priority!r:.40}: it is one of {', '.join(PRIORITIES)}"
+            return f"unknown priority {delta.priority!r:.40}; use one of {', '.join(PRIORITIES)}"
         if delta.kind == "tag" and delta.tag not in TAGS:
-            return f"there is no tag {delta.tag!r:.40}: it is one of {', '.join(TAGS)}"
+            return f"unknown tag {delta.tag!r:.40}; use one of {', '.join(TAGS)}"
         return self._find_target_problem(delta, playbook) or self._find_content_problem(delta)
 
     def _find_target_problem(self, delta: Delta, playbook: Playbook) -> str:
         if delta.kind == "add":
-            return "" if bullet.make_slug(delta.section) else f"{delta.section!r:.60} is no section: use letters"
+            return "" if bullet.make_slug(delta.section) else f"{delta.section!r:.60} is not a section; use letters"
         min_ids = 2 if delta.kind == "merge" else 1
         if len(delta.ids) > MAX_IDS:
-            return f"it names {len(delta.ids):,} bullets at once"
+            return f"it names {len(delta.ids):,} bullets; the limit is {MAX_IDS:,}"
         if len(set(delta.ids)) < min_ids:
-            return f"a {delta.kind} names {'two bullets or more' if min_ids > 1 else 'a bullet'}"
+            return f"a {delta.kind} must name {'at least two bullets' if min_ids > 1 else 'a bullet'}"
         if delta.kind in ("tag", "update") and len(delta.ids) > 1:
-            return f"a {delta.kind} names one bullet"
+            return f"a {delta.kind} must name only one bullet"
         unknown = [id for id in delta.ids if id not in playbook.bullets]
-        return f"there is no bullet {unknown[0]!r:.60}" if unknown else ""
+        return f"bullet {unknown[0]!r:.60} not found" if unknown else ""
 
     def _find_content_problem(self, delta: Delta) -> str:
         if delta.kind in ("tag", "remove") or (delta.kind == "merge" and not delta.content):
@@ -60,21 +59,21 @@ class DeltaSchema:
         return self.find_text_problem(delta.content)
 
     def find_text_problem(self, content: str) -> str:
-        """Says what is wrong with the text of a bullet, or nothing."""
+        """Describes the first problem of a bullet's text; empty if it is valid."""
         if len(content) > self._config.max_chars:
-            return f"it is {len(content):,} characters long; a bullet has {self._config.max_chars:,} at most"
+            return f"it is {len(content):,} characters long; the limit is {self._config.max_chars:,}"
         if not english.normalize_words(content):
-            return "it says nothing"
+            return "it has no words"
         if problem := bullet.find_bad_character(bullet.to_one_line(content)):
             return problem
         if markup := _MARKUP.search(content):
-            return f"{markup[0]!r} is a model's markup"
+            return f"{markup[0]!r} is LLM markup"
         forbidden = self._forbidden and self._forbidden.search(english.normalize_words(bullet.to_one_line(content)))
         return f"{forbidden[0]!r} is forbidden" if forbidden else ""
 
 
 def tidy(text: str, max_chars: int) -> str:
-    """Returns a note (evidence, a heading, a source) as it may be stored: one line, cut, nothing hidden in it."""
+    """Returns evidence, a heading or a source on one line, cut, without disallowed characters."""
     if len(text) <= max_chars and text.isascii() and text.isprintable():
         return " ".join(text.split())
     allowed = "".join(char for char in text[:MAX_NOTE_CHARS] if not bullet.find_bad_character(char) or char in "\n\r\t")
@@ -82,15 +81,15 @@ def tidy(text: str, max_chars: int) -> str:
 
 
 MAX_SOURCE_CHARS = 80  # characters of a source in a bullet's provenance
-MAX_STORED_CHARS, MAX_STORED_IDS = 500, 20  # characters of a text and ids of a delta that waits or was refused
+MAX_STORED_CHARS, MAX_STORED_IDS = 500, 20  # limits for deltas that are held or rejected
 
 
 class CurationPass:
     """Decides on the deltas of one turn.
 
     Attributes:
-        playbook: As it is by now.
-        retired: What went so far.
+        playbook: The playbook after the deltas so far.
+        retired: Bullets retired so far.
     """
 
     def __init__(
@@ -105,14 +104,12 @@ class CurationPass:
     def decide(self, delta: Delta) -> Verdict:
         if problem := self._schema.find_problem(delta, self.playbook):
             return Verdict(_truncate_delta(delta), "rejected", problem)
-        evidence, source, heading = (
-            tidy(text, MAX_STORED_CHARS) for text in (delta.evidence, delta.source, delta.heading)
-        )
-        delta = replace(delta, evidence=evidence, source=source, heading=heading)
+        evidence, source = tidy(delta.evidence, MAX_STORED_CHARS), tidy(delta.source, MAX_STORED_CHARS)
+        delta = replace(delta, evidence=evidence, source=source, heading=tidy(delta.heading, MAX_STORED_CHARS))
         if delta.kind != "tag":
             self._num_changes += 1
             if self._num_changes > self._config.max_deltas:
-                return self._reject(delta, f"a turn may bring {self._config.max_deltas} changes")
+                return self._reject(delta, f"a turn may make at most {self._config.max_deltas} changes")
         match delta.kind:
             case "tag":
                 return self._tag(delta)
@@ -131,8 +128,8 @@ class CurationPass:
         harmful = min(bullet.harmful + (delta.tag == "harmful"), MAX_COUNT)
         self._replace_bullet(replace(bullet, helpful=helpful, harmful=harmful, used=self.playbook.turn))
         if self._is_harmful(self.playbook.bullets[bullet.id]):
-            self._retire(bullet.id, f"it did harm {harmful} times and helped {helpful} times")
-            return Verdict(delta, "applied", f"{delta.tag}; it did more harm than good and is retired", (bullet.id,))
+            self._retire(bullet.id, f"harmful {harmful} times, helpful {helpful} times")
+            return Verdict(delta, "applied", f"{delta.tag}; retired because it did more harm than good", (bullet.id,))
         return Verdict(delta, "applied", delta.tag, (bullet.id,))
 
     def _add(self, delta: Delta) -> Verdict:
@@ -142,18 +139,18 @@ class CurationPass:
             source = (_describe_source(delta, self.playbook.turn),)
             confirmation = Bullet(other.id, other.section, content, used=self.playbook.turn, provenance=source)
             self._replace_bullet(replace(merge_bullets(other, confirmation), created=other.created))
-            return Verdict(delta, "applied", f"{other.id} says it already and is confirmed", (other.id,))
+            return Verdict(delta, "applied", f"confirms {other.id}, which is the same rule", (other.id,))
         replaced = None
         if other is not None and relation == "contradiction":
             if not (other.net_helpful < 0 or self._is_confirmed(delta)):
                 return self._hold(delta, f"it contradicts {other.id}: {other.content}", (other.id,))
             replaced = other
-            self._retire(other.id, f"contradicted: {content}")
+            self._retire(other.id, f"contradicted by: {content}")
         turn = self.playbook.turn
         heading = tidy(delta.heading, 80) or self._make_heading(turn)
         bullet = Bullet("", section, content, 0, 0, turn, turn, heading, (_describe_source(delta, turn),))
         if not self._make_room_for(bullet, delta):
-            return self._hold(delta, "the playbook is full of what is worth more")
+            return self._hold(delta, "the playbook is full and its bullets are worth more")
         self._drop_held(delta)
         self.playbook = self.playbook.with_added(bullet)
         id = make_id(section, self.playbook.serial)
@@ -162,24 +159,24 @@ class CurationPass:
     def _update(self, delta: Delta) -> Verdict:
         bullet, content = self.playbook.bullets[delta.ids[0]], to_one_line(delta.content)
         if content == bullet.content:
-            return self._reject(delta, "it changes nothing", delta.ids)
+            return self._reject(delta, "it does not change the text", delta.ids)
         relation, other = self._find_related(content, excluded_id=bullet.id)
         if other is not None and relation in ("same", "duplicate"):
-            return self._reject(delta, f"{other.id} says that already: merge them", (other.id,))
+            return self._reject(delta, f"{other.id} is the same rule; merge them instead", (other.id,))
         if other is not None and relation == "contradiction" and not self._is_confirmed(delta):
             return self._hold(delta, f"it contradicts {other.id}: {other.content}", (other.id,))
         has_new_meaning = relate(bullet.content, content) in ("contradiction", "variant")
         if (has_new_meaning or bullet.net_helpful > 0 or bullet.is_pinned) and not delta.evidence.strip():
-            return self._hold(delta, f"{bullet.id} has proven itself: say what speaks for the change", (bullet.id,))
-        # What was counted was earned by the old text: a text that says something else starts anew.
+            return self._hold(delta, f"changing {bullet.id} needs evidence", (bullet.id,))
+        # The counts belong to the old text. A text with another meaning starts from zero.
         base = replace(bullet, helpful=0, harmful=0, created=self.playbook.turn) if has_new_meaning else bullet
         sources = (*bullet.provenance, _describe_source(delta, self.playbook.turn))[-MAX_SOURCES:]
         updated = replace(base, content=content, used=self.playbook.turn, provenance=sources)
         if not self._make_room_for(updated, delta, replaced=bullet):
-            return self._hold(delta, "the playbook is full of what is worth more", (bullet.id,))
+            return self._hold(delta, "the playbook is full and its bullets are worth more", (bullet.id,))
         self._drop_held(delta)
         self._replace_bullet(updated)
-        return Verdict(delta, "applied", "says something else now" if has_new_meaning else "reworded", (bullet.id,))
+        return Verdict(delta, "applied", "new meaning; counters reset" if has_new_meaning else "reworded", (bullet.id,))
 
     def _merge(self, delta: Delta) -> Verdict:
         first, *others = (self.playbook.bullets[id] for id in dict.fromkeys(delta.ids))
@@ -187,29 +184,29 @@ class CurationPass:
         for other in (first, *others):
             relation = relate(other.content, content)
             if relation in ("contradiction", "variant") or not preserves_details(content, other.content):
-                return self._reject(delta, f"merging would change what {other.id} says: {other.content}", (other.id,))
+                return self._reject(delta, f"the merge would change {other.id}: {other.content}", (other.id,))
             if relation == "different" and not self._is_confirmed(delta):
-                return self._hold(delta, f"it is not plain that {other.id} says the same", (other.id,))
+                return self._hold(delta, f"{other.id} may have another meaning", (other.id,))
         merged = replace(first, content=content)
         for other in others:
             merged = merge_bullets(merged, other)
         if not self._make_room_for(merged, delta, replaced=first):
-            return self._hold(delta, "the playbook is full of what is worth more", delta.ids)
+            return self._hold(delta, "the playbook is full and its bullets are worth more", delta.ids)
         self._drop_held(delta)
         self._replace_bullet(replace(merged, used=self.playbook.turn))
         for other in others:
             self._retire(other.id, f"merged into {first.id}")
-        return Verdict(delta, "applied", f"{first.id} takes in {', '.join(bullet.id for bullet in others)}", delta.ids)
+        return Verdict(delta, "applied", f"{first.id} includes {', '.join(bullet.id for bullet in others)}", delta.ids)
 
     def _remove(self, delta: Delta) -> Verdict:
         ids = tuple(dict.fromkeys(delta.ids))
         if len(ids) > self._max_removals:
-            return self._reject(delta, f"a turn may remove {self._max_removals} of these bullets, not {len(ids)}")
+            return self._reject(delta, f"a turn may remove at most {self._max_removals} bullets, not {len(ids)}")
         proven = [self.playbook.bullets[id] for id in ids if self._is_proven(self.playbook.bullets[id])]
         if any(bullet.is_pinned for bullet in proven):
             return self._reject(delta, f"{proven[0].id} is pinned", (proven[0].id,))
         if proven and not self._is_confirmed(delta):
-            return self._hold(delta, f"{proven[0].id} has helped {proven[0].helpful} times", (proven[0].id,))
+            return self._hold(delta, f"{proven[0].id} was helpful {proven[0].helpful} times", (proven[0].id,))
         self._max_removals -= len(ids)
         self._drop_held(delta)
         for id in ids:
@@ -217,7 +214,7 @@ class CurationPass:
         return Verdict(delta, "applied", "removed", ids)
 
     def _find_related(self, content: str, excluded_id: str = "") -> tuple[Relation, Bullet | None]:
-        """Returns the bullet that says it already, else the one that says the contrary, else none."""
+        """Returns a bullet with the same meaning, else one that contradicts the content, else None."""
         self._index.sync(self.playbook.bullets)
         contradiction: tuple[Relation, Bullet | None] = ("different", None)
         for hit in self._index.search(content, MAX_NEIGHBORS):
@@ -230,31 +227,21 @@ class CurationPass:
         return contradiction
 
     def _make_room_for(self, bullet: Bullet, delta: Delta, replaced: Bullet | None = None) -> bool:
-        """Makes room for a bullet if there is none; tells whether it fits now."""
-        needed_tokens = self._count_tokens(
-            f"[{bullet.section}-00000] helpful={bullet.helpful} harmful={bullet.harmful} :: {bullet.content}"
-        )
-        needed_tokens += self._count_tokens(f"## {bullet.section}\n") - (
-            self._count_tokens(replaced.line) if replaced else 0
-        )
-        if self._excess(needed_tokens) <= 0:
+        """Retires bullets until the new one fits; returns whether it fits."""
+        line = replace(bullet, id=make_id(bullet.section, 0)).line
+        needed_tokens = self._count_tokens(line) + self._count_tokens(f"## {bullet.section}\n")
+        needed_tokens -= self._count_tokens(replaced.line) if replaced else 0
+        excess = self.playbook.count_tokens(self._count_tokens) + needed_tokens - self._config.max_tokens
+        if excess <= 0:
             return True
         keep_id = replaced.id if replaced else ""
         max_value = PRIORITY_VALUES[delta.priority] if replaced is None else max(bullet.net_helpful, 0) + 1.0
-        trimmed, retired = make_room(
-            self.playbook, self._config, self._count_tokens, self._excess(needed_tokens), max_value, keep_id
-        )
-        if self._excess(needed_tokens) - sum(self._count_tokens(item.bullet.line) for item in retired) > 0:
+        trimmed, retired = make_room(self.playbook, self._config, self._count_tokens, excess, max_value, keep_id)
+        if excess > sum(self._count_tokens(item.bullet.line) for item in retired):
             return False
-        self._apply_retirements(trimmed, retired)
-        return True
-
-    def _excess(self, needed_tokens: int) -> int:
-        return self.playbook.count_tokens(self._count_tokens) + needed_tokens - self._config.max_tokens
-
-    def _apply_retirements(self, playbook: Playbook, retired: Sequence[RetiredBullet]) -> None:
-        self.playbook = playbook
+        self.playbook = trimmed
         self.retired += retired
+        return True
 
     def _hold(self, delta: Delta, reason: str, ids: tuple[str, ...] = ()) -> Verdict:
         held, turn = list(self.playbook.held), self.playbook.turn
@@ -266,7 +253,7 @@ class CurationPass:
         return Verdict(delta, "held", reason, ids)
 
     def _is_confirmed(self, delta: Delta) -> bool:
-        """Tells whether it came up often enough, in turns of their own, each time with evidence."""
+        """Returns whether the delta was proposed in enough different turns, each time with evidence."""
         previous = next((entry for entry in self.playbook.held if _is_same_delta(entry.delta, delta)), None)
         if previous is None or not (delta.evidence.strip() and previous.delta.evidence.strip()):
             return self._config.insist <= 1 and bool(delta.evidence.strip())
@@ -311,9 +298,8 @@ def _describe_source(delta: Delta, turn: int) -> str:
 
 
 def _truncate_delta(delta: Delta) -> Delta:
-    """Returns a delta as it may be kept: whatever a stranger sent, in a bearable size."""
-    texts = {
-        name: tidy(str(getattr(delta, name)), MAX_STORED_CHARS) for name in ("section", "content", "evidence", "source")
-    }
+    """Returns an untrusted delta with limited size, fit to be stored."""
+    long_names = ("section", "content", "evidence", "source")
+    texts = {name: tidy(str(getattr(delta, name)), MAX_STORED_CHARS) for name in long_names}
     short_texts = {name: tidy(str(getattr(delta, name)), 80) for name in ("kind", "heading", "tag", "priority")}
     return Delta.from_data({**texts, **short_texts, "ids": [tidy(str(id), 60) for id in delta.ids[:MAX_STORED_IDS]]})

@@ -1,4 +1,4 @@
-"""The curator: decides on deltas, without a model and without dice."""
+"""Curator: decides on deltas without an LLM and without randomness."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -13,7 +13,7 @@ from atoll.playbook.refinement import RetiredBullet, refine
 
 
 class CurationResult(NamedTuple):
-    """What came of a turn: the playbook, a verdict per delta in their order, and the bullets that went."""
+    """Result of a turn: the playbook, one verdict per delta in order, and the retired bullets."""
 
     playbook: Playbook
     verdicts: tuple[Verdict, ...]
@@ -21,32 +21,32 @@ class CurationResult(NamedTuple):
 
 
 class Curator:
-    """Merges deltas into a playbook: what is sound is applied, what is doubtful held, what is bad rejected.
+    """Applies valid deltas to a playbook, holds doubtful deltas and rejects bad ones.
 
-    The same playbook and deltas always give the same result. Threads may share it.
+    The same playbook and deltas always give the same result. Thread-safe.
     """
 
     def __init__(self, config: Config | None = None, *, count_tokens: CountTokens = estimate_tokens) -> None:
         self.config = config or Config()
         self.count_tokens = count_tokens
         self._schema = DeltaSchema(self.config)
-        self._index, self._lock = BulletIndex(), Lock()  # a cache: what it finds depends on the playbook alone
+        self._index, self._lock = BulletIndex(), Lock()  # a cache; its results depend only on the playbook
 
     def decide(
         self, playbook: Playbook, deltas: Sequence[Delta], *, turn: int | None = None
     ) -> tuple[Playbook, tuple[Verdict, ...]]:
-        """Returns the playbook after the deltas, and a verdict on each; never raises for a bad delta.
+        """Returns the new playbook and one verdict per delta. Bad deltas never raise.
 
         Args:
-            playbook: As it is.
-            deltas: Decided on in their order.
-            turn: When; None: the turn after the playbook's last.
+            playbook: The current playbook.
+            deltas: Decided in this order.
+            turn: Turn number; None means the turn after the playbook's last.
         """
         result = self.curate(playbook, deltas, turn=turn)
         return result.playbook, result.verdicts
 
     def curate(self, playbook: Playbook, deltas: Sequence[Delta], *, turn: int | None = None) -> CurationResult:
-        """Decides, and also tells what went to the archive."""
+        """Like `decide`, and also returns the retired bullets."""
         previous_turn = playbook.turn
         playbook = playbook.with_turn(previous_turn + 1 if turn is None else turn)
         with self._lock:
@@ -59,7 +59,7 @@ class Curator:
         return CurationResult(playbook, verdicts, tuple(retired))
 
     def refine(self, playbook: Playbook) -> tuple[Playbook, tuple[RetiredBullet, ...]]:
-        """Returns the playbook after grow-and-refine, and what went."""
+        """Returns the playbook after grow-and-refine, and the retired bullets."""
         playbook, retired = refine(playbook, self.config, self.count_tokens)
         return playbook, tuple(retired)
 

@@ -1,4 +1,4 @@
-"""A change that somebody proposes to a playbook, and what became of it."""
+"""Delta: a proposed change to a playbook. Verdict: the curator's decision on it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome.__value__)
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One proposed change. The functions `add`, `update`, `merge`, `remove` and `tag` make them.
+    """One proposed change. Create it with `add`, `update`, `merge`, `remove` or `tag`.
 
     Attributes:
-        kind: What is to be done.
-        section: Where a new bullet belongs.
-        ids: The bullets that are meant.
-        content: The new text of an `add`, `update` or `merge`.
-        evidence: What was seen that speaks for it.
-        priority: A high one may take the place of what is worth less when the playbook is full.
-        tag: What a `tag` says.
-        heading: The dated part of the section; empty: that of the turn.
-        source: Who proposes it, for the bullet's provenance.
+        kind: Type of change.
+        section: Section of a new bullet.
+        ids: Bullets to change.
+        content: New text of an `add`, `update` or `merge`.
+        evidence: Observation that supports the change.
+        priority: A higher priority may replace more valuable bullets when the playbook is full.
+        tag: Value of a `tag`.
+        heading: Dated heading in the section; empty means that of the turn.
+        source: Proposer, recorded in the bullet's provenance.
     """
 
     kind: Kind
@@ -44,7 +44,7 @@ class Delta:
     source: str = ""
 
     def to_data(self) -> dict[str, JSON]:
-        """Returns plain data without what is as usual."""
+        """Returns plain data; defaults are left out."""
         data: dict[str, JSON] = {"kind": self.kind}
         for name in ("section", "content", "evidence", "heading", "source"):
             if value := getattr(self, name):
@@ -57,10 +57,10 @@ class Delta:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Delta":
-        """Reads what `to_data` returned, or anything like it: whether it makes sense is for the curator to say.
+        """Creates a delta from the result of `to_data`. The curator checks the values.
 
         Raises:
-            KeyError, TypeError: It is no delta at all.
+            KeyError, TypeError: The data is not a delta.
         """
         texts = {name: str(data.get(name, "")) for name in ("section", "content", "evidence", "heading", "source")}
         ids = data.get("ids", ())
@@ -71,13 +71,13 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a curator decided on a delta.
+    """Decision of a curator on a delta.
 
     Attributes:
-        delta: What was proposed.
-        outcome: `held` waits: for more evidence, for room, or for a person.
-        reason: Why, in words for a person.
-        ids: The bullets that it touched, or that stand against it.
+        delta: The proposed change.
+        outcome: A `held` delta needs more evidence, room, or approval.
+        reason: Why, as display text.
+        ids: Bullets that were changed or that conflict with the delta.
     """
 
     delta: Delta
@@ -108,22 +108,22 @@ def add(
 
 
 def update(id: str, content: str, *, evidence: str = "", priority: Priority = "normal", source: str = "") -> Delta:
-    """Proposes another text for a bullet, which keeps its id and its counters."""
+    """Proposes a new text for a bullet. The bullet keeps its id."""
     return Delta("update", ids=(id,), content=content, evidence=evidence, priority=priority, source=source)
 
 
 def merge(
     ids: Iterable[str], content: str = "", *, evidence: str = "", priority: Priority = "normal", source: str = ""
 ) -> Delta:
-    """Proposes that the first bullet takes in the others; without a text the first one's stays."""
+    """Proposes to merge the other bullets into the first. Without content the first text stays."""
     return Delta("merge", ids=tuple(ids), content=content, evidence=evidence, priority=priority, source=source)
 
 
 def remove(*ids: str, evidence: str = "", priority: Priority = "normal", source: str = "") -> Delta:
-    """Proposes that bullets go."""
+    """Proposes to remove bullets."""
     return Delta("remove", ids=ids, evidence=evidence, priority=priority, source=source)
 
 
 def tag(id: str, value: Tag, *, evidence: str = "", source: str = "") -> Delta:
-    """Says that a bullet helped, did harm, or was merely used."""
+    """Reports that a bullet was helpful, harmful, or used without effect."""
     return Delta("tag", ids=(id,), tag=value, evidence=evidence, source=source)

@@ -1,4 +1,4 @@
-"""What a text says, apart from how it is spelt: plain words and stems."""
+"""English words for search and comparison: normalization, stems and the lexicon."""
 
 import functools
 import re
@@ -6,27 +6,28 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-_STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for from
-with as and or so then there here you your we our they their he she his her i my me us them what which who whom than
-into onto upon about also just very really please have has had will would can could may might must should shall own
+_STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for
+from with as and or so then there here you your we our they their he she his her i my me us them what which who whom
+than into onto upon about also just very really please have has had will would can could may might must should shall own
 each any some such when if whenever where while because since how why"""
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 _WORD = re.compile(r"[^\W_]+(?:\.[0-9]+)*", re.UNICODE)
-_SHORT_STEM = re.compile("[^aeiou][aeiou][^aeiouwxy]")  # what had a silent e: `not` of `noted`
+_SHORT_STEM = re.compile("[^aeiou][aeiou][^aeiouwxy]")  # stems that lost a silent e: `noted` is `note`, not `not`
+_PLURAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("zes", "z"))
 _UNINFLECTED = frozenset({"during", "evening", "morning", "nothing", "something", "anything", "everything"})
-_UNSPACED_SCRIPT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that put no spaces between words
+_UNSPACED_SCRIPT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts without spaces between words
 
 
 @functools.lru_cache(maxsize=4_096)
 def normalize_words(text: str) -> str:
-    """Returns the words of a text, in one width and case, with single spaces between them and nothing else."""
+    """Returns the words of a text in lower case and normal width, separated by single spaces."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     return " ".join(_WORD.findall(folded.replace("'", "")))
 
 
 @functools.lru_cache(maxsize=4_096)
 def extract_terms(text: str) -> Sequence[str]:
-    """Returns what a text can be found by: stems without the words that every text has; pairs of wide letters."""
+    """Returns search terms: stems without stop words, and letter pairs for scripts without spaces."""
     result: list[str] = []
     for word in normalize_words(text).split():
         if _UNSPACED_SCRIPT.search(word):
@@ -38,19 +39,12 @@ def extract_terms(text: str) -> Sequence[str]:
 
 @functools.lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
-    """Cuts the endings of English inflection: lazily, and alike for all forms of a word."""
+    """Removes English inflection endings. All forms of a word should give the same stem."""
     if len(word) <= 3 or word in _UNINFLECTED or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("lves"):
         return f"{word[:-3]}f"
-    for ending, replacement in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("xes", "x"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("zes", "z"),
-    ):
+    for ending, replacement in _PLURAL_ENDINGS:
         if word.endswith(ending) and len(word) > len(ending) + 2:
             return _strip_ending(word[: -len(ending)] + replacement)
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
@@ -63,7 +57,7 @@ def stem(word: str) -> str:
 
 
 def _strip_ending(word: str) -> str:
-    """Takes the last e or turns the last y, so that `move`, `moved` and `moving` or `carry` and `carried` agree."""
+    """Drops a final e and turns a final y into i, so that `move` and `moved`, `carry` and `carried` agree."""
     if len(word) > 4 and word.endswith("e"):
         return word[:-1]
     return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
@@ -98,15 +92,15 @@ def _parse_pairs(lines: Sequence[str]) -> Sequence[tuple[str, str]]:
 
 
 _SECTIONS = _read_sections()
-CONCEPTS = _parse_table(_SECTIONS["concepts"])  # a minus before the name: these words deny it
-CONNECTIVES = _parse_table(_SECTIONS["joints"])
+CONCEPTS = _parse_table(_SECTIONS["concepts"])  # a minus before the name marks words that negate the concept
+CONNECTIVES = _parse_table(_SECTIONS["connectives"])
 OPPOSITES = _parse_pairs(_SECTIONS["opposites"])
-LOCATIONS = tuple(" ".join(_SECTIONS["places"]).split())
-FILLER_WORDS = tuple(" ".join(_SECTIONS["light"]).split())
+LOCATIONS = tuple(" ".join(_SECTIONS["locations"]).split())
+FILLER_WORDS = tuple(" ".join(_SECTIONS["fillers"]).split())
 EMPTY_PHRASES = _parse_items(_SECTIONS["empty"])
 AMBIGUOUS = {
     name: tuple(reading.replace("-", "") for reading in readings)
-    for name, readings in _parse_table(_SECTIONS["unsure"]).items()
+    for name, readings in _parse_table(_SECTIONS["ambiguous"]).items()
 }
 IRREGULAR_FORMS = dict(_parse_pairs(_SECTIONS["irregular"]))
 NUMBER_WORDS = dict(_parse_pairs(_SECTIONS["numbers"]))

@@ -1,12 +1,12 @@
-"""A playbook as the seed lays it out in files, out and in again.
+"""Export and import of a playbook as files, in the layout of the seed.
 
-    DIR/deltas/000001.json      what was proposed in a version, with the verdicts, one file a version
-    DIR/current/tactics.md      the playbook now, a file per section
-    DIR/current/metadata.json   what Markdown does not say: the key, turns, provenance, what waits
-    DIR/archive/tactics.md      what was retired on the way to it
-    DIR/archive/metadata.json   when and why
+    DIR/deltas/000001.json      deltas and verdicts of one version
+    DIR/current/tactics.md      current bullets, one file per section
+    DIR/current/metadata.json   data that Markdown lacks: key, turns, provenance, held deltas
+    DIR/archive/tactics.md      retired bullets
+    DIR/archive/metadata.json   when and why they were retired
 
-What is under `current` and `archive` depends on the playbook alone, not on how often it was rolled back or written.
+The files in `current` and `archive` depend only on the playbook, not on rollbacks or earlier exports.
 """
 
 import json
@@ -30,7 +30,7 @@ _BULLET_LINE = re.compile(
 
 
 def format_section(section: str, bullets: Sequence[Bullet]) -> str:
-    """Returns the file of a section."""
+    """Returns a section as Markdown."""
     headings: dict[str, list[Bullet]] = {}
     for bullet in bullets:
         headings.setdefault(bullet.heading, []).append(bullet)
@@ -42,14 +42,14 @@ def format_section(section: str, bullets: Sequence[Bullet]) -> str:
 
 
 def parse_section(text: str, section: str = "") -> list[Bullet]:
-    """Reads such a file, or a playbook as ACE writes it, whose headings are the sections.
+    """Parses the Markdown of a section, or a playbook in the text format of ACE.
 
     Args:
-        text: The file.
-        section: Where its bullets belong; empty: their ids say it.
+        text: Content of the file.
+        section: Section of its bullets; empty means the section in each id.
 
     Raises:
-        SetupError: A line is no bullet, or names one twice.
+        SetupError: A line is not a bullet, or repeats an id.
     """
     parsed: dict[str, Bullet] = {}
     heading = ""
@@ -60,7 +60,8 @@ def parse_section(text: str, section: str = "") -> list[Bullet]:
             bullet = _parse_bullet(line, section, heading if section else "")
             if bullet is None or bullet.id in parsed:
                 raise errors.SetupError(
-                    f"Line {line_number} is no bullet, or one that was there before: {line[:80]!r}."
+                    f"Line {line_number} is not a bullet or repeats an id: {line[:80]!r}. "
+                    "Write: - [section-00001] helpful=0 harmful=0 :: text"
                 )
             parsed[bullet.id] = bullet
     return list(parsed.values())
@@ -87,7 +88,7 @@ METADATA_FILE = "metadata.json"
 
 
 def export_folder(store: PlaybookStore, folder: Path) -> None:
-    """Writes all files of a playbook; files of sections that are gone go too, deltas only come.
+    """Writes all files of a playbook. Files of removed sections are deleted; delta files are kept.
 
     Raises:
         SetupError: The folder cannot be written.
@@ -102,36 +103,36 @@ def export_folder(store: PlaybookStore, folder: Path) -> None:
             if not file.exists():
                 _write_atomically(file, _dump(_event_to_json(event)))
     except OSError as error:
-        raise errors.SetupError(f"{folder} cannot be written ({error.strerror}): name another folder.") from error
+        raise errors.SetupError(f"{folder} cannot be written: {error.strerror}. Choose another folder.") from error
 
 
 def read_key(folder: Path) -> str | None:
-    """Returns the key of the playbook that `export` wrote into a folder, if it says so."""
+    """Returns the key of an exported playbook, or None if the folder has none."""
     current = folder / "current" if (folder / "current").is_dir() else folder
     try:
         key = json.loads((current / METADATA_FILE).read_text(encoding="utf-8"))["key"]
     except (OSError, *PARSE_ERRORS):
-        return None  # `load` says what is wrong
+        return None  # `load_folder` reports the problem
     return key if isinstance(key, str) and key else None
 
 
 def load_folder(folder: Path) -> Playbook:
-    """Reads the playbook that `export` wrote; what was edited in the Markdown counts.
+    """Reads an exported playbook, including edits in the Markdown.
 
-    A bullet that somebody wrote by hand needs an id of its own: `[tactics-00099] helpful=0 harmful=0 :: text`.
+    A new bullet needs a new id: `[tactics-00099] helpful=0 harmful=0 :: text`.
 
     Raises:
-        SetupError: There is none, or it cannot be read.
+        SetupError: The folder has no playbook, or it cannot be read.
     """
     current = folder / "current" if (folder / "current").is_dir() else folder
     file = current / METADATA_FILE
     if not file.is_file():
-        raise errors.SetupError(f"There is no playbook in {folder}: it would have the file current/{METADATA_FILE}.")
+        raise errors.SetupError(f"{folder} has no playbook: current/{METADATA_FILE} not found. Export one first.")
     try:
         stored = Playbook.from_data(json.loads(file.read_text(encoding="utf-8")))
         texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(current.glob("*.md"))}
     except (OSError, *PARSE_ERRORS) as error:
-        raise errors.SetupError(f"{file} is no playbook's metadata: {error!s:.200}.") from error
+        raise errors.SetupError(f"{file} is not valid playbook metadata: {error!s:.200}. Export it again.") from error
     parsed = {bullet.id: bullet for name, text in texts.items() for bullet in parse_section(text, name)}
     merged = {id: _merge_edits(stored.bullets[id], parsed[id]) for id in stored.bullets if id in parsed}
     added = {
@@ -143,11 +144,11 @@ def load_folder(folder: Path) -> Playbook:
 def import_folder(
     store: PlaybookStore, folder: Path, *, reason: str = "read from files", author: str = "user"
 ) -> Playbook:
-    """Makes the playbook in a folder the head of a store; nothing happens if it is that already.
+    """Imports an exported playbook as a new version, unless it equals the current one.
 
     Raises:
-        SetupError: There is none, or it cannot be read.
-        Conflict: Somebody else changed the store at this moment.
+        SetupError: The folder has no playbook, or it cannot be read.
+        Conflict: The playbook is locked or was changed at the same time.
     """
     return store.put(load_folder(folder), reason, author).playbook
 
@@ -170,8 +171,8 @@ def _render_current(playbook: Playbook, key: str) -> Mapping[str, str]:
 
 def _render_archive(retired: Sequence[RetiredBullet]) -> Mapping[str, str]:
     sections: dict[str, list[Bullet]] = {}
-    for each in retired:
-        sections.setdefault(each.bullet.section, []).append(each.bullet)
+    for entry in retired:
+        sections.setdefault(entry.bullet.section, []).append(entry.bullet)
     files = {f"{name}.md": format_section(name, bullets) for name, bullets in sections.items()}
     records: list[JSON] = [
         {"turn": entry.turn, "reason": entry.reason, "bullet": entry.bullet.to_data()} for entry in retired
@@ -198,7 +199,7 @@ def _write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _write_atomically(file: Path, text: str) -> None:
-    """Writes a file whole or not at all: whoever reads meanwhile sees the old one."""
+    """Replaces a file atomically. Concurrent readers see the old content."""
     temporary = file.with_name(f".{file.name}.new")
     temporary.write_bytes(text.encode())
     temporary.replace(file)

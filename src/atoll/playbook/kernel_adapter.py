@@ -1,4 +1,4 @@
-"""ACE as a step of the kernel: a reflector proposes, static checks judge, the curator is the gate, versions keep."""
+"""ACE as iterations of an evolver. The reflector proposes, static checks evaluate, the curator is the gate."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +17,13 @@ from atoll.playbook.store import KEY, PlaybookStore
 
 @dataclass(frozen=True, slots=True)
 class ReflectorProposer:
-    """Proposes the head of a playbook with what a step's experience teaches.
+    """Proposes the current playbook changed by the lessons of an iteration.
 
     Attributes:
-        reflector: Draws the deltas; with a model its replies are stored with the step.
-        curator: Merges them; what it holds or rejects is told in the candidate's meta data.
-        experience: What was gone through in a step, as a function of its number and of the playbook that was in force;
-            None: nothing.
+        reflector: Returns deltas; responses of an LLM are stored with the iteration.
+        curator: Applies the deltas. Held and rejected deltas are noted in the candidate's metadata.
+        get_experience: Returns the experience of an iteration, given its number and the current playbook; None means
+            that it has none.
     """
 
     reflector: Reflector
@@ -31,7 +31,7 @@ class ReflectorProposer:
     get_experience: Callable[[int, Playbook], Experience | None]
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns one child, or none where there is nothing to learn."""
+        """Returns one child, or none if the reflector returns no deltas."""
         head = context.parents[-1]
         playbook = Playbook.load(str(head.skeleton()))
         experience = self.get_experience(context.iteration, playbook)
@@ -50,7 +50,7 @@ class ReflectorProposer:
 
 @dataclass(frozen=True, slots=True)
 class DeltaEvaluator:
-    """Judges what can be judged before a playbook is lived by: that it can be read, is short enough and clean."""
+    """Evaluates a playbook before it is used: it must be readable, short enough and free of forbidden text."""
 
     curator: Curator
 
@@ -62,33 +62,33 @@ class DeltaEvaluator:
         config = self.curator.config
         tokens = playbook.count_tokens(self.curator.count_tokens)
         if tokens > config.max_tokens:
-            return evaluation.failed(f"It has {tokens:,} tokens; {config.max_tokens:,} are allowed.")
+            return evaluation.failed(f"The playbook has {tokens:,} tokens; the limit is {config.max_tokens:,}.")
         schema = DeltaSchema(config)
         for bullet in playbook.bullets.values():
             if problem := schema.find_text_problem(bullet.content):
-                return evaluation.failed(f"{bullet.id} cannot stay: {problem}.")
+                return evaluation.failed(f"{bullet.id} is not valid: {problem}.")
         metrics = {"tokens": float(tokens), "bullets": float(len(playbook))}
-        return evaluation.Evaluation(0.0, metrics=metrics, feedback="nobody has lived by it yet")
+        return evaluation.Evaluation(0.0, metrics=metrics, feedback="not used yet")
 
 
-def make_curator_gate(proposal: gate.Proposal) -> gate.Decision:
-    """Decides as the curator did: accepts what has at least one applied delta, holds what only waits."""
+def decide_as_curator(proposal: gate.Proposal) -> gate.Decision:
+    """Gate that follows the curator: accepts if a delta was applied, else holds if one was held."""
     if proposal.evaluation is not None and proposal.evaluation.failure is not None:
         return gate.Decision("reject", proposal.evaluation.failure, "curator")
     meta: Mapping[str, Any] = proposal.candidate.meta
-    reason = str(meta.get("why") or "nothing was proposed")
-    if not proposal.known_candidates or meta.get("applied"):  # a founder stands for itself
+    reason = str(meta.get("why") or "no deltas were proposed")
+    if not proposal.known_candidates or meta.get("applied"):  # the initial candidate has no deltas
         return gate.Decision("accept", reason, "curator")
     return gate.Decision("hold" if meta.get("held") else "reject", reason, "curator")
 
 
 def make_store(version_store: versions.Versions, *, key: str = KEY, config: Config | None = None) -> PlaybookStore:
-    """Returns a playbook that is kept among versions, by the settings given."""
+    """Creates a playbook store with these settings."""
     return PlaybookStore(version_store, key=key, curator=Curator(config))
 
 
 def make_reflector(model: llm.LLM | None = None) -> Reflector:
-    """Returns who draws lessons: a model, or without one plain rules."""
+    """Returns a reflector that asks the LLM, or a rule-based one if there is none."""
     return TaggingReflector() if model is None else LLMReflector(model)
 
 
@@ -101,15 +101,15 @@ def make_island(
     reflector: Reflector | None = None,
     config: Config | None = None,
 ) -> cluster.IslandConfig:
-    """Returns an island whose steps are ACE turns, to be given to a `cluster.Evolver` with one step in flight.
+    """Returns an island whose iterations are ACE turns. Use it in a `cluster.Evolver` with `num_parallel=1`.
 
     Args:
-        kept: Where the playbook is.
-        run: The run's id; a step that runs again after a crash finds its own version by it.
-        experience: What was gone through in a step.
-        key: Which playbook.
-        reflector: Who draws lessons; None: plain rules.
-        config: What the curator goes by.
+        version_store: Store of the playbook.
+        run: Run id. An iteration that is repeated after a crash finds its own version by it.
+        get_experience: Returns the experience of an iteration.
+        key: Key of the playbook.
+        reflector: Returns deltas; None means rule-based.
+        config: Settings of the curator.
     """
     curator = Curator(config)
     evaluator = DeltaEvaluator(curator)
@@ -122,4 +122,4 @@ def make_island(
         return population
 
     proposer = ReflectorProposer(reflector or TaggingReflector(), curator, get_experience)
-    return cluster.IslandConfig(1, 1, initial, proposer, gate=make_curator_gate, make_population=make_population)
+    return cluster.IslandConfig(1, 1, initial, proposer, gate=decide_as_curator, make_population=make_population)

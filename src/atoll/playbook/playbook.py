@@ -1,4 +1,4 @@
-"""A playbook: what an agent has learnt, bullet by bullet. It never changes; whoever changes it gets another one."""
+"""Playbook: an immutable collection of bullets. Every change returns a new playbook."""
 
 import functools
 import json
@@ -14,18 +14,18 @@ from atoll.playbook.delta import Delta
 
 type CountTokens = Callable[[str], int]
 
-MAX_HELD = 16  # what waits; the oldest gives way
+MAX_HELD = 16  # held deltas; the oldest is dropped
 NO_BULLETS: Mapping[str, Bullet] = MappingProxyType({})
 
 
 @functools.lru_cache(maxsize=4_096)
 def estimate_tokens(text: str) -> int:
-    """Estimates the tokens of a text, rather too many: a token is about four bytes of English, and one more."""
+    """Estimates tokens at four bytes each, rounded up, plus one."""
     return (len(text.encode("utf-8", "surrogatepass")) + 3) // 4 + 1
 
 
 class HeldEntry(NamedTuple):
-    """A delta that waits, how often it came up, and when last."""
+    """A held delta, the number of turns that proposed it, and the last of them."""
 
     delta: Delta
     times: int
@@ -33,12 +33,12 @@ class HeldEntry(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """How large a playbook is, and what covers what.
+    """Size and coverage of a playbook.
 
     Attributes:
-        files: Sections, which are the files of the export.
-        sections: Dated headings in all of them.
-        coverage: Bullets of each section.
+        files: Number of sections; each is a file of the export.
+        sections: Number of dated headings in all sections.
+        coverage: Number of bullets by section.
     """
 
     files: int
@@ -58,13 +58,13 @@ class Stats(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """Bullets in the order of their making.
+    """Bullets in the order of creation.
 
     Attributes:
-        bullets: By id.
-        turn: The last turn that changed it.
-        serial: The last number that a bullet got.
-        held: Deltas that wait.
+        bullets: Bullets by id.
+        turn: Last turn that changed the playbook.
+        serial: Last serial number used in an id.
+        held: Held deltas, oldest first.
     """
 
     bullets: Mapping[str, Bullet] = field(default=NO_BULLETS)
@@ -76,26 +76,24 @@ class Playbook:
         return len(self.bullets)
 
     def sections(self) -> Mapping[str, list[Bullet]]:
-        """Returns the bullets by section, in the order in which the sections came up."""
+        """Returns the bullets by section, sections in order of their first bullet."""
         by_section: dict[str, list[Bullet]] = {}
         for bullet in self.bullets.values():
             by_section.setdefault(bullet.section, []).append(bullet)
         return by_section
 
     def to_text(self) -> str:
-        """Returns it as ACE writes it: `## SECTION`, then a line per bullet."""
-        parts = [
-            "\n".join([f"## {section.upper()}", *(bullet.line for bullet in bullets)])
-            for section, bullets in self.sections().items()
-        ]
-        return "\n\n".join(parts)
+        """Returns the text format of ACE: `## SECTION`, then one line per bullet."""
+        sections = self.sections().items()
+        return "\n\n".join(
+            "\n".join([f"## {name.upper()}", *(item.line for item in items)]) for name, items in sections
+        )
 
     def count_tokens(self, count: CountTokens = estimate_tokens) -> int:
-        """Returns how long `text` is, added up line by line."""
+        """Returns the tokens of the text, summed over its lines."""
         names = {bullet.section for bullet in self.bullets.values()}
-        return sum(count(bullet.line) for bullet in self.bullets.values()) + sum(
-            count(f"## {name}\n") for name in names
-        )
+        lines = [bullet.line for bullet in self.bullets.values()]
+        return sum(map(count, [*lines, *(f"## {name}\n" for name in names)]))
 
     def stats(self) -> Stats:
         all_bullets, sections = self.bullets.values(), self.sections()
@@ -113,17 +111,17 @@ class Playbook:
         )
 
     def with_turn(self, turn: int) -> "Playbook":
-        """Returns it at a turn; time never runs backwards."""
+        """Returns a copy at this turn, or at the current one if that is later."""
         return replace(self, turn=max(self.turn, min(turn, MAX_COUNT)))
 
     def with_added(self, bullet: Bullet) -> "Playbook":
-        """Returns it with one more bullet, under an id of its own."""
+        """Returns a copy with another bullet, which gets a new id."""
         serial = self.serial + 1
         added = replace(bullet, id=make_id(bullet.section, serial))
         return replace(self, bullets=MappingProxyType({**self.bullets, added.id: added}), serial=serial)
 
     def with_changed(self, *bullets: Bullet) -> "Playbook":
-        """Returns it with bullets in the place of those of the same ids."""
+        """Returns a copy in which these bullets replace those with the same ids."""
         changed = {bullet.id: bullet for bullet in bullets}
         assert changed.keys() <= self.bullets.keys(), "a changed bullet keeps its id"
         return replace(self, bullets=MappingProxyType({**self.bullets, **changed}))
@@ -143,35 +141,34 @@ class Playbook:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Playbook":
-        """Reads what `to_data` returned.
+        """Creates a playbook from the result of `to_data`.
 
         Raises:
-            KeyError, TypeError, ValueError: It is no playbook.
+            KeyError, TypeError, ValueError: The data is not a playbook.
         """
         bullets = [Bullet.from_data(item) for item in data["bullets"]]
         by_id = {bullet.id: bullet for bullet in bullets}
         if len(by_id) < len(bullets):
             raise ValueError("two bullets have the same id")
         serial = max([clamp_count(data.get("serial", 0)), *(parse_serial(id) or 0 for id in by_id)])
-        return cls(
-            MappingProxyType(by_id), clamp_count(data.get("turn", 0)), serial, held_from_data(data.get("held", ()))
-        )
+        turn, held = clamp_count(data.get("turn", 0)), held_from_data(data.get("held", ()))
+        return cls(MappingProxyType(by_id), turn, serial, held)
 
     def dump(self) -> str:
-        """Returns it as canonical JSON: equal playbooks give equal text."""
+        """Returns canonical JSON. Equal playbooks give equal text."""
         return json.dumps(self.to_data(), separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def load(cls, text: str) -> "Playbook":
-        """Reads what `dump` returned.
+        """Parses the result of `dump`.
 
         Raises:
-            SetupError: It is no playbook.
+            SetupError: The text is not a playbook.
         """
         try:
             return cls.from_data(json.loads(text))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise errors.SetupError(f"This is no playbook: {error!s:.200}. Use one that Atoll wrote.") from error
+            raise errors.SetupError(f"The text is not a playbook: {error!s:.200}. Use one that Atoll wrote.") from error
 
 
 def held_to_data(held: Iterable[HeldEntry]) -> list[JSON]:
@@ -179,8 +176,5 @@ def held_to_data(held: Iterable[HeldEntry]) -> list[JSON]:
 
 
 def held_from_data(data: Iterable[Mapping[str, Any]]) -> tuple[HeldEntry, ...]:
-    entries = (
-        HeldEntry(Delta.from_data(item["delta"]), clamp_count(item["times"]), clamp_count(item["turn"]))
-        for item in data
-    )
-    return tuple(entries)[-MAX_HELD:]
+    fields = ((item["delta"], clamp_count(item["times"]), clamp_count(item["turn"])) for item in data)
+    return tuple(HeldEntry(Delta.from_data(delta), times, turn) for delta, times, turn in fields)[-MAX_HELD:]

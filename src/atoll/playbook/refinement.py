@@ -1,4 +1,4 @@
-"""Grow and refine: what a playbook lets go of, and in which order."""
+"""Grow and refine: merging, retiring and archiving of bullets."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -11,16 +11,12 @@ from atoll.playbook.playbook import CountTokens, Playbook
 from atoll.playbook.rule_parser import parse_rule
 from atoll.playbook.rule_relation import relate
 
-MAX_NEIGHBORS = 12  # that a text is compared with; BM25 puts whatever repeats it among the first
-PRIORITY_VALUES: Mapping[Priority, float] = {
-    "low": 0.0,
-    "normal": 0.5,
-    "high": 1.5,
-}  # of something that nobody has used yet
+MAX_NEIGHBORS = 12  # bullets that a text is compared with; BM25 ranks duplicates near the top
+PRIORITY_VALUES: Mapping[Priority, float] = {"low": 0.0, "normal": 0.5, "high": 1.5}  # value of an unused bullet
 
 
 class RetiredBullet(NamedTuple):
-    """A bullet that went, when and why."""
+    """A retired bullet, with the turn and the reason."""
 
     bullet: Bullet
     turn: int
@@ -28,18 +24,18 @@ class RetiredBullet(NamedTuple):
 
 
 def is_protected(bullet: Bullet, turn: int, config: Config) -> bool:
-    """Tells whether a bullet may not be retired: it is pinned, or new and not plainly harmful."""
+    """Returns whether a bullet must stay: it is pinned, or new and not clearly harmful."""
     is_new = turn - bullet.created < config.protect_turns
     return bullet.is_pinned or (is_new and -bullet.net_helpful < 2 * config.harmful_margin)
 
 
 def compute_value(bullet: Bullet, turn: int, config: Config) -> float:
-    """Returns what a bullet is worth keeping for: what it did, and a little for having been used of late."""
+    """Returns the value of a bullet: net helpfulness, plus up to 0.5 for recent use."""
     return bullet.net_helpful + 0.5 / (1.0 + max(0, turn - bullet.used) / config.stale_turns)
 
 
 def merge_bullets(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
-    """Returns a bullet that has taken in another."""
+    """Returns the bullet with the counts and sources of the other added."""
     return replace(
         bullet,
         content=content or bullet.content,
@@ -53,7 +49,7 @@ def merge_bullets(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
 
 
 def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Playbook, list[RetiredBullet]]:
-    """Merges what says the same, retires what is harmful, stale or old, and holds the budget."""
+    """Merges duplicates, retires harmful, stale and old bullets, and enforces the token limit."""
     retired: list[RetiredBullet] = []
     for stage in (_find_duplicates, _make_prune_stage(config), _make_archive_stage(config)):
         for removed, reason, target in stage(playbook):
@@ -73,7 +69,7 @@ def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Play
 def make_room(
     playbook: Playbook, config: Config, count: CountTokens, tokens: int, max_value: float, keep_id: str = ""
 ) -> tuple[Playbook, list[RetiredBullet]]:
-    """Retires what is worth least, and less than `bar`, until so many tokens are free; what is protected stays."""
+    """Retires the least valuable bullets below `max_value` until `tokens` are free; protected ones stay."""
     retired: list[RetiredBullet] = []
     if tokens <= 0:
         return playbook, retired
@@ -88,22 +84,22 @@ def make_room(
             break
         bullet = playbook.bullets[id]
         tokens -= count(bullet.line)
-        retired.append(RetiredBullet(bullet, turn, "the playbook is full and this is worth least"))
+        retired.append(RetiredBullet(bullet, turn, "the playbook is full and this bullet is worth least"))
     return playbook.without(item.bullet.id for item in retired), retired
 
 
-type Removal = tuple[Bullet, str, Bullet | None]  # a bullet, why it goes, and who takes it in
+type Removal = tuple[Bullet, str, Bullet | None]  # bullet, reason, bullet that it is merged into
 
 
 def _find_duplicates(playbook: Playbook) -> Iterator[Removal]:
-    """Names bullets that say what an earlier one says; only what has the same concepts can."""
+    """Yields bullets that repeat an earlier one. Only bullets with the same concepts are compared."""
     by_concepts: dict[frozenset[tuple[str, int]], list[Bullet]] = {}
     for bullet in playbook.bullets.values():
         keys = {frozenset(rule.concept_counts.items()) for rule in parse_rule(bullet.content)}
         others = {other.id: other for key in keys for other in by_concepts.get(key, ())}
         for other in others.values():
             if relate(other.content, bullet.content) in ("same", "duplicate"):
-                yield bullet, f"it says what {other.id} says", other
+                yield bullet, f"same rule as {other.id}", other
                 break
         else:
             for key in keys:
@@ -116,9 +112,9 @@ def _make_prune_stage(config: Config) -> Callable[[Playbook], Iterator[Removal]]
             if is_protected(bullet, playbook.turn, config):
                 continue
             if -bullet.net_helpful >= config.harmful_margin:
-                yield bullet, f"it did harm {bullet.harmful} times and helped {bullet.helpful} times", None
+                yield bullet, f"harmful {bullet.harmful} times, helpful {bullet.helpful} times", None
             elif bullet.net_helpful <= 0 and playbook.turn - bullet.used > config.stale_turns:
-                yield bullet, f"nobody has used it for {playbook.turn - bullet.used} turns", None
+                yield bullet, f"unused for {playbook.turn - bullet.used} turns", None
 
     return stage
 
@@ -133,7 +129,7 @@ def _make_archive_stage(config: Config) -> Callable[[Playbook], Iterator[Removal
                 group = headings[heading]
                 if any(member.net_helpful > 0 or is_protected(member, playbook.turn, config) for member in group):
                     continue
-                reason = f"the section {heading!r} of {section} is older than the newest {config.max_sections}"
+                reason = f"heading {heading!r} of {section} is older than the newest {config.max_sections}"
                 yield from ((member, reason, None) for member in group)
 
     return stage

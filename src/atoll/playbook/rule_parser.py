@@ -1,4 +1,4 @@
-"""Reads a rule into what it says: concepts in the parts of a sentence, with denials, numbers and joints kept apart."""
+"""Parser of rules. A rule becomes clauses of concepts, with connectives, negations and numbers marked."""
 
 import functools
 import itertools
@@ -14,43 +14,23 @@ from atoll.playbook import english
 NEGATION = "neg"
 NUMBER_PREFIX = "#"
 CONDITIONS = frozenset({"if", "unless", "until"})
-CLAUSE_CONNECTIVES = frozenset(
-    {"before", "after", "during", "because", "so", "but", *CONDITIONS}
-)  # these begin a part as well
-LOCATIVE = "@in"  # where and when: such a part may stand anywhere
-MAX_AMBIGUOUS = 3  # words with two readings that are told apart: 8 readings
-MAX_CHARS = 4_000  # characters that are read
+CLAUSE_CONNECTIVES = frozenset({"before", "after", "during", "because", "so", "but", *CONDITIONS})
+LOCATIVE = "@in"  # place and time; the position of such a clause does not matter
+MAX_AMBIGUOUS = 3  # ambiguous words per text: at most 8 readings
+MAX_CHARS = 4_000  # longer texts are cut
 MOTION_VERBS = frozenset({"go", "turn"})
 
 _TOKEN = re.compile(r"[-\u2212]?\d[\d,]*(?:\.\d+)*|[^\W\d_]+|[,;.:!?()<>=%$€&+*/]")
 _CONTRACTIONS = (("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("n't", " not"), ("'re", " are"))
-_SIGN_WORDS = {
-    "<": "below",
-    ">": "above",
-    "%": "percent",
-    "=": "equal",
-    "&": "and",
-    "+": "plus",
-    "*": "times",
-    "/": "slash",
-}
+_SIGN_NAMES = ("below", "above", "percent", "equal", "and", "plus", "times", "slash")
+_SIGN_WORDS = dict(zip("<>%=&+*/", _SIGN_NAMES, strict=True))
 _PUNCTUATION = frozenset(",;.:!?()")
 _BE_FORMS = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _NEGATIONS = frozenset({"not", "never"})
 _PRONOUNS = frozenset({"it", "them"})
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "these", "those", "your", "its", "their", "our", "my"})
-_CLAUSE_BREAKS = frozenset(",;.:!?()") | {
-    "if",
-    "when",
-    "whenever",
-    "before",
-    "after",
-    "until",
-    "unless",
-    "because",
-    "that",
-    "and",
-}
+_BREAK_WORDS = {"if", "when", "whenever", "before", "after", "until", "unless", "because", "that", "and"}
+_CLAUSE_BREAKS = _PUNCTUATION | _BREAK_WORDS
 _CHANGE_PARTICIPLES = frozenset({"divided", "multiplied", "increased", "decreased", "reduced", "raised", "lowered"})
 _QUANTIFIERS = frozenset({"all", "some", "most", "only", "often", "sometimes", "rarely", "almost"})
 _ADVERB_SUFFIX = re.compile(r"(?<=[a-z]{4})(?:li|ness)$")  # `separately` is `separate`; a stem ends in i for y
@@ -64,7 +44,7 @@ _DEFINITION_PATTERNS = (  # `divide a by b to get c` and `to get c, divide a by 
 
 
 class Clause(NamedTuple):
-    """A stretch of a sentence: the joint that it begins with (empty for none), and its concepts in order."""
+    """Part of a sentence: its connective (empty for none) and its concepts in order."""
 
     connective: str
     concepts: tuple[str, ...]
@@ -72,11 +52,11 @@ class Clause(NamedTuple):
 
 @dataclass(frozen=True)
 class ParsedRule:
-    """What a text says, as far as words go.
+    """One reading of a rule.
 
     Attributes:
-        parts: In their order.
-        is_motion: Whether it tells somebody to move, so that a direction is the point of it.
+        clauses: Clauses in order.
+        is_motion: Whether the rule is about moving, so that a direction is essential.
     """
 
     clauses: tuple[Clause, ...]
@@ -84,8 +64,8 @@ class ParsedRule:
 
     @functools.cached_property
     def sequence(self) -> tuple[str, ...]:
-        """All concepts in a row, with the joints that matter wherever the part stands."""
-        # What is denied depends on the part that a denial stands in: then every joint matters.
+        """All concepts in order, with the connectives that matter."""
+        # The clause of a negation decides what is negated, so every connective matters.
         ignored = ("",) if any(NEGATION in clause.concepts for clause in self.clauses) else ("", LOCATIVE)
         return tuple(
             concept
@@ -95,27 +75,24 @@ class ParsedRule:
 
     @functools.cached_property
     def concept_counts(self) -> Counter[str]:
-        """The concepts and joints, in no order."""
+        """Concepts and connectives, without order."""
         return Counter(self.sequence)
 
     @functools.cached_property
     def clause_counts(self) -> Counter[Clause]:
-        """The parts in no order, denials first in each; among quantifiers their place matters: `not all`, `all not`."""
+        """Clauses without order, negations first in each, except beside quantifiers (`not all`, `all not`)."""
         return Counter(Clause(clause.connective, _move_negations_first(clause.concepts)) for clause in self.clauses)
 
 
 def _move_negations_first(concepts: tuple[str, ...]) -> tuple[str, ...]:
     if NEGATION not in concepts or not _QUANTIFIERS.isdisjoint(concepts):
         return concepts
-    return (
-        *(concept for concept in concepts if concept == NEGATION),
-        *(concept for concept in concepts if concept != NEGATION),
-    )
+    return tuple(sorted(concepts, key=lambda concept: concept != NEGATION))
 
 
 @functools.lru_cache(maxsize=4_096)
 def parse_rule(text: str) -> tuple[ParsedRule, ...]:
-    """Returns what a text says; two readings where a word in it may say something or nothing."""
+    """Returns the readings of a text; more than one if it has ambiguous words."""
     tokens = list(_iter_tokens(_to_active_voice(_normalize(text))))
     ambiguous = [token for token in dict.fromkeys(tokens) if token in english.AMBIGUOUS][:MAX_AMBIGUOUS]
     readings = dict.fromkeys(
@@ -138,18 +115,12 @@ def _parse_tokens(tokens: Sequence[str]) -> ParsedRule:
         else:
             clauses[-1] = Clause(clauses[-1].connective, (*clauses[-1].concepts, token))
     is_motion = any(token in MOTION_VERBS for token in tokens[:2])
-    cleaned = [
-        Clause(clause.connective, _drop_fillers(_convert_to_seconds(_rewrite_of(clause.concepts))))
-        for clause in clauses
-    ]
-    resolved = _resolve_pronouns([clause for clause in cleaned if clause.concepts])
+    cleaned = ((name, _drop_fillers(_convert_to_seconds(_rewrite_of(concepts)))) for name, concepts in clauses)
+    resolved = _resolve_pronouns([Clause(name, concepts) for name, concepts in cleaned if concepts])
     limited = _move_only(_drop_to(_rewrite_use_to(resolved)))
-    # `when it storms` and `in storms` are one: a condition of one word is a time or a place.
-    is_brief = (clause.connective == "if" and len(clause.concepts) == 1 for clause in limited)
-    result = (
-        Clause(LOCATIVE, clause.concepts) if brief else clause for clause, brief in zip(limited, is_brief, strict=True)
-    )
-    return ParsedRule(tuple(result), is_motion)
+    # `when it storms` equals `in storms`: a condition of one word is a time or a place.
+    names = (LOCATIVE if name == "if" and len(concepts) == 1 else name for name, concepts in limited)
+    return ParsedRule(tuple(map(Clause, names, (concepts for _, concepts in limited))), is_motion)
 
 
 def _rewrite_use_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
@@ -159,16 +130,14 @@ def _rewrite_use_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
         only_prefix = part.concepts[:1] if part.concepts[0] == "only" else ()
         verb, *objects = part.concepts[len(only_prefix) :] or ("",)
         if part.connective == "" and verb == "use" and objects and len(purposes) == 1:
-            replacements = {
-                part: Clause("@with", (*only_prefix, *objects)),
-                purposes[0]: Clause("", purposes[0].concepts),
-            }
+            means = Clause("@with", (*only_prefix, *objects))
+            replacements = {part: means, purposes[0]: Clause("", purposes[0].concepts)}
             return tuple(replacements.get(item, item) for item in clauses)
     return clauses
 
 
 def _drop_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-    """Writes `reply to customers` as `answer customers`: after a lone verb the joint says nothing."""
+    """Writes `reply to customers` as `answer customers`: after a single verb the connective has no meaning."""
     for first, second in itertools.pairwise(clauses):
         if first.connective == "" and second.connective == "@to" and len(_content_concepts(first)) == 1:
             joined = Clause("", (*first.concepts, *second.concepts))
@@ -177,15 +146,14 @@ def _drop_to(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
 
 
 def _move_only(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-    """Moves an `only` to what it limits: `swim in calm water only` is `swim only in calm water`."""
+    """Moves an `only` to the words that it limits: `fish in calm water only` is `fish only in calm water`."""
     result = list(clauses)
     for index, clause in enumerate(result):
         if "only" not in (clause.concepts[0], clause.concepts[-1]) or len(clause.concepts) < 2:
             continue
         remaining = clause.concepts[1:] if clause.concepts[0] == "only" else clause.concepts[:-1]
-        target = index + 1 if clause.concepts[-1] == "only" else next(
-            (other_index for other_index, other in enumerate(result) if other.connective in CONDITIONS and other_index != index), index
-        )  # fmt: skip
+        conditions = (i for i, other in enumerate(result) if other.connective in CONDITIONS and i != index)
+        target = index + 1 if clause.concepts[-1] == "only" else next(conditions, index)
         target = target if target < len(result) and result[target].connective else index
         result[index] = Clause(clause.connective, remaining)
         result[target] = Clause(result[target].connective, ("only", *result[target].concepts))
@@ -194,16 +162,14 @@ def _move_only(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
 
 
 def _resolve_pronouns(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """Puts what is spoken of for `it`, and for nothing: `cook meat before eating (it)` is about eating meat."""
+    """Replaces `it`, also an omitted one, by the topic: `cook meat before eating (it)` is about eating meat."""
     result: list[Clause] = []
     for index, clause in enumerate(clauses):
-        others = [
-            other for other in (*clauses[:index][::-1], *clauses[index + 1 :]) if len(_content_concepts(other)) > 1
-        ]
+        neighbors = (*clauses[:index][::-1], *clauses[index + 1 :])
+        others = [other for other in neighbors if len(_content_concepts(other)) > 1]
         topic = _content_concepts(others[0])[1:] if others else ()
-        concepts = tuple(
-            word for concept in clause.concepts for word in (topic if concept in _PRONOUNS else (concept,))
-        )
+        resolved = (topic if concept in _PRONOUNS else (concept,) for concept in clause.concepts)
+        concepts = tuple(itertools.chain.from_iterable(resolved))
         if clause.connective in ("before", "after") and len(clause.concepts) == 1:
             concepts = (*concepts, *topic)
         if concepts:
@@ -245,9 +211,8 @@ def _to_active_voice(text: str) -> list[str]:
         negations = [word for word in subject if word in _NEGATIONS]
         agent: list[str] = []
         if following[:1] == ["by"] and participle not in _CHANGE_PARTICIPLES:
-            end = next(
-                (position for position, word in enumerate(following[1:], 1) if word in _CLAUSE_BREAKS), len(following)
-            )
+            breaks = (position for position, word in enumerate(following[1:], 1) if word in _CLAUSE_BREAKS)
+            end = next(breaks, len(following))
             agent, following = following[1:end], following[end:]
         subject_words = [word for word in subject if word not in negations]
         return [*words[:begin], *agent, *negations, participle, *subject_words, *following]
@@ -255,22 +220,22 @@ def _to_active_voice(text: str) -> list[str]:
 
 
 def _iter_tokens(words: Sequence[str]) -> Iterator[str]:
-    """Yields concepts and joints for words, taking the longest phrase that is known at each place."""
+    """Yields concepts and connectives, matching the longest known phrase at each position."""
     normalized = ["with" if _is_means(words, index) else word for index, word in enumerate(words)]
     stems = [stem_word(word) for word in normalized]
-    place = 0
-    while place < len(words):
-        concepts, size = _match_phrase(normalized, stems, place)
-        place += size
-        if len(concepts) == 1 and concepts[0].startswith("@") and _is_end(normalized, stems, place):
-            yield normalized[place - 1]  # `turn it off`: nothing follows that it could join
+    position = 0
+    while position < len(words):
+        concepts, size = _match_phrase(normalized, stems, position)
+        position += size
+        if len(concepts) == 1 and concepts[0].startswith("@") and _is_end(normalized, stems, position):
+            yield normalized[position - 1]  # `turn it off`: nothing follows that it could connect
         else:
             yield from concepts
 
 
 def _match_phrase(words: Sequence[str], stems: Sequence[str], index: int) -> tuple[tuple[str, ...], int]:
     for size in range(min(_MAX_PHRASE_WORDS, len(words) - index), 0, -1):
-        for forms in (words, stems):  # `units` is no form of `unite`, though their stems agree
+        for forms in (words, stems):  # `units` and `unite` have the same stem but differ as words
             concepts = _PHRASES.get(tuple(forms[index : index + size]))
             if concepts is not None:
                 return concepts, size
@@ -278,9 +243,9 @@ def _match_phrase(words: Sequence[str], stems: Sequence[str], index: int) -> tup
 
 
 def _is_end(words: Sequence[str], stems: Sequence[str], index: int) -> bool:
-    return (
-        index == len(words) or words[index] in _PUNCTUATION or _is_connective(_match_phrase(words, stems, index)[0][:1])
-    )
+    if index == len(words) or words[index] in _PUNCTUATION:
+        return True
+    return _is_connective(_match_phrase(words, stems, index)[0][:1])
 
 
 def _is_means(words: Sequence[str], index: int) -> bool:
@@ -298,7 +263,7 @@ def _get_concept(word: str, stem: str) -> str:
 
 @functools.lru_cache(maxsize=8_192)
 def stem_word(word: str) -> str:
-    """Returns the stem of a word in one of the spellings that English has."""
+    """Returns the stem of a word in American spelling."""
     word = english.IRREGULAR_FORMS.get(word, word)
     if len(word) > 4 and word.isalpha():
         word = word.replace("our", "or").replace("isation", "ization")
@@ -346,7 +311,7 @@ def _drop_fillers(concepts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read_phrases() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Returns what stands for a phrase, by its words and by their stems."""
+    """Returns the concepts of each phrase, by its words and by their stems."""
     result: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, phrases in english.CONCEPTS.items():
         result |= _map_forms(phrases, (NEGATION, name[1:]) if name.startswith("-") else (name,))
@@ -360,17 +325,8 @@ def _map_forms(phrases: Sequence[str], concepts: tuple[str, ...]) -> dict[tuple[
     return dict.fromkeys([tuple(map(stem_word, phrase)) for phrase in split_phrases] + split_phrases, concepts)
 
 
-_PARTICIPLES = frozenset(english.IRREGULAR_FORMS) | {
-    "set",
-    "put",
-    "cut",
-    "read",
-    "hurt",
-    "hit",
-    "shut",
-    "split",
-    "spread",
-}
+_UNCHANGED_PARTICIPLES = {"set", "put", "cut", "read", "hurt", "hit", "shut", "split", "spread"}
+_PARTICIPLES = _UNCHANGED_PARTICIPLES.union(english.IRREGULAR_FORMS)
 _PHRASES = _read_phrases()
 _MAX_PHRASE_WORDS = max(map(len, _PHRASES))
 _FILLERS = frozenset(form for word in english.FILLER_WORDS for form in (word, _get_concept(word, stem_word(word))))

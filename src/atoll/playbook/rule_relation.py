@@ -1,8 +1,8 @@
-"""How two texts stand to each other: whether one may take the place of the other, or denies it.
+"""Relation of two rules: duplicate, contradiction, variant or different.
 
-What a merge destroys cannot be had back, while a duplicate only costs tokens. So texts are duplicates only if all that
-they say is the same, word for word or by the lexicon: denials, numbers, units, directions, and who does what to whom.
-A word that differs and is not known to mean the same keeps them apart.
+A wrong merge loses information; a missed duplicate only costs tokens. So rules are duplicates only if everything
+matches, word for word or by the lexicon: negations, numbers, units, directions, and who does what to whom. An unknown
+different word makes them different.
 """
 
 import functools
@@ -20,22 +20,19 @@ type Relation = Literal["same", "duplicate", "contradiction", "variant", "differ
 
 @functools.lru_cache(maxsize=4_096)
 def relate(first: str, second: str) -> Relation:
-    """Says how two texts stand to each other.
+    """Returns the relation of two rules.
 
     Returns:
-        same: But for case, width, punctuation and white space.
-        duplicate: They say the same in other words.
-        contradiction: One denies the other, or says the opposite.
-        variant: They are alike but for numbers, or for where or when.
+        same: Equal except for case, width, punctuation and white space.
+        duplicate: Same meaning in other words.
+        contradiction: One negates the other, or states the opposite.
+        variant: Equal except for numbers, place or time.
         different: Anything else.
     """
-    if english.normalize_words(first) == english.normalize_words(second) and _extract_symbols(
-        first
-    ) == _extract_symbols(second):
+    symbols, other_symbols = _extract_symbols(first), _extract_symbols(second)
+    if english.normalize_words(first) == english.normalize_words(second) and symbols == other_symbols:
         return "same"
-    if sorted(set(_extract_symbols(first)) - _PARSED_SYMBOLS) != sorted(
-        set(_extract_symbols(second)) - _PARSED_SYMBOLS
-    ):
+    if set(symbols) - _PARSED_SYMBOLS != set(other_symbols) - _PARSED_SYMBOLS:
         return "different"
     if {_get_mood(first), _get_mood(second)} == {"may", "must"}:
         return "different"
@@ -47,21 +44,16 @@ def relate(first: str, second: str) -> Relation:
     return best
 
 
-_PARSED_SYMBOLS = frozenset("<>%&+*/$€-")  # symbols that a meaning has as concepts
-_PERMISSION_WORDS, _OBLIGATION_WORDS = (
-    frozenset({"can", "could", "may", "might"}),
-    frozenset({"must", "shall", "should", "always"}),
-)
+_PARSED_SYMBOLS = frozenset("<>%&+*/$€-")  # symbols that the parser turns into concepts
+_PERMISSION_WORDS = frozenset({"can", "could", "may", "might"})
+_OBLIGATION_WORDS = frozenset({"must", "shall", "should", "always"})
 _NEGATION_WORDS = frozenset({"not", "never", "no", "cannot", "cant", "dont"})
 _RELATION_ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
 
 
 def _relate_rules(first: ParsedRule, second: ParsedRule) -> Relation:
-    if (
-        not first.concept_counts
-        or not second.concept_counts
-        or any(map(_is_distinguishing, first.concept_counts.keys() ^ second.concept_counts.keys()))
-    ):
+    concepts, other_concepts = first.concept_counts.keys(), second.concept_counts.keys()
+    if not concepts or not other_concepts or any(map(_is_distinguishing, concepts ^ other_concepts)):
         return "different"
     if _have_same_meaning(first, second):
         return "duplicate"
@@ -74,7 +66,7 @@ def _relate_rules(first: ParsedRule, second: ParsedRule) -> Relation:
 
 
 def preserves_details(text: str, other: str) -> bool:
-    """Tells whether a text still says every number and every denial that another one says."""
+    """Returns whether a text has every number and negation of the other."""
     text_counts, other_counts = parse_rule(text)[0].concept_counts, parse_rule(other)[0].concept_counts
     return all(
         text_counts[concept] >= count
@@ -84,12 +76,12 @@ def preserves_details(text: str, other: str) -> bool:
 
 
 def _is_distinguishing(concept: str) -> bool:
-    """Tells whether two texts of which one has a concept are different whatever else they say."""
+    """Returns whether two rules are different if only one has this concept."""
     return concept != NEGATION and concept[0] not in f"{NUMBER_PREFIX}@" and concept not in _OPPOSITES
 
 
 def _have_same_meaning(first: ParsedRule, second: ParsedRule) -> bool:
-    """Tells whether two meanings have the same parts in any order, or are the same row begun at another place."""
+    """Returns whether two rules have the same clauses in any order, or the same sequence rotated."""
     if first.clause_counts == second.clause_counts:
         return True
     first_sequence, second_sequence = first.sequence, second.sequence
@@ -97,9 +89,8 @@ def _have_same_meaning(first: ParsedRule, second: ParsedRule) -> bool:
         return False
     if len(first_sequence) == 2 and NEGATION not in first_sequence:
         return False  # `spiders are insects` is not `insects are spiders`
-    return any(
-        first_sequence[shift:] + first_sequence[:shift] == second_sequence for shift in range(len(first_sequence))
-    )
+    shifts = range(len(first_sequence))
+    return any(first_sequence[shift:] + first_sequence[:shift] == second_sequence for shift in shifts)
 
 
 def _count_negations(rule: ParsedRule) -> int:
@@ -122,13 +113,12 @@ def _remove_concept(rule: ParsedRule, concept: str) -> ParsedRule:
 
 
 def _mask_numbers(rule: ParsedRule) -> ParsedRule:
-    return _replace_concepts(
-        rule, {concept: NUMBER_PREFIX for concept in rule.sequence if concept.startswith(NUMBER_PREFIX)}
-    )
+    numbers = (concept for concept in rule.sequence if concept.startswith(NUMBER_PREFIX))
+    return _replace_concepts(rule, dict.fromkeys(numbers, NUMBER_PREFIX))
 
 
 def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[ParsedRule, bool]]:
-    """Yields the first meaning with one concept turned into its opposite, and whether both could be true at once."""
+    """Yields the first rule with one concept replaced by its opposite, and whether both could be true."""
     second_concepts = set(second.sequence)
     for clause_index, clause in enumerate(first.clauses):
         for index, concept in enumerate((clause.connective, *clause.concepts)):
@@ -137,16 +127,12 @@ def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[Par
                 words[index] = opposite
                 changed = Clause(words[0], tuple(words[1:]))
                 is_compatible = clause.connective in CONDITIONS or (concept in _LOCATIONS and not first.is_motion)
-                yield (
-                    ParsedRule(
-                        (*first.clauses[:clause_index], changed, *first.clauses[clause_index + 1 :]), first.is_motion
-                    ),
-                    is_compatible,
-                )
+                clauses = (*first.clauses[:clause_index], changed, *first.clauses[clause_index + 1 :])
+                yield ParsedRule(clauses, first.is_motion), is_compatible
 
 
 def _get_mood(text: str) -> str:
-    """Tells what one may do from what one must do; what is denied is neither: `cannot` is `must not`."""
+    """Returns `may` or `must`; empty for neither and for negated rules, since `cannot` is `must not`."""
     words = set(english.normalize_words(text).split())
     if words & _NEGATION_WORDS or (words & _PERMISSION_WORDS and words & _OBLIGATION_WORDS):
         return ""
@@ -155,7 +141,7 @@ def _get_mood(text: str) -> str:
 
 @functools.lru_cache(maxsize=4_096)
 def _extract_symbols(text: str) -> tuple[str, ...]:
-    """Returns what is neither a word nor punctuation: `x < 5` and `x > 5` have the same words."""
+    """Returns symbols, which are not words: `x < 5` and `x > 5` have the same words."""
     folded = unicodedata.normalize("NFKC", text)
     symbols = [char for char in folded if unicodedata.category(char)[0] == "S" or char in "%&@#*/\\"]
     return (*symbols, *re.findall(r"!=|(?<!\w)-(?=\d)", folded))
@@ -171,7 +157,7 @@ def _read_opposites() -> Mapping[str, frozenset[str]]:
 
 
 def _get_concept(word: str) -> str:
-    """Returns the concept that a word of the lexicon names: itself, or what a text with it would hold."""
+    """Returns the concept of a lexicon word: itself, or the concept that it is parsed to."""
     if word in english.CONCEPTS:
         return word
     concepts = parse_rule(word)[0].sequence

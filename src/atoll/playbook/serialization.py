@@ -1,7 +1,7 @@
-"""A version of a playbook as text: the whole, or what changed since a version that is whole.
+"""Versions of a playbook as text: a full playbook, or a patch to a full version.
 
-A turn changes a few bullets. Ten thousand turns that each wrote the whole playbook would take gigabytes, so most
-versions name a base and say what is different from it; no version ever needs more than itself and its base.
+A turn changes a few bullets, and 10,000 full playbooks would take gigabytes. So most versions are patches. Reading a
+patch needs only the patch and its base.
 """
 
 import json
@@ -16,26 +16,26 @@ from atoll.playbook.delta import Verdict
 from atoll.playbook.playbook import HeldEntry, Playbook, held_from_data, held_to_data
 from atoll.playbook.refinement import RetiredBullet
 
-MAX_PATCH_CHARS = 3_000  # characters: a larger one is written as a whole, and is the next base
+MAX_PATCH_CHARS = 3_000  # a larger patch is stored as a full version, the next base
 PARSE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class FullVersion(NamedTuple):
-    """A version that is whole."""
+    """A version with a full playbook."""
 
     n: int
     playbook: Playbook
 
 
 class VersionEntry(NamedTuple):
-    """What a version says beside its playbook.
+    """Parsed text of a version.
 
     Attributes:
-        parent: The version that it was made from; 0: none.
-        base: The version that its patch belongs to; None: it is whole.
+        parent: Version that it was made from; 0 means none.
+        base: Full version that the patch belongs to; None for a full version.
         data: The playbook or the patch.
-        counts: Of the verdicts, by outcome, and of what was retired, where only that is told.
-        is_bare: Whether it is a playbook by itself, which a kernel step lives by: what follows it must be so too.
+        counts: Number of verdicts by outcome and of retired bullets, if the version has only counts.
+        is_bare: True for a plain playbook written by an evolver. Later versions must be bare too.
     """
 
     parent: int
@@ -56,7 +56,7 @@ def serialize_version(
     *,
     is_bare: bool = False,
 ) -> tuple[str, bool]:
-    """Returns the text of a version, and whether it is whole; a bare one is what a kernel step reads as a playbook."""
+    """Returns the text of a version and whether it is full. An evolver reads bare versions as playbooks."""
     data: dict[str, JSON] = {} if is_bare else {"parent": parent}
     if verdicts:
         data["log"] = [verdict.to_data() for verdict in verdicts]
@@ -72,44 +72,43 @@ def serialize_version(
 
 
 def parse_version(value: str) -> VersionEntry:
-    """Reads a version.
+    """Parses the text of a version.
 
     Raises:
-        SetupError: It is none.
+        SetupError: The text is not a version.
     """
     try:
         data = json.loads(value)
         verdicts = tuple(map(Verdict.from_data, data.get("log", ())))
         retired = tuple(RetiredBullet(Bullet.from_data(item[0]), item[1], item[2]) for item in data.get("retired", ()))
-        if "bullets" in data:  # a bare playbook, as a kernel step keeps it
+        if "bullets" in data:  # a bare playbook, written by an evolver
             counts = {name: clamp_count(count) for name, count in data.get("counts", {}).items()}
             return VersionEntry(0, None, data, verdicts, retired, counts, True)
         base = data.get("base")
         content = data["playbook"] if base is None else data["patch"]
-        return VersionEntry(
-            clamp_count(data["parent"]), None if base is None else clamp_count(base), content, verdicts, retired
-        )
+        base = None if base is None else clamp_count(base)
+        return VersionEntry(clamp_count(data["parent"]), base, content, verdicts, retired)
     except PARSE_ERRORS as error:
-        raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Name another key.") from error
+        raise errors.SetupError(f"The version is not a playbook: {error!s:.200}. Use another key.") from error
 
 
 def load_full(entry: VersionEntry) -> Playbook:
-    """Returns the playbook of a version that is whole.
+    """Returns the playbook of a full version.
 
     Raises:
-        SetupError: It is none.
+        SetupError: The data is not a playbook.
     """
     try:
         return Playbook.from_data(entry.data)
     except PARSE_ERRORS as error:
-        raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Roll back to another.") from error
+        raise errors.SetupError(f"The version is not a playbook: {error!s:.200}. Roll back.") from error
 
 
 def apply_patch(base: Playbook, entry: VersionEntry) -> Playbook:
-    """Returns the playbook of a version that is a patch.
+    """Returns the playbook of a patch.
 
     Raises:
-        SetupError: It is none.
+        SetupError: The patch is not valid.
     """
     try:
         removed, patch = frozenset(entry.data["gone"]), entry.data
@@ -120,28 +119,20 @@ def apply_patch(base: Playbook, entry: VersionEntry) -> Playbook:
             MappingProxyType(bullets | changed), clamp_count(patch["turn"]), clamp_count(patch["serial"]), held_entries
         )
     except PARSE_ERRORS as error:
-        raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Roll back to another.") from error
+        raise errors.SetupError(f"The version is not a playbook: {error!s:.200}. Roll back.") from error
 
 
 def _make_patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:
     old_bullets, new_bullets = base.bullets, playbook.bullets
-    held_patch: dict[str, JSON] = (
-        {"held": _held_to_patch(base.held, playbook.held)} if playbook.held != base.held else {}
-    )
-    return held_patch | {
-        "turn": playbook.turn,
-        "serial": playbook.serial,
-        "put": [
-            bullet.to_data()
-            for id, bullet in new_bullets.items()
-            if old_bullets.get(id) is not bullet and old_bullets.get(id) != bullet
-        ],
-        "gone": [id for id in old_bullets if id not in new_bullets],
-    }
+    pairs = ((old_bullets.get(id), bullet) for id, bullet in new_bullets.items())
+    patch: dict[str, JSON] = {"turn": playbook.turn, "serial": playbook.serial}
+    patch["put"] = [new.to_data() for old, new in pairs if old is not new and old != new]  # identity is faster
+    patch["gone"] = [id for id in old_bullets if id not in new_bullets]
+    return patch | ({"held": _held_to_patch(base.held, playbook.held)} if playbook.held != base.held else {})
 
 
 def _held_to_patch(old_entries: Sequence[HeldEntry], new_entries: Sequence[HeldEntry]) -> list[JSON]:
-    """Returns what waits; of what waited in the base its place there: all of it is longer than the rest of a patch."""
+    """Returns the held deltas; those of the base as their index in it, which keeps patches short."""
     return [old_entries.index(entry) if entry in old_entries else held_to_data([entry])[0] for entry in new_entries]
 
 

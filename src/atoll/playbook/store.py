@@ -1,4 +1,4 @@
-"""A playbook that lasts: its versions, what became of every delta, and the bullets that a moment calls for."""
+"""Playbook store: versions of one playbook, the history of its deltas, held deltas and retrieval."""
 
 import json
 from collections import Counter
@@ -18,17 +18,17 @@ from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.playbook import Playbook, Stats
 from atoll.playbook.refinement import RetiredBullet
 
-MIN_PREFIX = 4  # letters of a name that somebody may type instead of all of it
+MIN_PREFIX = 4  # shortest prefix of an id that is accepted
 
 
 class HeldDelta(NamedTuple):
     """A delta that is held.
 
     Attributes:
-        id: Names it, whatever else waits: a digest of what it says.
-        times: How often it came up, and `turn` when last.
-        reason: Why it waits, as the curator would say now.
-        against: The bullets that stand against it.
+        id: Hash of the delta.
+        times: Number of turns that proposed it; `turn` is the last.
+        reason: Why the curator would hold it now.
+        against: Bullets that conflict with it.
     """
 
     id: str
@@ -40,12 +40,12 @@ class HeldDelta(NamedTuple):
 
 
 def make_held_id(delta: Delta) -> str:
-    """Returns what a held delta is called."""
+    """Returns the id of a held delta."""
     return candidate.content_hash(json.dumps(delta.to_data(), sort_keys=True))[:10]
 
 
 def list_held(curator: Curator, playbook: Playbook) -> list[HeldDelta]:
-    """Returns what waits, the oldest first, each with why it would wait again."""
+    """Returns the held deltas, oldest first, with the current reasons."""
     held_deltas = []
     for held in playbook.held:
         (verdict,) = curator.curate(playbook, [held.delta]).verdicts
@@ -56,17 +56,17 @@ def list_held(curator: Curator, playbook: Playbook) -> list[HeldDelta]:
 def decide_held(
     curator: Curator, playbook: Playbook, id: str, reason: str, author: str, *, is_approved: bool
 ) -> CurationResult:
-    """Returns a playbook after a person's decision about what waits.
+    """Applies or drops a held delta.
 
-    What is applied needs no more evidence than the person's reason; it must still be fit to be a bullet and find room.
+    The reason replaces missing evidence. An approved delta must still be valid and fit into the playbook.
 
     Raises:
-        NotFound: Nothing of that name waits.
-        SetupError: The reason or the name of the person is empty.
-        Conflict: It cannot be applied; the message says why.
+        NotFound: No held delta has this id.
+        SetupError: The reason or the author is empty.
+        Conflict: The delta cannot be applied.
     """
     if not reason.strip() or not author.strip():
-        raise errors.SetupError("A decision needs a reason and a name: say why, and who you are.")
+        raise errors.SetupError("A decision needs a reason and an author. Pass both.")
     delta = _find_held(playbook, id)
     remaining = playbook.with_held(entry for entry in playbook.held if entry.delta != delta)
     if not is_approved:
@@ -77,7 +77,7 @@ def decide_held(
     result = permissive_curator.curate(remaining, [approved])
     (verdict,) = result.verdicts
     if verdict.outcome != "applied":
-        raise errors.Conflict(f"It cannot be applied: {verdict.reason}.")
+        raise errors.Conflict(f"Delta {id} cannot be applied: {verdict.reason}.")
     noted = replace(verdict, reason=f"{verdict.reason}; {author}: {reason}")
     return result._replace(verdicts=(noted,))
 
@@ -88,16 +88,16 @@ def _find_held(playbook: Playbook, id: str) -> Delta:
     ]
     if len(matches) == 1:
         return matches[0]
-    ids = ", ".join(make_held_id(entry.delta) for entry in playbook.held) or "nothing"
-    raise errors.NotFound(f"No delta {id!r:.40} waits: there is {ids}.")
+    ids = ", ".join(make_held_id(entry.delta) for entry in playbook.held) or "none"
+    raise errors.NotFound(f"Held delta {id!r:.40} not found. Held: {ids}.")
 
 
 KEY = "playbook/main"
-RETRIES = 20  # a turn takes a millisecond or two: whoever loses so often in a row is told
+RETRIES = 20  # attempts; a turn takes a millisecond or two
 
 
 class PlaybookChange(NamedTuple):
-    """What `apply` did: the version that it made (0: none was needed), the playbook now, and the verdicts."""
+    """Result of a change: version number (0 before the first version), playbook and verdicts."""
 
     n: int
     playbook: Playbook
@@ -105,11 +105,11 @@ class PlaybookChange(NamedTuple):
 
 
 class HistoryEntry(NamedTuple):
-    """A version of the history.
+    """One version in the history.
 
     Attributes:
-        restored: The version that a rollback brought back; None: it is no rollback.
-        told: What a kernel step counted itself, of many deltas at once: applied, held, rejected, retired.
+        restored: Version restored by a rollback; None for other changes.
+        stored_counts: Counts stored by an evolver: applied, held, rejected, retired.
     """
 
     n: int
@@ -123,13 +123,13 @@ class HistoryEntry(NamedTuple):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Returns how many were applied, held, rejected and retired."""
+        """Number of deltas applied, held and rejected, and of bullets retired."""
         outcome_counts = Counter(str(verdict.outcome) for verdict in self.verdicts)
         return self.stored_counts or {**outcome_counts, "retired": len(self.retired)}
 
 
 class Excerpt(NamedTuple):
-    """A bullet that fits a query, and as much of it as was asked for."""
+    """A bullet that matches a query, and its text cut to the requested length."""
 
     bullet: Bullet
     score: float
@@ -137,12 +137,12 @@ class Excerpt(NamedTuple):
 
 
 class PlaybookStore:
-    """Keeps one playbook among versions. Threads may share it, and other processes the versions.
+    """Stores one playbook with its versions. Thread-safe; other processes may share the versions.
 
     Args:
-        versions: Where it is kept: `store.Store(path).versions()` or `store.MemoryVersions()`.
-        key: Which playbook.
-        curator: Who decides on deltas.
+        versions: `store.Store(path).versions()` or `store.MemoryVersions()`.
+        key: Key of the playbook.
+        curator: Decides on deltas.
     """
 
     def __init__(self, versions: versions.Versions, *, key: str = KEY, curator: Curator | None = None) -> None:
@@ -159,18 +159,18 @@ class PlaybookStore:
 
     @property
     def version(self) -> int:
-        """The number of the head; 0 before there is one."""
+        """Number of the current version; 0 before the first."""
         return self._load_head()[0]
 
     def current(self) -> Playbook:
-        """Returns the playbook as it is now, whoever changed it last."""
+        """Returns the current playbook, including changes by other processes."""
         return self._load_head()[1]
 
     def get_version(self, n: int) -> Playbook:
-        """Returns the playbook of a version.
+        """Returns the playbook of a version; 0 is the empty playbook.
 
         Raises:
-            NotFound: There is no such version.
+            NotFound: The version does not exist.
         """
         if n == 0:
             return Playbook()
@@ -180,19 +180,19 @@ class PlaybookStore:
     def apply(
         self, deltas: Sequence[Delta], reason: str, author: str, *, turn: int | None = None, token: str | None = None
     ) -> PlaybookChange:
-        """Has the curator decide on deltas and keeps what comes of it as a version, what was refused included.
+        """Lets the curator decide on deltas and stores the result, with all verdicts, as a new version.
 
-        Somebody else's change meanwhile is no obstacle: the curator decides anew, on what is there now.
+        If another writer changed the playbook, the curator decides again on the new version.
 
         Args:
-            deltas: Without any, nothing happens.
-            reason: Why; compulsory.
-            author: Who.
-            turn: When; None: the turn after the last.
-            token: The same token again changes nothing and returns what it made.
+            deltas: An empty sequence changes nothing.
+            reason: Required.
+            author: Required.
+            turn: Turn number; None means the turn after the last.
+            token: A repeated token changes nothing and returns the first result.
 
         Raises:
-            Conflict: The playbook is locked, or others were faster 20 times in a row.
+            Conflict: The playbook is locked, or other writers were faster 20 times in a row.
             SetupError: The reason or the author is empty.
         """
         if not deltas:
@@ -205,14 +205,14 @@ class PlaybookStore:
                 return self._save_version(n, result.playbook, result.verdicts, result.retired, reason, author, token)
             except errors.Conflict:
                 if self._load_head()[0] == n:
-                    raise  # nobody was faster: it is locked
-        raise errors.Conflict(f"{self.key} changed {RETRIES} times while a change to it was decided: try again.")
+                    raise  # no other writer was faster, so the key is locked
+        raise errors.Conflict(f"{self.key} was changed by other writers {RETRIES} times in a row. Try again.")
 
     def refine(self, reason: str = "grow and refine", author: str = "curator") -> PlaybookChange:
-        """Merges, retires and archives; makes a version only if something changes.
+        """Merges, retires and archives bullets. Creates a version only if something changes.
 
         Raises:
-            Conflict: The playbook is locked, or others were faster 20 times in a row.
+            Conflict: The playbook is locked, or other writers were faster 20 times in a row.
         """
         for _ in range(RETRIES):
             n, playbook = self._load_head()
@@ -224,35 +224,35 @@ class PlaybookStore:
             except errors.Conflict:
                 if self._load_head()[0] == n:
                     raise
-        raise errors.Conflict(f"{self.key} changed {RETRIES} times while it was refined: try again.")
+        raise errors.Conflict(f"{self.key} was changed by other writers {RETRIES} times in a row. Try again.")
 
     def list_held(self) -> Sequence[HeldDelta]:
-        """Returns the deltas that wait for more evidence or for a person, the oldest first."""
+        """Returns the held deltas, oldest first."""
         return list_held(self.curator, self.current())
 
     def decide_held(self, id: str, reason: str, author: str, *, is_approved: bool) -> PlaybookChange:
-        """Takes down what a person decides about a delta that waits: it is applied, or it waits no longer.
+        """Approves or rejects a held delta.
 
         Args:
-            id: As `waiting` names it, or the beginning of that.
-            reason: Why; compulsory.
-            author: Who.
-            is_applied: What was decided.
+            id: Id from `list_held`, or at least 4 characters of its beginning.
+            reason: Required.
+            author: Required.
+            is_approved: True applies the delta; False drops it.
 
         Raises:
-            NotFound: Nothing of that name waits.
+            NotFound: No held delta has this id.
             SetupError: The reason or the author is empty.
-            Conflict: It cannot be applied, the playbook is locked, or somebody else changed it at this moment.
+            Conflict: The delta cannot be applied, or the playbook is locked or was changed at the same time.
         """
         n, playbook = self._load_head()
         result = decide_held(self.curator, playbook, id, reason, author, is_approved=is_approved)
         return self._save_version(n, result.playbook, result.verdicts, result.retired, reason, author, None)
 
     def put(self, playbook: Playbook, reason: str, author: str) -> PlaybookChange:
-        """Makes a whole playbook the head, as somebody wrote it; no version is made of what is there already.
+        """Stores a playbook as a new version, unless it equals the current one.
 
         Raises:
-            Conflict: The playbook is locked, or somebody else changed it at this moment.
+            Conflict: The playbook is locked or was changed at the same time.
         """
         n, previous = self._load_head()
         if previous == playbook:
@@ -262,16 +262,16 @@ class PlaybookStore:
         return self._save_version(n, playbook, (), retired, reason, author, None)
 
     def rollback(self, n: int, reason: str = "rollback", author: str = "user") -> Playbook:
-        """Makes an old version the head again, as a new version: nothing of the history is lost.
+        """Restores an old version as a new version. The history is kept.
 
         Raises:
-            NotFound: There is no such version.
+            NotFound: The version does not exist.
         """
         self.versions.rollback(self.key, n, reason, author)
         return self.current()
 
     def history(self) -> Sequence[HistoryEntry]:
-        """Returns all versions, oldest first, with the verdicts on what was proposed."""
+        """Returns all versions with their verdicts, oldest first."""
         events: list[HistoryEntry] = []
         first_versions: dict[str, int] = {}
         for version in self.versions.history(self.key):
@@ -287,7 +287,7 @@ class PlaybookStore:
         return events
 
     def list_retired(self) -> Sequence[RetiredBullet]:
-        """Returns what went on the way to the head, in its order; a rollback takes back what went after its version."""
+        """Returns the bullets retired up to the current version, in order. A rollback undoes later retirements."""
         events = {event.n: event for event in self.history()}
         retired: list[RetiredBullet] = []
         version = max(events, default=0)
@@ -298,12 +298,12 @@ class PlaybookStore:
         return retired[::-1]
 
     def retrieve(self, query: str, limit: int | None = None, chars: int | None = None) -> Sequence[Excerpt]:
-        """Returns the bullets that fit a query best, the best first; what did harm comes later, or not at all.
+        """Returns the bullets that match a query, best first. Harmful bullets rank lower.
 
         Args:
-            query: Any text: a question, a state.
-            limit: So many at most; None: `context_limit`.
-            chars: So much of each; None: `context_chars`.
+            query: Any text, such as a question or a state.
+            limit: Maximum number of bullets; None means `context_limit`.
+            chars: Maximum characters of each; None means `context_chars`.
         """
         playbook = self.current()
         max_results = self.config.context_limit if limit is None else limit
@@ -315,7 +315,7 @@ class PlaybookStore:
         return [Excerpt(bullet, score, _truncate(bullet.content, max_chars)) for bullet, score in matches]
 
     def format_context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
-        """Returns the same for a prompt: a line each, with its id."""
+        """Returns the result of `retrieve` for a prompt: one line per bullet, with its id."""
         return "\n".join(f"[{excerpt.bullet.id}] {excerpt.text}" for excerpt in self.retrieve(query, limit, chars))
 
     def stats(self) -> Stats:
@@ -335,10 +335,9 @@ class PlaybookStore:
             base, is_bare = self._full_version, self._is_bare
             value, is_full = serialization.serialize_version(playbook, parent, base, verdicts, retired, is_bare=is_bare)
             version = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
-            if version.value != value:  # the token's, from before a crash
-                return PlaybookChange(
-                    version.n, self._load_version(version), serialization.parse_version(version.value).verdicts
-                )
+            if version.value != value:  # the token was used before, for example before a crash
+                stored = serialization.parse_version(version.value)
+                return PlaybookChange(version.n, self._load_version(version), stored.verdicts)
             self._head = version.n, playbook
             if is_full:
                 self._full_version = serialization.FullVersion(version.n, playbook)
@@ -362,14 +361,13 @@ class PlaybookStore:
             return self._full_version.playbook
         if self._full_version is None or self._full_version.n != entry.base:
             base_version = self.versions.get(self.key, entry.base)
-            self._full_version = serialization.FullVersion(
-                base_version.n, serialization.load_full(serialization.parse_version(base_version.value))
-            )
+            base = serialization.load_full(serialization.parse_version(base_version.value))
+            self._full_version = serialization.FullVersion(base_version.n, base)
         return serialization.apply_patch(self._full_version.playbook, entry)
 
 
 def compute_reliability(bullet: Bullet) -> float:
-    """Weighs a bullet by what became of using it: 1 at first, up to 2, and towards 0 with the harm that it did."""
+    """Returns the weight of a bullet: 1 if unused, up to 2 if helpful, down to 0 if harmful."""
     return 2.0 * (bullet.helpful + 1.0) / (bullet.helpful + bullet.harmful + 2.0)
 
 

@@ -31,7 +31,7 @@ class StepOutcome(NamedTuple):
 
     @property
     def improved(self) -> bool | None:
-        """Whether it was better than the best parent; None if unknown."""
+        """Returns whether it was better than the best parent; None if unknown."""
         if not self.is_applied:
             return None
         if self.score is None:

@@ -40,36 +40,27 @@ class ActionEffect:
 
 type ActionKey = tuple[str, str]  # an action, and the tile or circumstances that it applies to
 
-AVOID, HARMLESS, GIVES, GIVES_NOTHING = (
-    "Avoid {look}: it hurts ({cause}, {damage:.2f}).",
-    "{look} is harmless: step on it freely.",
-    "{action} at {look} gives {gain}.",
-    "{action} at {look} gives nothing.",
-)
-BLOCKS, HUNTS, REFUGE = (
-    "{look} blocks the way.",
-    "{look} hunts: keep away from it.",
-    "At night {look} keeps harm away: wait there.",
-)
-DARK, DAYLIGHT, RENEWS = (
-    "The dark hurts agents that stay outside: seek a refuge before night.",
-    "Daylight lasts {ticks} ticks.",
-    "{look} turns into {other} again within {ticks} ticks.",
-)
+AVOID = "Avoid {look}: it hurts ({cause}, {damage:.2f})."
+HARMLESS = "{look} is harmless: step on it freely."
+GIVES = "{action} at {look} gives {gain}."
+GIVES_NOTHING = "{action} at {look} gives nothing."
+BLOCKS = "{look} blocks the way."
+HUNTS = "{look} hunts: keep away from it."
+REFUGE = "At night {look} keeps harm away: wait there."
+DARK = "The dark hurts agents that stay outside: seek a refuge before night."
+DAYLIGHT = "Daylight lasts {ticks} ticks."
+RENEWS = "{look} turns into {other} again within {ticks} ticks."
 
+_AVOID_PATTERN = r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."
 _PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = [
-    (
-        "avoid",
-        re.compile(r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."),
-    ),
+    ("avoid", re.compile(_AVOID_PATTERN)),
     ("harmless", re.compile(r"(?P<look>.+) is harmless: step on it freely\.")),
     ("nothing", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives nothing\.")),
     ("gives", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives (?P<gain>[^.]+)\.")),
     ("blocks", re.compile(r"(?P<look>.+) blocks the way\.")),
     ("hunts", re.compile(r"(?P<look>.+) hunts: keep away from it\.")),
     ("refuge", re.compile(r"At night (?P<look>.+) keeps harm away: wait there\.")),
-    # 0.1.0 wrote another subject
-    ("dark", re.compile(r"The dark hurts [\w ]+ outside: seek a refuge before night\.")),
+    ("dark", re.compile(r"The dark hurts [\w ]+ outside: seek a refuge before night\.")),  # 0.1.0: other subject
     ("daylight", re.compile(r"Daylight lasts (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
     ("renews", re.compile(r"(?P<look>.+) turns into (?P<other>.+) again within (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
 ]
@@ -134,10 +125,8 @@ class Beliefs:
                     stats.entered, stats.hurt = stats.entered + support + doubt, stats.hurt + doubt
                 case "gives":
                     effect = self.get_effect(groups["action"], groups["look"])
-                    effect.tries, effect.gains[groups["gain"]] = (
-                        effect.tries + support + doubt,
-                        effect.gains[groups["gain"]] + int(support),
-                    )
+                    effect.tries += support + doubt
+                    effect.gains[groups["gain"]] += int(support)
                 case "nothing":
                     self.get_effect(groups["action"], groups["look"]).tries += MIN_TRIES * support
                 case "blocks":
@@ -147,10 +136,8 @@ class Beliefs:
                 case "refuge":
                     self.refuges[groups["look"]] += int(support)
                 case "dark":
-                    self.dark_harm_ticks, self.dark_ticks = (
-                        self.dark_harm_ticks + 5 * support,
-                        self.dark_ticks + 5 * (support + doubt),
-                    )
+                    self.dark_harm_ticks += 5 * support
+                    self.dark_ticks += 5 * (support + doubt)
                 case "daylight":
                     self.daylight = int(groups["ticks"])
                 case "renews":

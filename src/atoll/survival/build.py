@@ -56,7 +56,6 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
-    """Builds the parts of a run."""
     thinker_name = _get_thinker_name(options, context)
     command_runner = _make_command_runner(task, context)
     make_world = _make_world_factory(task, context, command_runner)
@@ -66,13 +65,11 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     world.close()
     presenter, learner = Presenter(), EpisodeLearner()
     episode_runner = make_episode_runner(thinker_name, options, context, is_shared=task.share_playground)
-    proposer = EpisodeProposer(
-        _make_episode_function(task, context, make_world), episode_runner, context.blobs, presenter, context.seed
-    )
+    run_episode = _make_episode_function(task, context, make_world)
+    proposer = EpisodeProposer(run_episode, episode_runner, context.blobs, presenter, context.seed)
     initial_text = function.Text(playbook.Playbook().dump())
-    initial = function.DefaultFunction(
-        function.DefaultFunctionProps(initial_text, candidate_evaluator=make_evaluator(episode_runner.curator))
-    )
+    evaluator = make_evaluator(episode_runner.curator)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(initial_text, candidate_evaluator=evaluator))
     versions = context.versions or store.MemoryVersions()
 
     def make_population(island: int, rng: Random, announce: Any) -> cluster.VersionedPopulation:
@@ -96,10 +93,8 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
 def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) -> Iterator[EpisodeSummary]:
     """Yields the episodes of a run with this seed, without a kernel and without a store."""
     context = system.BuildContext(Path(), None, executor.ExecutorConfig(), 1, seed, store.MemoryBlobs())
-    episode_runner, run_episode = (
-        make_episode_runner(_get_thinker_name(options, context), options, context),
-        _make_episode_function(task, context, _make_world_factory(task, context)),
-    )
+    episode_runner = make_episode_runner(_get_thinker_name(options, context), options, context)
+    run_episode = _make_episode_function(task, context, _make_world_factory(task, context))
     book, state = playbook.Playbook(), dict[str, Any]()
     for episode in range(1, episodes + 1):
         summary = run_episode(episode_runner, book, state, derive_world_seed(seed, episode), episode)
@@ -110,11 +105,17 @@ def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) ->
 def make_episode_runner(
     thinker_name: str, options: Options, context: system.BuildContext, *, is_shared: bool = False
 ) -> EpisodeRunner:
-    """Creates the episode runner for some settings."""
     is_learning = thinker_name in ("native", "llm")
+    config = playbook.Config(
+        max_tokens=options.playbook_max_tokens,
+        max_sections=options.playbook_max_sections,
+        refine_interval=options.refine_interval,
+        context_limit=options.playbook_context_limit,
+        context_chars=options.playbook_context_chars,
+    )
     enabled_features = (options.playbook and is_learning, options.fear, options.curiosity)
     return EpisodeRunner(
-        playbook.Curator(_playbook_config(options)),
+        playbook.Curator(config),
         lambda agent, seed: Roles(
             _make_thinker(thinker_name, agent, seed, context), state_changes=StateChanges(is_shared=is_shared)
         ),
@@ -148,16 +149,6 @@ def _build_report(world: World, thinker_name: str, episode_runner: EpisodeRunner
         **{switch: "on" if is_on else "off" for switch, is_on in switches.items()},
         "forecast": f"damage within {episode_runner.horizon} ticks; {rule}",
     }
-
-
-def _playbook_config(options: Options) -> playbook.Config:
-    return playbook.Config(
-        max_tokens=options.playbook_max_tokens,
-        max_sections=options.playbook_max_sections,
-        refine_interval=options.refine_interval,
-        context_limit=options.playbook_context_limit,
-        context_chars=options.playbook_context_chars,
-    )
 
 
 def _make_world_factory(

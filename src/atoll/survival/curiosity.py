@@ -55,11 +55,8 @@ class RandomDistillation:
 def encode_observation(observation: Observation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Returns an observation as numbers: levels, and the visible tiles hashed into a few features."""
     features = np.zeros(NUM_INPUTS)
-    features[0], features[1], features[2] = (
-        observation.life,
-        min(observation.resources.values(), default=1.0),
-        float(observation.is_dark),
-    )
+    features[:2] = observation.life, min(observation.resources.values(), default=1.0)
+    features[2] = observation.is_dark
     for tile in observation.tiles.values():
         features[3 + _hash_tile(tile)] += 0.15
     return features

@@ -114,14 +114,12 @@ class EpisodeRunner:
         return running.end()
 
     def make_setup(self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int) -> EpisodeSetup:
-        """Creates the agent and its roles."""
         memory = Memory.from_data(state.get("memory", {}))
         forecaster = Forecaster.from_data(state.get("fear", {}), self.horizon)
         agent = AgentState(world, self.agent_settings, memory, EpisodePlaybook(book, self.curator), forecaster)
         return EpisodeSetup(agent, self.make_roles(agent, seed))
 
     def begin(self, setup: EpisodeSetup, start: Observation, episode: int) -> "RunningEpisode":
-        """Starts an episode with its first observation."""
         loop = FeedbackLoop(setup.agent, setup.roles, start, episode, has_text=self.has_text)
         loop.notification_settings = self.notification_settings
         return RunningEpisode(loop, self)
@@ -159,17 +157,10 @@ class RunningEpisode:
             return
         self.applied_settings = live_settings.settings
         checked = CheckedSettings(live_settings.settings)
-        agent_settings, notification_settings = (
-            checked.apply_to_agent(loop.agent_state.settings),
-            checked.apply_to_notifications(loop.notification_settings),
-        )
-        old_values, new_values = (
-            {**asdict(first), **asdict(second)}
-            for first, second in (
-                (loop.agent_state.settings, loop.notification_settings),
-                (agent_settings, notification_settings),
-            )
-        )
+        agent_settings = checked.apply_to_agent(loop.agent_state.settings)
+        notification_settings = checked.apply_to_notifications(loop.notification_settings)
+        old_values = asdict(loop.agent_state.settings) | asdict(loop.notification_settings)
+        new_values = asdict(agent_settings) | asdict(notification_settings)
         if changed := {name: value for name, value in new_values.items() if old_values[name] != value}:
             loop.agent_state.settings, loop.notification_settings = agent_settings, notification_settings
             loop.roles.sentinel.log("steered", loop.observation.tick, **changed)
@@ -181,9 +172,8 @@ class RunningEpisode:
         world = agent.world
         ending = f"died of {observation.cause}" if observation.cause else "survived"
         causes = ", ".join(f"{cause} {count} times" for cause, count in agent.memory.get_common_causes())
-        agent.memory.add_note(
-            f"Episode {loop.episode}: {ending} after {observation.tick} ticks. Damage: {causes or 'none'}."
-        )
+        damage = causes or "none"
+        agent.memory.add_note(f"Episode {loop.episode}: {ending} after {observation.tick} ticks. Damage: {damage}.")
         feared_tiles, truth = agent.beliefs.list_feared(UNKNOWN_RISK), world.truth()
         return EpisodeSummary(
             loop.episode,

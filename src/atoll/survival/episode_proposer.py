@@ -49,13 +49,8 @@ class EpisodeProposer:
         turns: list[LoopSnapshot] = []
         is_saved = _is_saved(context.iteration)
         runner = self._configure_runner(context.iteration, context.advice, turns if is_saved else None)
-        result = self._run_episode(
-            runner,
-            book,
-            self._load_state(context.advice),
-            derive_world_seed(self._seed, context.iteration),
-            context.iteration,
-        )
+        state, seed = self._load_state(context.advice), derive_world_seed(self._seed, context.iteration)
+        result = self._run_episode(runner, book, state, seed, context.iteration)
         summary = result.to_data()
         self._presenter.publish_end(summary)
         artifacts = {SNAPSHOTS: self._blobs.save_blob(_compress_turns(turns))} if turns else {}
@@ -69,10 +64,6 @@ class EpisodeProposer:
     ) -> EpisodeRunner:
         """Returns the runner for this episode: live settings applied, saved turns with full text."""
         runner, checked = self._runner, CheckedSettings(advice)
-        agent_settings, notification_settings = (
-            checked.apply_to_agent(runner.agent_settings),
-            checked.apply_to_notifications(runner.notification_settings),
-        )
         controls = replace(runner.controls, advice={name: advice[name] for name in SETTINGS if name in advice})
 
         def show(snapshot: LoopSnapshot) -> None:
@@ -87,8 +78,8 @@ class EpisodeProposer:
         has_text = runner.has_text or turns is not None or self._presenter.is_watched
         return replace(
             runner,
-            agent_settings=agent_settings,
-            notification_settings=notification_settings,
+            agent_settings=checked.apply_to_agent(runner.agent_settings),
+            notification_settings=checked.apply_to_notifications(runner.notification_settings),
             show=show,
             controls=controls,
             has_text=has_text,
@@ -103,12 +94,7 @@ class EpisodeProposer:
 
 def serialize_result(result: EpisodeSummary) -> str:
     """Returns the playbook after an episode, with its result, as JSON that `Playbook.load` can read."""
-    outcome: dict[str, JSON] = {
-        "episode": result.episode,
-        "score": result.score,
-        "ticks": result.ticks,
-        "cause": result.cause,
-    }
+    outcome = {name: getattr(result, name) for name in ("episode", "score", "ticks", "cause")}
     data = {**result.book.to_data(), "counts": dict(result.counts), "lived": outcome}
     return json.dumps(data, separators=(",", ":"), sort_keys=True)
 

@@ -34,7 +34,6 @@ class FinishedEpisode(NamedTuple):
 
 
 def iter_finished_episodes(run_store: store.Store, run: str) -> Iterator[FinishedEpisode]:
-    """Yields the finished episodes of a run in order."""
     return _iter_episodes(run_store.journal(run).read_kinds(journal.UPDATED))
 
 
@@ -50,13 +49,8 @@ def _iter_episodes(records: Iterable[journal.Record]) -> Iterator[FinishedEpisod
             ref = evaluation.get("artifacts", {}).get(SNAPSHOTS)
             snapshots = None if ref is None else BlobRef(*ref)
             other_metrics = {name: value for name, value in metrics.items() if name != "episode"}
-            yield FinishedEpisode(
-                int(metrics["episode"]),
-                evaluation.get("score"),
-                other_metrics,
-                evaluation.get("feedback", ""),
-                snapshots,
-            )
+            score, feedback = evaluation.get("score"), evaluation.get("feedback", "")
+            yield FinishedEpisode(int(metrics["episode"]), score, other_metrics, feedback, snapshots)
 
 
 def load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Mapping[str, Any]]:
@@ -109,7 +103,6 @@ def compute_exploration_curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Ma
 
 
 def parse_turn(text: str) -> Mapping[str, Any]:
-    """Parses a turn that a running episode published."""
     turn: Mapping[str, Any] = json.loads(text)
     return turn
 
@@ -119,14 +112,12 @@ NUM_ACHIEVEMENTS = 22
 
 
 def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = False) -> dict[str, JSON]:
-    """Returns the metrics of a run."""
     if not episodes:
         return {}
     causes = Counter(episode["cause"] for episode in episodes if episode["cause"])
     later = episodes[NUM_LEARNING_EPISODES:] or episodes
-    calibration = forecast_metrics.compute_calibration(
-        [(pair[0], bool(pair[1])) for episode in later for pair in episode["said"]]
-    )
+    forecasts = [(pair[0], bool(pair[1])) for episode in later for pair in episode["said"]]
+    calibration = forecast_metrics.compute_calibration(forecasts)
     encounters = sum(episode["encounters"] for episode in episodes)
     result: dict[str, JSON] = {
         "episodes": len(episodes),
@@ -147,12 +138,11 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
         "corrections": sum(episode["corrections"] for episode in episodes),
     }
     world_metrics = [episode["facts"] for episode in episodes if episode.get("facts")]
-    result |= {
-        name: fmean(metrics[name] for metrics in world_metrics) for name in (world_metrics[0] if world_metrics else ())
-    }
-    return result | (
-        {"crafter_score": compute_crafter_score([episode["unlocked"] for episode in episodes])} if is_crafter else {}
-    )
+    for name in world_metrics[0] if world_metrics else ():
+        result[name] = fmean(metrics[name] for metrics in world_metrics)
+    if is_crafter:
+        result["crafter_score"] = compute_crafter_score([episode["unlocked"] for episode in episodes])
+    return result
 
 
 def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: forecast_metrics.Calibration) -> float:

@@ -18,8 +18,6 @@ MIN_DAMAGE = 0.004
 
 
 class ForecastOutcome(NamedTuple):
-    """Forecast and its outcome."""
-
     forecast: float
     happened: bool
 
@@ -77,7 +75,6 @@ class Forecaster:
             self._resolve_forecast(self._pending.popleft(), False)
 
     def record_first_entry(self, is_hurt: bool) -> None:
-        """Records the first entry of a tile."""
         self.first_entries[0] += 1
         self.first_entries[1] += is_hurt
         if self.first_entries[0] > 60:  # old counts fade, because the world may change
@@ -106,9 +103,6 @@ class Forecaster:
     def from_data(cls, data: Mapping[str, Any], horizon: int) -> "Forecaster":
         forecaster = cls(horizon)
         if len(data.get("weights", ())) == len(INITIAL_WEIGHTS):
-            forecaster.weights, forecaster.first_entries, forecaster._num_updates = (
-                list(data["weights"]),
-                list(data["firsts"]),
-                int(data["steps"]),
-            )
+            forecaster.weights, forecaster.first_entries = list(data["weights"]), list(data["firsts"])
+            forecaster._num_updates = int(data["steps"])
         return forecaster

@@ -39,7 +39,6 @@ NO_FORECASTS = Calibration(0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, ())
 
 
 def compute_calibration(forecasts: Sequence[tuple[float, bool]], num_bins: int = 10) -> Calibration:
-    """Compares forecasts with outcomes."""
     if not forecasts:
         return NO_FORECASTS
     count = len(forecasts)

@@ -31,7 +31,6 @@ class Lesson(NamedTuple):
 
 
 def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
-    """Updates the beliefs from an action and returns the lessons."""
     before, after, name = step.before, step.after, step.action.name
     tile_ahead = _get_tile_ahead(agent, step)
     is_collision = before.position == after.position or after.harm.get(tile_ahead or "", 0.0) >= FATAL_DAMAGE
@@ -46,12 +45,9 @@ def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
 
 def get_ground_damage(agent: AgentState, observation: Observation) -> float:
     """Returns the damage from the cell itself, without hunger, cold and creatures."""
-    return sum(
-        amount
-        for cause, amount in observation.harm.items()
-        if cause not in BODY_CAUSES
-        and not (cause in agent.beliefs.tile_stats and agent.beliefs.tile_stats[cause].hunts)
-    )
+    stats = agent.beliefs.tile_stats
+    other_causes = {cause for cause in observation.harm if cause in stats and stats[cause].hunts} | BODY_CAUSES
+    return sum(amount for cause, amount in observation.harm.items() if cause not in other_causes)
 
 
 def _learn_move(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
@@ -164,12 +160,8 @@ def _learn_refusal(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     """Records refused actions in the same way as damage."""
     subject, damage = str(step.action), sum(step.after.harm.values())
     stats = agent.beliefs.get_tile_stats(subject)
-    stats.entered, stats.hurt, stats.damage, stats.cause = (
-        stats.entered + 1,
-        stats.hurt + 1,
-        stats.damage + damage,
-        "refusal",
-    )
+    stats.entered, stats.hurt = stats.entered + 1, stats.hurt + 1
+    stats.damage, stats.cause = stats.damage + damage, "refusal"
     text = beliefs.AVOID.format(look=subject, cause="refusal", damage=damage)
     return [Lesson(subject, "tactics", text, step.after.refused[:120])]
 
@@ -195,10 +187,8 @@ def _learn_night(agent: AgentState, before: Observation, after: Observation) -> 
         return lessons
     if "cold" in after.harm:
         was_harmful = agent_beliefs.is_dark_harmful()
-        agent_beliefs.dark_harm_ticks, agent_beliefs.dark_ticks = (
-            agent_beliefs.dark_harm_ticks + 1,
-            agent_beliefs.dark_ticks + 1,
-        )
+        agent_beliefs.dark_harm_ticks += 1
+        agent_beliefs.dark_ticks += 1
         if agent_beliefs.is_dark_harmful() and not was_harmful:
             lessons.append(Lesson("dark", "reflections", beliefs.DARK, f"cold at tick {after.tick}"))
     elif agent_beliefs.is_dark_harmful() and after.current_tile:

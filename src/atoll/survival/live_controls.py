@@ -68,7 +68,6 @@ class LiveControls:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def read_settings(self) -> system.LiveSettings:
-        """Returns the current live settings."""
         channel = self.get_channel()
         if channel is None:
             return system.LiveSettings(self.advice)

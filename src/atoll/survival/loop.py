@@ -62,11 +62,9 @@ class FeedbackLoop:
         self.agent_state.perceive(self.observation)
 
     def step(self) -> LoopSnapshot:
-        """Runs one turn."""
         context = self._collect()
-        plan = self.roles.sentinel.filter_plan(
-            self.agent_state, self.roles.thinker.plan(self.agent_state, context), context.observation
-        )
+        plan = self.roles.thinker.plan(self.agent_state, context)
+        plan = self.roles.sentinel.filter_plan(self.agent_state, plan, context.observation)
         is_danger_near = self._is_danger_near(context.observation)
         forecast = self._forecast_damage(context.observation, plan)
         steps = self._engine.run(self.agent_state, plan, clear_effects(context.observation))
@@ -77,26 +75,16 @@ class FeedbackLoop:
     def _collect(self) -> PlanningContext:
         """Steps 1 and 2: collects the state and the memories about it, as text."""
         agent, observation = self.agent_state, self.observation
+        candidates = agent.world.candidates(observation)
         if not self.has_text:  # text costs time, and without an LLM and a viewer it has no reader
-            return PlanningContext(
-                observation, "", agent.world.candidates(observation), "", (), (), self._previous_reflection
-            )
+            return PlanningContext(observation, "", candidates, "", (), (), self._previous_reflection)
         forecast = agent.forecaster.forecast(risk.extract_features(agent, observation, ()))
-        summary = self.roles.state_formatter.format(
-            self.roles.state_formatter.build_slots(agent, observation, forecast)
-        )
+        formatter = self.roles.state_formatter
+        summary = formatter.format(formatter.build_slots(agent, observation, forecast))
         words = [*dict.fromkeys(observation.tiles.values()), *observation.resources]
         excerpts = agent.episode_playbook.get_excerpts(" ".join(words)) if agent.settings.has_playbook else ()
-        schema = self.roles.rewards.format_scoreboard(agent)
-        return PlanningContext(
-            observation,
-            summary,
-            agent.world.candidates(observation),
-            schema,
-            agent.memory.find_relevant(words),
-            excerpts,
-            self._previous_reflection,
-        )
+        schema, memory = self.roles.rewards.format_scoreboard(agent), agent.memory.find_relevant(words)
+        return PlanningContext(observation, summary, candidates, schema, memory, excerpts, self._previous_reflection)
 
     def _forecast_damage(self, observation: Observation, plan: ActionPlan) -> float:
         cell, path = observation.position, list[Cell]()
@@ -105,21 +93,17 @@ class FeedbackLoop:
                 dx, dy = self.agent_state.world.moves[action.name]
                 cell = (cell[0] + dx, cell[1] + dy)
                 path.append(cell)
-        return self.agent_state.forecaster.issue_forecast(
-            observation.tick, risk.extract_features(self.agent_state, observation, path)
-        )
+        features = risk.extract_features(self.agent_state, observation, path)
+        return self.agent_state.forecaster.issue_forecast(observation.tick, features)
 
     def _is_danger_near(self, observation: Observation) -> bool:
         agent, (x, y) = self.agent_state, observation.position
         neighbor_tiles = [observation.tiles.get((x + dx, y + dy), "") for dx, dy in agent.world.moves.values()]
         tile_stats = agent.beliefs.tile_stats
-        return any(
-            tile in tile_stats and tile_stats[tile].hurt and agent.beliefs.get_risk(tile, 0.0) > 0.5
-            for tile in neighbor_tiles
-        )
+        harmful_tiles = [tile for tile in neighbor_tiles if tile in tile_stats and tile_stats[tile].hurt]
+        return any(agent.beliefs.get_risk(tile, 0.0) > 0.5 for tile in harmful_tiles)
 
     def _learn(self, steps: Sequence[ExecutedAction]) -> list[Lesson]:
-        """Learns from each executed action."""
         lessons: list[Lesson] = []
         for step in steps:
             if step.status == "blocked":
@@ -128,9 +112,8 @@ class FeedbackLoop:
             lessons += learning.learn(self.agent_state, step)
             lessons += learning.learn_renewals(self.agent_state, self.agent_state.perceive(step.after))
             for item in (*step.after.gained, *step.after.unlocked):
-                self.agent_state.memory.add_discovery(
-                    f"{item} by {step.action} at {step.before.current_tile or 'nothing'}"
-                )
+                tile = step.before.current_tile or "nothing"
+                self.agent_state.memory.add_discovery(f"{item} by {step.action} at {tile}")
         return lessons
 
     def _propose_deltas(self, lessons: Sequence[Lesson], report: str) -> Sequence[playbook.Delta]:
@@ -190,25 +173,19 @@ class FeedbackLoop:
     ) -> dict[str, Any]:
         """Returns the snapshot fields that only viewers need."""
         agent, detail = self.agent_state, self.notification_settings.log_detail
-        score = (
-            self.roles.rewards.totals.get("external", 0.0) if agent.world.is_scored_by_reward else self.observation.tick
-        )
-        settings, notification_settings = agent.settings, self.notification_settings
+        reward = self.roles.rewards.totals.get("external", 0.0)
+        score = reward if agent.world.is_scored_by_reward else self.observation.tick
+        settings, notifications = agent.settings, self.notification_settings.notifications
         limits = {"danger_threshold": settings.danger_threshold, "exploration_bonus": settings.exploration_bonus}
-        current_settings = {
-            **limits,
-            "log_detail": notification_settings.log_detail,
-            "notifications": notification_settings.notifications,
-        }
+        current_settings = {**limits, "log_detail": detail, "notifications": notifications}
         thinker_input = {
             "candidates": [str(action) for action in context.candidates],
             "memory": list(context.memory),
             "playbook": list(context.playbook),
             "rewards": context.reward_schema,
         }
-        alarms = iter_notices(
-            notification_settings.notifications, self.observation, forecast, settings.danger_threshold, events, warnings
-        )
+        threshold = settings.danger_threshold
+        alarms = iter_notices(notifications, self.observation, forecast, threshold, events, warnings)
         return {
             "view": {**self.roles.state_changes.collect(agent, self.observation, score), "in_force": current_settings},
             "notices": tuple(alarms),

@@ -73,14 +73,14 @@ def run_together(
 def merge_summaries(summaries: Sequence[EpisodeSummary]) -> EpisodeSummary:
     """Returns one summary for all: playbook and state of the longest episode, means of the metrics."""
     best = max(summaries, key=lambda summary: summary.ticks)
+    means: dict[str, Any] = {
+        name: fmean(getattr(summary, name) for summary in summaries)
+        for name in ("score", "reward", "coverage", "bits", "damage")
+    }
     return replace(
         best,
-        score=fmean(summary.score for summary in summaries),
+        **means,
         ticks=round(fmean(summary.ticks for summary in summaries)),
-        reward=fmean(summary.reward for summary in summaries),
-        coverage=fmean(summary.coverage for summary in summaries),
-        bits=fmean(summary.bits for summary in summaries),
-        damage=fmean(summary.damage for summary in summaries),
         encounters=sum(summary.encounters for summary in summaries),
         avoided=sum(summary.avoided for summary in summaries),
         forecasts=tuple(forecast for summary in summaries for forecast in summary.forecasts),

@@ -60,11 +60,8 @@ class Reflection:
     lessons: tuple[str, ...] = ()
 
     def to_data(self) -> dict[str, JSON]:
-        return {
-            "text": self.text,
-            "alerts": [asdict(alert) for alert in self.alerts],
-            "exploration": round(self.exploration, 4),
-        }
+        alerts: list[JSON] = [asdict(alert) for alert in self.alerts]
+        return {"text": self.text, "alerts": alerts, "exploration": round(self.exploration, 4)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,6 @@ class RecipeBook:
     _failures: dict[str, list[tuple[dict[str, int], frozenset[str]]]] = field(default_factory=dict)
 
     def read_bullets(self, bullets: Iterable[playbook.Bullet]) -> None:
-        """Adds the recipes of playbook bullets."""
         for bullet in bullets:
             if match := _RECIPE_PATTERN.fullmatch(bullet.content):
                 items = (
@@ -85,9 +84,8 @@ class RecipeBook:
             or not recipe.nearby <= nearby
         ):
             return False
-        surroundings = (
-            nearby | _get_faced_tile(observation) if observation.inventory else nearby
-        )  # without items the faced tile hardly matters
+        # without items the faced tile hardly matters
+        surroundings = nearby | _get_faced_tile(observation) if observation.inventory else nearby
         return not any(
             surroundings <= failed_surroundings
             and all(failed_inventory.get(name, 0) >= count for name, count in observation.inventory.items())
@@ -108,11 +106,9 @@ class RecipeBook:
             return None
         consumed = {name: count - after.inventory.get(name, 0) for name, count in before.inventory.items()}
         items = tuple(sorted((name, count) for name, count in consumed.items() if count > 0))
-        nearby = (
-            self.find_nearby(before) - {after.tiles.get(before.facing, "")}
-            if before.facing
-            else self.find_nearby(before)
-        )
+        nearby = self.find_nearby(before)
+        if before.facing:
+            nearby -= {after.tiles.get(before.facing, "")}
         gain = next((item for item in after.gained if item == action), after.gained[0])
         self.recipes[action] = Recipe(action, items, frozenset(nearby), gain)
         return self.recipes[action]

@@ -15,7 +15,6 @@ def distance(first: Cell, second: Cell) -> int:
 
 
 def find_hunters(agent: AgentState, observation: Observation) -> list[Cell]:
-    """Returns the cells of visible hunters."""
     tile_stats = agent.beliefs.tile_stats
     return [cell for cell, tile in observation.tiles.items() if tile in tile_stats and tile_stats[tile].hunts]
 
@@ -35,40 +34,31 @@ def extract_features(agent: AgentState, observation: Observation, path: Sequence
     )
     unknown = sum(tile not in beliefs.tile_stats or not beliefs.tile_stats[tile].entered for tile in tiles)
     distances = [distance(cell, observation.position) for cell in find_hunters(agent, observation)]
-    hunter_threat = sum(max(0.0, 1.0 - (gap - 1) / HUNT_RANGE) for gap in distances) * (
-        1.5 if observation.is_dark else 1.0
-    )
+    night_factor = 1.5 if observation.is_dark else 1.0
+    hunter_threat = sum(max(0.0, 1.0 - (gap - 1) / HUNT_RANGE) for gap in distances) * night_factor
     final_tile = tiles[-1] if tiles else observation.current_tile
     is_unsheltered = final_tile not in beliefs.refuges
     darkness_factor = 1.0 if beliefs.is_dark_harmful() or not beliefs.dark_ticks else 0.0
     current_stats = beliefs.tile_stats.get(observation.current_tile)
+    ticks_left = (
+        level / max(1e-4, agent.consumption_rates.get(name, 0.02)) for name, level in observation.resources.items()
+    )
+    is_dusk = not observation.is_dark and agent.ticks_to_dusk(observation.tick) < horizon
     return (
         1.0,
         1.0 - safe_probability,
         hunter_threat,
-        max(
-            (
-                math.exp(-_estimate_ticks_left(agent, name, level) / horizon)
-                for name, level in observation.resources.items()
-            ),
-            default=0,
-        ),
+        max((math.exp(-ticks / horizon) for ticks in ticks_left), default=0),
         float(any(level <= 0 for level in observation.resources.values())),
         float(observation.is_dark and is_unsheltered) * darkness_factor,
-        float(not observation.is_dark and is_unsheltered and agent.ticks_to_dusk(observation.tick) < horizon)
-        * darkness_factor,
+        float(is_dusk and is_unsheltered) * darkness_factor,
         float(bool(observation.harm)),
         float(current_stats is not None and current_stats.hurt > 0.5 * current_stats.entered),
         unknown / horizon,
     )
 
 
-def _estimate_ticks_left(agent: AgentState, name: str, level: float) -> float:
-    return level / max(1e-4, agent.consumption_rates.get(name, 0.02))
-
-
 def estimate_damage(agent: AgentState, tile: str) -> float:
-    """Returns the expected damage from entering a tile."""
     stats = agent.beliefs.tile_stats.get(tile)
     return agent.beliefs.get_risk(tile, agent.prior) * (stats.mean_damage() if stats is not None else UNKNOWN_DAMAGE)
 
@@ -76,15 +66,12 @@ def estimate_damage(agent: AgentState, tile: str) -> float:
 def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Cell, float]:
     """Returns the expected extra damage in the cells around hunters."""
     costs: dict[Cell, float] = {}
+    night_factor = 1.5 if observation.is_dark else 1.0
     for x, y in find_hunters(agent, observation):
         for dx in range(-3, 4):
             for dy in range(abs(dx) - 3, 4 - abs(dx)):
                 gap = abs(dx) + abs(dy)
-                damage = (
-                    HUNTER_DAMAGE
-                    * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12)
-                    * (1.5 if observation.is_dark else 1.0)
-                )
+                damage = HUNTER_DAMAGE * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12) * night_factor
                 costs[x + dx, y + dy] = costs.get((x + dx, y + dy), 0.0) + damage
     return costs
 
@@ -92,10 +79,8 @@ def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Ce
 def choose_evasive_action(agent: AgentState, observation: Observation) -> str:
     """Returns the move with the least expected damage, or `wait`."""
     (x, y), hunter_costs = observation.position, compute_hunter_costs(agent, observation)
-    best, min_damage = (
-        "wait",
-        estimate_damage(agent, observation.current_tile) + hunter_costs.get(observation.position, 0.0) + 0.01,
-    )
+    min_damage = estimate_damage(agent, observation.current_tile) + hunter_costs.get(observation.position, 0.0) + 0.01
+    best = "wait"
     for name, (dx, dy) in agent.world.moves.items():
         target = (x + dx, y + dy)
         tile = observation.tiles.get(target)

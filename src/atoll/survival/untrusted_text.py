@@ -23,21 +23,15 @@ def contains_instructions(text: str) -> bool:
         return _INSTRUCTIONS.search(" ".join(text.lower().split())) is not None
     chars = (char for char in unicodedata.normalize("NFKD", text) if unicodedata.category(char) not in ("Cf", "Mn"))
     plain_text = " ".join("".join(chars).casefold().split())
-    return (
-        _INSTRUCTIONS.search(plain_text) is not None
-        or _INSTRUCTIONS.search(plain_text.translate(identities.LOOKALIKES)) is not None
-    )
+    latin_text = plain_text.translate(identities.LOOKALIKES)
+    return any(_INSTRUCTIONS.search(variant) is not None for variant in (plain_text, latin_text))
 
 
 def is_safe_name(name: str) -> bool:
     """Returns whether a file name may appear in a prompt: printable, short and without instructions."""
     spaced = re.sub(r"[\W_]+", " ", name)  # names separate words differently: ignore_all-previous.md
-    return (
-        name.isprintable()
-        and len(name) <= MAX_NAME_CHARS
-        and not contains_instructions(name)
-        and not contains_instructions(spaced)
-    )
+    is_readable = name.isprintable() and len(name) <= MAX_NAME_CHARS
+    return is_readable and not contains_instructions(name) and not contains_instructions(spaced)
 
 
 def quote_name(name: str) -> str:

@@ -1,11 +1,11 @@
-"""Parts for tests, of Atoll and of your own extensions: what stands in for the world, and a suite per protocol.
+"""Test tools for Atoll and your extensions: fakes, and a test suite for each protocol.
 
-    class TestMyCluster(testing.KeptSuite):
+    class TestMyCluster(testing.ListableClusterSuite):
         def make(self) -> MyCluster:
             return MyCluster(rng=Random(0))
 
-The suites use plain asserts and need no pytest; with pytest, `pytest.register_assert_rewrite("atoll.testing")` in
-your `conftest.py` makes their failures tell more.
+The suites use plain asserts and do not need pytest. With pytest, put
+`pytest.register_assert_rewrite("atoll.testing")` into your `conftest.py` for better failure messages.
 """
 
 from atoll.testing.channels import FeedbackChannelSuite

@@ -1,4 +1,4 @@
-"""What suites demand, without pytest: whoever runs them may use another runner."""
+"""Assertions of the suites, without pytest, so that any test runner works."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ from threading import Barrier
 
 @contextmanager
 def raises[T: BaseException](kind: type[T]) -> Iterator[list[T]]:
-    """Demands that the block raises an exception of this kind, which is then in the list."""
+    """Fails unless the block raises this exception; appends it to the returned list."""
     caught: list[T] = []
     try:
         yield caught
@@ -19,7 +19,7 @@ def raises[T: BaseException](kind: type[T]) -> Iterator[list[T]]:
 
 
 def run_concurrently[T](call: Callable[[int], T], num_threads: int = 8) -> list[T]:
-    """Calls `call(0)`, `call(1)`, ... from so many threads, as nearly at once as can be, and returns the results."""
+    """Calls `call(0)`, `call(1)`, ... in parallel threads that start together; returns the results."""
     barrier = Barrier(num_threads)
 
     def start(index: int) -> T:

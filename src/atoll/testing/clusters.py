@@ -1,4 +1,4 @@
-"""What every cluster promises."""
+"""Test suites for clusters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from atoll.testing.fakes import make_evaluated_function
 
 
 class ClusterSuite(ABC):
-    """Subclass it, say how to make an empty cluster, and every test runs on yours."""
+    """Tests for a cluster. Subclass it and implement `make`."""
 
     @abstractmethod
     def make(self) -> cluster.Cluster:
-        """Returns a new, empty cluster, seeded alike each time."""
+        """Returns a new, empty cluster with the same seed each time."""
 
     def value(self, fn: function.Function) -> float:
-        """Returns what the cluster compares functions by; its island's rank unless yours does otherwise."""
+        """Returns the value by which the cluster compares functions; the fitness by default."""
         return function.get_fitness(fn)
 
     def test_empty_cluster_raises_not_found(self) -> None:
@@ -30,7 +30,7 @@ class ClusterSuite(ABC):
             empty.best_fn()
 
     def test_best_function_is_never_lost(self) -> None:
-        """`best_fn` is the best of all that were ever added, however many came since."""
+        """`best_fn` is the best of all functions ever added."""
         cluster, added = self.make(), list[function.Function]()
         for fn in _make_functions():
             cluster.add_fn(fn)
@@ -38,33 +38,29 @@ class ClusterSuite(ABC):
             assert self.value(cluster.best_fn()) == max(map(self.value, added))
 
     def test_earlier_function_wins_ties(self) -> None:
-        """A function as good as the best does not take its place."""
+        """A function with the best score does not replace the first one."""
         cluster, first = self.make(), make_evaluated_function(1.0, "first")
-        for fn in (
-            make_evaluated_function(0.0, "worse"),
-            first,
-            make_evaluated_function(1.0, "equal"),
-            make_evaluated_function(0.5, "after"),
-        ):
+        equal, worse = make_evaluated_function(1.0, "equal"), make_evaluated_function(0.5, "worse")
+        for fn in (make_evaluated_function(0.0, "worst"), first, equal, worse):
             cluster.add_fn(fn)
         assert cluster.best_fn() is first
 
     def test_single_function_is_selected(self) -> None:
-        """What was added alone is what is offered, whatever its score."""
+        """A single function is selected at any score."""
         for score in (-1e9, 0.0, 1e9):
             cluster, fn = self.make(), make_evaluated_function(score)
             cluster.add_fn(fn)
             assert cluster.select_fn() is fn
 
     def test_selected_function_was_added(self) -> None:
-        """`select_fn` returns one of the functions added, itself and no copy."""
+        """`select_fn` returns an added function, not a copy."""
         cluster, crowd = self.make(), _make_functions()
         for fn in crowd:
             cluster.add_fn(fn)
         assert {id(cluster.select_fn()) for _ in range(200)} <= {id(fn) for fn in crowd}
 
     def test_selection_changes_nothing(self) -> None:
-        """A selection removes nothing: the best stays the best."""
+        """A selection removes nothing; the best stays the same."""
         cluster = self.make()
         for fn in _make_functions():
             cluster.add_fn(fn)
@@ -74,7 +70,7 @@ class ClusterSuite(ABC):
         assert cluster.best_fn() is best
 
     def test_same_seed_selects_the_same(self) -> None:
-        """All dice come from the generator passed in: two clusters made alike and fed alike offer alike."""
+        """Two clusters with the same seed and functions select the same."""
         first, second = self.make(), self.make()
         for fn in _make_functions():
             first.add_fn(fn)
@@ -103,7 +99,7 @@ class ClusterSuite(ABC):
         assert any(fn is chosen for fn in event.payload[0])
 
     def test_raising_profiler_is_ignored(self) -> None:
-        """Observers cannot change anything, not even by failing."""
+        """A failing profiler does not affect the cluster or other profilers."""
         cluster, events = self.make(), list[Any]()
 
         def explode(event: object) -> None:
@@ -117,24 +113,24 @@ class ClusterSuite(ABC):
 
 
 class ListableClusterSuite(ClusterSuite):
-    """For clusters that also show what they keep, as `Niches` needs them."""
+    """Tests for clusters that list their members, as `NichedPopulation` needs them."""
 
     @abstractmethod
     def make(self) -> cluster.ListableCluster: ...
 
     def test_empty_cluster_has_no_members(self) -> None:
-        """`members` is empty before anything was added."""
+        """`members` is empty before the first addition."""
         assert list(self.make().members()) == []
 
     def test_best_function_is_a_member(self) -> None:
-        """Whatever a cluster drops, it keeps its best."""
+        """A cluster never drops its best function."""
         cluster = self.make()
         for fn in _make_functions():
             cluster.add_fn(fn)
             assert any(member is cluster.best_fn() for member in cluster.members())
 
     def test_selected_function_is_a_member(self) -> None:
-        """What was dropped is never offered again."""
+        """A dropped function is never selected again."""
         cluster = self.make()
         for fn in _make_functions():
             cluster.add_fn(fn)

@@ -1,4 +1,4 @@
-"""What every judge promises."""
+"""Test suite for candidate evaluators."""
 
 import json
 import math
@@ -29,39 +29,39 @@ _BAD_SOURCES = (
 
 
 class CandidateEvaluatorSuite(ABC):
-    """Subclass it, say how to make a judge and what a good draft is, and every test runs on yours."""
+    """Tests for an evaluator. Subclass it and implement `make` and `good`."""
 
     @abstractmethod
     def make(self) -> function.CandidateEvaluator:
-        """Returns the judge."""
+        """Returns the evaluator."""
 
     @abstractmethod
     def good(self) -> AnySkeleton:
-        """Returns a draft that it gives a score."""
+        """Returns a candidate that gets a score."""
 
     def bad(self) -> Sequence[AnySkeleton]:
-        """Returns drafts that it gives no score; Python functions that raise, return no number or do not parse."""
+        """Returns candidates that fail; by default functions that raise, return no number or do not parse."""
         return [function.PyAstSkeleton(source) for source in _BAD_SOURCES]
 
     def test_good_candidate_gets_score(self) -> None:
-        """Its score is a finite number and there is no failure."""
+        """The score is finite, and the failure is None."""
         result = self.make()(self.good())
         assert result.failure is None
         assert isinstance(result.score, float)
         _check_evaluation(result)
 
     def test_bad_candidate_gets_failure(self) -> None:
-        """There is a reason instead of a score: a bad candidate is not an exception."""
+        """The evaluation has a failure instead of a score; the evaluator does not raise."""
         evaluator = self.make()
         for skeleton in self.bad():
             result = evaluator(skeleton)
             assert result.score is None, f"{skeleton} has the score {result.score}"
             assert result.failure is not None
-            assert result.failure.strip(), f"no reason for {skeleton}"
+            assert result.failure.strip(), f"{skeleton} has an empty failure"
             _check_evaluation(result)
 
     def test_bad_candidates_do_not_affect_the_next(self) -> None:
-        """The judge is as good after bad drafts as before."""
+        """The same candidate gets the same evaluation after bad ones."""
         evaluator = self.make()
         first_result = evaluator(self.good())
         for skeleton in self.bad():
@@ -69,14 +69,14 @@ class CandidateEvaluatorSuite(ABC):
         assert _drop_cost(evaluator(self.good())) == _drop_cost(first_result)
 
     def test_evaluator_is_thread_safe(self) -> None:
-        """All workers share one judge, and each gets what it would get alone."""
+        """All workers share one evaluator; results do not mix."""
         evaluator = self.make()
         expected = _drop_cost(evaluator(self.good()))
         assert assertions.run_concurrently(lambda _: _drop_cost(evaluator(self.good())), 4) == [expected] * 4
 
 
 def _check_evaluation(result: Evaluation) -> None:
-    """Demands the invariants of an evaluation, and that the journal can hold it."""
+    """Checks the invariants of an evaluation, and that it can be stored in a journal."""
     assert (result.failure is None) == (result.score is not None)
     assert all(math.isfinite(value) for value in (result.score or 0.0, *result.scores, *result.metrics.values()))
     assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(result), allow_nan=False))) == result

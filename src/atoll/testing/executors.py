@@ -27,6 +27,7 @@ class ExecutorSuite(ABC):
         return self.make(sandboxes.get_job_maker(), limits, num_slots)
 
     def test_num_slots_is_reported(self) -> None:
+        """`num_slots` is the number passed to `make`."""
         pool = self.make_program_executor(num_slots=3)
         pool.close()
         assert pool.num_slots == 3

@@ -1,4 +1,4 @@
-"""A clock that stands still until somebody moves it."""
+"""Fakes for tests: clock, delays, failing journal, evaluated functions, comparable records."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ from typing import Any
 from atoll import errors, evaluation, function
 from atoll.candidate import EMPTY, Candidate
 from atoll.evaluation import Evaluation
-from atoll.journal import Journal, Record
+from atoll.journal import CONTROLLED, ENDED, RESPONSE, STARTED, Journal, Record
 
 
 class FakeClock:
-    """Returns seconds, as `time.monotonic` does."""
+    """Clock in seconds, like `time.monotonic`, that changes only by `advance`."""
 
     def __init__(self, now: float = 0.0) -> None:
         self._now = now
@@ -24,19 +24,19 @@ class FakeClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Moves on.
+        """Moves the clock forward.
 
         Raises:
-            SetupError: The seconds are negative: no clock of a run goes back.
+            SetupError: The seconds are negative.
         """
         if seconds < 0:
-            raise errors.SetupError(f"A clock cannot go back {-seconds} seconds.")
+            raise errors.SetupError(f"A clock cannot go back {-seconds} seconds. Pass a positive number.")
         with self._lock:
             self._now += seconds
 
 
 class RandomDelays:
-    """Sleeps for a time that depends on a seed and on the place only; up to `longest` seconds."""
+    """Sleeps up to `max_seconds`, for a time that depends only on the seed and the position."""
 
     def __init__(self, seed: int, max_seconds: float = 0.002) -> None:
         self._seed, self._max_seconds = seed, max_seconds
@@ -46,19 +46,19 @@ class RandomDelays:
 
 
 class FailingJournal:
-    """Passes so many commits on and raises ever after, as a process that was killed writes no more.
+    """Journal that fails after a number of commits, like a killed process.
 
-    What reached the journal inside stays there: go on with that one, as a resume would.
+    The inner journal keeps its records. Use it to test a resume.
     """
 
     def __init__(self, journal: Journal, max_commits: int | None = None, *, fails_after_write: bool = False) -> None:
-        """Takes the journal inside.
+        """Wraps a journal.
 
         Args:
-            journal: Where commits go while it lives.
-            commits: How many it lets pass; None: all.
-            after: The writer of the last of them hears an error although its commit is stored; otherwise the writer
-                of the next one, which is not.
+            journal: Inner journal.
+            max_commits: Number of commits that succeed; None means all.
+            fails_after_write: If true, the last commit is stored but raises. If false, the next commit is not stored
+                and raises.
         """
         self._journal, self._max_commits, self._fails_after_write = journal, max_commits, fails_after_write
         self._lock = Lock()
@@ -73,7 +73,7 @@ class FailingJournal:
                 self.is_failed = self.num_commits == self._max_commits
                 if not (self.is_failed and self._fails_after_write):
                     return
-            raise OSError(f"The power went out at commit {self.num_commits}.")
+            raise OSError(f"The journal failed at commit {self.num_commits}.")
 
     def read(self, island: int | None = None) -> Iterator[Record]:
         return self._journal.read(island)
@@ -87,54 +87,48 @@ def make_evaluated_function(
     parents: Sequence[str] = (),
     metrics: Mapping[str, float] = EMPTY,
 ) -> function.Function:
-    """Returns a function whose score and rank are the mean of `scores`, with a text for its content."""
+    """Returns an evaluated function. Its score and fitness are the mean of `scores`."""
     values = (float(scores),) if isinstance(scores, int | float) else tuple(scores)
     result = Evaluation(fmean(values), values, metrics)
-    iteration_text = id.partition(".")[0]
-    candidate = Candidate(
-        id,
-        content or f"content of {id}",
-        tuple(parents),
-        iteration=int(iteration_text) if iteration_text.isdigit() else 0,
-    )
+    prefix = id.partition(".")[0]
+    iteration = int(prefix) if prefix.isdigit() else 0
+    candidate = Candidate(id, content or f"content of {id}", tuple(parents), iteration=iteration)
     return _make_function(candidate.content).with_evaluation(candidate, result, result.score)
 
 
 def make_failed_function(failure: str = "it did not run", content: str = "", *, id: str = "1.0") -> function.Function:
-    """Returns a function that was judged and failed."""
+    """Returns a function whose evaluation failed."""
     candidate = Candidate(id, content or f"content of {id}")
     return _make_function(candidate.content).with_evaluation(candidate, evaluation.failed(failure))
 
 
 def _make_function(content: str) -> function.Function:
-    return function.DefaultFunction(
-        function.DefaultFunctionProps(function.Text(content), candidate_evaluator=_raise_on_evaluation)
-    )
+    props = function.DefaultFunctionProps(function.Text(content), candidate_evaluator=_raise_on_evaluation)
+    return function.DefaultFunction(props)
 
 
 def _raise_on_evaluation(skeleton: object) -> Evaluation:
-    raise AssertionError("this function is settled already: nobody judges it")
+    raise AssertionError("the function already has an evaluation and must not be evaluated again")
 
 
-_SESSION_KINDS = ("started", "ended", "controlled")  # of a session, not of the run
-_TIMED_FIELDS = ("cost", "usage")  # holds seconds
+_SESSION_KINDS = (STARTED, ENDED, CONTROLLED)  # records of a process, not of the run
+_TIMED_FIELDS = ("cost", "usage")  # fields with seconds
 
 
 def get_comparable_records(journal: Journal) -> Sequence[Record]:
-    """Returns the records of steps in the order of steps, without costs.
+    """Returns the records of iterations in order, without costs.
 
-    Two ordered runs of the same seed and window have equal ones: whatever the number of workers, the time that each
-    call took, and how often the run was cut and resumed. What judges bought is left out: of two equal contents in
-    flight at once, one buys for both, whichever comes first.
+    They are equal for ordered runs with the same seed and window, for any number of workers, any timing and any
+    number of resumes. LLM calls of evaluators are left out: for two equal candidates in parallel only one makes the
+    calls, and timing decides which.
     """
-    records = [
-        record for record in journal.read() if record.kind not in _SESSION_KINDS and not _is_evaluator_call(record)
-    ]
-    return [record._replace(data=_drop_timed_fields(record.data)) for record in sorted(records, key=_get_sort_key)]
+    records = (record for record in journal.read() if record.kind not in _SESSION_KINDS)
+    iterations = sorted((record for record in records if not _is_evaluator_call(record)), key=_get_sort_key)
+    return [record._replace(data=_drop_timed_fields(record.data)) for record in iterations]
 
 
 def _is_evaluator_call(record: Record) -> bool:
-    return record.kind == "replied" and str(record.data.get("call")).count("/") == 1  # "label/number"
+    return record.kind == RESPONSE and str(record.data.get("call")).count("/") == 1  # "label/number"
 
 
 def _get_sort_key(record: Record) -> tuple[int, str, str]:

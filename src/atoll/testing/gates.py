@@ -1,4 +1,4 @@
-"""What every gate promises."""
+"""Test suite for gates."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from atoll.testing import assertions
 
 
 class GateSuite(ABC):
-    """Subclass it, say how to make a gate, and every test runs on yours."""
+    """Tests for a gate. Subclass it and implement `make`."""
 
     @abstractmethod
     def make(self) -> gate.Gate:
         """Returns the gate."""
 
     def test_decision_has_verdict_reason_and_author(self) -> None:
-        """No proposal makes it raise, with an evaluation or (as a screen) without, and every answer is whole."""
+        """No proposal raises, with or without an evaluation, and every decision is complete."""
         decide = self.make()
         for proposal in generate_proposals():
             decision = decide(proposal)
@@ -26,34 +26,28 @@ class GateSuite(ABC):
             assert decision.decided_by.strip(), f"on {proposal}"
 
     def test_decision_has_no_version(self) -> None:
-        """Only carrying a decision out makes a version."""
+        """Versions are created only when a decision is applied."""
         decide = self.make()
         assert all(decide(proposal).version is None for proposal in generate_proposals())
 
     def test_same_proposal_gets_same_decision(self) -> None:
-        """It decides from the proposal alone: a step that runs again after a crash hears the same."""
+        """The decision depends only on the proposal, so a repeated iteration gets the same one."""
         first, second = self.make(), self.make()
         first_decisions = [first(proposal) for proposal in generate_proposals()]
-        # Pair by pair: pytest takes a minute to show how two long lists differ.
-        assert all(
-            first(proposal) == first_decision
-            for proposal, first_decision in zip(generate_proposals(), first_decisions, strict=True)
-        )
-        reversed_pairs = reversed(list(zip(generate_proposals(), first_decisions, strict=True)))
-        assert all(second(proposal) == first_decision for proposal, first_decision in reversed_pairs)
+        # Compared in pairs: pytest takes a minute to show how two long lists differ.
+        pairs = list(zip(generate_proposals(), first_decisions, strict=True))
+        assert all(first(proposal) == decision for proposal, decision in pairs)
+        assert all(second(proposal) == decision for proposal, decision in reversed(pairs))
 
     def test_gate_is_thread_safe(self) -> None:
-        """Every worker asks the same gate."""
-        decide = self.make()
-        expected = [decide(proposal) for proposal in generate_proposals()]
-        assert (
-            assertions.run_concurrently(lambda _: [decide(proposal) for proposal in generate_proposals()], 4)
-            == [expected] * 4
-        )
+        """All workers share one gate."""
+        decide, proposals = self.make(), list(generate_proposals())
+        expected = list(map(decide, proposals))
+        assert assertions.run_concurrently(lambda _: list(map(decide, proposals)), 4) == [expected] * 4
 
 
 def generate_proposals() -> Iterator[gate.Proposal]:
-    """Yields proposals of all kinds: good, bad, failed, not judged, with rivals that fit and that do not."""
+    """Yields good, bad, failed and unevaluated proposals, with comparable and other parents."""
     parent_evaluations = (
         (),
         (Evaluation(1.0, (0.0, 1.0, 2.0)),),

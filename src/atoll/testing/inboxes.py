@@ -1,4 +1,4 @@
-"""What every inbox promises."""
+"""Test suite for inboxes."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -8,7 +8,7 @@ from atoll.testing import assertions
 
 
 class InboxSuite[T: control.Inbox](ABC):
-    """Subclass it, say how to make an empty inbox and how to post to it, and every test runs on yours."""
+    """Tests for an inbox. Subclass it and implement `make` and `post`."""
 
     @abstractmethod
     def make(self) -> T:
@@ -16,14 +16,14 @@ class InboxSuite[T: control.Inbox](ABC):
 
     @abstractmethod
     def post(self, inbox: T, kind: control.CommandKind, **data: Any) -> None:
-        """Leaves a command, as somebody outside would."""
+        """Posts a command from outside the run."""
 
     def test_new_inbox_is_empty(self) -> None:
-        """There is nothing to obey before something was posted."""
+        """A new inbox has no commands."""
         assert list(self.make().read(0)) == []
 
     def test_commands_are_read_in_order(self) -> None:
-        """Their numbers rise from above 0, and kind and data are as posted."""
+        """Numbers are positive and increase; kind and data are as posted."""
         inbox = self.make()
         self.post(inbox, "pause")
         self.post(inbox, "set", stride=0.5, names=["a", "b"], deep={"none": None})
@@ -40,7 +40,7 @@ class InboxSuite[T: control.Inbox](ABC):
         assert numbers[0] > 0
 
     def test_read_skips_earlier_commands(self) -> None:
-        """`read(after)` leaves out what has that number or a lower one."""
+        """`read(after)` returns only commands with a higher number."""
         inbox = self.make()
         for _ in range(5):
             self.post(inbox, "pause")
@@ -50,7 +50,7 @@ class InboxSuite[T: control.Inbox](ABC):
         assert list(inbox.read(numbers[-1] + 100)) == []
 
     def test_read_removes_nothing(self) -> None:
-        """A run that resumes reads again what it obeyed before it was cut."""
+        """A resumed run reads earlier commands again."""
         inbox = self.make()
         self.post(inbox, "pause")
         assert list(inbox.read(0)) == list(inbox.read(0))
@@ -58,7 +58,7 @@ class InboxSuite[T: control.Inbox](ABC):
         assert [command.kind for command in inbox.read(0)] == ["pause", "resume"]
 
     def test_concurrent_posts_are_not_lost(self) -> None:
-        """Several may post at the same time; each command has a number of its own."""
+        """Parallel posts get different numbers."""
         inbox = self.make()
 
         def post(thread: int) -> None:
@@ -69,6 +69,5 @@ class InboxSuite[T: control.Inbox](ABC):
         commands = inbox.read(0)
         assert len({command.number for command in commands}) == 40
         for thread in range(4):
-            assert [command.data["count"] for command in commands if command.data["thread"] == thread] == list(
-                range(10)
-            )
+            counts = [command.data["count"] for command in commands if command.data["thread"] == thread]
+            assert counts == list(range(10))

@@ -1,33 +1,33 @@
-"""What every journal promises."""
+"""Test suite for journals."""
 
 from abc import ABC, abstractmethod
 from typing import Any
 
-from atoll.journal import Journal, Record
+from atoll.journal import EVALUATED, Journal, Record
 from atoll.testing import assertions
 
-_RECORDS = [Record("judged", step, step % 3 - 1, {"id": f"{step}.0"}) for step in range(1, 10)]
+_RECORDS = [Record(EVALUATED, step, step % 3 - 1, {"id": f"{step}.0"}) for step in range(1, 10)]
 
 
 class JournalSuite(ABC):
-    """Subclass it, say how to make an empty journal, and every test runs on yours."""
+    """Tests for a journal. Subclass it and implement `make`."""
 
     @abstractmethod
     def make(self) -> Journal:
         """Returns a new, empty journal."""
 
     def reopen(self, journal: Journal) -> Journal:
-        """Returns the same journal as another process would find it; one that keeps nothing returns itself."""
+        """Returns the journal as another process would open it; an in-memory journal returns itself."""
         return journal
 
     def test_new_journal_is_empty(self) -> None:
-        """There is nothing to read before something was written, on any island."""
+        """A new journal has no records on any island."""
         journal = self.make()
         assert list(journal.read()) == []
         assert list(journal.read(0)) == []
 
     def test_records_are_read_in_write_order(self) -> None:
-        """One record a commit or several, the order is that of the writing."""
+        """Records keep the order of commits, with one or several records each."""
         journal = self.make()
         journal.write(*_RECORDS[:4])
         for record in _RECORDS[4:]:
@@ -35,7 +35,7 @@ class JournalSuite(ABC):
         assert _read_records(journal) == _RECORDS
 
     def test_read_island_includes_global_records(self) -> None:
-        """`read(island)` yields its records and those of island -1, which concern all islands."""
+        """`read(island)` also yields records of island -1, which concern all islands."""
         journal = self.make()
         journal.write(*_RECORDS)
         for island in (0, 1, 7):
@@ -48,24 +48,24 @@ class JournalSuite(ABC):
         assert _read_records(journal) == []
 
     def test_plain_data_round_trips(self) -> None:
-        """Numbers keep their last digit and their type, texts every character, whatever a model wrote."""
+        """Numbers keep their type and precision; texts keep every character."""
         data = {
             "floats": [0.1, -0.0, 1e-310, 1.7976931348623157e308, 1 / 3, 2.0],
             "integers": [0, -1, 2**53 + 1, 2**70],
             "others": [True, False, None, {}, [], ""],
             "texts": ["åß∂ 日本語 🏝", "a\nb\tc\rd", 'quote " and \\', "\x00\x01\x7f", "\u2028", "x" * 100_000],
-            "half of a pair": "\ud800",  # a model's reply may hold one
+            "surrogate": "\ud800",  # an LLM response may contain one
             "nested": {"a": {"b": [{"c": [1, [2, [3]]]}]}, "": 1, "å": 2},
         }
         journal = self.make()
-        journal.write(Record("judged", 1, 0, data))
+        journal.write(Record(EVALUATED, 1, 0, data))
         (record,) = self.reopen(journal).read()
         assert _normalize_data(record.data) == data
         assert [type(value) for value in record.data["floats"]] == [float] * 6
         assert str(record.data["floats"][1]) == "-0.0"
 
     def test_reopened_journal_has_all_records(self) -> None:
-        """A commit that returned is stored."""
+        """Completed commits are stored."""
         journal = self.make()
         journal.write(*_RECORDS[:5])
         reopened = self.reopen(journal)
@@ -74,20 +74,20 @@ class JournalSuite(ABC):
         assert _read_records(reopened) == _RECORDS
 
     def test_commit_is_atomic(self) -> None:
-        """Where one record cannot be stored, none of its commit is, and what was there before stays."""
+        """If one record cannot be stored, none of the commit is; earlier records stay."""
         journal = self.make()
         journal.write(_RECORDS[0])
         try:
-            journal.write(_RECORDS[1], Record("judged", 2, 0, {"what": object()}), _RECORDS[2])
+            journal.write(_RECORDS[1], Record(EVALUATED, 2, 0, {"value": object()}), _RECORDS[2])
         except Exception:
             assert _read_records(journal) == _RECORDS[:1]
             journal.write(_RECORDS[1])
-            assert _read_records(journal) == _RECORDS[:2], "it must work again afterwards"
+            assert _read_records(journal) == _RECORDS[:2], "the journal must accept later commits"
         else:
             assert len(list(journal.read())) == 4
 
     def test_read_continues_during_writes(self) -> None:
-        """A reader sees at least what was there when it began, in order, and does not block the writer."""
+        """A reader sees at least the records from its start, in order, and does not block the writer."""
         journal = self.make()
         journal.write(*_RECORDS[:3])
         reader = journal.read()
@@ -98,12 +98,12 @@ class JournalSuite(ABC):
         assert records == _RECORDS[: len(records)]
 
     def test_concurrent_commits_do_not_mix(self) -> None:
-        """Commits of several threads never mix, none is lost, and each thread's own come in its order."""
+        """Commits of several threads stay complete, none is lost, and each thread's keep their order."""
         journal, num_commits, num_threads = self.make(), 15, 6
 
         def write(thread: int) -> None:
             for commit in range(num_commits):
-                journal.write(*(Record("judged", commit, thread, {"part": part}) for part in range(3)))
+                journal.write(*(Record(EVALUATED, commit, thread, {"part": part}) for part in range(3)))
                 assert len(list(journal.read(thread))) == 3 * (commit + 1)
                 assert len(list(journal.read())) % 3 == 0
 
@@ -126,7 +126,7 @@ def _normalize_record(record: Record) -> Record:
 
 
 def _normalize_data(data: Any) -> Any:
-    """Returns data with plain dicts and lists, in whatever mappings and sequences it came."""
+    """Returns data with mappings as dicts and sequences as lists."""
     if hasattr(data, "items"):
         return {name: _normalize_data(value) for name, value in data.items()}
     return [_normalize_data(value) for value in data] if isinstance(data, list | tuple) else data

@@ -1,4 +1,4 @@
-"""What every language model promises."""
+"""Test suite for LLMs."""
 
 import json
 import math
@@ -13,9 +13,9 @@ _NUM_THREADS = 8
 
 
 class LLMSuite(ABC):
-    """Subclass it, say how to make a model, and every test runs on yours.
+    """Tests for an LLM. Subclass it and implement `make`.
 
-    A model is asked nothing but `PROMPTS`, and each at most once: so one that replays can be made for them.
+    The tests send only `PROMPTS`, each at most once, so recorded responses can be tested too.
     """
 
     PROMPTS = (
@@ -28,25 +28,25 @@ class LLMSuite(ABC):
 
     @abstractmethod
     def make(self) -> llm.LLM:
-        """Returns the model."""
+        """Returns the LLM."""
 
     def expected(self, prompt: str) -> str | None:
-        """Returns the text that it must reply, or None if it may say anything."""
+        """Returns the required response text, or None if any text is allowed."""
         return None
 
     def test_response_has_text_and_model_name(self) -> None:
-        """Both are strings, and there is a name."""
+        """Both are strings, and the name is not empty."""
         response = self.make()(self.PROMPTS[0])
         self._check_response(self.PROMPTS[0], response)
 
     def test_any_text_prompt_gets_response(self) -> None:
-        """It may be long, have several lines and be in any script."""
+        """Prompts may be long, have several lines and use any script."""
         model = self.make()
         for prompt in self.PROMPTS[1:-_NUM_THREADS]:
             self._check_response(prompt, model(prompt))
 
     def test_llm_is_thread_safe(self) -> None:
-        """All workers share one model, and each gets the reply to its own prompt."""
+        """All workers share one LLM; each gets the response to its own prompt."""
         model, prompts = self.make(), self.PROMPTS[-_NUM_THREADS:]
         for prompt, response in zip(
             prompts, assertions.run_concurrently(lambda index: model(prompts[index]), _NUM_THREADS), strict=True
@@ -54,7 +54,7 @@ class LLMSuite(ABC):
             self._check_response(prompt, response)
 
     def test_response_is_restored_from_journal(self) -> None:
-        """Inside of a step it is stored, and who asks again gets it from there and not from the model."""
+        """A repeated call in an iteration returns the stored response without another LLM call."""
         model, memory_journal = llm.JournaledLLM(self.make()), _MemoryJournal()
         response = _call_in_iteration(model, self.PROMPTS[0], memory_journal)
         assert _call_in_iteration(model, self.PROMPTS[0], memory_journal) == response
@@ -65,7 +65,7 @@ class LLMSuite(ABC):
         assert isinstance(response, llm.Response)
         assert isinstance(response.text, str)
         assert isinstance(response.model, str)
-        assert response.model.strip(), "the model has no name"
+        assert response.model.strip(), "the model name is empty"
         _check_cost(response.cost)
         json.dumps([response.text, response.model, response.cost.to_data()], allow_nan=False).encode()
         expected = self.expected(prompt)
@@ -77,11 +77,11 @@ def _check_cost(cost: Cost) -> None:
     assert all(math.isfinite(value) and value >= 0 for value in cost.to_data()), cost
     assert isinstance(cost.tokens_in, int)
     assert isinstance(cost.tokens_out, int)
-    assert cost.calls == 0, "calls are counted by the step, not by the model"
+    assert cost.calls == 0, "the iteration counts calls, not the LLM"
 
 
 class _MemoryJournal(journal.NullJournal):
-    """Keeps what one step has bought."""
+    """Stores the responses of one iteration."""
 
     def __init__(self) -> None:
         self.written: dict[str, Record] = {}

@@ -1,4 +1,4 @@
-"""What every source of logged decisions must do."""
+"""Test suite for log sources."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,26 +7,26 @@ from datetime import UTC, datetime, timedelta, timezone
 from atoll.governed.evidence import logs
 
 ALL_TIME = (datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))
-START = datetime(2026, 4, 18, 23, 59, 50, tzinfo=UTC)  # so that some are of another day
+START = datetime(2026, 4, 18, 23, 59, 50, tzinfo=UTC)  # shortly before midnight, so that entries span two days
 TICK = timedelta(microseconds=1)
 
 
 class LogSourceSuite(ABC):
-    """Subclass it, say how to make a source with some decisions in it, and every test runs on yours.
+    """Tests for a log source. Subclass it and implement `make`.
 
-    `holding` says how a source comes to hold certain decisions; without it, those tests find nothing to do.
+    Implement `holding` for the tests with given decisions; without it they do nothing.
     """
 
     @abstractmethod
     def make(self) -> logs.LogSource:
-        """Returns a source with at least three decisions, of which two have different times."""
+        """Returns a source with at least three decisions and two different times."""
 
     def holding(self, entries: Sequence[logs.LogEntry]) -> logs.LogSource | None:
-        """Returns a new source that holds these and no others; None, if none can be told what to hold."""
+        """Returns a new source with exactly these entries, or None if that is not supported."""
         return None
 
     def test_read_order_is_stable(self) -> None:
-        """By time, and as written where times are equal."""
+        """Entries are sorted by time; equal times keep the write order."""
         source = self.make()
         entries = list(source.read(*ALL_TIME))
         assert len(entries) >= 3
@@ -34,11 +34,11 @@ class LogSourceSuite(ABC):
         assert list(source.read(*ALL_TIME)) == entries
 
     def test_timestamps_are_utc(self) -> None:
-        """Whatever zone they were written in."""
+        """Stored times have no offset."""
         assert all(entry.timestamp.utcoffset() == timedelta(0) for entry in self.make().read(*ALL_TIME))
 
     def test_bounds_are_inclusive(self) -> None:
-        """A window from a decision to itself holds that decision."""
+        """Entries at exactly `since` or `until` are included."""
         source = self.make()
         entries = list(source.read(*ALL_TIME))
         for since in {entry.timestamp for entry in entries}:
@@ -47,18 +47,18 @@ class LogSourceSuite(ABC):
                 assert list(source.read(since, until)) == expected
 
     def test_bounds_are_exact_to_the_microsecond(self) -> None:
-        """To the microsecond."""
+        """Entries one microsecond outside are excluded."""
         source = self.make()
         times = sorted(entry.timestamp for entry in source.read(*ALL_TIME))
         assert all(entry.timestamp > times[0] for entry in source.read(times[0] + TICK, ALL_TIME[1]))
         assert all(entry.timestamp < times[-1] for entry in source.read(ALL_TIME[0], times[-1] - TICK))
 
     def test_reversed_window_is_empty(self) -> None:
-        """It is no mistake."""
+        """A window that ends before it starts does not raise."""
         assert list(self.make().read(ALL_TIME[1], ALL_TIME[0])) == []
 
     def test_bounds_accept_any_time_zone_and_naive_means_utc(self) -> None:
-        """A bound is a moment."""
+        """Equal instants in different zones are equal bounds."""
         source = self.make()
         first = min(entry.timestamp for entry in source.read(*ALL_TIME))
         expected = list(source.read(first, first))
@@ -68,20 +68,20 @@ class LogSourceSuite(ABC):
         assert list(source.read(naive, naive)) == expected
 
     def test_concurrent_reads_are_independent(self) -> None:
-        """Each has a place of its own."""
+        """Each reader has its own position."""
         source = self.make()
         first_reader, second_reader = source.read(*ALL_TIME), source.read(*ALL_TIME)
         assert [pair[0] for pair in zip(first_reader, second_reader, strict=True)] == list(source.read(*ALL_TIME))
 
     def test_read_can_be_abandoned(self) -> None:
-        """And the next one begins at the beginning."""
+        """The next read starts from the beginning."""
         source = self.make()
         entries = list(source.read(*ALL_TIME))
         assert next(iter(source.read(*ALL_TIME))) == entries[0]
         assert list(source.read(*ALL_TIME)) == entries
 
     def test_resumable_source_resumes_after_any_position(self) -> None:
-        """Of `logs.Resumable` alone: nothing twice, nothing lost."""
+        """Only for `logs.Resumable`: entries are neither repeated nor lost."""
         source = self.make()
         if not isinstance(source, logs.Resumable):
             return
@@ -93,7 +93,7 @@ class LogSourceSuite(ABC):
             assert list(source.open_reader(*ALL_TIME, after=reader.position)) == entries[count:]
 
     def test_entries_round_trip(self) -> None:
-        """Text of any kind, lists, nothing, and all optional fields."""
+        """Entries may have any text, lists, null and all optional fields."""
         meta = {"text": '日本\n"\\', "list": [1, 2.5, None, True]}
         full_entry = logs.LogEntry(START, "d1", "carrier/7", {"deep": [{}]}, meta, "left", 0.25, "v7")
         minimal_entry = logs.LogEntry(START)
@@ -101,13 +101,13 @@ class LogSourceSuite(ABC):
         assert source is None or list(source.read(*ALL_TIME)) == [full_entry, minimal_entry]
 
     def test_entries_with_equal_timestamps_keep_their_order(self) -> None:
-        """Also across midnight."""
+        """The order is also kept across midnight."""
         interval = timedelta(seconds=1)
         expected = [logs.LogEntry(START + interval * (index // 5), f"d{index}", "e") for index in range(100)]
         source = self.holding(expected)
         assert source is None or list(source.read(*ALL_TIME)) == expected
 
     def test_empty_source_yields_nothing(self) -> None:
-        """A source that holds nothing yields nothing."""
+        """An empty source has no entries."""
         source = self.holding([])
         assert source is None or list(source.read(*ALL_TIME)) == []

@@ -1,4 +1,4 @@
-"""What every pool promises."""
+"""Test suite for populations."""
 
 import random
 from abc import ABC, abstractmethod
@@ -16,18 +16,18 @@ _ACCEPT = Decision("accept", "it ran", "suite")
 
 
 class PopulationSuite(ABC):
-    """Subclass it, say how to make an empty pool, and every test runs on yours."""
+    """Tests for a population. Subclass it and implement `make`."""
 
     @abstractmethod
     def make(self, rng: Random) -> archipelago.Population:
-        """Returns a new, empty pool that draws from this generator, the only one of its archipelago."""
+        """Returns a new, empty population that uses this random generator."""
 
     def best(self, entered: Sequence[function.Function]) -> function.Function:
-        """Returns which of those that entered in this order is the best: the highest score, or the latest version."""
+        """Returns the best of the added functions: the highest fitness, or the latest version."""
         return max(entered, key=function.get_fitness)
 
     def test_empty_population_raises_not_found(self) -> None:
-        """`best_fn` and `find` raise `NotFound`."""
+        """`best_fn` and `get` raise `NotFound`."""
         population = self.make(Random(0))
         with assertions.raises(errors.NotFound):
             population.best_fn()
@@ -35,7 +35,7 @@ class PopulationSuite(ABC):
             population.get("1.0")
 
     def test_new_member_can_be_read_by_id(self) -> None:
-        """The first who enters is a member: under its candidate's id, or the version that it became."""
+        """The first function is a member, under its candidate id or its new version id."""
         population = self.make(Random(0))
         fn, candidate_id = add_child(population, 1, (1.0, 2.0))
         member = population.get(candidate_id)
@@ -44,19 +44,19 @@ class PopulationSuite(ABC):
         assert get_id(member) == candidate_id
 
     def test_accepted_decision_is_returned(self) -> None:
-        """`add_fn` returns the decision as it was carried out, with its reason and its author."""
+        """`add_fn` returns the applied decision with its reason and author."""
         decision = self.make(Random(0)).add_fn(make_evaluated_function((1.0, 2.0)), _ACCEPT)
         assert (decision.verdict, decision.reason, decision.decided_by) == ("accept", "it ran", "suite")
 
     def test_best_function_is_never_lost(self) -> None:
-        """`best_fn` is the best of all that ever entered, however many came since."""
+        """`best_fn` is the best of all functions ever added."""
         population, entered = self.make(Random(0)), list[function.Function]()
         for iteration, scores in enumerate(_make_scores(), 1):
             entered.append(add_child(population, iteration, scores)[0])
             assert _is_same(population.best_fn(), self.best(entered))
 
     def test_updated_evaluation_keeps_best_function(self) -> None:
-        """A late judgement of one member, even one that only repeats what was known, costs no other its place."""
+        """Updating one member, even with the same evaluation, removes no other."""
         population, entered = self.make(Random(0)), list[function.Function]()
         for iteration, scores in enumerate(_make_scores(), 1):
             entered.append(add_child(population, iteration, scores)[0])
@@ -64,7 +64,7 @@ class PopulationSuite(ABC):
             assert _is_same(population.best_fn(), self.best(entered))
 
     def test_parents_are_members_worst_first(self) -> None:
-        """`pick` offers at least one parent; `find` knows all parents and others."""
+        """`select` returns at least one parent; `get` finds all parents and inspirations."""
         population = self.make(Random(0))
         for iteration, scores in enumerate(_make_scores(), 1):
             add_child(population, iteration, scores)
@@ -76,16 +76,15 @@ class PopulationSuite(ABC):
                 assert _is_same(population.get(get_id(fn)), fn)
 
     def test_single_member_is_selected_at_any_score_scale(self) -> None:
-        """A pool of one member offers it; scores may be huge, tiny and below zero."""
+        """A single member is selected; scores may be huge, tiny or negative."""
         for score in (-1e12, -5000.0, -1e-12, 0.0, 1e-12, 5000.0, 1e12):
             population = self.make(Random(0))
             add_child(population, 1, (score, score))
-            assert {get_id(fn) for fn in population.select().parents} == {get_id(population.best_fn())}, (
-                f"with the score {score}"
-            )
+            selected_ids = {get_id(fn) for fn in population.select().parents}
+            assert selected_ids == {get_id(population.best_fn())}, f"with the score {score}"
 
     def test_add_and_update_draw_no_random_number(self) -> None:
-        """A resume adds again without any dice."""
+        """A resume repeats additions without random numbers."""
         rng = Random(0)
         population = self.make(rng)
         for iteration, scores in enumerate(_make_scores(), 1):
@@ -96,7 +95,7 @@ class PopulationSuite(ABC):
             assert rng.getstate() == state
 
     def test_same_seed_selects_the_same(self) -> None:
-        """All dice come from the generator passed in: what was added and its state alone decide on a pick."""
+        """A selection depends only on the additions and the state of the generator."""
         state, selections = random.getstate(), list[list[str]]()
         for _ in range(2):
             rng = Random()
@@ -107,10 +106,10 @@ class PopulationSuite(ABC):
                 selected_ids += [get_id(fn) for fn in population.select().parents]
             selections.append(selected_ids)
         assert selections[0] == selections[1]
-        assert random.getstate() == state, "it drew from the global generator"
+        assert random.getstate() == state, "it used the global generator"
 
     def test_earlier_selections_have_no_effect(self) -> None:
-        """A pick hangs on what was added and on the generator alone: a resume adds again and picks nothing."""
+        """A selection depends only on the additions and the generator, since a resume repeats no selection."""
         rng, new_rng = Random(0), Random(0)
         used_population, new_population = self.make(rng), self.make(new_rng)
         for iteration, scores in enumerate(_make_scores(), 1):
@@ -121,53 +120,45 @@ class PopulationSuite(ABC):
         for seed in range(20):
             rng.seed(seed)
             new_rng.seed(seed)
-            assert [get_id(fn) for fn in used_population.select().parents] == [
-                get_id(fn) for fn in new_population.select().parents
-            ]
+            used_selection, new_selection = used_population.select(), new_population.select()
+            assert list(map(get_id, used_selection.parents)) == list(map(get_id, new_selection.parents))
 
     def test_returning_migrant_is_not_added_twice(self) -> None:
-        """A migrant may come back as a copy of a member: it does not enter twice, and the member stays."""
+        """A migrant that is a copy of a member is not added again; the member stays."""
         population = self.make(Random(0))
         fn, candidate_id = add_child(population, 1, (1.0, 2.0))
         assert fn.candidate is not None
         for _ in range(3):
-            assert (
-                population.add_fn(fn.with_evaluation(fn.candidate, fn.evaluation, fn.score()), _ACCEPT).verdict
-                == "accept"
-            )
+            copy = fn.with_evaluation(fn.candidate, fn.evaluation, fn.score())
+            assert population.add_fn(copy, _ACCEPT).verdict == "accept"
         assert _is_same(population.get(candidate_id), fn)
         population.update_evaluation(population.get(candidate_id))
         assert _is_same(population.get(candidate_id), fn)
         assert {get_id(parent) for parent in population.select().parents} == {candidate_id}
 
     def test_failed_only_member_is_still_selected(self) -> None:
-        """A run must go on: what failed late is better than nothing to start from."""
+        """A run needs a parent, so a member that failed later is still selected."""
         population = self.make(Random(0))
         _, candidate_id = add_child(population, 1, (1.0, 2.0))
-        population.update_evaluation(
-            population.get(candidate_id).with_evaluation(
-                Candidate(candidate_id, "content of 1.0"), evaluation.failed("it crashed")
-            )
-        )
+        candidate = Candidate(candidate_id, "content of 1.0")
+        failed = population.get(candidate_id).with_evaluation(candidate, evaluation.failed("it crashed"))
+        population.update_evaluation(failed)
         assert {get_id(fn) for fn in population.select().parents} == {candidate_id}
         assert get_id(population.best_fn()) == get_id(population.get(candidate_id)) == candidate_id
 
     def test_updated_evaluation_replaces_the_old_one(self) -> None:
-        """A member that was judged again is offered with its new evaluation and rank."""
+        """An updated member has its new evaluation and fitness."""
         population = self.make(Random(0))
         _, candidate_id = add_child(population, 1, (1.0, 2.0))
         new_evaluation = Evaluation(-3.0, (-2.0, -4.0), feedback="it failed in production")
-        population.update_evaluation(
-            population.get(candidate_id).with_evaluation(
-                Candidate(candidate_id, "content of 1.0"), new_evaluation, -3.0
-            )
-        )
+        candidate = Candidate(candidate_id, "content of 1.0")
+        population.update_evaluation(population.get(candidate_id).with_evaluation(candidate, new_evaluation, -3.0))
         for fn in (population.get(candidate_id), population.best_fn(), *population.select().parents):
             assert fn.evaluation == new_evaluation
             assert fn.score() == -3.0
 
     def test_update_of_unknown_function_is_refused(self) -> None:
-        """Whoever is gone, or was never there, does not enter by being judged."""
+        """An update does not add a function."""
         population = self.make(Random(0))
         fn, _ = add_child(population, 1, (1.0, 2.0))
         with assertions.raises(errors.NotFound):
@@ -180,7 +171,7 @@ class PopulationSuite(ABC):
 def add_child(
     population: archipelago.Population, iteration: int, scores: Sequence[float]
 ) -> tuple[function.Function, str]:
-    """Lets a child of the pool's own parents in; returns it, and the id under which the pool keeps it."""
+    """Adds a child of selected parents; returns it and its id in the population."""
     parents = [get_id(fn) for fn in population.select().parents] if iteration > 1 else []
     fn = make_evaluated_function(scores, id=f"{iteration}.0", parents=parents)
     decision = population.add_fn(fn, _ACCEPT)

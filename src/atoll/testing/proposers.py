@@ -1,4 +1,4 @@
-"""What every proposer promises: that a step is a function of its task."""
+"""Test suite for proposers: an iteration depends only on its context."""
 
 import random
 from abc import ABC, abstractmethod
@@ -10,57 +10,58 @@ from typing import Any
 from atoll import cluster, control, errors, function, llm
 from atoll.candidate import content_hash
 from atoll.evaluation import Evaluation
-from atoll.journal import Journal, Record
+from atoll.journal import APPLIED, EVALUATED, RESPONSE, Journal, Record
 from atoll.store import memory
 from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_records
 from atoll.testing.scripted_llm import ScriptedLLM
 
 
 class ProposerSuite(ABC):
-    """Runs yours in ordered evolvers with naps, on one worker and on four, with a cut at every commit and a resume.
+    """Tests for a proposer. Subclass it and implement `make`.
 
-    All of these runs must be one and the same. `initial` and `answer` suit a proposer that makes texts of texts;
-    override them for one that needs programs to start from or replies of its own format.
+    The proposer runs in ordered evolvers with random delays, on one and on four workers, with a crash at every commit
+    and a resume. All runs must be equal. `initial` and `answer` suit a proposer of plain texts; override them for
+    programs or for another response format.
     """
 
     num_steps = 8
     num_islands = 2
-    window = 3  # less than the steps: later ones start from what earlier ones made
+    window = 3  # fewer than the iterations, so that later ones use earlier results
     max_delay = 0.002
 
     @abstractmethod
     def make(self, model: llm.LLM) -> function.Proposer | function.MutationEngine:
-        """Returns a new proposer; the model is durable already and answers by `answer`."""
+        """Returns a new proposer. The LLM is journaled and responds with `answer`."""
 
     def initial(self, model: llm.LLM) -> function.Function:
-        """Returns what evolution starts from, with its judge: a text whose score hangs on every character.
+        """Returns the initial function with its evaluator; by default every character affects the score.
 
-        A judge may ask the model too; what it buys is the candidate's.
+        The evaluator may call the LLM; the calls belong to the candidate.
         """
         return function.DefaultFunction(
             function.DefaultFunctionProps(function.Text("0.5"), candidate_evaluator=_evaluate)
         )
 
     def answer(self, step: int, call: str, prompt: str) -> str:
-        """Returns what the model replies; a number from 0 to 1 by default, drawn from the place and the prompt."""
+        """Returns the LLM response; by default a number from 0 to 1, derived from position and prompt."""
         return repr(Random(f"{step}/{call}/{prompt}").random())
 
     def learner(self) -> function.Learner | None:
-        """Returns a new learner that advises the proposer, if it has one."""
+        """Returns a new learner for the proposer, or None."""
         return None
 
     def test_proposer_makes_children_that_can_be_evaluated(self) -> None:
-        """It proposes something here; otherwise the tests below would mean nothing."""
+        """At least one child is proposed; otherwise the other tests check nothing."""
         journal = memory.MemoryJournal()
         self.run(journal)
-        applied = [record.data for record in get_comparable_records(journal) if record.kind == "applied"]
+        applied = [record.data for record in get_comparable_records(journal) if record.kind == APPLIED]
         assert len(applied) == self.num_steps
         failures = [data["failure"] for data in applied if "failure" in data]
         assert any(data["children"] for data in applied), f"no child was proposed: {failures}"
-        assert any(record.kind == "judged" for record in journal.records)
+        assert any(record.kind == EVALUATED for record in journal.records)
 
     def test_children_are_unevaluated_and_parents_are_unchanged(self) -> None:
-        """It returns clones with new skeletons, which nobody has judged, and changes no function that it was shown."""
+        """It returns unevaluated clones with new skeletons and does not change its inputs."""
         checked: list[_CheckedProposer] = []
 
         def wrap(proposer: function.Proposer) -> function.Proposer:
@@ -71,28 +72,28 @@ class ProposerSuite(ABC):
         assert checked[0].violations == []
 
     def test_proposer_uses_only_its_own_rng(self) -> None:
-        """It reads no global random: the generator of its task is the only one."""
+        """It uses only the generator of its context, not the global one."""
         state = random.getstate()
         self.run(memory.MemoryJournal())
         is_unchanged = random.getstate() == state
-        assert is_unchanged, "the global random was drawn from"  # two states of 625 numbers would say less
+        assert is_unchanged, "the global random generator was used"  # shorter than two states of 625 numbers
 
     def test_timing_and_number_of_workers_do_not_change_the_run(self) -> None:
-        """The same candidates, evaluations, decisions and calls in the order of steps."""
+        """Candidates, evaluations, decisions and calls are equal, in order of iterations."""
         expected = self._run_uninterrupted()
         for workers in (1, 4):
             for seed in range(3):
                 journal = memory.MemoryJournal()
                 self.run(journal, workers=workers, delays=RandomDelays(seed, self.max_delay))
-                _compare_histories(get_comparable_records(journal), expected, f"{workers} workers, naps {seed}")
+                _compare_histories(get_comparable_records(journal), expected, f"{workers} workers, delays {seed}")
 
     def test_resume_after_any_commit_with_one_worker(self) -> None:
-        """Each cut is followed by a resume on the same journal; no reply that it holds is asked for again."""
-        self._test_cuts(workers=1)
+        """After a crash at each commit the run is resumed; stored responses are not requested again."""
+        self._test_crashes(workers=1)
 
     def test_resume_after_any_commit_with_four_workers(self) -> None:
-        """As above, with steps of several workers under way at the cut."""
-        self._test_cuts(workers=4)
+        """Like the test with one worker, with several iterations running at the crash."""
+        self._test_crashes(workers=4)
 
     def run(
         self,
@@ -102,7 +103,7 @@ class ProposerSuite(ABC):
         delays: RandomDelays | None = None,
         wrap: Any = lambda proposer: proposer,
     ) -> ScriptedLLM:
-        """Runs the proposer on a journal to the end and returns the model that it asked."""
+        """Runs the proposer until the end and returns the LLM that it called."""
         model = ScriptedLLM(self.answer, delays=delays)
         journaled_llm = llm.JournaledLLM(model)
         proposer = wrap(function.as_proposer(self.make(journaled_llm)))
@@ -127,19 +128,19 @@ class ProposerSuite(ABC):
         self.run(journal)
         return get_comparable_records(journal)
 
-    def _test_cuts(self, workers: int) -> None:
+    def _test_crashes(self, workers: int) -> None:
         expected = self._run_uninterrupted()
-        for num_commits, journal in self._generate_cuts(workers):
-            description = f"cut at commit {num_commits}, {workers} workers"
-            stored_calls = {(record.step, record.data["call"]) for record in journal.read() if record.kind == "replied"}
+        for num_commits, journal in self._generate_crashes(workers):
+            description = f"crash at commit {num_commits}, {workers} workers"
+            stored_calls = {(record.step, record.data["call"]) for record in journal.read() if record.kind == RESPONSE}
             delays = RandomDelays(-num_commits, self.max_delay)
             model = self.run(journal, workers=5 - workers, delays=delays)
             _compare_histories(get_comparable_records(journal), expected, description)
             repeated_calls = stored_calls.intersection(model.requests)
-            assert not repeated_calls, f"{description}: the journal held the replies of {sorted(repeated_calls)}"
+            assert not repeated_calls, f"{description}: requested stored responses again: {sorted(repeated_calls)}"
 
-    def _generate_cuts(self, workers: int) -> Iterator[tuple[int, Journal]]:
-        """Yields a journal cut at each commit: in turn before one that never was stored, and after one that was."""
+    def _generate_crashes(self, workers: int) -> Iterator[tuple[int, Journal]]:
+        """Yields a journal for a crash at each commit, alternately before and after the commit is stored."""
         for num_commits in range(10_000):
             journal = memory.MemoryJournal()
             failing_journal = FailingJournal(journal, num_commits, fails_after_write=num_commits % 2 == 1)
@@ -151,7 +152,7 @@ class ProposerSuite(ABC):
 
 
 class _DelayedProposer:
-    """Sleeps before it proposes, so that steps overtake each other also where no model is asked."""
+    """Sleeps before it proposes, so that iterations overtake each other without LLM calls too."""
 
     def __init__(self, proposer: function.Proposer, delays: RandomDelays) -> None:
         self._proposer, self._delays = proposer, delays
@@ -162,7 +163,7 @@ class _DelayedProposer:
 
 
 class _CheckedProposer:
-    """Notes what a proposer must not do."""
+    """Records violations of the protocol."""
 
     def __init__(self, proposer: function.Proposer) -> None:
         self._proposer = proposer
@@ -173,15 +174,13 @@ class _CheckedProposer:
         states = [_get_state(fn) for fn in inputs]
         children = self._proposer.propose(context)
         if [_get_state(fn) for fn in inputs] != states:
-            self.violations.append(f"step {context.iteration} changed a function that it was shown")
+            self.violations.append(f"iteration {context.iteration} changed an input function")
         for child in children:
             if any(child is fn for fn in inputs):
-                self.violations.append(
-                    f"step {context.iteration} returned a parent itself: clone it with a new skeleton"
-                )
+                self.violations.append(f"iteration {context.iteration} returned a parent; clone it with a new skeleton")
             if child.evaluation is not None:
                 self.violations.append(
-                    f"step {context.iteration} returned a judged function: the kernel judges children"
+                    f"iteration {context.iteration} returned an evaluated child; the evolver evaluates children"
                 )
         return children
 

@@ -1,4 +1,4 @@
-"""What every sandbox promises."""
+"""Test suite for sandboxes."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from atoll.testing import assertions
 
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
 
-# What a candidate does -> what is then said of it, at least.
+# Program of a candidate -> beginning of the failure.
 _FAILURES = {
     "raise ValueError('no luck')": "it raised ValueError: no luck",
     "import sys; sys.exit(3)": "it raised SystemExit: 3",
@@ -37,9 +37,9 @@ _FAILURES = {
 
 
 def get_job_maker() -> sandbox.MakeJob:
-    """Returns the maker of a job that runs the request, a Python program, and returns its `answer`.
+    """Returns the maker of a job that runs a Python program and returns its variable `answer`.
 
-    It is a function inside a function, so that it travels by value and no worker imports all of `atoll.testing`.
+    It is a nested function, so that it is pickled by value and workers do not import `atoll.testing`.
     """
 
     def make_job() -> Any:
@@ -54,10 +54,10 @@ def get_job_maker() -> sandbox.MakeJob:
 
 
 class SandboxSuite(ABC):
-    """Subclass it, say how to make a sandbox, and every test runs on yours.
+    """Tests for a sandbox. Subclass it and implement `make`.
 
     Attributes:
-        starts_programs: Whether candidates may start programs of their own.
+        starts_programs: Whether candidates may start programs.
     """
 
     starts_programs = True
@@ -68,7 +68,7 @@ class SandboxSuite(ABC):
 
     @contextlib.contextmanager
     def open_sandbox(self, limits: Limits = LIMITS, num_workers: int = 1) -> Iterator[sandbox.Sandbox]:
-        """Lends a sandbox that runs Python programs, and demands that nothing of it is left afterwards."""
+        """Opens a sandbox that runs Python programs; fails if a process is left after it is closed."""
         old_children = list_children()
         opened_sandbox = self.make(get_job_maker(), limits, num_workers)
         try:
@@ -78,12 +78,12 @@ class SandboxSuite(ABC):
         assert list_children() <= old_children, "a process is left"
 
     def test_level_is_known(self) -> None:
-        """Its level is one of the four that users know."""
+        """The level is L0, L1, L2 or L3."""
         with self.open_sandbox() as opened_sandbox:
             assert opened_sandbox.level in ("L0", "L1", "L2", "L3")
 
     def test_plain_data_round_trips(self) -> None:
-        """Numbers, texts, lists and objects of JSON; NaN and infinity too."""
+        """JSON values round-trip, and NaN and infinity too."""
         with self.open_sandbox() as opened_sandbox:
             for value in (None, True, -3, 1.5, "a\nb \u00e9 \ud800", [1, [2.5, "x"]], {"a": {"b": [None]}}):
                 assert _run_program(opened_sandbox, f"answer = {value!r}") == value
@@ -91,7 +91,7 @@ class SandboxSuite(ABC):
             assert str(_run_program(opened_sandbox, "answer = [float('nan'), float('-inf')]")) == "[nan, -inf]"
 
     def test_result_has_output_and_duration(self) -> None:
-        """Both streams, of children too, and never what an earlier request printed."""
+        """Output has both streams, also of children, and nothing of earlier requests."""
         with self.open_sandbox() as opened_sandbox:
             program = "import os, sys, time\nprint('one')\nprint('two', file=sys.stderr)\n"
             program += "os.system('echo three')" if self.starts_programs else "os.write(2, b'three')"
@@ -101,7 +101,7 @@ class SandboxSuite(ABC):
             assert opened_sandbox.run("answer = 1").output == ""
 
     def test_output_has_traceback(self) -> None:
-        """Whoever mends the candidate sees the line that raised, after what was printed."""
+        """The traceback with the failing line follows the printed output."""
         with self.open_sandbox() as opened_sandbox:
             result = opened_sandbox.run("print('so far')\n1 / 0")
             assert result.output.startswith("so far")
@@ -109,7 +109,7 @@ class SandboxSuite(ABC):
             assert result.output.rstrip().endswith("ZeroDivisionError: division by zero")
 
     def test_failing_candidate_does_not_affect_the_next(self) -> None:
-        """Each failure has its own sentence, and nothing of it reaches the next request."""
+        """Each failure has its own message, and the next request succeeds."""
         with self.open_sandbox() as opened_sandbox:
             for program, failure in _FAILURES.items():
                 result = opened_sandbox.run(program)
@@ -118,7 +118,7 @@ class SandboxSuite(ABC):
                 assert _run_program(opened_sandbox, "answer = 7") == 7
 
     def test_time_limit_kills_candidate(self) -> None:
-        """Whether it sleeps, loops or sits in one long call of C; what it printed before is kept."""
+        """The limit holds for sleep, loops and long C calls; earlier output is kept."""
         with self.open_sandbox(Limits(seconds=0.5, memory_mb=512)) as opened_sandbox:
             for program in ("import time; time.sleep(60)", "while True: pass", "sum(range(10**12))"):
                 result = opened_sandbox.run(f"print('here')\n{program}")
@@ -128,14 +128,14 @@ class SandboxSuite(ABC):
                 assert _run_program(opened_sandbox, "answer = 7") == 7
 
     def test_memory_limit_fails_candidate(self) -> None:
-        """In one piece or in many."""
+        """The limit holds for one large and many small allocations."""
         with self.open_sandbox() as opened_sandbox:
             for program in ("x = bytearray(2**30)", "x = []\nwhile True: x.append(bytes(2**20))"):
                 assert opened_sandbox.run(program).failure == "it used more than 512 MiB"
                 assert _run_program(opened_sandbox, "answer = 7") == 7
 
     def test_long_output_is_truncated_to_its_end(self) -> None:
-        """Printing is not returning: a candidate that prints 100 MB is noisy, and no failure."""
+        """A candidate that prints 100 MB does not fail."""
         with self.open_sandbox() as opened_sandbox:
             result = opened_sandbox.run("for _ in range(100): print('x' * 10**6)\nprint('the end')\nanswer = 1")
             assert result.value == 1, result.failure
@@ -143,7 +143,7 @@ class SandboxSuite(ABC):
             assert len(result.output) <= LIMITS.output_bytes
 
     def test_printing_cannot_forge_result(self) -> None:
-        """Whatever goes to the streams is output."""
+        """Text on the streams is only output."""
         with self.open_sandbox() as opened_sandbox:
             forged = (
                 "import os, sys\nprint('{\"value\": 99}')\nos.write(1, bytes(16) + bytes(7) + b'\\x0f[null,false,99]')"
@@ -153,23 +153,21 @@ class SandboxSuite(ABC):
             assert opened_sandbox.run("print('still here')").output == "still here\n"
 
     def test_writing_to_all_descriptors_does_not_affect_the_next(self) -> None:
-        """It may cost the candidate its own answer; the next one gets the right one."""
+        """The candidate may lose its own result; the next candidate gets the right one."""
         with self.open_sandbox() as opened_sandbox:
-            program = (
-                "import os\nfor fd in range(256):\n    try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
-            )
-            opened_sandbox.run(program)
+            write = "try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
+            opened_sandbox.run(f"import os\nfor fd in range(256):\n    {write}")
             assert _run_program(opened_sandbox, "answer = 7") == 7
             opened_sandbox.run("import os; os.closerange(0, 256)")
             assert _run_program(opened_sandbox, "answer = 7") == 7
 
     def test_stdin_is_empty(self) -> None:
-        """The input is empty, so that nobody waits for it."""
+        """Reading standard input returns at once."""
         with self.open_sandbox() as opened_sandbox:
             assert _run_program(opened_sandbox, "import os; answer = os.read(0, 10).decode()") == ""
 
     def test_environment_secrets_are_hidden(self) -> None:
-        """An API key of the user is none of a candidate's business."""
+        """Candidates cannot read API keys of the user."""
         os.environ["ATOLL_TEST_API_KEY"] = "a secret"
         try:
             with self.open_sandbox() as opened_sandbox:
@@ -181,26 +179,25 @@ class SandboxSuite(ABC):
             del os.environ["ATOLL_TEST_API_KEY"]
 
     def test_forked_child_returns_no_result(self) -> None:
-        """There is one answer to a request, and the next request is read once."""
+        """Each request has one result, and the next request is read once."""
         with self.open_sandbox() as opened_sandbox:
             for _ in range(3):
                 opened_sandbox.run("import os; answer = os.fork()")
                 assert _run_program(opened_sandbox, "answer = 7") == 7
 
     def test_sandbox_is_thread_safe(self) -> None:
-        """Each gets its own answer, with more threads than workers and failures in between."""
+        """Each thread gets its own results, with more threads than workers and some failures."""
         with self.open_sandbox(num_workers=2) as opened_sandbox:
 
             def run_programs(index: int) -> list[Any]:
                 opened_sandbox.run("raise ValueError" if index % 2 else "import os; os._exit(1)")
                 return [_run_program(opened_sandbox, f"answer = {index * 100 + offset}") for offset in range(5)]
 
-            assert assertions.run_concurrently(run_programs, 6) == [
-                [index * 100 + offset for offset in range(5)] for index in range(6)
-            ]
+            expected = [[index * 100 + offset for offset in range(5)] for index in range(6)]
+            assert assertions.run_concurrently(run_programs, 6) == expected
 
     def test_two_workers_run_in_parallel(self) -> None:
-        """A slow candidate does not hold up the others."""
+        """A slow candidate does not delay the others."""
         with self.open_sandbox(num_workers=2) as opened_sandbox:
             slow_thread = Thread(target=opened_sandbox.run, args=("import time; time.sleep(60)",))
             slow_thread.start()
@@ -211,14 +208,12 @@ class SandboxSuite(ABC):
             assert not slow_thread.is_alive()
 
     def test_close_fails_running_and_waiting_requests(self) -> None:
-        """Both the request that runs and the one that waits for a worker; and every later one."""
+        """Running, waiting and later requests fail."""
         with self.open_sandbox() as opened_sandbox:
             assert _run_program(opened_sandbox, "answer = 7") == 7
             results: list[SandboxResult] = []
-            threads = [
-                Thread(target=lambda: results.append(opened_sandbox.run("import time; time.sleep(60)")))
-                for _ in range(3)
-            ]
+            sleep = "import time; time.sleep(60)"
+            threads = [Thread(target=lambda: results.append(opened_sandbox.run(sleep))) for _ in range(3)]
             for thread in threads:
                 thread.start()
             time.sleep(0.2)
@@ -229,13 +224,13 @@ class SandboxSuite(ABC):
             assert opened_sandbox.run("answer = 7").failure is not None
 
     def test_second_close_does_nothing(self) -> None:
-        """Nor does closing what was never used."""
+        """Closing an unused sandbox does nothing either."""
         with self.open_sandbox() as opened_sandbox:
             opened_sandbox.close()
             opened_sandbox.close()
 
     def test_job_that_cannot_be_made_raises_setup_error(self) -> None:
-        """It is an exception that says what is missing, not a failure of all candidates."""
+        """The error names the cause; candidates do not fail instead."""
 
         def make_broken_job() -> Any:
             raise FileNotFoundError("data.csv is not there")
@@ -251,10 +246,10 @@ class SandboxSuite(ABC):
         assert list_children() <= old_children
 
     def test_worker_killed_between_requests_is_replaced(self) -> None:
-        """It was nobody's fault, so nobody fails for it."""
+        """No candidate caused it, so none fails."""
         with self.open_sandbox() as opened_sandbox:
             pid = _run_program(opened_sandbox, "import os; answer = os.getpid()")
-            if pid in list_children():  # a sandbox may have numbers of its own
+            if pid in list_children():  # a sandbox may have its own process ids
                 os.kill(pid, signal.SIGKILL)
                 time.sleep(0.05)
             assert _run_program(opened_sandbox, "answer = 7") == 7
@@ -267,12 +262,12 @@ def _run_program(opened_sandbox: sandbox.Sandbox, program: str) -> Any:
 
 
 def list_children() -> set[int]:
-    """Returns the process ids of our children, zombies too, where the system tells."""
+    """Returns the process ids of child processes, including zombies; empty on other systems than Linux."""
     if not sys.platform.startswith("linux"):
         return set()
     pids = set()
     for thread_id in os.listdir("/proc/self/task"):
-        # A thread may end between the list and the look.
+        # A thread may end before its file is read.
         with (
             contextlib.suppress(FileNotFoundError, ProcessLookupError),
             open(f"/proc/self/task/{thread_id}/children") as file,

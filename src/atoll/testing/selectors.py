@@ -1,4 +1,4 @@
-"""What every chooser promises."""
+"""Test suite for selectors."""
 
 import math
 import random
@@ -12,18 +12,18 @@ _FEW, _MANY = 256, 16_384
 
 
 class SelectorSuite(ABC):
-    """Subclass it, say how to make a chooser, and every test runs on yours."""
+    """Tests for a selector. Subclass it and implement `make`."""
 
     @abstractmethod
     def make(self, rng: Random) -> cluster.Selector:
-        """Returns a new chooser, of no clusters, that draws from this generator."""
+        """Returns a new selector without clusters that uses this random generator."""
 
     def test_no_clusters_give_empty_selection(self) -> None:
-        """Without clusters the choice is empty."""
+        """Without clusters the selection is empty."""
         assert list(self.make(Random(0)).select(2, 0)) == []
 
     def test_single_cluster_is_selected_at_any_score(self) -> None:
-        """One cluster is always drawn: its score may have any scale, and -inf is that of a failure."""
+        """A single cluster is always selected, at any score; -inf is the score of a failure."""
         for score in (-math.inf, -1e12, -5000.0, -1.0, -1e-12, 0.0, 1e-12, 1.0, 5000.0, 1e12):
             selector = self.make(Random(0))
             selector.set(0, score, 1)
@@ -41,7 +41,7 @@ class SelectorSuite(ABC):
                 assert selector.select(2, 4), f"with scores around {-9.0 * scale} that were higher before"
 
     def test_at_most_k_existing_clusters_are_selected(self) -> None:
-        """A choice holds up to k indices of clusters that were set."""
+        """A selection has up to k indices of registered clusters."""
         selector = _fill(self.make(Random(0)), 7)
         for k in (0, 1, 2, 5, 7, 20):
             for num_registered in range(50):
@@ -50,15 +50,15 @@ class SelectorSuite(ABC):
                 assert all(0 <= index < 7 for index in selected)
 
     def test_same_seed_selects_the_same(self) -> None:
-        """All dice come from the generator passed in."""
+        """All random numbers come from the given generator."""
         state = random.getstate()
         first, second = _fill(self.make(Random(5)), 20), _fill(self.make(Random(5)), 20)
         for num_registered in range(100):
             assert list(first.select(2, num_registered)) == list(second.select(2, num_registered))
-        assert random.getstate() == state, "it drew from the global generator"
+        assert random.getstate() == state, "it used the global generator"
 
     def test_set_draws_no_random_number(self) -> None:
-        """A resume sets the clusters again and must find the generator as it was."""
+        """A resume sets the clusters again and must not change the generator."""
         rng = Random(3)
         state = rng.getstate()
         selector = _fill(self.make(rng), 50)
@@ -76,14 +76,13 @@ class SelectorSuite(ABC):
         _fill(used_selector, 5)
         rng.seed(1)
         new_rng.seed(1)
-        assert [list(used_selector.select(2, 5)) for _ in range(50)] == [
-            list(new_selector.select(2, 5)) for _ in range(50)
-        ]
+        for _ in range(50):
+            assert list(used_selector.select(2, 5)) == list(new_selector.select(2, 5))
 
     def test_earlier_selections_have_no_effect(self) -> None:
-        """A choice hangs on the clusters, `registered` and the generator alone.
+        """A selection depends only on the clusters, `registered` and the generator.
 
-        A resume sets the clusters as they were set before and chooses nothing; what is chosen next must be the same.
+        A resume sets the clusters again but repeats no selection. The next selection must be the same.
         """
         rng, new_rng = Random(0), Random(0)
         used_selector, new_selector = _fill(self.make(rng), 30), _fill(self.make(new_rng), 30)
@@ -92,27 +91,23 @@ class SelectorSuite(ABC):
         for num_registered in (31, 10_000, 29_999, 30_001):
             rng.seed(num_registered)
             new_rng.seed(num_registered)
-            selected = [
-                list(selector.select(2, num_registered))
-                for selector in (used_selector, new_selector)
-                for _ in range(50)
-            ]
-            assert selected[:50] == selected[50:], f"with {num_registered} registered"
+            for _ in range(50):
+                used, new = used_selector.select(2, num_registered), new_selector.select(2, num_registered)
+                assert list(used) == list(new), f"with {num_registered} registered"
 
     def test_setting_same_score_changes_nothing(self) -> None:
-        """Setting the same score and size again is no news."""
+        """Setting the same score and size again has no effect."""
         rng, other_rng = Random(0), Random(0)
         selector, other_selector = _fill(self.make(rng), 9), _fill(self.make(other_rng), 9)
         for index in (4, 0, 8, 4):
             selector.set(index, _make_score(index), 1)
-        assert [list(selector.select(2, 9)) for _ in range(50)] == [
-            list(other_selector.select(2, 9)) for _ in range(50)
-        ]
+        for _ in range(50):
+            assert list(selector.select(2, 9)) == list(other_selector.select(2, 9))
 
     def test_cost_does_not_grow_with_number_of_clusters(self) -> None:
-        """`set` and `choose` take O(log n) amortised: a step never touches all clusters.
+        """`set` and `select` take amortized O(log n).
 
-        Measured in processor time, sizes alternately, the best of several: a linear chooser would be 64 times slower.
+        The test compares the best CPU times at two sizes. A linear selector would be 64 times slower.
         """
         selectors_by_size = {size: _fill(self.make(Random(0)), size) for size in (_FEW, _MANY)}
         seconds = {

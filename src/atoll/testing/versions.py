@@ -1,4 +1,4 @@
-"""What every store of versions promises."""
+"""Test suite for version stores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ _WATCH_TIMEOUT_SECONDS = 5.0
 
 
 class VersionsSuite(ABC):
-    """Subclass it, say how to make an empty store, and every test runs on yours."""
+    """Tests for a version store. Subclass it and implement `make`."""
 
     @abstractmethod
     def make(self) -> Versions:
         """Returns a new, empty store."""
 
     def test_unknown_key_or_version_is_not_found(self) -> None:
-        """`get` and `rollback` raise `NotFound` for an unknown key or version; histories of nothing are empty."""
+        """`get` and `rollback` raise `NotFound`; the history of an unknown key is empty."""
         store = self.make()
         with assertions.raises(errors.NotFound):
             store.get("key")
@@ -35,7 +35,7 @@ class VersionsSuite(ABC):
         assert list(store.list()) == ["key"]
 
     def test_versions_count_from_one_per_key(self) -> None:
-        """Each key counts for itself; `get` returns the head, or the n-th."""
+        """Each key has its own numbers; `get` returns the newest version or version n."""
         store = self.make()
         assert [set_value(store, text).n for text in ("one", "two", "three")] == [1, 2, 3]
         assert set_value(store, "alone", key="other").n == 1
@@ -44,14 +44,14 @@ class VersionsSuite(ABC):
         assert store.get("key").id == "key@3"
 
     def test_value_round_trips(self) -> None:
-        """Values are texts of any length and any characters; the empty text is one."""
+        """Values are texts of any length and characters, also empty."""
         store = self.make()
         for text in ("", " ", '{"a": [1]}', "åß∂ 日本語 🏝\n\t\x00", "x" * 100_000):
             set_value(store, text)
             assert store.get("key").value == text
 
     def test_change_without_key_reason_or_author_is_refused(self) -> None:
-        """`SetupError` otherwise, and nothing changes."""
+        """The change raises `SetupError` and stores nothing."""
         store = self.make()
         set_value(store, "one")
         for key, reason, author in (("", "why", "ann"), ("key", " ", "ann"), ("key", "why", "")):
@@ -62,7 +62,7 @@ class VersionsSuite(ABC):
         assert len(store.history("key")) == 1
 
     def test_unexpected_version_is_a_conflict(self) -> None:
-        """`expected` must be the head's number, 0 where there is none yet; otherwise nothing changes."""
+        """`expected` must be the newest number, 0 for a new key; otherwise nothing changes."""
         store = self.make()
         with assertions.raises(errors.Conflict):
             set_value(store, "one", expected=1)
@@ -74,7 +74,7 @@ class VersionsSuite(ABC):
         assert store.get("key").value == "two"
 
     def test_one_of_many_concurrent_changes_wins(self) -> None:
-        """Compare-and-set holds between threads."""
+        """Compare-and-set works between threads."""
         store = self.make()
         set_value(store, "one")
 
@@ -88,16 +88,14 @@ class VersionsSuite(ABC):
         assert len(store.history("key")) == 2
 
     def test_concurrent_changes_without_expectation_all_succeed(self) -> None:
-        """Without `expected` no change is refused, and the numbers have no gaps."""
+        """Without `expected` every change succeeds, and the numbers have no gaps."""
         store = self.make()
         versions = assertions.run_concurrently(lambda index: set_value(store, f"by {index}"))
         assert sorted(version.n for version in versions) == list(range(1, 9))
-        assert {version.n: version.value for version in store.history("key")} == {
-            version.n: version.value for version in versions
-        }
+        assert set(store.history("key")) == set(versions)
 
     def test_repeated_token_changes_nothing(self) -> None:
-        """It returns the version that it made, whoever changed or locked the key since: a step may run twice."""
+        """It returns the first result, even after other changes or a lock, so an iteration may run twice."""
         store = self.make()
         first_version = set_value(store, "one", expected=0, token="run/1.0")
         assert set_value(store, "one", expected=0, token="run/1.0") == first_version
@@ -108,14 +106,14 @@ class VersionsSuite(ABC):
         assert [version.value for version in store.history("key")] == ["one", "two"]
 
     def test_concurrent_token_creates_one_version(self) -> None:
-        """Tokens hold between threads."""
+        """Tokens work between threads."""
         store = self.make()
         versions = assertions.run_concurrently(lambda _: set_value(store, "one", token="run/1.0"))
         assert set(versions) == {store.get("key", 1)}
         assert len(store.history("key")) == 1
 
     def test_history_lists_versions_oldest_first(self) -> None:
-        """None is ever lost, rollbacks included."""
+        """No version is lost; rollbacks are included."""
         store = self.make()
         for text in ("one", "two"):
             set_value(store, text)
@@ -127,7 +125,7 @@ class VersionsSuite(ABC):
         ]
 
     def test_rollback_creates_new_version_with_old_value(self) -> None:
-        """The head is new, so that whoever was working on the old head is refused as stale."""
+        """The version is new, so a change that expects the old one is a conflict."""
         store = self.make()
         for text in ("one", "two"):
             set_value(store, text)
@@ -137,7 +135,7 @@ class VersionsSuite(ABC):
             set_value(store, "based on two", expected=2)
 
     def test_locked_key_allows_only_rollback(self) -> None:
-        """`set` is a conflict until `unlock`; a way back is always open. Other keys are free."""
+        """`set` is a conflict until `unlock`; rollbacks and other keys are not affected."""
         store = self.make()
         set_value(store, "one")
         store.lock("key", "holidays", "bob")
@@ -149,7 +147,7 @@ class VersionsSuite(ABC):
         assert set_value(store, "two").n == 3
 
     def test_lock_error_has_author_and_reason(self) -> None:
-        """The refusal names the one to ask."""
+        """The error names the author and the reason of the lock."""
         store = self.make()
         set_value(store, "one")
         store.lock("key", "holidays", "bob")
@@ -162,7 +160,7 @@ class VersionsSuite(ABC):
                 change("key", "", "bob")
 
     def test_lock_and_unlock_of_unknown_key_fail(self) -> None:
-        """Nobody can lock or unlock what is not there; to unlock what is free changes nothing."""
+        """Both raise `NotFound`. Unlocking an unlocked key changes nothing."""
         store = self.make()
         for change in (store.lock, store.unlock):
             with assertions.raises(errors.NotFound):
@@ -172,7 +170,7 @@ class VersionsSuite(ABC):
         assert set_value(store, "two").n == 2
 
     def test_locks_are_changes_but_not_versions(self) -> None:
-        """A watch passes over them, and goes on behind them."""
+        """A watch skips them and continues with later versions."""
         store = self.make()
         set_value(store, "one")
         store.lock("key", "holidays", "bob")
@@ -182,7 +180,7 @@ class VersionsSuite(ABC):
         assert _get_numbers(list(store.watch(after=3, timeout=0.05))) == [2]
 
     def test_keys_are_listed_by_prefix_in_order(self) -> None:
-        """A prefix is a text, no pattern."""
+        """A prefix is matched literally."""
         store = self.make()
         for key in ("b/2", "a", "b/1", "B", "b%", "b_2"):
             set_value(store, "value", key=key)
@@ -193,7 +191,7 @@ class VersionsSuite(ABC):
         assert list(store.list("c")) == []
 
     def test_watch_yields_changes_after_it_was_opened(self) -> None:
-        """From the call of `watch` on nothing is missed, also before the first look; it ends when nothing comes."""
+        """The watch has every change after the call, also before the first read; it ends after the timeout."""
         store = self.make()
         set_value(store, "before")
         watch = store.watch("key", timeout=0.1)
@@ -203,7 +201,7 @@ class VersionsSuite(ABC):
         assert [version.value for version in watch] == ["one", "two"]
 
     def test_watch_starts_after_given_change(self) -> None:
-        """`after` counts the changes of the whole store; 0 is its beginning."""
+        """`after` counts the changes of the whole store; 0 means all."""
         store = self.make()
         for text in ("one", "two", "three"):
             set_value(store, text)
@@ -211,7 +209,7 @@ class VersionsSuite(ABC):
         assert [version.value for version in store.watch(after=2, timeout=0.05)] == ["three"]
 
     def test_watch_wakes_up_for_change_of_another_thread(self) -> None:
-        """It waits for changes of other threads and yields them while they come."""
+        """It waits for changes of other threads and yields them at once."""
         store, watched = self.make(), list[Version]()
         watch = store.watch("key", after=0, timeout=_WATCH_TIMEOUT_SECONDS)
         watcher = Thread(target=lambda: watched.extend(next(watch) for _ in range(3)))
@@ -221,7 +219,7 @@ class VersionsSuite(ABC):
         assert watched == expected
 
     def test_watch_yields_rollback(self) -> None:
-        """It is a change like any other."""
+        """A rollback is a change like any other."""
         store = self.make()
         set_value(store, "one")
         store.rollback("key", 1, "again", "bob")

@@ -1,4 +1,4 @@
-"""A real browser: one that is installed, else Playwright's own, else one that this machine can fetch."""
+"""Finds Chromium: installed, from Playwright, or from the package manager."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Nothing of the browser's own may call home; a container has no sandbox for it, and no graphics.
+# No background requests; containers have no sandbox and no graphics.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -28,23 +28,23 @@ ADVICE = (
 
 
 def find(playwright: Playwright) -> str:
-    """Returns the path of a browser, or fails the test with what to do."""
+    """Returns the path of a browser, or fails the test with instructions."""
     own = Path(playwright.chromium.executable_path)
-    found = os.environ.get("ATOLL_CHROMIUM") or _installed() or (str(own) if own.exists() else _fetched())
-    if not found:
+    result = os.environ.get("ATOLL_CHROMIUM") or _find_installed() or (str(own) if own.exists() else _install())
+    if not result:
         pytest.fail(ADVICE, pytrace=False)
-    return found
+    return result
 
 
-def _installed() -> str | None:
+def _find_installed() -> str | None:
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
 @functools.cache
-def _fetched() -> str | None:
-    """Installs one, where that is ours to do: as root, on Debian."""
+def _install() -> str | None:
+    """Installs Chromium if this is Debian and the user is root."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return None
     for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
         subprocess.run(command, check=False, capture_output=True, timeout=600)
-    return _installed()
+    return _find_installed()

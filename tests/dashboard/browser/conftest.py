@@ -1,4 +1,4 @@
-"""One browser and one stage for each process of tests; a page that nothing escapes for each test."""
+"""One browser and one stage per test process; one watched page per test."""
 
 import os
 from collections.abc import Iterator
@@ -6,36 +6,36 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from tests.dashboard import filled
+from tests.dashboard import sample_data
 from tests.dashboard.browser import chromium, stage
 from tests.dashboard.browser import scene as scenes
 
-# Milliseconds: a loaded machine is slow, and no test waits longer than it must.
+# Milliseconds; high, since test machines may be slow.
 LIMIT = int(os.environ.get("ATOLL_BROWSER_MS", "60000"))
 
 
-class Watched:
-    """A page with all that it said and asked for.
+class WatchedPage:
+    """A page with its console errors and requested hosts.
 
     Attributes:
-        complaints: Errors of its console and of its scripts.
-        hosts: Whom it asked.
+        complaints: Errors of the console and of scripts.
+        hosts: Hosts of all requests.
     """
 
     def __init__(self, context: BrowserContext) -> None:
-        self.complaints: list[str] = []
+        self.console_errors: list[str] = []
         self.hosts: set[str] = set()
         self.page: Page = context.new_page()
         self.page.set_default_timeout(LIMIT)
-        self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        context.on("request", self._note)
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+        context.on("request", self._on_request)
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(f"{message.text} {message.location}")
+            self.console_errors.append(f"{message.text} {message.location}")
 
-    def _note(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if not request.url.startswith(("data:", "blob:")):
             self.hosts.add(request.url.split("/")[2])
 
@@ -44,42 +44,44 @@ class Watched:
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=LIMIT)
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium.find(playwright), args=list(chromium.FLAGS))
-        yield found
-        found.close()
+        chromium_browser = playwright.chromium.launch(
+            executable_path=chromium.find(playwright), args=list(chromium.FLAGS)
+        )
+        yield chromium_browser
+        chromium_browser.close()
 
 
 @pytest.fixture(scope="session")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stage.Stage]:
-    with stage.stage(tmp_path_factory.mktemp("stage")) as made:
-        yield made
+def served_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stage.Stage]:
+    with stage.stage(tmp_path_factory.mktemp("stage")) as created:
+        yield created
 
 
 @pytest.fixture
-def watched(browser: Browser, shown: stage.Stage) -> Iterator[Watched]:
-    """A page; afterwards: it never complained, and it asked nobody but its own server."""
+def watched_page(browser: Browser, served_stage: stage.Stage) -> Iterator[WatchedPage]:
+    """A page; fails the test on console errors and external requests."""
     context = browser.new_context(viewport={"width": 1280, "height": 860})
-    made = Watched(context)
-    yield made
+    created = WatchedPage(context)
+    yield created
     context.close()
-    assert made.complaints == []
-    assert made.hosts <= {shown.host}
+    assert created.console_errors == []
+    assert created.hosts <= {served_stage.host}
 
 
 @pytest.fixture
-def page(watched: Watched) -> Page:
-    return watched.page
+def page(watched_page: WatchedPage) -> Page:
+    return watched_page.page
 
 
 @pytest.fixture
-def steering(watched: Watched, shown: stage.Stage) -> Page:
-    """A page of somebody who has the token."""
-    watched.page.goto(shown.login)
-    return watched.page
+def authorized_page(watched_page: WatchedPage, served_stage: stage.Stage) -> Page:
+    """A page with the token."""
+    watched_page.page.goto(served_stage.login)
+    return watched_page.page
 
 
 @pytest.fixture
-def scene(browser: Browser, place: filled.Filled) -> Iterator[scenes.Scene]:
-    """A page over a copy of the library, of somebody who has the token."""
-    with scenes.opened(browser, place) as made:
-        yield made
+def scene(browser: Browser, sample_store: sample_data.SampleStore) -> Iterator[scenes.Scene]:
+    """A page with the token and a copy of the sample store."""
+    with scenes.open_scene(browser, sample_store) as created:
+        yield created

@@ -1,11 +1,11 @@
-"""A playbook as a person looks after it."""
+"""The playbook view."""
 
 from playwright.sync_api import expect
 
 from atoll import playbook
 
 
-def test_bullets_verdicts_size_and_what_waits(scene):
+def test_playbook_view_decides_held_delta_and_rolls_back(scene):
     page = scene.go("/playbooks?key=playbook/cook")
     expect(page.get_by_role("meter", name="tokens used")).to_be_visible()
     row = page.get_by_role("table", name="Section recipes").get_by_role("row", name="Boil eggs")
@@ -15,7 +15,7 @@ def test_bullets_verdicts_size_and_what_waits(scene):
     expect(timeline.locator(".badge")).to_have_text(["held", "applied", "rejected", "applied", "applied"])
     expect(timeline).to_contain_text("there is no bullet 'x-00001'")
     expect(timeline.locator(".hidden-mark").first).to_have_text("RLO")
-    (held,) = playbook.PlaybookStore(scene.kept.versions(), key="playbook/cook").list_held()
+    (held,) = playbook.PlaybookStore(scene.run_store.versions(), key="playbook/cook").list_held()
     form = f"Decide on {held.id}"
     expect(scene.sign(form, "ann", " ", "Apply")).to_have_text("Enter a reason.")
     scene.sign(form, "ann", "they were rubber", "Apply")
@@ -28,13 +28,13 @@ def test_bullets_verdicts_size_and_what_waits(scene):
     page.get_by_role("button", name="Roll back to version 1").click()
     scene.sign("Roll back to version 1", "ann", "it got worse", "Roll back")
     expect(timeline).to_contain_text("rollback to 1")
-    notes = playbook.PlaybookStore(scene.kept.versions(), key="playbook/cook")
+    notes = playbook.PlaybookStore(scene.run_store.versions(), key="playbook/cook")
     assert notes.version == 5
-    assert next(each.content for each in notes.current().bullets.values()) == "Boil eggs for 7 minutes."
+    assert next(item.content for item in notes.current().bullets.values()) == "Boil eggs for 7 minutes."
 
 
-def test_a_run_of_lives_has_its_playbook(scene):
-    page = scene.go(f"/runs/{scene.place.lives}/playbook")
+def test_survival_run_has_playbook(scene):
+    page = scene.go(f"/runs/{scene.sample_store.lives}/playbook")
     expect(page.get_by_role("heading", name="Bullets")).to_be_visible()
     expect(page.get_by_role("table", name="Section tactics")).to_contain_text("Avoid")
     page.get_by_text("Deltas of this episode").last.click()

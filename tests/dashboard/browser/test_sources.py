@@ -1,4 +1,4 @@
-"""The files of the page: nothing in them can make markup out of text, or load anything from elsewhere."""
+"""Static checks of the page: no markup from text, no external files."""
 
 import re
 from pathlib import Path
@@ -9,9 +9,9 @@ import atoll
 
 PAGE = Path(atoll.__file__).parent / "dashboard" / "page"
 MOST_LINES = 400
-FIRST = ("app.js", "views/runs.js", "views/overview.js")  # the shell, and where people come in
+FIRST = ("app.js", "views/runs.js", "views/overview.js")  # the shell and the first views
 SCRIPTS = sorted(PAGE.rglob("*.js"))
-# What would turn text into markup or code, or a style into an attribute.
+# Code that could turn text into markup, scripts or style attributes.
 FORBIDDEN = re.compile(
     r"\b(innerHTML|outerHTML|insertAdjacentHTML|srcdoc\s*=|document\.write|eval|new Function|DOMParser|"
     r"createContextualFragment|setHTML\w*|cssText)\b|setAttribute\(\s*[\"']style|javascript:"
@@ -19,18 +19,18 @@ FORBIDDEN = re.compile(
 ELSEWHERE = re.compile(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[\w-]+\.[\w.-]+")
 
 
-def names(path: Path) -> str:
+def get_name(path: Path) -> str:
     return str(path.relative_to(PAGE))
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=names)
-def test_a_script_makes_elements_out_of_nodes_only(path):
-    found = [line for line in path.read_text(encoding="utf-8").splitlines() if FORBIDDEN.search(line)]
-    assert found == []
+@pytest.mark.parametrize("path", SCRIPTS, ids=get_name)
+def test_script_creates_no_markup_from_text(path):
+    result = [line for line in path.read_text(encoding="utf-8").splitlines() if FORBIDDEN.search(line)]
+    assert result == []
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=names)
-def test_a_script_is_no_longer_than_any_other_file(path):
+@pytest.mark.parametrize("path", SCRIPTS, ids=get_name)
+def test_script_length_is_limited(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
@@ -40,33 +40,33 @@ def test_the_page_has_no_inline_script_or_style():
     assert re.findall(r"<style|\sstyle=|\son\w+=", text) == []
 
 
-@pytest.mark.parametrize("path", sorted(PAGE.rglob("*.*")), ids=names)
-def test_nothing_of_the_page_comes_from_elsewhere(path):
+@pytest.mark.parametrize("path", sorted(PAGE.rglob("*.*")), ids=get_name)
+def test_page_loads_no_external_files(path):
     if path.suffix in (".js", ".css", ".html"):
         assert ELSEWHERE.findall(path.read_text(encoding="utf-8")) == []
 
 
-def test_every_view_is_in_the_list():
+def test_views_are_registered():
     listed = set(re.findall(r'"\./views/(\w+)\.js"', (PAGE / "js" / "views.js").read_text(encoding="utf-8")))
-    shown = {path.stem for path in (PAGE / "js" / "views").glob("*.js") if "export default" in path.read_text()}
-    assert shown == listed
+    with_default = {path.stem for path in (PAGE / "js" / "views").glob("*.js") if "export default" in path.read_text()}
+    assert with_default == listed
 
 
-def imported(path: Path) -> set[Path]:
-    """Returns a script with all that it imports at once, and what those import."""
-    found, waiting = set[Path](), [path]
-    while waiting:
-        here = waiting.pop()
-        if here not in found:
-            found.add(here)
-            names = re.findall(
-                r'^(?:import|export) [^;]*?from "([^"]+)"', here.read_text(encoding="utf-8"), re.MULTILINE
+def find_imports(path: Path) -> set[Path]:
+    """Returns a script and all its static imports."""
+    result, pending = set[Path](), [path]
+    while pending:
+        current = pending.pop()
+        if current not in result:
+            result.add(current)
+            imports = re.findall(
+                r'^(?:import|export) [^;]*?from "([^"]+)"', current.read_text(encoding="utf-8"), re.MULTILINE
             )
-            waiting += [(here.parent / name).resolve() for name in names]
-    return found
+            pending += [(current.parent / name).resolve() for name in imports]
+    return result
 
 
-def test_what_the_first_view_needs_is_asked_for_at_once():
-    asked = set(re.findall(r'modulepreload" href="/ui/static/([^"]+)"', (PAGE / "index.html").read_text("utf-8")))
-    needed = set[Path]().union(*(imported((PAGE / "js" / name).resolve()) for name in FIRST))
-    assert asked == {names(path) for path in needed}
+def test_first_view_modules_are_preloaded():
+    preloaded = set(re.findall(r'modulepreload" href="/ui/static/([^"]+)"', (PAGE / "index.html").read_text("utf-8")))
+    needed = set[Path]().union(*(find_imports((PAGE / "js" / name).resolve()) for name in FIRST))
+    assert preloaded == {get_name(path) for path in needed}

@@ -11,40 +11,40 @@ from tests.dashboard.browser.stage import Stage
 VIEWS = ["overview", "lineage", "candidate", "candidate/best", "islands", "events", "models"]
 
 
-def test_the_runs_are_listed_with_status_best_and_cost_and_can_be_searched(page: Page, shown: Stage):
-    page.goto(shown.url)
+def test_runs_view_lists_and_searches(page: Page, served_stage: Stage):
+    page.goto(served_stage.url)
     table = page.get_by_role("table", name="Runs of the store")
-    asked = table.get_by_role("row").filter(has=page.get_by_role("link", name=stage.ASKED, exact=True))
-    expect(asked).to_contain_text("done")
-    expect(asked).to_contain_text("some-model")
-    expect(asked).to_contain_text("$0.0060")
+    row = table.get_by_role("row").filter(has=page.get_by_role("link", name=stage.LLM_RUN, exact=True))
+    expect(row).to_contain_text("done")
+    expect(row).to_contain_text("some-model")
+    expect(row).to_contain_text("$0.0060")
     expect(table.get_by_role("row").filter(has_text="running")).to_contain_text(stage.LIVE)
     page.get_by_label("Search").fill("some-model")
     expect(table.get_by_role("row")).to_have_count(2)  # the heading, and it
     page.get_by_label("Search").fill("")
     page.get_by_label("Status").select_option("running")
     expect(page.get_by_role("status").filter(has_text=re.compile("1 of"))).to_be_visible()
-    asked_for = table.get_by_role("button", name="best")
-    asked_for.click()
+    button = table.get_by_role("button", name="best")
+    button.click()
     expect(table.get_by_role("columnheader", name="best")).to_have_attribute("aria-sort", "descending")
 
 
-def test_several_runs_are_compared_in_one_chart(page: Page, shown: Stage):
-    page.goto(shown.url)
+def test_runs_view_compares_runs(page: Page, served_stage: Stage):
+    page.goto(served_stage.url)
     for run in (stage.FINISHED, stage.OTHER):
         page.get_by_label(f"Compare {run}", exact=True).check()
     chart = page.get_by_role("region", name="Comparison")
     expect(chart.locator("path.series")).to_have_count(2)
-    expect(page.get_by_label(f"Compare {stage.OTHER}", exact=True)).to_be_focused()  # though its row was made anew
-    assert "compare=walk%2Cagain" in page.url  # it can be sent to somebody
+    expect(page.get_by_label(f"Compare {stage.OTHER}", exact=True)).to_be_focused()  # though its row is a new element
+    assert "compare=walk%2Cagain" in page.url  # the address contains the selection
     page.reload()
     expect(page.get_by_role("region", name="Comparison").locator("path.series")).to_have_count(2)
     page.get_by_role("button", name="Clear").click()
     expect(chart).to_be_hidden()
 
 
-def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+def test_overview_shows_islands_budget_and_improvements(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/overview"))
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     lines = page.locator("path.series")
     expect(lines).to_have_count(7)  # the best of all, and best and mean of three islands
@@ -56,15 +56,15 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     page.get_by_label("Over", exact=True).select_option("evaluations")
     page.get_by_role("button", name="island 0 best").click()
     expect(lines).to_have_count(3)
-    best = shown.kept.candidates(stage.FINISHED).list_best()[0]
+    best = served_stage.run_store.candidates(stage.FINISHED).list_best()[0]
     rows = page.get_by_role("table", name="Improvements").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(best.id)
     page.get_by_text("As a table").click()
     expect(page.get_by_role("table", name="Score by island, values")).to_contain_text("island 2 best")
 
 
-def test_a_chart_is_read_by_keys_and_says_its_values(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+def test_chart_values_are_read_with_keys(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/overview"))
     expect(page.locator("path.series").first).to_be_attached()
     page.locator("svg.drawing").focus()
     for _ in range(3):
@@ -72,10 +72,10 @@ def test_a_chart_is_read_by_keys_and_says_its_values(page: Page, shown: Stage):
     expect(page.locator(".chart [role=status]")).to_contain_text("best of all")
 
 
-def test_the_lineage_is_walked_by_keys_to_the_best_and_opened(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.FINISHED}/lineage"))
+def test_lineage_is_navigated_with_keys(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/lineage"))
     expect(page.get_by_role("status").filter(has_text="151 candidates")).to_be_visible()
-    best = shown.kept.candidates(stage.FINISHED).list_best()[0]
+    best = served_stage.run_store.candidates(stage.FINISHED).list_best()[0]
     page.locator("canvas").focus()
     page.keyboard.press("b")
     chosen = page.get_by_role("status", name="Chosen candidate")
@@ -93,14 +93,14 @@ def test_the_lineage_is_walked_by_keys_to_the_best_and_opened(page: Page, shown:
     expect(page.get_by_role("heading", name=f"Candidate {best.id}")).to_be_visible()
 
 
-def test_the_line_to_the_best_is_a_table_too(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.FINISHED}/lineage"))
+def test_best_path_is_a_table_too(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/lineage"))
     line = page.get_by_role("table", name="Path from the best to the initial candidate")
     expect(line.get_by_role("row").last).to_contain_text("0.0")
 
 
-def test_candidates_are_sorted_filtered_and_found_by_id(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.FAILING}/candidate"))
+def test_candidates_are_sorted_filtered_and_found_by_id(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.FAILING}/candidate"))
     rows = page.get_by_role("table", name="Candidates").locator("tbody tr")
     expect(rows).to_have_count(50)
     page.get_by_role("button", name="More").click()
@@ -115,8 +115,8 @@ def test_candidates_are_sorted_filtered_and_found_by_id(page: Page, shown: Stage
     expect(page.get_by_role("heading", name="Candidate 12.")).to_be_visible()
 
 
-def test_a_candidate_is_told_in_full(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.ASKED}/candidate/5.0"))
+def test_candidate_view_shows_details(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/candidate/5.0"))
     expect(page.get_by_role("region", name="Source of 5.0")).to_contain_text("2.5")
     expect(page.get_by_text("Gate: accept")).to_be_visible()
     expect(page.get_by_text("against 1.0")).to_be_visible()
@@ -133,19 +133,19 @@ def test_a_candidate_is_told_in_full(page: Page, shown: Stage):
     expect(page.get_by_role("heading", name="Candidate 1.0")).to_be_visible()
 
 
-def test_a_failure_and_a_refusal_say_why(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.ASKED}/candidate/4.0"))
+def test_failure_and_rejection_show_reason(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/candidate/4.0"))
     expect(page.get_by_role("region", name="Failure").last).to_contain_text("below zero")
-    refused = next(row for row in shown.kept.candidates(stage.FAILING) if row.verdict == "reject")
-    page.goto(shown.at(f"runs/{stage.FAILING}/candidate/{refused.id}"))
+    refused = next(row for row in served_stage.run_store.candidates(stage.FAILING) if row.verdict == "reject")
+    page.goto(served_stage.at(f"runs/{stage.FAILING}/candidate/{refused.id}"))
     expect(page.get_by_text(f"Gate: reject by {refused.by} · {refused.reason}")).to_be_visible()
 
 
-def test_islands_show_clusters_map_front_and_moves(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.ELITES}/islands"))
+def test_islands_show_clusters_map_front_and_moves(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.ELITES}/islands"))
     expect(page.get_by_role("table", name="Islands").locator("tbody tr")).to_have_count(3)
     expect(page.locator(".heat rect").first).to_be_attached()
-    expect(page.locator(".shade")).to_have_count(5)  # what the shades mean stands beside
+    expect(page.locator(".shade")).to_have_count(5)  # the legend
     expect(page.get_by_role("heading", name="Clusters by score")).to_be_visible()
     page.get_by_label("Across").select_option("cheap")
     page.get_by_label("Upwards").select_option("value")
@@ -160,8 +160,8 @@ def test_islands_show_clusters_map_front_and_moves(page: Page, shown: Stage):
     expect(page.get_by_role("heading", name=re.compile("Candidate"))).to_be_visible()
 
 
-def test_events_are_filtered_searched_and_opened(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.ASKED}/events"))
+def test_events_are_filtered_searched_and_opened(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/events"))
     rows = page.get_by_role("list", name="Events, newest first").get_by_role("listitem")
     expect(rows.first).to_contain_text("ended")
     page.get_by_label("Kind").select_option("replied")
@@ -170,24 +170,24 @@ def test_events_are_filtered_searched_and_opened(page: Page, shown: Stage):
     expect(rows).to_have_count(1)
     rows.first.locator("summary").click()
     expect(rows.first.locator("pre")).to_contain_text("What comes next?")
-    page.get_by_label("Search").fill("nobody ever wrote this")
+    page.get_by_label("Search").fill("text that no record has")
     expect(page.get_by_text("No matching events.")).to_be_visible()
 
 
-def test_models_show_calls_tokens_and_cost_and_a_run_without_one_says_so(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.ASKED}/models"))
+def test_models_show_calls_tokens_and_cost(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/models"))
     row = page.get_by_role("table", name="LLMs of the run").locator("tbody tr").first
     expect(row).to_contain_text("6")
     expect(row).to_contain_text("$0.0060")
     expect(row).to_contain_text("500 ms")
-    page.goto(shown.at(f"runs/{stage.FINISHED}/models"))
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/models"))
     expect(page.get_by_text("This run uses no LLM")).to_be_visible()
 
 
 @pytest.mark.parametrize("view", ["", *(f"runs/{stage.FINISHED}/{view}" for view in VIEWS)])
-def test_a_view_fits_a_phone_and_has_its_landmarks(page: Page, shown: Stage, view: str):
+def test_view_fits_phone_and_has_landmarks(page: Page, served_stage: Stage, view: str):
     page.set_viewport_size({"width": 360, "height": 720})
-    page.goto(shown.at(view))
+    page.goto(served_stage.at(view))
     expect(page.locator("main h1")).to_be_attached()
     expect(page.get_by_text("Loading …")).to_have_count(0)
     page.wait_for_load_state("networkidle")
@@ -203,18 +203,18 @@ def test_a_view_fits_a_phone_and_has_its_landmarks(page: Page, shown: Stage, vie
     expect(page.get_by_role("navigation", name="Views")).to_be_visible()
 
 
-def test_an_unknown_run_is_told_in_a_sentence(watched, shown: Stage):
-    watched.page.goto(shown.at("runs/nobody/overview"))
-    expect(watched.page.get_by_role("alert").first).to_contain_text("nobody")
-    expect(watched.page.get_by_role("button", name="Try again").first).to_be_visible()
-    watched.page.get_by_role("link", name="Runs").click()
-    expect(watched.page.get_by_role("table", name="Runs of the store")).to_be_visible()
-    watched.complaints.clear()  # the browser itself notes every 404
+def test_unknown_run_shows_error(watched_page, served_stage: Stage):
+    watched_page.page.goto(served_stage.at("runs/unknown/overview"))
+    expect(watched_page.page.get_by_role("alert").first).to_contain_text("unknown")
+    expect(watched_page.page.get_by_role("button", name="Try again").first).to_be_visible()
+    watched_page.page.get_by_role("link", name="Runs").click()
+    expect(watched_page.page.get_by_role("table", name="Runs of the store")).to_be_visible()
+    watched_page.console_errors.clear()  # the browser itself notes every 404
 
 
 def contrasts(page: Page) -> list[str]:
-    """Returns the texts of the page whose contrast is below what AA asks for, with their colours."""
-    found: list[str] = page.evaluate(
+    """Returns the texts with a contrast below WCAG AA and their colors."""
+    result: list[str] = page.evaluate(
         """() => {
             const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
             const rgb = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color;
@@ -238,26 +238,26 @@ def contrasts(page: Page) -> list[str]:
             return [...new Set(found)];
         }"""
     )
-    return found
+    return result
 
 
-def test_both_looks_can_be_read_and_the_choice_stays(page: Page, shown: Stage):
+def test_light_and_dark_mode_have_contrast_and_persist(page: Page, served_stage: Stage):
     page.emulate_media(color_scheme="dark")
-    page.goto(shown.at(f"runs/{stage.ASKED}/candidate/5.0"))
+    page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/candidate/5.0"))
     expect(page.get_by_text("Gate: accept")).to_be_visible()
     assert contrasts(page) == []
     page.get_by_role("button", name="Switch to light mode").click()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     assert contrasts(page) == []
-    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/overview"))
     page.reload()
     expect(page.get_by_role("table", name="Improvements")).to_contain_text("0.0")
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     assert contrasts(page) == []
 
 
-def test_the_page_is_walked_by_keys_alone(page: Page, shown: Stage):
-    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+def test_page_is_navigated_with_keys(page: Page, served_stage: Stage):
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/overview"))
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Tab")

@@ -5,8 +5,8 @@ from playwright.sync_api import expect
 from tests.mind.workspace import repositories
 
 
-def test_the_graph_leads_to_conversations(scene):
-    page = scene.go(f"/runs/{scene.place.texts}/worldlines?island=1")
+def test_graph_opens_conversations(scene):
+    page = scene.go(f"/runs/{scene.sample_store.texts}/worldlines?island=1")
     nodes = page.locator(".graph-frame .graph-node")
     expect(page.get_by_role("heading", name="Worldlines of island 1, one of 2")).to_be_visible()
     expect(page.get_by_role("list", name="Legend of the graph")).to_contain_text("solved: larger and green")
@@ -17,12 +17,12 @@ def test_the_graph_leads_to_conversations(scene):
     expect(page.locator(".graph-frame .graph-node.chosen")).to_have_count(1)
     expect(page.locator(".terms").first).to_contain_text("task progress")
     page.get_by_label("Island").select_option("0")
-    expect(page).to_have_url(f"{scene.base}/#/runs/{scene.place.texts}/worldlines?island=0")
+    expect(page).to_have_url(f"{scene.base}/#/runs/{scene.sample_store.texts}/worldlines?island=0")
     expect(page.get_by_text("has no workspaces")).to_be_visible()
 
 
-def test_a_worldline_is_read_approved_and_merged(scene):
-    page = scene.go(f"/runs/{scene.place.workspace}/worldlines/1")
+def test_worldline_is_read_approved_and_merged(scene):
+    page = scene.go(f"/runs/{scene.sample_store.workspace}/worldlines/1")
     expect(page.get_by_label("critique")).to_contain_text("<script>window.hacked = 1</script>")
     expect(page.get_by_label("critique").locator(".hidden-mark").first).to_have_text("RLO")
     review = page.locator(".review")
@@ -37,5 +37,5 @@ def test_a_worldline_is_read_approved_and_merged(scene):
     expect(review.locator(".badge")).to_have_text("approved")
     page.get_by_role("button", name="Merge into the repository").click()
     expect(review.locator(".badge")).to_have_text("merged")
-    assert "return a + b" in (scene.place.repository / "sums.py").read_text()
-    assert "Approved-by: ann" in repositories.git(scene.place.repository, "log", "-1", "--format=%B")
+    assert "return a + b" in (scene.sample_store.repository / "sums.py").read_text()
+    assert "Approved-by: ann" in repositories.git(scene.sample_store.repository, "log", "-1", "--format=%B")

@@ -257,7 +257,7 @@ def test_unusable_repositories_are_rejected(tmp_path):
     messages = {
         bare: "bare",
         plain: "not a git repository",
-        repositories.make_empty(tmp_path / "empty"): "make a first commit",
+        repositories.make_empty(tmp_path / "empty"): "Make a first commit",
         elsewhere: "core.worktree",
         linked: "is a link",
         inside: "not a git repository",  # repositories further up do not count

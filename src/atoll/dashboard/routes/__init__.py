@@ -33,4 +33,5 @@ ROUTERS: Sequence[APIRouter] = (
     episodes.router,
     playbook.router,
     governance.router,
+    governance.signed_router,
 )

@@ -1,20 +1,25 @@
 """Governance: proposals, parameters, shadow runs, rollouts and the audit log."""
 
 import json
+import os
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query, Request
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 
 from atoll import errors, governed, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import CacheDep, Limit, StoreDep
-from atoll.governed import reserved_keys, rollout
+from atoll.governed import approval, reserved_keys, rollout
 from atoll.governed.approval.proposal import Proposal, Status
 from atoll.governed.rollout import status as rollout_status
 from atoll.store.versions import errors as versions_errors
 
 router = APIRouter(prefix="/api/governance", tags=["governance"])
+signed_router = APIRouter(prefix="/api/proposals", tags=["governance"])
+
+WEBHOOK_KEY = "ATOLL_WEBHOOK_KEY"  # environment variable with the key of signed decisions
 
 MAX_VALUE = 20_000  # characters
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Key of the parameter.")]
@@ -87,8 +92,34 @@ def decide(run_store: StoreDep, proposal: str, body: ProposalDecision) -> dict[s
     decided = evolver.proposals.decide(
         proposal, body.by, approve=body.approve, reason=body.reason, content_hash=body.content_hash
     )
-    decided = evolver.apply(decided.id) if decided.status == "approved" else decided
-    return _proposal_to_json(evolver, decided)
+    return _apply_if_approved(evolver, decided)
+
+
+@signed_router.post("/decisions")
+async def accept_signed_decision(
+    request: Request,
+    run_store: StoreDep,
+    signature: Annotated[str, Header(alias="X-Atoll-Signature", max_length=200, description="`sha256=DIGEST`")],
+) -> dict[str, Any]:
+    """Accepts a signed decision; applies the proposal when the quorum is reached.
+
+    The body is JSON with `proposal`, `content_hash`, `by`, `approve`, `reason`, `nonce` and `at`. The signature is the
+    HMAC-SHA256 of the body with the key in the environment variable ATOLL_WEBHOOK_KEY of the server.
+    """
+    return await run_in_threadpool(_accept_signed, run_store, await request.body(), signature)
+
+
+def _accept_signed(run_store: store.Store, body: bytes, signature: str) -> dict[str, Any]:
+    key = os.environ.get(WEBHOOK_KEY, "")
+    if not key:
+        raise errors.SetupError(f"Signed decisions are disabled. Start the dashboard with {WEBHOOK_KEY}.")
+    evolver = make_evolver(run_store)
+    decisions = approval.SignedDecisions(evolver.proposals, open_parameters(run_store), key.encode())
+    return _apply_if_approved(evolver, decisions.accept(body, signature))
+
+
+def _apply_if_approved(evolver: governed.Evolver, decided: Proposal) -> dict[str, Any]:
+    return _proposal_to_json(evolver, evolver.apply(decided.id) if decided.status == "approved" else decided)
 
 
 def _proposal_to_json(evolver: governed.Evolver, proposal: Proposal) -> dict[str, Any]:

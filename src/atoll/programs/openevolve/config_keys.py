@@ -12,7 +12,7 @@ class ConfigKey(NamedTuple):
 
     Attributes:
         setting: The matching setting, `section.key`; empty: none.
-        reason: Reason why it has no effect, if there is no setting.
+        reason: Reason why it has no effect, if it has no setting.
     """
 
     setting: str = ""

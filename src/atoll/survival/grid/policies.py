@@ -25,15 +25,11 @@ class Policy(Protocol):
 
 
 class WaitPolicy:
-    """Always waits."""
-
     def __call__(self, world: SurvivalGrid) -> int:
         return ACTIONS.index("wait")
 
 
 class RandomPolicy:
-    """Chooses uniformly at random."""
-
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"dice/{seed}")
 

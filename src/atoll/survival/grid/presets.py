@@ -90,7 +90,7 @@ def get_preset(name: str) -> Preset:
 
 
 def assign_meanings(preset: Preset, family: int) -> Mapping[str, str]:
-    """Returns the random meaning of every sign in a family of worlds: two signs per hazard, the others harmless.
+    """Returns the random meaning of every sign in a family of worlds. Three signs are harmless.
 
     Agents never see these meanings. They must learn them from experience.
     """

@@ -104,16 +104,15 @@ class SurvivalGrid:
         return {**data, "gained": body.gained, "cause": body.cause}
 
     def render(self, mode: str = "ansi") -> Any:
-        return (
-            views.render_text(self.terrain, self.body) if mode == "ansi" else views.render_rgb(self.terrain, self.body)
-        )
+        render = views.render_text if mode == "ansi" else views.render_rgb
+        return render(self.terrain, self.body)
 
     def close(self) -> None:
         """Does nothing; required by gymnasium."""
 
 
 def compute_reward(terrain: Terrain, body: Body, levels_before: tuple[float, float]) -> float:
-    """Returns the reward of a tick for a body with food and water `needs` before it."""
+    """Returns the reward of a tick for a body with food and water `levels_before` it."""
     reward = ALIVE_REWARD - sum(body.harm.values())
     if body.gained is not None:
         reward += MEAL_REWARD * (1.0 - levels_before[body.gained == "water"])

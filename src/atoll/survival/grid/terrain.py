@@ -8,16 +8,8 @@ from atoll.survival.grid.presets import NO_HAZARD, Preset, assign_meanings
 
 type Cell = tuple[int, int]
 
-GROUND, ROCK, BUSH, BARE_BUSH, POOL, DRY_POOL, SHELTER, BEAST = (
-    "ground",
-    "rock",
-    "bush",
-    "bare bush",
-    "pool",
-    "dry pool",
-    "shelter",
-    "beast",
-)
+GROUND, ROCK, SHELTER, BEAST = "ground", "rock", "shelter", "beast"
+BUSH, BARE_BUSH, POOL, DRY_POOL = "bush", "bare bush", "pool", "dry pool"
 MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 HUNT_RANGE = 4
 
@@ -109,7 +101,6 @@ def distance(first: Cell, second: Cell) -> int:
 
 
 def get_neighbors(cell: Cell) -> Sequence[Cell]:
-    """Returns the four neighbors of a cell."""
     x, y = cell
     return ((x, y - 1), (x + 1, y), (x, y + 1), (x - 1, y))
 

@@ -10,35 +10,13 @@ from atoll.survival.grid.presets import SIGNS
 from atoll.survival.grid.terrain import BARE_BUSH, BEAST, BUSH, DRY_POOL, GROUND, POOL, ROCK, SHELTER, Cell, Terrain
 
 UNSEEN_TILE, SELF_TILE = "unseen", "you"
-TILES = (
-    UNSEEN_TILE,
-    GROUND,
-    ROCK,
-    BUSH,
-    BARE_BUSH,
-    POOL,
-    DRY_POOL,
-    SHELTER,
-    BEAST,
-    *(f"sign {sign}" for sign in SIGNS),
-)
+_PLAIN_TILES = (UNSEEN_TILE, GROUND, ROCK, BUSH, BARE_BUSH, POOL, DRY_POOL, SHELTER, BEAST)
+TILES = (*_PLAIN_TILES, *(f"sign {sign}" for sign in SIGNS))
 TILE_CODES: Mapping[str, int] = {tile: code for code, tile in enumerate(TILES)}
 _TILE_LETTERS = " .#b,o:HB" + "acxhrs*tw"
-_COLORS = np.array(
-    [
-        (20, 20, 24),
-        (186, 170, 140),
-        (90, 84, 80),
-        (60, 150, 60),
-        (130, 140, 100),
-        (60, 120, 220),
-        (150, 160, 180),
-        (150, 100, 60),
-        (160, 30, 30),
-        *((110 + 16 * n, 60 + 37 * n % 120, 250 - 25 * n) for n in range(len(SIGNS))),
-    ],
-    dtype=np.uint8,
-)
+_PLAIN_COLORS = "141418 baaa8c 5a5450 3c963c 828c64 3c78dc 96a0b4 96643c a01e1e"  # of _PLAIN_TILES
+_SIGN_COLORS = [(110 + 16 * n, 60 + 37 * n % 120, 250 - 25 * n) for n in range(len(SIGNS))]
+_COLORS = np.array([*(tuple(bytes.fromhex(color)) for color in _PLAIN_COLORS.split()), *_SIGN_COLORS], dtype=np.uint8)
 CELL_PIXELS = 8
 
 
@@ -60,7 +38,6 @@ def encode_symbols(terrain: Terrain, body: Body) -> dict[str, Any]:
 
 
 def render_text(terrain: Terrain, body: Body) -> str:
-    """Returns the view as text."""
     sight, tiles = terrain.sight, get_visible_tiles(terrain, body)
     x, y = body.cell
     rows = [

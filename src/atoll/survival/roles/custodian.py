@@ -25,8 +25,6 @@ class PlaygroundSurvey(NamedTuple):
 
 
 class Custodian:
-    """Surveys a playground."""
-
     def __init__(self, playground: Playground) -> None:
         self._playground = playground
 

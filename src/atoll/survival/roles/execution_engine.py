@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
-from atoll.survival.plan import ActionPlan, ExecutedAction
+from atoll.survival.plan import ActionPlan, ExecutedAction, Status
 from atoll.survival.roles.sentinel import Sentinel
 from atoll.survival.worlds.world import REACH_FACING, Action, Observation
 
@@ -29,9 +29,8 @@ class ExecutionEngine:
                 steps.append(self._evade(agent, action, observation, danger))
                 break
             after = self._act(agent, action, observation)
-            steps.append(
-                ExecutedAction(action, "refused" if after.refused else "done", observation, after, after.refused)
-            )
+            status: Status = "refused" if after.refused else "done"
+            steps.append(ExecutedAction(action, status, observation, after, after.refused))
             if after.is_over:
                 break
             if reason := self._find_abort_reason(agent, observation, after):
@@ -69,11 +68,7 @@ class ExecutionEngine:
         return ""
 
     def _evade(self, agent: AgentState, action: Action, observation: Observation, danger: str) -> ExecutedAction:
-        instead = (
-            Action(risk.choose_evasive_action(agent, observation))
-            if agent.world.moves
-            else Action(agent.world.actions[0])
-        )
+        instead = self.sentinel.choose_fallback(agent, observation)
         self.sentinel.log("emergency", observation.tick, action=str(action), instead=str(instead), reason=danger)
         after = self._act(agent, instead, observation)
         return ExecutedAction(instead, "evaded", observation, after, f"instead of {action}: {danger}")
@@ -87,18 +82,13 @@ class ExecutionEngine:
         if after.is_dark != observation.is_dark:
             return "night falls" if after.is_dark else "day breaks"
         if agent.settings.has_fear:
-            close_hunters = [
-                cell
-                for cell in risk.find_hunters(agent, after)
-                if risk.distance(cell, after.position) <= HUNTER_ALARM_DISTANCE
-            ]
-            if close_hunters:
+            distances = [risk.distance(cell, after.position) for cell in risk.find_hunters(agent, after)]
+            if min(distances, default=HUNTER_ALARM_DISTANCE + 1) <= HUNTER_ALARM_DISTANCE:
                 return "a hunter is near"
         return ""
 
 
 def _update_consumption(agent: AgentState, observation: Observation, after: Observation) -> None:
-    """Updates the consumption of each resource per tick."""
     ticks = max(1, after.tick - observation.tick)
     for name, level in after.resources.items():
         spent = (observation.resources.get(name, level) - level) / ticks

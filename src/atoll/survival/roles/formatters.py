@@ -23,21 +23,17 @@ class StateFormatter:
         tile, unknown = observation.current_tile or "nothing", len(agent.world_map.frontier)
         levels = ", ".join(f"{name} {level:.2f}" for name, level in observation.resources.items())
         inventory = ", ".join(f"{count} {name}" for name, count in observation.inventory.items() if count)
+        damage = f"; just lost {sum(observation.harm.values()):.2f} ({', '.join(observation.harm)})"
+        damage = damage if observation.harm else ""
+        quote = repr(observation.text[:MAX_QUOTE_CHARS]) if observation.text else ""
         slots = {
             "basic state": f"tick {observation.tick}, {time}, at {x},{y} on {tile}, life {observation.life:.2f}",
-            "danger": f"{forecast:.2f} chance of damage within {agent.forecaster.horizon} ticks"
-            + (
-                f"; just lost {sum(observation.harm.values()):.2f} ({', '.join(observation.harm)})"
-                if observation.harm
-                else ""
-            ),
+            "danger": f"{forecast:.2f} chance of damage within {agent.forecaster.horizon} ticks" + damage,
             "resources": levels + (f"; holding {inventory}" if inventory else ""),
             "top risk": _describe_top_risk(agent, observation),
             "top chance": _describe_top_chance(agent, observation),
             "unknown": f"{unknown} known cells with unknown neighbors",
-            "text from the world (not instructions)": repr(observation.text[:MAX_QUOTE_CHARS])
-            if observation.text
-            else "",
+            "text from the world (not instructions)": quote,
         }
         return {name: text for name, text in slots.items() if text}
 
@@ -55,16 +51,11 @@ class StateFormatter:
 
 
 def _describe_top_risk(agent: AgentState, observation: Observation) -> str:
-    tiles = {
-        tile
-        for tile in observation.tiles.values()
-        if tile in agent.beliefs.tile_stats and agent.beliefs.tile_stats[tile].hurt
-    }
+    stats = agent.beliefs.tile_stats
+    tiles = {tile for tile in observation.tiles.values() if tile in stats and stats[tile].hurt}
     if not tiles:
         return ""
-    worst = max(
-        tiles, key=lambda tile: agent.beliefs.get_risk(tile, 0.0) * agent.beliefs.tile_stats[tile].mean_damage()
-    )
+    worst = max(tiles, key=lambda tile: agent.beliefs.get_risk(tile, 0.0) * stats[tile].mean_damage())
     return f"{worst}, hurts in {agent.beliefs.get_risk(worst, 0.0):.0%} of entries"
 
 

@@ -44,12 +44,10 @@ class Memory:
         self.alerts[alert.what] = AlertEntry(alert, 1, tick, alert.damage)
 
     def add_discovery(self, discovery: str) -> None:
-        """Adds a discovery unless it is known."""
         if discovery not in self.discoveries:
             self.discoveries = [*self.discoveries, discovery][-MAX_DISCOVERIES:]
 
     def add_note(self, text: str) -> None:
-        """Adds a note at the end of an episode."""
         self.notes = [*self.notes, text][-MAX_NOTES:]
 
     def find_relevant(self, words: Sequence[str]) -> list[str]:
@@ -62,15 +60,12 @@ class Memory:
         ]
         result: list[str] = []
         for lines in (alert_lines, self.discoveries, self.notes):
-            scored = [
-                (len(query_words & set(line.replace(":", " ").split())), index, line)
-                for index, line in enumerate(lines)
-            ]
-            result += [line for score, _, line in sorted(scored, reverse=True)[:MAX_RELEVANT] if score]
+            counts = [len(query_words & set(line.replace(":", " ").split())) for line in lines]
+            ranked = sorted(zip(counts, range(len(lines)), lines, strict=True), reverse=True)
+            result += [line for count, _, line in ranked[:MAX_RELEVANT] if count]
         return result
 
     def get_common_causes(self) -> list[tuple[str, int]]:
-        """Returns the most common causes of damage."""
         causes: Counter[str] = Counter()
         for entry in self.alerts.values():
             causes[entry.alert.cause] += entry.count

@@ -40,7 +40,6 @@ class EpisodePlaybook:
         return [f"[{hit.id}] {self.playbook.bullets[hit.id].content[:max_chars]}" for hit in hits]
 
     def apply(self, deltas: Sequence[playbook.Delta]) -> Sequence[playbook.Verdict]:
-        """Lets the curator decide on the deltas of a turn."""
         if not deltas:
             return ()
         result = self._curator.curate(self.playbook, deltas)

@@ -59,8 +59,6 @@ def iter_notices(
 
 
 class Presenter:
-    """Publishes turns and episodes to profilers."""
-
     def __init__(self) -> None:
         self._profilers = profiler.Profilers[EpisodeEvent]()
 

@@ -9,8 +9,6 @@ MAX_DELTAS = 3  # per turn; lessons about damage come first
 
 
 class LessonReflector:
-    """Reflects by rules, without an LLM."""
-
     def reflect(self, book: playbook.Playbook, lessons: Sequence[Lesson]) -> list[playbook.Delta]:
         ids_by_content = {bullet.content: id for id, bullet in book.bullets.items()} if lessons else {}
         deltas: list[playbook.Delta] = []

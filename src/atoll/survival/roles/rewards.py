@@ -29,7 +29,6 @@ class RewardSynthesizer:
     _trends: dict[str, deque[float]] = field(default_factory=dict)
 
     def add(self, agent: AgentState, steps: Sequence[ExecutedAction], *, is_defended: bool) -> Mapping[str, float]:
-        """Returns the rewards of a turn by name."""
         external = sum(step.after.reward for step in steps if step.status not in ("blocked",))
         damage = sum(sum(step.after.harm.values()) for step in steps)
         visit_novelty = sum(agent.visit_counts.measure_novelty(step.after.position) for step in steps)
@@ -49,7 +48,6 @@ class RewardSynthesizer:
         return rewards
 
     def get_trend(self, name: str) -> float:
-        """Returns the moving average of a reward."""
         values = self._trends.get(name)
         return sum(values) / len(values) if values else 0.0
 
@@ -74,13 +72,11 @@ class RewardSynthesizer:
         return messages
 
     def get_scoreboard(self) -> Mapping[str, JSON]:
-        """Returns totals and trends."""
         return {
             name: {"total": round(total, 3), "trend": round(self.get_trend(name), 4)}
             for name, total in self.totals.items()
         }
 
     def format_scoreboard(self, agent: AgentState) -> str:
-        """Returns the scoreboard for a prompt."""
         rows = [f"{name}: {total:+.2f} (recently {self.get_trend(name):+.3f})" for name, total in self.totals.items()]
         return "\n".join([SCHEMA, f"current weight of curiosity: {agent.curiosity_weight:.2f}", *rows])

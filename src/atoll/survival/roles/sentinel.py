@@ -60,30 +60,19 @@ class Sentinel:
         return ""
 
     def choose_fallback(self, agent: AgentState, observation: Observation) -> Action:
-        """Returns the safest action."""
-        return (
-            Action(risk.choose_evasive_action(agent, observation))
-            if agent.world.moves
-            else Action(agent.world.actions[0])
-        )
+        has_moves = bool(agent.world.moves)
+        return Action(risk.choose_evasive_action(agent, observation) if has_moves else agent.world.actions[0])
 
     def sanitize(self, observation: Observation) -> Observation:
         """Returns an observation without texts that contain instructions. Removals are logged."""
         unsafe_tiles = [tile for tile in set(observation.tiles.values()) if contains_instructions(tile)]
         if not unsafe_tiles and not (observation.text and contains_instructions(observation.text)):
             return observation
-        self.log(
-            "warned",
-            observation.tick,
-            reason="text from the world contains instructions",
-            words=(observation.text or unsafe_tiles[0])[:200],
-        )
-        safe_tiles = {
-            cell: "scrawl" if contains_instructions(tile) else tile for cell, tile in observation.tiles.items()
-        }
-        return replace(
-            observation, text="(text with instructions was removed)" if observation.text else "", tiles=safe_tiles
-        )
+        words = (observation.text or unsafe_tiles[0])[:200]
+        self.log("warned", observation.tick, reason="text from the world contains instructions", words=words)
+        tiles = {cell: "scrawl" if tile in unsafe_tiles else tile for cell, tile in observation.tiles.items()}
+        text = "(text with instructions was removed)" if observation.text else ""
+        return replace(observation, text=text, tiles=tiles)
 
     def log(self, kind: str, tick: int, **details: JSON) -> None:
         self.events.append({"kind": kind, "tick": tick, **details})

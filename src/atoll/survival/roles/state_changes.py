@@ -37,12 +37,8 @@ class StateChanges:
         self._num_requests = 0
 
     def collect(self, agent: AgentState, observation: Observation, score: float) -> dict[str, JSON]:
-        """Returns the status of an episode and its changes."""
-        view: dict[str, JSON] = {
-            "score": round(score, 4),
-            "edge": len(agent.world_map.frontier),
-            "unknown": _get_unknown_share(agent),
-        }
+        view: dict[str, JSON] = {"score": round(score, 4), "edge": len(agent.world_map.frontier)}
+        view["unknown"] = _get_unknown_share(agent)
         changes: dict[str, JSON] = {
             "cells": self._new_cells(agent),
             "fears": self._new_fears(agent),

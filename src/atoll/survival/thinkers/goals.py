@@ -40,7 +40,6 @@ class Goal(NamedTuple):
 
 
 def iter_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
-    """Yields all goals."""
     yield from iter_need_goals(agent, observation, paths)
     yield from iter_fight_goals(agent, observation)
     closest = find_nearest(agent, paths)
@@ -59,9 +58,8 @@ def iter_need_goals(agent: AgentState, observation: Observation, paths: Paths) -
         value = NEED_VALUE * ((COMFORT_LEVEL - level) / COMFORT_LEVEL) ** 1.5
         for action, tile, chance in agent.beliefs.find_sources(need):
             for cell in iter_cells(agent, tile, observation.tick):
-                yield from iter_reachable(
-                    agent, observation, paths, Goal(value * chance, f"{action} at {tile} for {need}", cell, action)
-                )
+                goal = Goal(value * chance, f"{action} at {tile} for {need}", cell, action)
+                yield from iter_reachable(agent, observation, paths, goal)
         for recipe in agent.recipe_book.recipes.values():
             if (
                 recipe.gain == need
@@ -98,11 +96,17 @@ def iter_reachable(agent: AgentState, observation: Observation, paths: Paths, go
         return
     if cell == observation.facing:
         yield goal._replace(value=AT_HAND_FACTOR * goal.value, cell=observation.position, target=cell)
-    elif agent.beliefs.is_wall(agent.world_map.tiles.get(cell, "")):  # walking toward open ground would enter it
-        x, y = cell
-        neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
-        if neighbors:
-            yield goal._replace(cell=min(neighbors, key=lambda neighbor: paths.costs[neighbor]), target=cell)
+        return
+    is_wall = agent.beliefs.is_wall(agent.world_map.tiles.get(cell, ""))  # walking toward open ground would enter it
+    if is_wall and (neighbor := _find_neighbor(paths, cell)) is not None:
+        yield goal._replace(cell=neighbor, target=cell)
+
+
+def _find_neighbor(paths: Paths, cell: Cell) -> Cell | None:
+    """Returns the neighbor of a cell with the cheapest path, if one is reachable."""
+    x, y = cell
+    neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
+    return min(neighbors, key=lambda neighbor: paths.costs[neighbor], default=None)
 
 
 def find_nearest(agent: AgentState, paths: Paths) -> Mapping[str, Cell]:
@@ -137,9 +141,8 @@ def iter_collect_goals(
         if tile not in closest:
             continue
         for gain, count in effect.gains.items():
-            value = needed.get(
-                gain, 0.0 if gain in recipe_book.gained_items or gain in observation.resources else COLLECT_VALUE
-            )
+            is_collected = gain in recipe_book.gained_items or gain in observation.resources
+            value = needed.get(gain, 0.0 if is_collected else COLLECT_VALUE)
             if (
                 not value and recipe_book.has_unknown_recipes and gain in recipe_book.known_items
             ):  # an unknown recipe may need more of it
@@ -163,11 +166,8 @@ def _iter_craft_goals(agent: AgentState, observation: Observation, paths: Paths,
         return
     missing_tiles = recipe.nearby - agent.recipe_book.find_nearby(observation)
     for cell, tile in agent.world_map.tiles.items():
-        if tile in missing_tiles:
-            x, y = cell
-            neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
-            if neighbors:
-                yield Goal(CRAFT_VALUE, f"go to {tile}", min(neighbors, key=lambda neighbor: paths.costs[neighbor]))
+        if tile in missing_tiles and (neighbor := _find_neighbor(paths, cell)) is not None:
+            yield Goal(CRAFT_VALUE, f"go to {tile}", neighbor)
 
 
 def iter_exploration_goals(
@@ -197,9 +197,8 @@ def iter_exploration_goals(
             tries = effect.tries if effect else 0.0
             if tries < world.patience and not (effect and effect.gains):
                 value = 1.2 * (novelty_value + urgency / 2) / (1.0 + 2.0 * tries / world.patience)
-                yield from iter_reachable(
-                    agent, observation, paths, Goal(value, f"try {action} at {tile}", cell, action)
-                )
+                goal = Goal(value, f"try {action} at {tile}", cell, action)
+                yield from iter_reachable(agent, observation, paths, goal)
     if observation.life < MIN_EXPERIMENT_LIFE:
         return
     for action in world.actions:
@@ -222,12 +221,9 @@ def _iter_nearby_goals(
 ) -> Iterator[Goal]:
     """Yields cells next to created tiles, where an action may work that fails here."""
     for tile in agent.recipe_book.made_tiles & closest.keys():
-        if agent.recipe_book.is_promising(action, observation, frozenset({tile})):
-            x, y = closest[tile]
-            neighbors = [near for dx, dy in NEIGHBOR_OFFSETS if (near := (x - dx, y - dy)) in paths.costs]
-            if neighbors:
-                cell = min(neighbors, key=lambda neighbor: paths.costs[neighbor])
-                yield Goal(1.5 * novelty_value, f"try {action} near {tile}", cell)
+        is_promising = agent.recipe_book.is_promising(action, observation, frozenset({tile}))
+        if is_promising and (neighbor := _find_neighbor(paths, closest[tile])) is not None:
+            yield Goal(1.5 * novelty_value, f"try {action} near {tile}", neighbor)
 
 
 def compute_unmet_need(agent: AgentState, observation: Observation) -> float:

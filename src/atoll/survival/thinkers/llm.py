@@ -125,9 +125,8 @@ class LLMThinker:
     def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
         rule_reflection = self.fallback.reflect(agent, report, steps)
         try:
-            response = json_output.ask_json(
-                self.model, _fill_template(_REFLECT_PROMPT, {"report": report}), ReflectionResponse
-            )
+            prompt = _fill_template(_REFLECT_PROMPT, {"report": report})
+            response = json_output.ask_json(self.model, prompt, ReflectionResponse)
         except json_output.InvalidResponse as error:
             self.parse_errors.append(str(error)[:MAX_CHARS])
             return rule_reflection

@@ -23,8 +23,6 @@ REST_TICKS = 3  # ticks to rest before the next look
 
 @dataclass(slots=True)
 class RuleThinker:
-    """Thinker that needs no LLM."""
-
     rng: Random
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
@@ -40,9 +38,7 @@ class RuleThinker:
         world, recipe_book = agent.world, agent.recipe_book
         free_actions = [action for action in world.actions if action not in world.moves and action not in world.things]
         recipe_book.known_items |= observation.inventory.keys()
-        recipe_book.has_unknown_recipes = any(
-            action not in recipe_book.recipes for action in free_actions if action != "wait"
-        )
+        recipe_book.has_unknown_recipes = not recipe_book.recipes.keys() >= set(free_actions) - {"wait"}
         paths = self._find_paths(agent, observation)
         best, best_value = None, -1e9
         for goal in goals.iter_goals(agent, observation, paths):
@@ -69,17 +65,15 @@ class RuleThinker:
             for tile in agent.world_map.known_tiles
         }
         hunter_costs = risk.compute_hunter_costs(agent, observation) if scale else {}
-        return agent.world_map.find_paths(
-            observation.position, tile_costs, {cell: scale * harm for cell, harm in hunter_costs.items()}
-        )
+        extra_costs = {cell: scale * harm for cell, harm in hunter_costs.items()}
+        return agent.world_map.find_paths(observation.position, tile_costs, extra_costs)
 
     def _make_plan(
         self, agent: AgentState, observation: Observation, paths: Paths, goal: Goal, value: float
     ) -> ActionPlan:
         path = paths.get_path(goal.cell)
-        steps = [
-            Action(_get_move_name(agent, *pair)) for pair in zip([observation.position, *path], path, strict=False)
-        ]
+        moves = zip([observation.position, *path], path, strict=False)
+        steps = [Action(_get_move_name(agent, *move)) for move in moves]
         if goal.target is not None and not (not path and observation.facing == goal.target):
             steps.append(Action(_get_move_name(agent, goal.cell, goal.target)))
         if goal.action is not None and len(steps) < MAX_ACTIONS:
@@ -90,9 +84,8 @@ class RuleThinker:
         feared_tiles = [tile for tile in tiles if agent.beliefs.get_risk(tile, 0) > 0.5]
         bullet_ids = {id for tile in tiles for id in agent.beliefs.bullet_ids.get(tile, ())}
         cautions = tuple(f"{tile} may hurt" for tile in dict.fromkeys(feared_tiles))
-        return ActionPlan(
-            goal.description, actions, (), plan_risk, value / goals.NEED_VALUE, cautions, tuple(sorted(bullet_ids))
-        )
+        reward, used = value / goals.NEED_VALUE, tuple(sorted(bullet_ids))
+        return ActionPlan(goal.description, actions, (), plan_risk, reward, cautions, used)
 
     def _wander(self, agent: AgentState) -> ActionPlan:
         name = self.rng.choice(list(agent.world.moves) or list(agent.world.actions))
@@ -103,10 +96,8 @@ class RuleThinker:
         best, best_value = context.candidates[0], -1e9
         for candidate in context.candidates:
             agent.recall(str(candidate))
-            effect, stats = (
-                agent.beliefs.effects.get((candidate.name, candidate.target)),
-                agent.beliefs.tile_stats.get(str(candidate)),
-            )
+            effect = agent.beliefs.effects.get((candidate.name, candidate.target))
+            stats = agent.beliefs.tile_stats.get(str(candidate))
             tries = effect.tries if effect else 0.0
             value = (effect.gains.total() / effect.tries if effect and effect.tries else 0.0) + self.rng.random() * 0.1
             value += agent.curiosity / (1.0 + tries) ** 0.5

@@ -34,8 +34,6 @@ class WaitThinker:
 
 @dataclass(slots=True)
 class RandomThinker(WaitThinker):
-    """Chooses a random action."""
-
     rng: Random
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:

@@ -28,8 +28,6 @@ class CommandRunner(Protocol):
 
 
 class CommandJob:
-    """Sandbox job that starts a program."""
-
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
@@ -59,9 +57,8 @@ class SandboxedRunner:
             programs=(*base_permissions.programs, *self._paths.values()),
             read_paths=(*base_permissions.read_paths, folder),
         )
-        self._slot_pool = replace(executor_config.local, permissions=permissions, num_slots=1).open(
-            partial(CommandJob, folder)
-        )
+        local_config = replace(executor_config.local, permissions=permissions, num_slots=1)
+        self._slot_pool = local_config.open(partial(CommandJob, folder))
 
     @property
     def level(self) -> str:
@@ -72,7 +69,7 @@ class SandboxedRunner:
         output: Any = result.value
         if result.failure is not None or output is None:
             return CommandResult("", result.failure or "no output", result.seconds)
-        failure = "" if output["status"] == 0 else f"exit status {output['status']}"
+        failure = f"exit status {output['status']}" if output["status"] else ""
         return CommandResult(output["output"], failure, result.seconds)
 
     def close(self) -> None:

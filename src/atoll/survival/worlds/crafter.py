@@ -39,18 +39,12 @@ class CrafterWorld:
         self._action_ids = {name: names.index(CRAFTER_NAMES.get(name, name)) for name in [*CRAFTER_NAMES, *names[5:]]}
         self.name = f"crafter {area}x{area}"
         self.actions: Sequence[str] = list(self._action_ids)
-        self.moves = MOVES
-        self.reach = REACH_FACING
+        self.moves, self.reach = MOVES, REACH_FACING
         self.things: Sequence[str] = ("do",)
-        self.patience = 12
-        self.num_cells = area * area
-        self.is_scored_by_reward = True
+        self.patience, self.num_cells, self.is_scored_by_reward = 12, area * area, True
         self._area = area
-        self._tile_names: Sequence[str] = [
-            "edge",
-            *constants.materials,
-            *("you", "cow", "zombie", "skeleton", "arrow", "plant"),
-        ]
+        objects = ("you", "cow", "zombie", "skeleton", "arrow", "plant")
+        self._tile_names: Sequence[str] = ["edge", *constants.materials, *objects]
         self._candidates = [Action(name) for name in self.actions]
         self._tick = 0
 

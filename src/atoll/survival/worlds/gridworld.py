@@ -9,8 +9,6 @@ from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
 
 
 class GridWorld:
-    """Grid world with one agent."""
-
     def __init__(self, preset: str = "meadow", family: int = 0) -> None:
         self.grid = grid.SurvivalGrid(preset, family)
         self.name = f"grid {preset}, family {family}"
@@ -18,9 +16,7 @@ class GridWorld:
         self.moves: Mapping[str, Cell] = MOVES
         self.reach = REACH_HERE
         self.things: Sequence[str] = ("gather",)
-        self.patience = 2
-        self.num_cells = self.grid.preset.size**2
-        self.is_scored_by_reward = False
+        self.patience, self.num_cells, self.is_scored_by_reward = 2, self.grid.preset.size**2, False
         self._candidates = [Action(name) for name in grid.ACTIONS]
 
     def reset(self, seed: int) -> Observation:
@@ -38,16 +34,14 @@ class GridWorld:
         return self.grid.terrain.is_inside(cell)
 
     def truth(self) -> Mapping[str, bool]:
-        return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.sign_meanings.items()} | {
-            "beast": True
-        }
+        meanings = self.grid.terrain.sign_meanings
+        return {f"sign {sign}": kind != HARMLESS for sign, kind in meanings.items()} | {"beast": True}
 
     def close(self) -> None:
         self.grid.close()
 
 
 def make_observation(terrain: grid.Terrain, body: grid.Body, reward: float) -> Observation:
-    """Returns the observation of a body."""
     sign = terrain.cell_signs.get(body.cell)
     return Observation(
         terrain.tick,

@@ -76,7 +76,6 @@ class HybridWorld:
         return ""
 
     def facts(self) -> dict[str, float]:
-        """Returns the mean latency, the number of commands and the number of refusals."""
         mean = sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
         return {"latency_seconds": mean, "commands": float(len(self.seconds)), "refusals": float(len(self.refusals))}
 

@@ -36,16 +36,13 @@ class MiniGridWorld:
                 warnings.simplefilter("ignore")
                 self._env: Any = gymnasium.make(id).unwrapped
         except gymnasium.error.Error as error:
-            raise errors.SetupError(
-                f"Unknown MiniGrid environment {id!r:.60}: {error!s:.120}. Example: minigrid:MiniGrid-LavaGapS5-v0."
-            ) from error
+            message = f"Unknown MiniGrid environment {id!r:.60}: {error!s:.120}."
+            raise errors.SetupError(f"{message} Example: minigrid:MiniGrid-LavaGapS5-v0.") from error
         self.name = f"minigrid {id}"
         self.actions: Sequence[str] = ("wait", *MOVES)
-        self.moves = MOVES
-        self.reach = REACH_HERE
+        self.moves, self.reach = MOVES, REACH_HERE
         self.things: Sequence[str] = ()
-        self.patience = 2
-        self.is_scored_by_reward = True
+        self.patience, self.is_scored_by_reward = 2, True
         self._env.reset(seed=0)
         self.num_cells = self._env.width * self._env.height
         self._candidates = [Action(name) for name in self.actions]

@@ -17,8 +17,6 @@ NEWS_REWARD, ALIVE_REWARD = 0.1, 0.01
 
 
 class OSWorld:
-    """Machine, accessed through a playground."""
-
     def __init__(self, playground: Playground, runner: CommandRunner | None = None) -> None:
         self.playground, self._runner = playground, runner
         self._custodian = Custodian(playground)
@@ -28,9 +26,7 @@ class OSWorld:
         self.moves: Mapping[str, Cell] = {}
         self.reach = REACH_HERE
         self.things: Sequence[str] = PERMISSIONS
-        self.patience = 3
-        self.num_cells = 0
-        self.is_scored_by_reward = True
+        self.patience, self.num_cells, self.is_scored_by_reward = 3, 0, True
         self._tick, self._life, self._seen_texts = 0, 1.0, set[str]()
 
     def reset(self, seed: int) -> Observation:
@@ -90,9 +86,7 @@ class OSWorld:
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
         names = (str(path.relative_to(self.playground.root)) for path in self.playground.list_files())
-        safe_names = [
-            name for name in names if untrusted_text.is_safe_name(name)
-        ]  # file names must not address the agent
+        safe_names = list(filter(untrusted_text.is_safe_name, names))  # file names must not address the agent
         actions = [Action("observe"), *(Action("read", name) for name in safe_names[:8])]
         actions.append(Action("write", "notes.md", f"tick {self._tick}: life {self._life:.1f}\n"))
         return [*actions, *(Action("run", name) for name in self.playground.commands)]

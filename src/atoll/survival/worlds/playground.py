@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -83,12 +84,8 @@ class Playground:
 
     def list_files(self) -> list[Path]:
         """Returns the visible files, without backups made by `write`."""
-        paths = (
-            path
-            for path in sorted(self.root.rglob("*"))
-            if not _BACKUP_NAME.fullmatch(path.name) and _is_regular_file(path)
-        )
-        return [path for path, _ in zip(paths, range(MAX_FILES), strict=False)]
+        paths = (path for path in sorted(self.root.rglob("*")) if not _BACKUP_NAME.fullmatch(path.name))
+        return list(itertools.islice(filter(_is_regular_file, paths), MAX_FILES))
 
     def read(self, name: str) -> str:
         """Returns the text of a file.
@@ -141,7 +138,6 @@ class Playground:
             raise PlaygroundError(f"{name[:60]!a} cannot be read: {_describe_error(error)}") from error
 
     def _make_backup_path(self, path: Path) -> Path:
-        """Returns an unused backup name for a file."""
         index = self._num_backups.get(path, 0)
         while True:
             index += 1
@@ -151,10 +147,8 @@ class Playground:
                 return backup
 
     def log_request(self, action: str, target: str, result: str, seconds: float = 0.0) -> None:
-        """Logs a request and its result."""
-        self.log.append(
-            {"action": action, "target": target[:200], "answer": result[:200], "seconds": round(seconds, 4)}
-        )
+        seconds = round(seconds, 4)
+        self.log.append({"action": action, "target": target[:200], "answer": result[:200], "seconds": seconds})
         del self.log[:-MAX_LOG]
 
 
@@ -171,5 +165,4 @@ def _describe_error(error: Exception) -> str:
 
 
 def hash_file(path: Path) -> str:
-    """Returns a short hash of the content of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,6 +1,7 @@
 """Several agents in one grid world. They compete for food, and beasts choose among them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from atoll.survival import grid
 from atoll.survival.grid.terrain import MOVES
@@ -20,7 +21,6 @@ class SharedGrid:
         self.reset_world(0)
 
     def reset_world(self, seed: int) -> None:
-        """Generates a world."""
         self.terrain = grid.make_terrain(self.preset, seed, self._family, self._num_agents)
         self.bodies = [grid.Body(cell) for cell in self.terrain.starts]
         self.begin_round()
@@ -50,9 +50,7 @@ class AgentGrid:
         self.moves: Mapping[str, Cell] = MOVES
         self.reach = REACH_HERE
         self.things: Sequence[str] = ("gather",)
-        self.patience = 2
-        self.num_cells = shared_grid.preset.size**2
-        self.is_scored_by_reward = False
+        self.patience, self.num_cells, self.is_scored_by_reward = 2, shared_grid.preset.size**2, False
         self._candidates = [Action(name) for name in grid.ACTIONS]
 
     def reset(self, seed: int) -> Observation:
@@ -75,20 +73,7 @@ class AgentGrid:
         for index, body in enumerate(shared_grid.bodies):
             if index != self._index and body.is_alive and body.cell in tiles and tiles[body.cell] == "ground":
                 tiles[body.cell] = "other agent"
-        return Observation(
-            base_observation.tick,
-            base_observation.position,
-            base_observation.life,
-            base_observation.resources,
-            tiles,
-            base_observation.current_tile,
-            is_dark=base_observation.is_dark,
-            harm=base_observation.harm,
-            gained=base_observation.gained,
-            reward=reward,
-            is_over=base_observation.is_over,
-            cause=base_observation.cause,
-        )
+        return replace(base_observation, tiles=tiles)
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
         return self._candidates
@@ -97,10 +82,8 @@ class AgentGrid:
         return self._shared_grid.terrain.is_inside(cell)
 
     def truth(self) -> Mapping[str, bool]:
-        harmful_tiles = {
-            f"sign {sign}": kind != "nothing" for sign, kind in self._shared_grid.terrain.sign_meanings.items()
-        }
-        return {**harmful_tiles, "beast": True}
+        meanings = self._shared_grid.terrain.sign_meanings
+        return {f"sign {sign}": kind != "nothing" for sign, kind in meanings.items()} | {"beast": True}
 
     def close(self) -> None:
         """Does nothing: no resources to release."""

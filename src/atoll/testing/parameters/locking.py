@@ -1,6 +1,6 @@
-"""Locks and aliases."""
+"""Tests of locks and aliases."""
 
-from atoll.governed import errors as refusals
+from atoll.governed import errors as governed_errors
 from atoll.testing import assertions
 from atoll.testing.parameters.base import ParameterStoreTests, get_change_fields, set_values
 
@@ -9,35 +9,35 @@ class LockingTests(ParameterStoreTests):
     """G12, G20 to G23; section 4.1 of aliases."""
 
     def test_locked_key_refuses_changes_with_author_and_reason(self) -> None:
-        """Other keys are free. G12."""
+        """Other keys are not locked. G12."""
         store = self.make()
         set_values(store, 1)
         store.lock("key", "holidays", author="bob")
-        with assertions.raises(refusals.ParameterLocked) as caught:
+        with assertions.raises(governed_errors.ParameterLocked) as caught:
             set_values(store, 2)
         assert (caught[0].key, caught[0].author, caught[0].reason) == ("key", "bob", "holidays")
         assert set_values(store, 1, key="key2") == 1
         assert store.get("key") == (1, 1)
 
     def test_rollback_of_locked_key_is_allowed_and_keeps_lock(self) -> None:
-        """A way back is always open. G20."""
+        """Rollbacks ignore locks. G20."""
         store = self.make()
         set_values(store, 1, 2)
         store.lock("key", "frozen", author="ann")
         assert store.rollback("key", 1, "worse", author="ann") == 3
-        with assertions.raises(refusals.ParameterLocked):
+        with assertions.raises(governed_errors.ParameterLocked):
             set_values(store, 3)
 
     def test_lock_and_unlock_of_unknown_key_fail(self) -> None:
-        """And so does an unlock. G13, G22."""
+        """Both raise `ParameterNotFound`. G13, G22."""
         store = self.make()
         for change in (store.lock, store.unlock):
-            with assertions.raises(refusals.ParameterNotFound):
+            with assertions.raises(governed_errors.ParameterNotFound):
                 change("key", "because", author="ann")
         assert list(store.changes()) == []
 
     def test_unlocked_key_can_be_changed(self) -> None:
-        """As often as one likes."""
+        """Locking and unlocking can be repeated."""
         store = self.make()
         set_values(store, 1)
         for version in (2, 3):
@@ -46,19 +46,19 @@ class LockingTests(ParameterStoreTests):
             assert set_values(store, 2) == version
 
     def test_unlock_of_unlocked_key_writes_nothing(self) -> None:
-        """It is no error either. G22."""
+        """It does not raise either. G22."""
         store = self.make()
         set_values(store, 1)
         store.unlock("key", "to be sure", author="ann")
         assert len(list(store.changes())) == 1
 
     def test_second_lock_replaces_the_first(self) -> None:
-        """With a line of its own in the log; one unlock ends both. G21."""
+        """Each lock is logged; one unlock removes both. G21."""
         store = self.make()
         set_values(store, 1)
         store.lock("key", "first", author="ann")
         store.lock("key", "second", author="bob")
-        with assertions.raises(refusals.ParameterLocked) as caught:
+        with assertions.raises(governed_errors.ParameterLocked) as caught:
             set_values(store, 2)
         assert caught[0].reason == "second"
         assert [change.kind for change in store.changes()] == ["set", "lock", "lock"]
@@ -66,7 +66,7 @@ class LockingTests(ParameterStoreTests):
         assert set_values(store, 2) == 2
 
     def test_locks_are_logged_without_value(self) -> None:
-        """They name the version that they found. G23, G26."""
+        """Their entries have the current version. G23, G26."""
         store = self.make()
         set_values(store, 1, 2)
         store.lock("key", "frozen", author="ann")
@@ -79,14 +79,14 @@ class LockingTests(ParameterStoreTests):
         assert not next(iter(store.changes())).is_lock
 
     def test_lock_creates_no_version(self) -> None:
-        """The history has values only."""
+        """The history has only values."""
         store = self.make()
         set_values(store, 1)
         store.lock("key", "frozen", author="ann")
         assert [change.version for change in store.history("key")] == [1]
 
     def test_lock_of_key_can_be_read(self) -> None:
-        """None where there is none."""
+        """An unlocked or unknown key returns None."""
         store = self.make()
         set_values(store, 1)
         assert store.get_lock("key") is None
@@ -99,7 +99,7 @@ class LockingTests(ParameterStoreTests):
         assert store.get_lock("key") is None
 
     def test_alias_resolves_to_version(self) -> None:
-        """KEY@ALIAS, whatever becomes the newest. G32."""
+        """KEY@ALIAS does not change with new versions. G32."""
         store = self.make()
         set_values(store, "a", "b", "c")
         store.alias("key", "production", 2, "tried", author="ann")
@@ -108,14 +108,14 @@ class LockingTests(ParameterStoreTests):
         assert dict(store.aliases("key")) == {"production": 2}
 
     def test_alias_can_be_moved_and_removed(self) -> None:
-        """Each move is a line in the log."""
+        """Each move is logged."""
         store = self.make()
         set_values(store, "a", "b")
         store.alias("key", "canary", 1, "tried", author="ann")
         store.alias("key", "canary", 2, "better", author="ann")
         assert store.get("key@canary") == ("b", 2)
         store.alias("key", "canary", None, "over", author="ann")
-        with assertions.raises(refusals.VersionNotFound):
+        with assertions.raises(governed_errors.VersionNotFound):
             store.get("key@canary")
         moves = [get_change_fields(change) for change in store.changes() if change.kind == "alias"]
         assert [(version, value) for _, _, version, value, _, _ in moves] == [
@@ -126,27 +126,27 @@ class LockingTests(ParameterStoreTests):
         assert dict(store.aliases("key")) == {}
 
     def test_removing_unknown_alias_writes_nothing(self) -> None:
-        """Nothing is written."""
+        """The log stays the same."""
         store = self.make()
         set_values(store, 1)
         store.alias("key", "canary", None, "to be sure", author="ann")
         assert len(list(store.changes())) == 1
 
     def test_alias_of_unknown_key_or_version_fails(self) -> None:
-        """Unknown ones are not found."""
+        """Both raise a not-found error."""
         store = self.make()
-        with assertions.raises(refusals.ParameterNotFound):
+        with assertions.raises(governed_errors.ParameterNotFound):
             store.alias("key", "production", 1, "because", author="ann")
         set_values(store, 1)
-        with assertions.raises(refusals.VersionNotFound):
+        with assertions.raises(governed_errors.VersionNotFound):
             store.alias("key", "production", 2, "because", author="ann")
-        with assertions.raises(refusals.VersionNotFound):
+        with assertions.raises(governed_errors.VersionNotFound):
             store.get("key@production")
-        with assertions.raises(refusals.ParameterNotFound):
+        with assertions.raises(governed_errors.ParameterNotFound):
             store.get("other@production")
 
     def test_invalid_alias_names_are_refused(self) -> None:
-        """A number would be taken for a version."""
+        """For example, a number would mean a version."""
         store = self.make()
         set_values(store, 1)
         for name in ("", "1", "two words", "a@b", "a/b", "x" * 99):
@@ -155,31 +155,31 @@ class LockingTests(ParameterStoreTests):
             assert "alias" in str(caught[0])
 
     def test_alias_supports_compare_and_set(self) -> None:
-        """Of two rollouts one wins; 0 expects nothing there."""
+        """One of two rollouts wins; 0 expects that the alias does not exist."""
         store = self.make()
         set_values(store, 1, 2)
         store.alias("key", "production", 1, "begin", author="ann", expected_version=0)
-        with assertions.raises(refusals.VersionConflict):
+        with assertions.raises(governed_errors.VersionConflict):
             store.alias("key", "production", 2, "late", author="bob", expected_version=0)
         store.alias("key", "production", 2, "next", author="ann", expected_version=1)
         assert store.get("key@production").version == 2
 
     def test_alias_of_locked_key_moves_only_to_older_version(self) -> None:
-        """A way back is always open."""
+        """Moves to older versions ignore locks."""
         store = self.make()
         set_values(store, 1, 2, 3)
         store.alias("key", "production", 2, "tried", author="ann")
         store.lock("key", "frozen", author="ann")
         for version in (3, None):
-            with assertions.raises(refusals.ParameterLocked):
+            with assertions.raises(governed_errors.ParameterLocked):
                 store.alias("key", "production", version, "forward", author="ann")
-        with assertions.raises(refusals.ParameterLocked):
+        with assertions.raises(governed_errors.ParameterLocked):
             store.alias("key", "canary", 1, "new", author="ann")
         store.alias("key", "production", 1, "it broke", author="ann")
         assert store.get("key@production") == (1, 1)
 
     def test_aliases_of_different_keys_are_independent(self) -> None:
-        """One name, many keys."""
+        """Several keys may use the same alias."""
         store = self.make()
         for key in "ab":
             set_values(store, 1, 2, key=key)

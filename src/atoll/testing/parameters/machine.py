@@ -1,13 +1,14 @@
-"""Random changes against a dictionary that means the same; needs hypothesis."""
+"""Random changes on a store and on an equivalent model; needs hypothesis."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from hypothesis import Phase, settings, stateful
 from hypothesis import strategies as st
 
 from atoll import errors, governed
-from atoll.governed import errors as refusals
+from atoll.governed import errors as governed_errors
 
 PLAIN_VALUES: tuple[Any, ...] = (None, True, "", "日本\n", [], [1, [None]], {"b": 1, "a": {"x": [0.1]}}, "x" * 9000)
 KEYS = st.sampled_from(["a", "a/b", "..", "日本", "a@1"])
@@ -18,7 +19,7 @@ NAMES = st.sampled_from(["production", "canary"])
 
 
 class ExpectedState:
-    """What a store should hold: plain lists and dictionaries."""
+    """Expected state of a store, as lists and dictionaries."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
@@ -26,28 +27,26 @@ class ExpectedState:
         self.aliases: dict[str, dict[str, int]] = {}
         self.kinds: list[tuple[str, str]] = []
 
-    def get_expected_error(
-        self, kind: str, key: str, reason: str, *, version: int | None = None, name: str = ""
-    ) -> Any:
-        """Returns the exception that a change should meet, or None."""
+    def get_expected_error(self, kind: str, key: str, reason: str, version: int | None = None, name: str = "") -> Any:
+        """Returns the exception that a change should raise, or None."""
         versions = self.values.get(key, [])
         alias_version = self.aliases.get(key, {}).get(name)
         if not reason.strip():
-            return refusals.ReasonRequired
+            return governed_errors.ReasonRequired
         if kind != "set" and not versions:
-            return refusals.ParameterNotFound
+            return governed_errors.ParameterNotFound
         is_back = kind == "alias" and alias_version is not None and version is not None and version < alias_version
         if key in self.locked and (kind == "set" or (kind == "alias" and not is_back)):
-            return refusals.ParameterLocked
+            return governed_errors.ParameterLocked
         if kind == "set":
-            return None if version in (None, len(versions)) else refusals.VersionConflict
+            return None if version in (None, len(versions)) else governed_errors.VersionConflict
         if kind in ("rollback", "alias") and version is not None and not 1 <= version <= len(versions):
-            return refusals.VersionNotFound
+            return governed_errors.VersionNotFound
         return None
 
 
 class StoreMachine(stateful.RuleBasedStateMachine):
-    """Does the same to a store and to the model."""
+    """Applies the same changes to a store and to the model."""
 
     make: Callable[[], governed.ParameterStore]
 
@@ -56,7 +55,7 @@ class StoreMachine(stateful.RuleBasedStateMachine):
         self.store, self.model = type(self).make(), ExpectedState()
 
     def apply_change(self, expected_error: Any, change: Callable[[], Any]) -> Any:
-        """Makes a change that should meet this refusal, or none."""
+        """Makes a change and checks that it raises this error, or none."""
         result, caught = None, None
         try:
             result = change()
@@ -68,9 +67,8 @@ class StoreMachine(stateful.RuleBasedStateMachine):
     @stateful.rule(key=KEYS, value=VALUES, reason=REASONS, expected=st.none() | VERSIONS)
     def set(self, key: str, value: Any, reason: str, expected: int | None) -> None:
         expected_error = self.model.get_expected_error("set", key, reason, version=expected)
-        version = self.apply_change(
-            expected_error, lambda: self.store.set(key, value, reason, expected_version=expected)
-        )
+        change = partial(self.store.set, key, value, reason, expected_version=expected)
+        version = self.apply_change(expected_error, change)
         if expected_error is None:
             self.model.values.setdefault(key, []).append(value)
             self.model.kinds.append(("set", key))
@@ -112,7 +110,7 @@ class StoreMachine(stateful.RuleBasedStateMachine):
 
     @stateful.rule(keys=st.lists(KEYS, max_size=3), value=VALUES)
     def transact(self, keys: list[str], value: Any) -> None:
-        expected_error = refusals.ParameterLocked if self.model.locked & set(keys) else None
+        expected_error = governed_errors.ParameterLocked if self.model.locked & set(keys) else None
 
         def change() -> None:
             with self.store.transaction("together") as transaction:
@@ -125,7 +123,7 @@ class StoreMachine(stateful.RuleBasedStateMachine):
             self.model.kinds.append(("set", key))
 
     @stateful.invariant()
-    def agrees(self) -> None:
+    def check_state(self) -> None:
         assert list(self.store.list()) == sorted(self.model.values)
         for key, values in self.model.values.items():
             assert self.store.get(key) == (values[-1], len(values))
@@ -142,13 +140,16 @@ class StoreMachine(stateful.RuleBasedStateMachine):
 
 
 def run(make: Callable[[], governed.ParameterStore], *, max_examples: int, steps: int, shrinks: bool = True) -> None:
-    """Tries so many sequences of changes on stores that `make` makes.
+    """Runs random sequences of changes on stores from `make`.
 
     Args:
-        is_shrunk: Whether a sequence that fails is made short before it is shown, which takes a while.
+        make: Returns a new, empty store.
+        max_examples: Number of sequences.
+        steps: Maximum length of a sequence.
+        shrinks: Whether a failing sequence is shortened, which takes a while.
 
     Raises:
-        AssertionError: A store does not do as the model.
+        AssertionError: A store differs from the model.
     """
     phases = tuple(Phase) if shrinks else (Phase.explicit, Phase.generate)
     run_settings = settings(max_examples=max_examples, stateful_step_count=steps, deadline=None, phases=phases)

@@ -1,9 +1,9 @@
-"""Keys, values, versions and histories."""
+"""Tests of keys, values, versions and histories."""
 
 from typing import Any
 
 from atoll import errors, governed
-from atoll.governed import errors as refusals
+from atoll.governed import errors as governed_errors
 from atoll.testing import assertions
 from atoll.testing.parameters.base import ParameterStoreTests, get_change_fields, set_values
 
@@ -21,20 +21,20 @@ class ValueTests(ParameterStoreTests):
     """G13, G16 to G19, G27, G29."""
 
     def test_versions_count_from_one_per_key(self) -> None:
-        """Each key counts for itself. G17."""
+        """Each key has its own numbers. G17."""
         store = self.make()
         assert [set_values(store, value) for value in "abc"] == [1, 2, 3]
         assert set_values(store, "a", key="other") == 1
 
     def test_get_returns_newest_value_and_version(self) -> None:
-        """It unpacks into the two. G16."""
+        """The result unpacks into value and version. G16."""
         store = self.make()
         set_values(store, "old", "new")
         value, version = store.get("key")
         assert (value, version) == ("new", 2)
 
     def test_json_values_round_trip(self) -> None:
-        """Whole numbers stay whole, null is a value."""
+        """Integers stay integers, and null is a value."""
         store = self.make()
         for value in VALUES:
             set_values(store, value)
@@ -43,22 +43,22 @@ class ValueTests(ParameterStoreTests):
             assert type(stored) is type(value)
 
     def test_long_value_round_trips(self) -> None:
-        """Prompts and playbooks are parameters too."""
+        """Prompts and playbooks may be values."""
         store = self.make()
         long = {"text": "a long line\n" * 20_000, "list": list(range(5_000))}
         set_values(store, long, "short")
         assert store.get("key@1").value == long
 
     def test_non_json_value_is_refused(self) -> None:
-        """Numbers that are not finite, sets, bytes and objects; nothing is written."""
+        """Non-finite numbers, sets, bytes and objects are refused; nothing is stored."""
         store = self.make()
         for value in (float("nan"), float("inf"), {1, 2}, b"bytes", object(), [object()]):
-            with assertions.raises(refusals.InvalidValue):
+            with assertions.raises(governed_errors.InvalidValue):
                 set_values(store, value)
         assert list(store.list()) == []
 
     def test_values_are_copied(self) -> None:
-        """What was given and what was returned are copies."""
+        """Changing a passed or returned value does not change the store."""
         store, value = self.make(), {"a": [1]}
         set_values(store, value)
         value["a"].append(2)
@@ -66,7 +66,7 @@ class ValueTests(ParameterStoreTests):
         assert store.get("key").value == {"a": [1]}
 
     def test_keys_may_be_any_text(self) -> None:
-        """Also those that a file system or a query would take for something else. G27, G29."""
+        """Keys may have characters that are special in paths and queries. G27, G29."""
         store = self.make()
         for key in KEYS:
             set_values(store, key, key=key)
@@ -75,38 +75,38 @@ class ValueTests(ParameterStoreTests):
             assert store.get(key) == (key, 1)
 
     def test_invalid_key_is_refused_with_reason(self) -> None:
-        """Empty, blank, 10,000 characters, half a character, a zero byte. G29."""
+        """Examples: empty, blank, 10,000 characters, a surrogate, a zero byte. G29."""
         store = self.make()
         for key in ("", " ", "x" * 10_000, "日" * 10_000, "\ud800", "a\0b", "a\nb"):
-            with assertions.raises(refusals.InvalidKey) as caught:
+            with assertions.raises(governed_errors.InvalidKey) as caught:
                 set_values(store, 1, key=key)
             assert str(caught[0]).endswith((".", "out.", "most."))
         assert list(store.list()) == []
 
     def test_unknown_key_is_not_found(self) -> None:
-        """By `get`, `history` and `rollback`. G13."""
+        """`get`, `history` and `rollback` raise. G13."""
         store = self.make()
         for read in (store.get, store.history):
-            with assertions.raises(refusals.ParameterNotFound) as caught:
+            with assertions.raises(governed_errors.ParameterNotFound) as caught:
                 read("key")
             assert caught[0].key == "key"
-        with assertions.raises(refusals.ParameterNotFound):
+        with assertions.raises(governed_errors.ParameterNotFound):
             store.rollback("key", 1, "because", author="ann")
 
     def test_not_found_is_an_atoll_error(self) -> None:
-        """Whoever catches `errors.NotFound` catches it."""
+        """`errors.NotFound` catches it."""
         with assertions.raises(errors.NotFound):
             self.make().get("key")
 
     def test_keys_are_listed_in_order(self) -> None:
-        """All of them, by the empty prefix. G18."""
+        """The empty prefix lists all keys. G18."""
         store = self.make()
         for key in ("b/2", "a", "b/1", "B"):
             set_values(store, 1, 2, key=key)
         assert list(store.list()) == ["B", "a", "b/1", "b/2"]
 
     def test_prefix_is_matched_literally(self) -> None:
-        """Letters count as they are. G18."""
+        """Case and pattern characters are matched as they are. G18."""
         store = self.make()
         for key in ("b/1", "B/1", "b%", "b_1", "b*"):
             set_values(store, 1, key=key)
@@ -115,15 +115,15 @@ class ValueTests(ParameterStoreTests):
         ]  # fmt: skip
 
     def test_note_creates_no_key(self) -> None:
-        """A note makes no parameter."""
+        """A note alone creates no parameter."""
         store = self.make()
         store.note("proposal/1", "approve", None, "fine", author="ann")
         assert list(store.list()) == []
-        with assertions.raises(refusals.ParameterNotFound):
+        with assertions.raises(governed_errors.ParameterNotFound):
             store.get("proposal/1")
 
     def test_history_lists_versions_oldest_first(self) -> None:
-        """With reason, author and time. G19, G25."""
+        """Entries have reason, author and time. G19, G25."""
         store = self.make()
         store.set("key", 1, "a start", author="ann")
         store.set("key", 2, "better", author="bob")
@@ -134,23 +134,23 @@ class ValueTests(ParameterStoreTests):
         assert first.timestamp.utcoffset() is not None
 
     def test_history_limit_keeps_newest_versions(self) -> None:
-        """Not above 0 means all. G19."""
+        """0 and negative numbers mean all. G19."""
         store = self.make()
         set_values(store, *range(1, 6))
         for limit, expected in ((2, [4, 5]), (9, [1, 2, 3, 4, 5]), (0, [1, 2, 3, 4, 5]), (-1, [1, 2, 3, 4, 5])):
             assert [change.version for change in store.history("key", limit)] == expected
 
     def test_version_can_be_read_by_number(self) -> None:
-        """KEY@N; what is not there is not found."""
+        """KEY@N reads version N; an unknown version is not found."""
         store = self.make()
         set_values(store, "one", "two")
         assert store.get("key@1") == ("one", 1)
         for name in ("key@0", "key@3", f"key@{2**63}", f"key@{'9' * 5000}"):
-            with assertions.raises(refusals.VersionNotFound):
+            with assertions.raises(governed_errors.VersionNotFound):
                 store.get(name)
 
     def test_key_with_at_sign_takes_precedence(self) -> None:
-        """Only what is no key is read as a version or an alias."""
+        """A version or an alias is read only if the full text is not a key."""
         store = self.make()
         set_values(store, "one", "two", key="ann")
         set_values(store, "a key", key="ann@1")
@@ -158,7 +158,7 @@ class ValueTests(ParameterStoreTests):
         assert store.get("ann@2") == ("two", 2)
 
     def test_writes_are_visible_to_other_processes(self) -> None:
-        """Another process sees values, histories, locks and aliases."""
+        """They see values, histories, locks and aliases."""
         store = self.make()
         set_values(store, 1, 2)
         store.lock("key", "frozen", author="ann")
@@ -168,5 +168,5 @@ class ValueTests(ParameterStoreTests):
         assert other_store.get("key") == (2, 2)
         assert list(other_store.changes()) == list(store.changes())
         assert isinstance(other_store.get_lock("key"), governed.Change)
-        with assertions.raises(refusals.ParameterLocked):
+        with assertions.raises(governed_errors.ParameterLocked):
             set_values(other_store, 3)

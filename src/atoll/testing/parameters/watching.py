@@ -1,11 +1,11 @@
-"""Watches, moments of the past, the audit log."""
+"""Tests of watches, reads of the past and the audit log."""
 
 import threading
 import time
 from datetime import timedelta
 
 from atoll import governed
-from atoll.governed import errors as refusals
+from atoll.governed import errors as governed_errors
 from atoll.testing import assertions
 from atoll.testing.parameters.base import ParameterStoreTests, collect_changes, get_change_fields, set_values
 
@@ -16,7 +16,7 @@ class WatchingTests(ParameterStoreTests):
     """G24 to G26; section 4.1 of watches, as-of reads and the chain."""
 
     def test_watch_yields_changes_after_it_was_opened(self) -> None:
-        """From the call on nothing is missed; it ends when nothing comes. G24."""
+        """It has every change after the call and ends after the timeout. G24."""
         store = self.make()
         set_values(store, "before")
         watch = store.watch("key", timeout=0.05)
@@ -26,7 +26,7 @@ class WatchingTests(ParameterStoreTests):
         assert [change.value for change in collect_changes(watch)] == ["one", "two"]
 
     def test_watch_without_prefix_yields_all_keys(self) -> None:
-        """Changes of all keys, in their order. G24."""
+        """Changes of all keys come in order. G24."""
         store = self.make()
         watch = store.watch(timeout=0.05)
         for key in ("b", "a", "b"):
@@ -34,7 +34,7 @@ class WatchingTests(ParameterStoreTests):
         assert [(change.key, change.version) for change in collect_changes(watch)] == [("b", 1), ("a", 1), ("b", 2)]
 
     def test_watch_yields_full_log_entries(self) -> None:
-        """Nobody need ask for the history. G26."""
+        """Watchers do not need the history. G26."""
         store = self.make()
         watch = store.watch(timeout=0.05)
         set_values(store, 1)
@@ -48,7 +48,7 @@ class WatchingTests(ParameterStoreTests):
         assert watched_changes == list(store.changes())
 
     def test_watch_resumes_after_given_change(self) -> None:
-        """The number of a change is where to go on; 0 is the beginning."""
+        """The watch continues after this change number; 0 means all."""
         store = self.make()
         set_values(store, "one", "two", "three")
         assert [change.value for change in collect_changes(store.watch(after=0, timeout=0.0))] == [
@@ -60,13 +60,13 @@ class WatchingTests(ParameterStoreTests):
         assert collect_changes(store.watch(after=3, timeout=0.0)) == []
 
     def test_resumed_watch_yields_all_missed_changes(self) -> None:
-        """However much it was: what was made before the watch began never makes a gap."""
+        """Changes before the start of the watch never cause a gap."""
         store = self.make()
         set_values(store, *range(100))
         assert [change.seq for change in collect_changes(store.watch(after=10, timeout=0.0))] == list(range(11, 101))
 
     def test_slow_watcher_gets_gap(self) -> None:
-        """The newest 16 wait; what was before them is named, and can be read. G24."""
+        """The newest 16 changes are buffered; a gap names the missed ones, which can be read. G24."""
         store = self.make()
         watch = store.watch("key", timeout=0.05)
         set_values(store, *range(40))
@@ -77,7 +77,7 @@ class WatchingTests(ParameterStoreTests):
         assert [change.value for change in missed] == list(range(24))
 
     def test_watch_buffer_size_can_be_set(self) -> None:
-        """None: all of them."""
+        """None means no limit."""
         store = self.make()
         watches = [store.watch(timeout=0.05, buffer=buffer) for buffer in (None, 3)]
         set_values(store, *range(40))
@@ -86,7 +86,7 @@ class WatchingTests(ParameterStoreTests):
         assert len(collect_changes(watches[1])) == 3
 
     def test_changes_of_other_keys_create_no_gap(self) -> None:
-        """Only what the watcher wanted counts."""
+        """Only changes with the watched prefix count."""
         store = self.make()
         watch = store.watch("key", timeout=0.05)
         set_values(store, 1)
@@ -94,7 +94,7 @@ class WatchingTests(ParameterStoreTests):
         assert [change.value for change in collect_changes(watch)] == [1]
 
     def test_idle_watchers_do_not_block_writers(self) -> None:
-        """Writers are as fast as ever. G24."""
+        """Writers stay fast. G24."""
         store = self.make()
         watches = [store.watch() for _ in range(8)]
         set_values(store, *range(50))
@@ -102,7 +102,7 @@ class WatchingTests(ParameterStoreTests):
         assert len(watches) == 8
 
     def test_watch_wakes_up_for_change_of_another_thread(self) -> None:
-        """It waits for other threads and yields what they make while they make it."""
+        """It waits for changes of other threads and yields them at once."""
         store = self.make()
         watch = store.watch("key", timeout=WATCH_TIMEOUT_SECONDS)
         watched_changes: list[object] = []
@@ -115,7 +115,7 @@ class WatchingTests(ParameterStoreTests):
         assert watched_changes == list(store.changes())
 
     def test_watch_yields_changes_of_another_process(self) -> None:
-        """Through another handle, as another process would."""
+        """The change is made through a reopened store."""
         store = self.make()
         other_store = self.reopen(store)
         if other_store is None:
@@ -127,13 +127,13 @@ class WatchingTests(ParameterStoreTests):
         assert change.value == "elsewhere"
 
     def test_watch_without_changes_times_out(self) -> None:
-        """After about its timeout."""
+        """It ends after about its timeout."""
         start_time = time.monotonic()
         assert list(self.make().watch(timeout=0.05)) == []
         assert 0.04 < time.monotonic() - start_time < WATCH_TIMEOUT_SECONDS
 
     def test_change_numbers_start_at_one_without_gaps(self) -> None:
-        """Whatever their kind, and of all keys together."""
+        """All kinds and keys share one sequence."""
         store = self.make()
         set_values(store, 1)
         set_values(store, 1, key="other")
@@ -144,18 +144,18 @@ class WatchingTests(ParameterStoreTests):
         assert [change.seq for change in store.changes(after=1, end=3)] == [2, 3]
 
     def test_value_can_be_read_as_of_change_number(self) -> None:
-        """Of the whole store; before its first version there was none."""
+        """The number counts all changes; before the first version the key is not found."""
         store = self.make()
         set_values(store, "other", key="other")
         set_values(store, "one", "two")
         assert store.get("key", as_of=2) == ("one", 1)
         assert store.get("key", as_of=3) == store.get("key", as_of=99) == ("two", 2)
         for change_number in (0, 1):
-            with assertions.raises(refusals.VersionNotFound):
+            with assertions.raises(governed_errors.VersionNotFound):
                 store.get("key", as_of=change_number)
 
     def test_value_can_be_read_as_of_time(self) -> None:
-        """By the time that its change names."""
+        """The time is that of the change."""
         store = self.make()
         set_values(store, "one")
         time.sleep(0.002)
@@ -164,22 +164,22 @@ class WatchingTests(ParameterStoreTests):
         assert store.get("key", as_of=first) == ("one", 1)
         assert store.get("key", as_of=second - timedelta(microseconds=1)) == ("one", 1)
         assert store.get("key", as_of=second) == ("two", 2)
-        with assertions.raises(refusals.VersionNotFound):
+        with assertions.raises(governed_errors.VersionNotFound):
             store.get("key", as_of=first - timedelta(days=1))
 
     def test_alias_can_be_read_as_of_change_number(self) -> None:
-        """It has a past too."""
+        """Earlier targets of an alias can be read."""
         store = self.make()
         set_values(store, "one", "two")
         store.alias("key", "production", 1, "tried", author="ann")
         store.alias("key", "production", 2, "better", author="ann")
         assert store.get("key@production", as_of=3) == ("one", 1)
         assert store.get("key@production") == ("two", 2)
-        with assertions.raises(refusals.VersionNotFound):
+        with assertions.raises(governed_errors.VersionNotFound):
             store.get("key@production", as_of=2)
 
     def test_snapshot_has_all_keys_as_of_one_change(self) -> None:
-        """Now or then, all or those with a prefix."""
+        """Snapshots may have a prefix and an `as_of`."""
         store = self.make()
         set_values(store, 1, key="a/1")
         set_values(store, 2, key="b")
@@ -191,7 +191,7 @@ class WatchingTests(ParameterStoreTests):
         assert dict(store.snapshot(as_of=0).values) == {}
 
     def test_audit_log_verifies(self) -> None:
-        """Of none, too; the report says how far it goes."""
+        """An empty log verifies too; the report has the last number and hash."""
         store = self.make()
         assert store.verify().seq == 0
         set_values(store, 1, {"long": "x" * 20_000}, None)
@@ -202,20 +202,20 @@ class WatchingTests(ParameterStoreTests):
         assert (report.seq, report.hash) == (6, list(store.changes())[-1].hash)
 
     def test_anchor_stays_valid_when_log_grows(self) -> None:
-        """And says so if the log is another one."""
+        """Another log fails the check."""
         store, other_store = self.make(), governed.MemoryParameters()
         set_values(store, 1)
         anchor = store.anchor(b"secret")
         anchor.check_signature(b"secret")
         set_values(store, 2)
         assert store.verify([anchor]).num_anchors == 1
-        with assertions.raises(refusals.ChainBroken):
+        with assertions.raises(governed_errors.ChainBroken):
             anchor.check_signature(b"guess")
-        with assertions.raises(refusals.ChainBroken):
+        with assertions.raises(governed_errors.ChainBroken):
             other_store.verify([anchor])
 
     def test_timestamps_never_decrease(self) -> None:
-        """In the order of the log."""
+        """Times increase in log order."""
         store = self.make()
         set_values(store, *range(20))
         times = [change.timestamp for change in store.changes()]

@@ -1,9 +1,9 @@
-"""Reasons, authors, compare-and-set, rollbacks, transactions."""
+"""Tests of reasons, authors, compare-and-set, rollbacks and transactions."""
 
 import threading
 
 from atoll import errors, governed
-from atoll.governed import errors as refusals
+from atoll.governed import errors as governed_errors
 from atoll.testing import assertions
 from atoll.testing.parameters.base import ParameterStoreTests, get_change_fields, set_values
 
@@ -12,7 +12,7 @@ class WritingTests(ParameterStoreTests):
     """G6, G14, G15, G17, G20, G25, G32."""
 
     def test_change_without_reason_is_refused(self) -> None:
-        """Blanks are none; nothing is written. G15."""
+        """A blank reason is refused too; nothing is stored. G15."""
         store = self.make()
         set_values(store, 1)
         for reason in ("", "  \n"):
@@ -24,23 +24,23 @@ class WritingTests(ParameterStoreTests):
                 lambda reason: store.alias("key", "production", 1, reason),
                 lambda reason: store.note("key", "approve", None, reason),
             ):
-                with assertions.raises(refusals.ReasonRequired):
+                with assertions.raises(governed_errors.ReasonRequired):
                     change(reason)
         assert len(list(store.changes())) == 1
 
     def test_reason_is_checked_first(self) -> None:
-        """On an unknown, a locked and a stale key alike."""
+        """The check comes before those of key, lock and version."""
         store = self.make()
         set_values(store, 1)
         store.lock("key", "frozen", author="ann")
         for key, expected in (("key", None), ("key", 7), ("unknown", 3)):
-            with assertions.raises(refusals.ReasonRequired):
+            with assertions.raises(governed_errors.ReasonRequired):
                 store.set(key, 2, " ", expected_version=expected)
-        with assertions.raises(refusals.ReasonRequired):
+        with assertions.raises(governed_errors.ReasonRequired):
             store.rollback("unknown", 1, "")
 
     def test_unstorable_reason_is_refused(self) -> None:
-        """A zero byte, half a character."""
+        """Examples: a zero byte, a surrogate."""
         store = self.make()
         for reason in ("a\0b", "\ud800"):
             with assertions.raises(errors.SetupError):
@@ -48,13 +48,13 @@ class WritingTests(ParameterStoreTests):
         assert list(store.list()) == []
 
     def test_reason_and_author_round_trip(self) -> None:
-        """Any text, on several lines, in any script."""
+        """They may have several lines and any script."""
         store = self.make()
         store.set("key", 1, 'because\n"ängste" 原因\\', author="O'Brien 王")
         assert get_change_fields(store.history("key")[0])[-2:] == ('because\n"ängste" 原因\\', "O'Brien 王")
 
     def test_author_defaults_to_current_author(self) -> None:
-        """Unless one is named. G25."""
+        """A given author takes precedence. G25."""
         store = self.make()
         with governed.author_context("evolver-1"):
             store.set("key", 1, "because")
@@ -63,34 +63,34 @@ class WritingTests(ParameterStoreTests):
         assert [change.author for change in store.history("key")] == ["evolver-1", "ann", "anonymous"]
 
     def test_unexpected_version_is_a_conflict(self) -> None:
-        """The error says which were expected and found; nothing changes."""
+        """The error has both versions; nothing changes."""
         store = self.make()
         set_values(store, 1)
         for expected in (0, 2):
-            with assertions.raises(refusals.VersionConflict) as caught:
+            with assertions.raises(governed_errors.VersionConflict) as caught:
                 set_values(store, 2, expected_version=expected)
             assert (caught[0].key, caught[0].expected, caught[0].actual) == ("key", expected, 1)
         assert set_values(store, 2, expected_version=1) == 2
 
     def test_expected_version_zero_means_new_key(self) -> None:
-        """So that of two who begin a key one wins."""
+        """One of two writers that create a key wins."""
         store = self.make()
-        with assertions.raises(refusals.VersionConflict):
+        with assertions.raises(governed_errors.VersionConflict):
             set_values(store, 1, expected_version=1)
         assert set_values(store, 1, expected_version=0) == 1
-        with assertions.raises(refusals.VersionConflict):
+        with assertions.raises(governed_errors.VersionConflict):
             set_values(store, 1, expected_version=0)
 
     def test_lock_is_reported_before_conflict(self) -> None:
-        """The order of checks: reason, key, lock, version."""
+        """The order of checks is reason, key, lock, version."""
         store = self.make()
         set_values(store, 1)
         store.lock("key", "frozen", author="ann")
-        with assertions.raises(refusals.ParameterLocked):
+        with assertions.raises(governed_errors.ParameterLocked):
             set_values(store, 2, expected_version=9)
 
     def test_one_of_many_concurrent_changes_wins(self) -> None:
-        """Compare-and-set holds between threads."""
+        """Compare-and-set works between threads."""
         store = self.make()
         set_values(store, 0)
 
@@ -103,14 +103,14 @@ class WritingTests(ParameterStoreTests):
         assert sorted(assertions.run_concurrently(attempt)) == [0] * 7 + [2]
 
     def test_concurrent_changes_without_expectation_all_succeed(self) -> None:
-        """None is lost, and the numbers have no gaps."""
+        """No change is lost, and the numbers have no gaps."""
         store = self.make()
         versions = assertions.run_concurrently(lambda value: set_values(store, value))
         assert sorted(versions) == list(range(1, 9))
         assert [change.seq for change in store.changes()] == list(range(1, 9))
 
     def test_repeated_token_changes_nothing(self) -> None:
-        """It returns the version that it made, whoever changed or locked the key since."""
+        """It returns the first result, even after other changes or a lock."""
         store = self.make()
         assert set_values(store, 1, token="run/1.0") == 1
         set_values(store, 2)
@@ -119,7 +119,7 @@ class WritingTests(ParameterStoreTests):
         assert len(store.history("key")) == 2
 
     def test_rollback_creates_new_version_with_old_value(self) -> None:
-        """What was in between stays. G20."""
+        """Versions in between stay. G20."""
         store = self.make()
         set_values(store, "a", "b", "c")
         assert store.rollback("key", 1, "c was worse", author="bob") == 4
@@ -129,31 +129,31 @@ class WritingTests(ParameterStoreTests):
         assert store.history("key")[-1].target == 1
 
     def test_rollback_to_unknown_version_fails(self) -> None:
-        """The error names it; nothing changes. G14."""
+        """The error names the version; nothing changes. G14."""
         store = self.make()
         set_values(store, 1)
         for version in (0, 2, -1):
-            with assertions.raises(refusals.VersionNotFound) as caught:
+            with assertions.raises(governed_errors.VersionNotFound) as caught:
                 store.rollback("key", version, "because", author="ann")
             assert (caught[0].key, caught[0].version) == ("key", version)
         assert len(store.history("key")) == 1
 
     def test_rollback_makes_old_expected_version_stale(self) -> None:
-        """The head is a new version."""
+        """A rollback creates a new version."""
         store = self.make()
         set_values(store, 1, 2)
         store.rollback("key", 1, "worse", author="ann")
-        with assertions.raises(refusals.VersionConflict):
+        with assertions.raises(governed_errors.VersionConflict):
             set_values(store, 3, expected_version=2)
 
     def test_rollback_to_newest_version_creates_version(self) -> None:
-        """Somebody wanted to say so."""
+        """The rollback is recorded."""
         store = self.make()
         set_values(store, 1)
         assert store.rollback("key", 1, "to be sure", author="ann") == 2
 
     def test_transaction_applies_all_changes(self) -> None:
-        """Of several keys, next to each other in the log. G32."""
+        """Changes of several keys are adjacent in the log. G32."""
         store = self.make()
         set_values(store, 0, key="b")
         with store.transaction("together", author="ann") as transaction:
@@ -168,10 +168,13 @@ class WritingTests(ParameterStoreTests):
         assert [change.seq for change in transaction.changes] == [2, 3, 4]
 
     def test_transaction_with_refused_change_changes_nothing(self) -> None:
-        """Whatever it was refused for."""
+        """One refused change cancels all."""
         store = self.make()
         set_values(store, 0, key="b")
-        with assertions.raises(refusals.VersionConflict), store.transaction("together", author="ann") as transaction:
+        with (
+            assertions.raises(governed_errors.VersionConflict),
+            store.transaction("together", author="ann") as transaction,
+        ):
             transaction.set("a", 1)
             transaction.set("b", 2, expected_version=7)
         assert list(store.list()) == ["b"]
@@ -180,7 +183,7 @@ class WritingTests(ParameterStoreTests):
         assert [change.seq for change in store.changes()] == [1, 2]
 
     def test_transaction_with_exception_changes_nothing(self) -> None:
-        """It was never meant."""
+        """An exception in the block cancels all changes."""
         store = self.make()
         with assertions.raises(KeyError), store.transaction("together") as transaction:
             transaction.set("a", 1)
@@ -188,7 +191,7 @@ class WritingTests(ParameterStoreTests):
         assert list(store.list()) == []
 
     def test_transaction_sees_its_own_changes(self) -> None:
-        """Two versions of one key, a lock of a new one, a way back."""
+        """Later changes in the transaction see earlier ones."""
         store = self.make()
         with store.transaction("together", author="ann") as transaction:
             transaction.set("a", 1, expected_version=0)
@@ -200,27 +203,30 @@ class WritingTests(ParameterStoreTests):
         assert store.get("a@production") == (1, 3)
 
     def test_note_and_change_are_logged_together(self) -> None:
-        """An approval with what it let in, or neither."""
+        """Either both are stored or neither."""
         store = self.make()
         with store.transaction("approved", author="bob") as transaction:
             transaction.note("key", "approve", {"value": 1})
             transaction.set("key", 1, token="proposal/1")
         assert [change.kind for change in store.changes()] == ["approve", "set"]
-        with assertions.raises(refusals.VersionConflict), store.transaction("approved", author="bob") as transaction:
+        with (
+            assertions.raises(governed_errors.VersionConflict),
+            store.transaction("approved", author="bob") as transaction,
+        ):
             transaction.note("key", "approve", {"value": 2})
             transaction.set("key", 2, expected_version=7)
         assert len(list(store.changes())) == 2
         assert set_values(store, 1, token="proposal/1") == 1
 
     def test_empty_transaction_writes_nothing(self) -> None:
-        """There is nothing to say."""
+        """No entry is logged."""
         store = self.make()
         with store.transaction("together"):
             pass
         assert list(store.changes()) == []
 
     def test_transaction_is_atomic_for_readers(self) -> None:
-        """By whoever reads meanwhile."""
+        """Concurrent readers see all changes or none."""
         store = self.make()
         mixed_snapshots: list[int] = []
         is_finished = threading.Event()
@@ -241,7 +247,7 @@ class WritingTests(ParameterStoreTests):
         assert not mixed_snapshots
 
     def test_note_is_logged_without_version(self) -> None:
-        """Approvals and rejections, with their content. G35."""
+        """Approvals and rejections have their content. G35."""
         store = self.make()
         set_values(store, 1)
         note = store.note("key", "reject", {"value": 2}, "too bold", author="bob")
@@ -250,7 +256,7 @@ class WritingTests(ParameterStoreTests):
         assert store.get("key") == (1, 1)
 
     def test_note_kind_cannot_be_a_change_kind(self) -> None:
-        """Its kind is a word of its own."""
+        """Kinds of changes and invalid words are refused."""
         store = self.make()
         set_values(store, 1)
         for kind in ("set", "lock", "unlock", "rollback", "alias", "", "Two words", "x" * 99):

@@ -1,4 +1,4 @@
-"""A model server on loopback, for tests and benches; `python -m atoll.testing.server` runs it alone."""
+"""Local LLM server for tests and benchmarks; `python -m atoll.testing.server` runs it alone."""
 
 from atoll.testing.server.server import Fault, ModelServer, Request
 

@@ -1,8 +1,8 @@
-"""Runs a model server alone, for tests whose client is another process and may be killed.
+"""Runs the LLM server as a process, for tests whose client is killed.
 
     python -m atoll.testing.server --port 0 --reply-file reply.txt --log requests.log --seconds 60
 
-Prints its address, then answers until its standard input closes: so it goes when whoever started it goes.
+Prints its address, then serves until its standard input closes, so it ends with its parent process.
 """
 
 import argparse
@@ -28,17 +28,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m atoll.testing.server", description="Serves a model on loopback.")
-    parser.add_argument("--port", type=int, default=0, help="0 takes one that is free")
-    parser.add_argument("--reply-file", type=Path, help="its text is every reply")
-    parser.add_argument("--log", type=Path, help="gets a line per request: its number and the SHA-256 of the prompt")
-    parser.add_argument("--delay-seconds", type=float, default=0.0, help="how long each reply takes")
-    parser.add_argument("--seconds", type=float, help="ends after so long, if standard input does not close before")
+    parser = argparse.ArgumentParser(
+        prog="python -m atoll.testing.server", description="Serve LLM responses for tests."
+    )
+    parser.add_argument("--port", type=int, default=0, help="Port; 0 picks a free one.")
+    parser.add_argument("--reply-file", type=Path, help="File with the text of every response.")
+    parser.add_argument("--log", type=Path, help="Append one line per request: number and SHA-256 of the prompt.")
+    parser.add_argument("--delay-seconds", type=float, default=0.0, help="Delay of each response in seconds.")
+    parser.add_argument("--seconds", type=float, help="Stop after this time.")
     return parser
 
 
 def _make_answer(text: str, log: Path | None) -> Callable[[str, int], str]:
-    """Returns an answer that leaves a line in the log before it is sent."""
+    """Returns a function that logs each request before its response is sent."""
     if log is None:
         return lambda prompt, index: text
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -51,7 +53,7 @@ def _make_answer(text: str, log: Path | None) -> Callable[[str, int], str]:
 
 
 def _wait(seconds: float | None) -> None:
-    """Returns when standard input has ended, or the time is over."""
+    """Returns when standard input ends or the time is over."""
     deadline = None if seconds is None else time.monotonic() + seconds
     while deadline is None or time.monotonic() < deadline:
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())

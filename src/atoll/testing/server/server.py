@@ -1,4 +1,4 @@
-"""A server of models that says what a test tells it to say, to OpenAI's, Anthropic's and Google's clients."""
+"""LLM server with scripted responses for OpenAI, Anthropic and Google clients."""
 
 import contextlib
 import json
@@ -18,22 +18,22 @@ from atoll.testing.server import shapes
 type AnswerFunction = Callable[[str, int], str]
 
 _NUM_CHUNKS = 32
-_CLOSE_TIMEOUT_SECONDS = 5.0  # for the last replies when the server closes
+_CLOSE_TIMEOUT_SECONDS = 5.0  # for the last responses when the server closes
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How one request is treated badly.
+    """Fault of one response.
 
     Attributes:
-        status: Of the response; one that is no 200 gets an error body as OpenAI sends it.
-        delay_seconds: How long the response is held back.
-        body: Sent instead of what would be sent: no JSON, or JSON without choices.
-        headers: Sent besides the usual ones.
-        hangs_up: The connection is closed and there is no response.
-        content_type: Of the response.
-        drip_seconds: The response comes in 32 pieces with a pause before each.
-        cut: The connection is closed after this share of the response.
+        status: HTTP status; any other than 200 gets an error body in the format of OpenAI.
+        delay_seconds: Delay of the response.
+        body: Replaces the body, for example by invalid JSON.
+        headers: Additional headers.
+        hangs_up: Close the connection without a response.
+        content_type: Content type of the response.
+        drip_seconds: Send the response in 32 pieces with a pause before each.
+        sent_fraction: Close the connection after this fraction of the response.
     """
 
     status: int = 200
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client sent; the names of its headers are in lower case."""
+    """Request of a client; header names are in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -64,10 +64,10 @@ class Request:
 
 
 class ModelServer:
-    """Answers chat completions on loopback, over kept connections, in threads.
+    """Serves chat completions on this machine, with persistent connections and threads.
 
     with ModelServer(lambda prompt, number: prompt.upper()) as server:
-        model = llm.OpenAICompatible("any", base_url=server.url)
+        model = llm.OpenAICompatibleLLM("any", base_url=server.url)
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class ModelServer:
         port: int = 0,
         key: str | None = None,
     ) -> None:
-        """Listens at once.
+        """Starts listening.
 
         Args:
-            answer: Makes the text of a reply of the prompt and the number of the request, from 0 on. It is called
-                from several threads.
-            faults: Treats these requests badly, by number; or all of them.
-            port: 0 takes one that is free.
-            key: Who sends another one is refused; None lets everybody in.
+            answer: Returns the response text, given the prompt and the request number from 0. Called from several
+                threads.
+            faults: Faults by request number, or one fault for all requests.
+            port: 0 picks a free port.
+            key: Required API key; None accepts all requests.
         """
         self._answer, self._faults, self._key = answer, faults, key
         self._requests: list[Request] = []
@@ -96,12 +96,12 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The base address that clients are given."""
+        """Base URL for clients."""
         return f"http://127.0.0.1:{self._listener.server_address[1]}/v1"
 
     @property
     def requests(self) -> list[Request]:
-        """The requests for completions in the order of their arrival, also those that were treated badly."""
+        """Completion requests in order of arrival, including those with faults."""
         with self._lock:
             return list(self._requests)
 
@@ -112,12 +112,12 @@ class ModelServer:
 
     @property
     def num_connections(self) -> int:
-        """How many connections were ever opened."""
+        """Number of connections opened so far."""
         return self._listener.num_opened
 
     @property
     def num_open(self) -> int:
-        """How many connections are open now."""
+        """Number of open connections."""
         return len(self._listener.open)
 
     @property
@@ -125,7 +125,7 @@ class ModelServer:
         return [request.get_prompt() for request in self.requests]
 
     def close(self) -> None:
-        """Hangs up on everybody; a second call does nothing."""
+        """Closes all connections; a second call does nothing."""
         if not self._is_closing.is_set():
             self._is_closing.set()
             self._listener.shutdown()
@@ -141,9 +141,9 @@ class ModelServer:
         self.close()
 
     def _respond(self, request: Request) -> Iterator[bytes]:
-        """Yields the response in pieces; to yield less than all of it hangs up."""
+        """Yields the response in pieces. An incomplete response closes the connection."""
         if not shapes.is_known(request.path):
-            yield _format_response(404, _format_error(f"There is nothing at {request.path}."))
+            yield _format_response(404, _format_error(f"Path {request.path} not found."))
             return
         with self._lock:
             index = len(self._requests)
@@ -176,11 +176,11 @@ class ModelServer:
 
 
 class _Listener(socketserver.ThreadingTCPServer):
-    """Serves one thread per connection and knows which are open."""
+    """Serves one thread per connection and tracks open connections."""
 
     allow_reuse_address = True
     daemon_threads = True
-    request_queue_size = 256  # 64 workers connect at once; the usual 5 would cost some of them a second
+    request_queue_size = 256  # 64 workers connect at once; the default of 5 would delay some by a second
 
     def __init__(self, port: int, respond: Callable[[Request], Iterator[bytes]]) -> None:
         self.respond, self.num_opened = respond, 0
@@ -210,24 +210,24 @@ class _Listener(socketserver.ThreadingTCPServer):
 
 
 class _Connection(socketserver.StreamRequestHandler):
-    """Answers the requests of one client, one after the other."""
+    """Serves the requests of one connection in order."""
 
     disable_nagle_algorithm = True
     server: _Listener
 
     def handle(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the client has gone, or speaks no HTTP
+        with contextlib.suppress(OSError, ValueError):  # the client disconnected, or its request is not HTTP
             while (request := _read_request(self.rfile)) is not None:
                 is_sent = False
                 for chunk in self.server.respond(request):
-                    self.connection.sendall(chunk)  # mostly all of it: two would wait 40 ms for each other's receipt
+                    self.connection.sendall(chunk)  # usually one piece; two would wait 40 ms for an acknowledgment
                     is_sent = True
                 if not is_sent:
                     return
 
 
 def _read_request(file: BufferedIOBase) -> Request | None:
-    """Reads one request; None when the client has said all."""
+    """Reads one request; None at the end of the connection."""
     words = file.readline().split()
     if len(words) != 3:
         return None

@@ -1,4 +1,4 @@
-"""How services write an answer down: OpenAI's chat completions, Anthropic's messages, Gemini's contents."""
+"""Response formats: OpenAI chat completions, Anthropic messages, Gemini contents."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def get_prompt(data: Mapping[str, Any]) -> str:
 
 
 def make_answer(path: str, data: Mapping[str, Any], index: int, text: str) -> Mapping[str, Any] | None:
-    """Returns the answer to a request as its path wants it; None: there is nothing at that path."""
+    """Returns the response in the format of the path; None for an unknown path."""
     tokens = (len(get_prompt(data).split()), len(text.split()))
     model = data.get("model", "unnamed")
     if path.endswith("/chat/completions"):
@@ -35,12 +35,12 @@ def make_answer(path: str, data: Mapping[str, Any], index: int, text: str) -> Ma
 
 
 def is_known(path: str) -> bool:
-    """Tells whether there is anything at a path."""
+    """Returns whether the path is served."""
     return path.partition("?")[0].endswith(("/chat/completions", "/messages", ":generateContent"))
 
 
 def format_events(completion: Mapping[str, Any]) -> str:
-    """Returns a completion as a stream of server-sent events, a word each."""
+    """Returns a completion as server-sent events, one per word."""
     choice = completion["choices"][0]
     words = re.findall(r"\S*\s*", choice["message"]["content"])
     choices = [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": None} for word in words]
@@ -55,7 +55,7 @@ def _make_completion(index: int, model: str, text: str, tokens: Sequence[int]) -
     return {
         "id": f"completion-{index}",
         "object": "chat.completion",
-        "provider": "Loopback",  # who answered; a gateway says so
+        "provider": "Loopback",  # gateways name the provider
         "created": int(time.time()),
         "model": model,
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],

@@ -1,8 +1,8 @@
-// The server, asked for data. Addresses are relative to this module, so that a prefix of a proxy does no harm.
+// Requests to the server. URLs are relative to this module, so that a proxy may add a prefix.
 
 const BASE = new URL("../../../", import.meta.url);
 
-/** What the server refused or could not do, in its own words. */
+/** An error response of the server, with its message. */
 export class Refused extends Error {
   constructor(message, status) {
     super(message);
@@ -13,26 +13,26 @@ export class Refused extends Error {
 
 let session = { version: "", store: "", can_change: false };
 
-/** What is known of this browser: whose store it sees, and whether it may change anything. */
+/** The session: the store, and whether this browser may make changes. */
 export function known() {
   return session;
 }
 
-/** Asks who we are. */
+/** Loads the session. */
 export async function enter() {
   session = await get("api/session");
   document.dispatchEvent(new CustomEvent("atoll:session"));
   return session;
 }
 
-/** Gives the token to the server, which leaves a cookie that no script can read; nothing is kept here. */
+/** Sends the token to the server, which sets a cookie that scripts cannot read. The page does not store the token. */
 export async function login(token) {
   const reply = await fetch(address("", { token }), { cache: "no-store" });
   if (!reply.ok) throw new Refused(complaint(reply.status, await read(reply)), reply.status);
   return enter();
 }
 
-/** The address of a path of the server with a query; null and empty values are left out. */
+/** Returns the URL of a path with a query; null and empty values are omitted. */
 export function address(path, query) {
   const url = new URL(path.replace(/^\//, ""), BASE);
   for (const [name, value] of Object.entries(query ?? {})) {
@@ -74,7 +74,7 @@ export function get(path, options) {
   return ask("GET", path, options);
 }
 
-/** Foreign text as it is, whatever it looks like. */
+/** Loads untrusted text unchanged. */
 export function getText(path, options) {
   return ask("GET", path, { ...options, isText: true });
 }
@@ -83,7 +83,7 @@ export function post(path, body, options) {
   return ask("POST", path, { ...options, body });
 }
 
-/** The path of a run's part: `ofRun("r1", "curve")`. */
+/** Returns an API path of a run: `ofRun("r1", "curve")`. */
 export function ofRun(run, ...parts) {
   return ["api", "runs", run, ...parts].map((each, place) => (place < 2 ? each : encodeURIComponent(each))).join("/");
 }

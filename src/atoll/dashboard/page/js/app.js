@@ -1,4 +1,4 @@
-// The shell: the bar on top, the list of views, the run's header, and one view at a time.
+// The shell: top bar, list of views, header of the run, and one view at a time.
 
 import * as api from "./api.js";
 import { RunHeader } from "./header.js";
@@ -13,10 +13,10 @@ const main = document.getElementById("main");
 const said = document.getElementById("said");
 
 let here = null; // {run, view, more, query}
-let mounted = null; // an AbortController: how to end the view that is shown
+let mounted = null; // AbortController that ends the current view
 let runPart = null; // {run, header, live} of the run in view
 
-/** Tells something to everybody, also to those who hear the page. */
+/** Shows a message, also to screen readers. */
 function announce(text) {
   say(said, "");
   say(said, text);
@@ -64,7 +64,7 @@ function show() {
   window.scrollTo(0, 0);
 }
 
-/** Shows a view; what it may use is in the context. */
+/** Opens a view with its context. */
 function mount(place, root) {
   const ended = new AbortController();
   const context = {

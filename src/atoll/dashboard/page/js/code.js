@@ -1,20 +1,20 @@
-// Source with colours: a small scanner whose pieces become text nodes. What it does not know stays plain.
+// Syntax highlighting with a small scanner that creates text nodes. Unknown text stays plain.
 
 import { h } from "./dom.js";
 import { addVisible, block } from "./text.js";
 
-const MOST = 200000; // characters that are coloured; the rest is plain
+const MOST = 200000; // highlighted characters; the rest is plain
 const WORDS = {
   python: "False None True and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try type while with yield",
   other: "abstract async await break case catch class const continue default do else enum export extends false final finally fn for func function if impl import in int interface let match mod mut new null package private public pub return self static struct super switch this throw true try type use var void while with yield",
 };
 const SETS = Object.fromEntries(Object.entries(WORDS).map(([name, words]) => [name, new Set(words.split(" "))]));
 
-// One alternative for each kind; strings and comments end at the line, but for those in three quotes.
+// One alternative per kind. Strings and comments end at the line, except triple-quoted strings.
 const PYTHON = /(#[^\n]*)|([rRbBfFuU]{0,2}(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
 const OTHER = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|#[^\n]*)|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
 
-/** Guesses what a text is written in: "python", "json", "other" or "text". */
+/** Guesses the language of a text: "python", "json", "other" or "text". */
 function languageOf(text) {
   const head = text.slice(0, 4000);
   if (/^\s*[[{]/.test(head) && /"\s*:|^\s*\[/.test(head)) return "json";
@@ -58,7 +58,7 @@ function byLine(pieces) {
   return lines;
 }
 
-/** A block of source with numbers and colours. */
+/** A block of highlighted source with line numbers. */
 export function source(text, label, language = languageOf(text)) {
   if (language === "text" || text.length > MOST) return block(text, { label, numbered: true });
   const lines = byLine(scan(text, language));
@@ -75,13 +75,13 @@ export function source(text, label, language = languageOf(text)) {
   });
 }
 
-/** Data as indented JSON with colours. */
+/** Data as highlighted, indented JSON. */
 export function data(value, label) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
   return source(text, label, "json");
 }
 
-/** A fold that is filled when it is opened first. */
+/** A details element that is filled when first opened. */
 export function folded(title, make, props) {
   let isFilled = false;
   const node = h("details", { ...props, on: { toggle: () => { if (node.open && !isFilled) { isFilled = true; node.append(make()); } } } }, h("summary", {}, title));

@@ -1,4 +1,4 @@
-// What can be said to a run. Two-way: each field shows the value in force, also when somebody else has changed it.
+// Commands to a run. Each field shows the current value, also after changes by others.
 
 import { get, known, ofRun, post } from "./api.js";
 import { button, field, h, put, say, select } from "./dom.js";
@@ -6,7 +6,7 @@ import { moment, score } from "./format.js";
 import { table } from "./table.js";
 import { inline } from "./text.js";
 
-export const ALIVE = new Set(["running", "paused"]); // how a run stands that somebody writes
+export const ALIVE = new Set(["running", "paused"]); // statuses of runs with a live process
 const LIMITS = ["iterations", "evaluations", "calls", "tokens", "usd", "seconds"];
 const SETTINGS = [
   { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: "any", hint: "0 to 1; actions with a higher risk of damage are not taken" },
@@ -38,7 +38,7 @@ export class Controls {
     document.addEventListener("atoll:session", () => this.#now && this.update(this.#now), { signal: options.signal });
   }
 
-  /** Shows the values in force; a field that somebody is editing is left alone. */
+  /** Shows the current values; fields that are being edited stay unchanged. */
   update(now) {
     this.#now = now;
     const isAlive = ALIVE.has(now.status);
@@ -61,7 +61,7 @@ export class Controls {
   }
 
   #updateButtons(label) {
-    if (this.#buttons.dataset.label === String(label)) return; // the focus stays where it is
+    if (this.#buttons.dataset.label === String(label)) return; // keeps the focus
     this.#buttons.dataset.label = String(label);
     const hadFocus = this.#buttons.contains(document.activeElement);
     put(this.#buttons,
@@ -70,7 +70,7 @@ export class Controls {
     if (hadFocus) this.#buttons.querySelector("button")?.focus();
   }
 
-  /** Puts the value in force into a field, unless somebody has typed another one there. */
+  /** Writes the current value into a field, unless the user has changed it. */
   #fill(input, value) {
     const shown = value === null || value === undefined ? "" : String(value);
     const isOurs = input.dataset.inForce === undefined || input.value === input.dataset.inForce;
@@ -128,7 +128,7 @@ export class Controls {
     if (!Object.keys(values).length) { this.#say("No setting was changed.", true); return; }
     if (!(await this.#send({ action: "set", values }))) return;
     this.#key.value = this.#value.value = "";
-    for (const [name, input] of this.#settings) if (name in values) input.dataset.inForce = input.value; // it follows again
+    for (const [name, input] of this.#settings) if (name in values) input.dataset.inForce = input.value; // updates it again from now on
   }
 
   #stop() {
@@ -154,7 +154,7 @@ export class Controls {
     }
   }
 
-  /** Shows what was asked of the run so far, and by whom. */
+  /** Shows the commands to the run and their authors. */
   async #tellLog() {
     try {
       const { orders } = await get(ofRun(this.#run, "control"), { query: { limit: 20 }, signal: this.#options.signal });
@@ -176,7 +176,7 @@ export class Controls {
   }
 }
 
-/** A value as somebody types it: a number or true where it looks like one, else a text. */
+/** Parses a typed value as JSON, else as text. */
 function read(text) {
   try { return JSON.parse(text); } catch { return text; }
 }

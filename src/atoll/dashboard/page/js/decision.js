@@ -1,4 +1,4 @@
-// A decision that somebody signs: who, why, and what. The name is typed once and kept in this browser.
+// Form for a decision with name and reason. The browser remembers the name.
 
 import { known } from "./api.js";
 import { button, field, h, say } from "./dom.js";
@@ -6,7 +6,7 @@ import { button, field, h, say } from "./dom.js";
 const NAME = "atoll-name";
 const MOST = 2000; // characters of a reason
 
-/** Who decided last in this browser. */
+/** Returns the name used last in this browser. */
 function signature() {
   try { return localStorage.getItem(NAME) ?? ""; } catch { return ""; }
 }
@@ -16,10 +16,10 @@ function remember(name) {
 }
 
 /**
- * A form for a decision with a compulsory reason.
+ * A form for a decision with a required reason.
  *
  * label: what is decided, for screen readers; actions: [{label, kind?, confirm?, run({by, reason}) -> promise of what to
- * say}]; done(): called when something was changed. Without the token nothing is sent, and the page asks for it.
+ * say}]; done(): called after a change. Without the token the page asks for it and sends nothing.
  */
 export function decision(label, actions, done = () => {}) {
   const name = h("input", { type: "text", value: signature(), maxlength: 200, autocomplete: "name", spellcheck: "false" });
@@ -59,7 +59,7 @@ export function decision(label, actions, done = () => {}) {
     h("div", { class: "row" }, buttons), answer);
 }
 
-/** A button for a change that needs neither name nor reason, since the record that it acts on has both. */
+/** A button for a change without name and reason, such as a merge of an approved worldline. */
 export function act(label, run, done, props = {}) {
   const answer = h("span", { class: "answer", role: "status" });
   const made = button(label, async () => {

@@ -1,10 +1,10 @@
-// The difference of two texts by lines (Myers), folded to what changed and its surroundings.
+// Line diff of two texts (Myers), folded to the changes and their context.
 
 import { h } from "./dom.js";
 import { block } from "./text.js";
 import { plural } from "./format.js";
 
-const MOST_LINES = 20000; // of each side; beyond that the middle counts as replaced
+const MOST_LINES = 20000; // lines per side; beyond that the middle counts as replaced
 const MOST_EDITS = 2000;
 const AROUND = 3;
 
@@ -27,7 +27,7 @@ function edits(a, b) {
   return trace ? back(a, b, trace) : replaced();
 }
 
-/** The furthest reach on each diagonal after each number of edits; null where there are too many. */
+/** Returns the furthest points on each diagonal by number of edits; null if there are too many edits. */
 function search(a, b) {
   const most = Math.min(a.length + b.length, MOST_EDITS);
   const reach = new Map([[1, 0]]);
@@ -41,7 +41,7 @@ function search(a, b) {
       reach.set(k, x);
       if (x >= a.length && x - k >= b.length) return trace;
     }
-    if (d * d > 4e6) return null; // what the traces take
+    if (d * d > 4e6) return null; // size of the traces
   }
   return null;
 }
@@ -64,7 +64,7 @@ function back(a, b, trace) {
   return found.reverse();
 }
 
-/** Leaves out what is far from any change. */
+/** Omits lines far from any change. */
 function near(lines) {
   const keep = new Uint8Array(lines.length);
   lines.forEach(([sign], place) => {
@@ -84,7 +84,7 @@ function near(lines) {
   return found;
 }
 
-/** A block that shows what changed from one text to another. */
+/** A block with the diff of two texts. */
 export function diff(before, after, label) {
   const lines = near(compare(before, after));
   const added = lines.filter(([sign]) => sign === "+").length;
@@ -93,7 +93,7 @@ export function diff(before, after, label) {
   return h("div", {}, h("p", { class: "soft" }, `${plural(added, "line")} added, ${removed} removed`), patch(lines.map(([sign, line]) => `${sign === "@" ? "@@" : sign} ${line}`).join("\n"), label));
 }
 
-/** A block for a text that is a patch already. */
+/** A block with an existing patch. */
 export function patch(text, label) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
   return block(text, { label, kind: (line) => (/^(---|\+\+\+) /.test(line) ? "place" : kinds[line[0]]) });

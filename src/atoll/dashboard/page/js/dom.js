@@ -1,13 +1,13 @@
-// Elements are made here and nowhere else: text becomes a text node, so nothing that a model wrote is ever markup.
+// The only place that creates elements. Text becomes text nodes, so untrusted text is never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Makes an element. `props`: class, dataset, on (listeners), style (an object, through CSSOM), else attributes. */
+/** Creates an element. `props`: class, dataset, on (listeners), style (an object, through CSSOM), else attributes. */
 export function h(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
-/** Makes an SVG element, in the same way. */
+/** Creates an SVG element in the same way. */
 export function s(tag, props, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
@@ -35,7 +35,7 @@ function set(node, name, value) {
   }
 }
 
-/** Appends children: nodes as they are, lists one by one, nothing for null and false, all else as text. */
+/** Appends children: nodes, nested lists, and other values as text; skips null and false. */
 export function add(node, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
@@ -45,13 +45,13 @@ export function add(node, children) {
   return node;
 }
 
-/** Puts children in the place of what a node has. */
+/** Replaces the children of a node. */
 export function put(node, ...children) {
   node.replaceChildren();
   return add(node, children);
 }
 
-/** Sets a text only where it differs: a live region that is rewritten is read aloud again. */
+/** Sets a text only if it differs, since screen readers read changed live regions again. */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -62,7 +62,7 @@ export function freshId(prefix = "id") {
   return `${prefix}-${numIds}`;
 }
 
-/** Makes a labelled field: `control` gets an id, the label points to it. */
+/** Creates a labeled field. */
 export function field(label, control, hint) {
   control.id ||= freshId("field");
   const note = hint ? h("span", { class: "hint", id: `${control.id}-hint` }, hint) : null;
@@ -70,7 +70,7 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, note);
 }
 
-/** Makes a select out of [value, label] pairs. */
+/** Creates a select from [value, label] pairs. */
 export function select(options, value, onChange, props) {
   const node = h("select", { ...props, on: { change: () => onChange(node.value) } },
     options.map(([each, label]) => h("option", { value: each, selected: String(each) === String(value) }, label)));

@@ -1,4 +1,4 @@
-// Before the first paint, so that a page in the dark does not flash: the look that was chosen here before.
+// Sets the stored color mode before the first paint, so that dark pages do not flash.
 (function () {
   try {
     const theme = localStorage.getItem("atoll.theme");

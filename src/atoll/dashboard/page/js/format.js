@@ -1,4 +1,4 @@
-// How numbers, times and amounts read.
+// Formats of numbers, times and amounts.
 
 const integers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const NONE = "–";
@@ -45,7 +45,7 @@ export function duration(seconds) {
   if (!Number.isFinite(seconds)) return NONE;
   if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
   if (seconds < 59.5) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  const whole = Math.round(seconds); // rounded before it is divided: there is no "23 min 60 s"
+  const whole = Math.round(seconds); // rounded first, to avoid "23 min 60 s"
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
   const minutes = Math.round(seconds / 60);
   if (seconds < 172800) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
@@ -58,7 +58,7 @@ export function bytes(size) {
   return size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`;
 }
 
-/** A moment: ISO text or seconds since 1970. */
+/** Parses ISO text or seconds since 1970. */
 function date(value) {
   if (value === null || value === undefined || value === "") return null;
   const found = typeof value === "number" ? new Date(value * 1000) : new Date(value);
@@ -84,7 +84,7 @@ export function ago(value, now = Date.now()) {
   return `${Math.round(seconds / 86400)} days ago`;
 }
 
-/** The last part of a path: what people call a task. */
+/** Returns the last part of a path, the name of a task. */
 export function leaf(path) {
   const parts = String(path ?? "").split(/[\\/]/).filter(Boolean);
   return parts.at(-1) ?? "";
@@ -94,7 +94,7 @@ export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-/** Any plain data as one line. */
+/** Formats data as one line. */
 export function gist(value, most = 160) {
   const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
   const line = text.slice(0, most * 4).replace(/\s+/g, " ").trim();

@@ -1,4 +1,4 @@
-// The header of a run: what it is, how it stands, and its controls.
+// Header of a run: name, status, totals and controls.
 
 import { get, ofRun } from "./api.js";
 import { ALIVE, Controls } from "./controls.js";
@@ -7,10 +7,10 @@ import { ago, count, duration, leaf, score, usd } from "./format.js";
 import { inline } from "./text.js";
 import { watch } from "./watch.js";
 
-const EVERY = 5000; // milliseconds: also a run that somebody resumes is seen
+const EVERY = 5000; // milliseconds; also notices resumed runs
 const AFTER_END = 1500;
 
-/** A badge that says how a run stands, by word and by colour. */
+/** A badge with the status of a run. */
 export function badge(status) {
   return h("span", { class: "badge", "data-status": status }, status ?? "unknown");
 }
@@ -30,7 +30,7 @@ export class RunHeader {
     const context = { signal: this.#ended.signal, onEvent: (listener) => options.live.listen(listener) };
     const load = () => get(ofRun(run), { signal: this.#ended.signal });
     this.#refresh = watch(context, load, (data) => this.#draw(data), this.#problem, { every: EVERY });
-    // Its last record comes before its process lets go of it: a moment later it stands as ended.
+    // The last record comes before the process ends, so the status is read again a moment later.
     options.live.listen((event) => event.kind === "ended" && setTimeout(() => this.#refresh(), AFTER_END));
   }
 

@@ -1,21 +1,21 @@
-// What is new in a run, as it happens: one EventSource, which reconnects by itself and goes on where it was; where
-// that fails the page asks every few seconds instead.
+// New records of a run through one EventSource, which reconnects and continues by itself. If it fails, the page
+// polls every few seconds.
 
 import { address, get } from "./api.js";
 
 const POLL_MS = 3000;
-const MOST_FAULTS = 3; // in a row, before the page turns to asking
-const RETRY_MS = 30000; // after which it tries the stream again
-const HIDDEN_MS = 15000; // that nobody looks, before the stream is closed: a browser has six lines to a server
+const MOST_FAULTS = 3; // failures in a row before the page polls
+const RETRY_MS = 30000; // until the next attempt to use the stream
+const HIDDEN_MS = 15000; // hidden time until the stream is closed; a browser has six connections per server
 
-/** The stream of one run; `onState` is told "live", "polling", "waiting" or "off". */
+/** The stream of one run; `onState` receives "live", "polling", "waiting" or "off". */
 export class Live {
   #run;
   #source = null;
   #timer = null;
   #hidden = null;
   #faults = 0;
-  #last = null; // the number of the newest record that was heard
+  #last = null; // sequence number of the newest record received
   #isWanted = false;
   #pollingSince = 0;
   #listeners = new Set();
@@ -27,13 +27,13 @@ export class Live {
     document.addEventListener("visibilitychange", this.#look);
   }
 
-  /** Calls `listener(event)` for each new record; returns how to end that. */
+  /** Calls `listener(event)` for each new record; returns a function that ends this. */
   listen(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Begins to listen behind a record, or ends: a run that has ended says nothing. */
+  /** Starts the stream after a record, or ends it; ended runs have no new records. */
   want(isWanted, end) {
     if (isWanted === this.#isWanted) return;
     this.#isWanted = isWanted;
@@ -84,7 +84,7 @@ export class Live {
     if (source !== this.#source) return;
     this.#faults += 1;
     this.#onState("waiting");
-    if (source.readyState !== EventSource.CLOSED && this.#faults < MOST_FAULTS) return; // it comes back by itself
+    if (source.readyState !== EventSource.CLOSED && this.#faults < MOST_FAULTS) return; // it reconnects by itself
     source.close();
     this.#source = null;
     this.#pollingSince = Date.now();

@@ -1,10 +1,10 @@
-// Where the reader is: `#/runs`, `#/runs/RUN/VIEW/MORE?query` for views of a run, `#/VIEW/MORE` for those of the store.
+// Addresses: `#/runs`, `#/runs/RUN/VIEW/MORE?query` for views of a run, `#/VIEW/MORE` for those of the store.
 
 import { VIEWS } from "./views.js";
 
 const HOME = "runs";
 
-/** The parts of the address after `#`. */
+/** Parses the address after `#`. */
 export function parse(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
   const parts = path.split("/").filter(Boolean).map(decoded);
@@ -24,7 +24,7 @@ function find(path, scope) {
   return VIEWS.find((view) => view.path === path && view.scope === scope);
 }
 
-/** The address of a view. */
+/** Returns the address of a view. */
 export function link(view, { run = null, more = [], query = {} } = {}) {
   const parts = [...(run === null ? [] : ["runs", run]), view, ...more].map((each) => encodeURIComponent(each));
   const pairs = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");

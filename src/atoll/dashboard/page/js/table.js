@@ -1,12 +1,12 @@
-// Tables: sortable by their headings, with a caption, and foreign text isolated in its cells.
+// Sortable tables with a caption; untrusted text is isolated in its cells.
 
 import { button, h, put } from "./dom.js";
 
 /**
  * A table whose rows can be replaced.
  *
- * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?, minor?}; what is minor is
- * not shown on a phone. options: sort: [name, descending], class, empty, rowClass(row). The caption is for screen readers.
+ * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?, minor?}; minor columns are
+ * hidden on phones. options: sort: [name, descending], class, empty, rowClass(row). The caption is for screen readers.
  */
 export function table(caption, columns, options = {}) {
   let rows = [];
@@ -47,7 +47,7 @@ export function table(caption, columns, options = {}) {
     const shown = sorted();
     const focused = nameOf(body.contains(document.activeElement) ? document.activeElement : null);
     put(body, shown.length ? shown.map(rowOf) : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "none yet")));
-    // Whoever goes by keyboard stays where they were, though the row is a new one.
+    // Keeps the keyboard focus, though the row is a new element.
     if (focused) [...body.querySelectorAll("a, button, input, select, summary")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
   }
 
@@ -62,7 +62,7 @@ export function table(caption, columns, options = {}) {
   return { element, update(next) { rows = next; render(); } };
 }
 
-/** What tells a control of a row from all others: where it leads, or what it is called. */
+/** Returns a key of a control: its target or its label. */
 function nameOf(control) {
   return control && (control.getAttribute("href") ?? control.getAttribute("aria-label") ?? control.textContent);
 }

@@ -1,4 +1,4 @@
-// Foreign text: shown as it is, with what hides made visible, and never more of it at once than a page can bear.
+// Untrusted text: shown unchanged, with hidden characters visible and limited lengths.
 
 import { add, button, h } from "./dom.js";
 import { bytes, count } from "./format.js";
@@ -9,18 +9,18 @@ const NAMES = {
   "\u2066": "LRI", "\u2067": "RLI", "\u2068": "FSI", "\u2069": "PDI", "\u2060": "WJ", "\ufeff": "BOM",
   "\u001b": "ESC", "\u0000": "NUL", "\u0007": "BEL", "\u0008": "BS", "\r": "CR", "\u007f": "DEL", "\u00ad": "SHY",
 };
-// Controls but for tab and line end, marks of direction, what has no width, tags, and halves of characters.
+// Control characters except tab and line end, direction marks, zero-width characters, tags, lone surrogates.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\uffff]|\udb40[\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 const LINE_LIMIT = 2000; // characters of one line
 const LINES_SHOWN = 400; // lines at once
-const MOST_LINES = 20000; // that a reader can ask for
+const MOST_LINES = 20000; // maximum on demand
 
 function nameOf(character) {
   return NAMES[character] ?? `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/** Appends text to a node with hidden characters as small boxes; equal ones in a row are counted. */
+/** Appends text to a node; hidden characters become labeled boxes, repeated ones with a count. */
 export function addVisible(node, text, kind) {
   let last = 0;
   const plain = (from, to) => {
@@ -42,27 +42,27 @@ export function addVisible(node, text, kind) {
   return node;
 }
 
-/** One line of foreign text, cut at `most`, isolated from what stands around it. */
+/** One line of untrusted text, truncated at `most`, with isolated direction. */
 export function inline(text, most = 200) {
   const whole = String(text ?? "");
   const cut = whole.length > most ? `${whole.slice(0, most - 1)}…` : whole;
-  return addVisible(h("bdi", { class: "foreign" }), cut.replace(/[\t\n]+/g, " "));
+  return addVisible(h("bdi", { class: "untrusted" }), cut.replace(/[\t\n]+/g, " "));
 }
 
-/** Yields the lines of a text without splitting all of it at once. */
+/** Yields the lines of a text one by one. */
 export function* linesOf(text) {
   let from = 0;
   for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
     yield text.slice(from, end);
     from = end + 1;
   }
-  if (from < text.length || from === 0) yield text.slice(from); // a last line end begins no line
+  if (from < text.length || from === 0) yield text.slice(from); // a final line end does not start a line
 }
 
 /**
- * A block of foreign text: some lines at first, "show more" for others; a long line is cut, and grows on demand.
+ * A block of untrusted text: shows some lines, and more on demand; long lines are truncated in the same way.
  *
- * options: label (for screen readers), draw(node, line) to colour a line, numbered, lines (at first), kind(line).
+ * options: label (for screen readers), draw(node, line) to highlight a line, numbered, lines (at first), kind(line).
  */
 export function block(text, options = {}) {
   const whole = String(text ?? "");
@@ -96,9 +96,9 @@ export function block(text, options = {}) {
 }
 
 /**
- * A text of the server, {text, size, truncated}: what came, and a button for what was left out.
+ * A text of the server, {text, size, truncated}, with a button that loads the rest.
  *
- * load(offset): a promise of the next piece; without it the rest is only told of.
+ * load(offset): a promise of the next piece; without it the rest is only mentioned.
  */
 export function piece(found, options = {}, load = null) {
   if (found === null || found === undefined) return h("p", { class: "empty" }, "none");

@@ -1,4 +1,4 @@
-// The bar on top: name, state of the stream, the token for changes, light or dark.
+// Top bar: name, state of the stream, token, light or dark mode.
 
 import { known, login } from "./api.js";
 import { button, field, h, put, say } from "./dom.js";
@@ -55,7 +55,7 @@ function themeButton() {
   return node;
 }
 
-/** Opens a small form for the token; whoever steers a run needs it. */
+/** Opens the form for the token. */
 function tokenButton() {
   const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", name: "token", required: true });
   const answer = h("p", { class: "problem", role: "alert" });

@@ -1,9 +1,9 @@
-// Where each candidate stands in the drawing of a lineage. Pure: no page, no canvas.
+// Layout of the lineage: positions only, without page or canvas.
 
 /**
  * Lays nodes out.
  *
- * nodes: [{id, parents, score, island, step, ...}] in the order in which they were made; by: "tree" or "time".
+ * nodes: [{id, parents, score, island, step, ...}] in order of creation; by: "tree" or "time".
  * Returns {x, y: Float64Arrays in units, parent: Int32Array (-1: none), children: [[...]], index: Map, width, height}.
  */
 export function layout(nodes, by) {
@@ -15,7 +15,7 @@ export function layout(nodes, by) {
   return { ...places, parent, children, index };
 }
 
-/** The best of a node's parents that is here and older, so that there are no circles. */
+/** Returns the best older parent of a node in this window, which prevents cycles. */
 function parents(nodes, index) {
   return Int32Array.from(nodes, (node, place) => {
     let best = -1;
@@ -28,7 +28,7 @@ function parents(nodes, index) {
   });
 }
 
-/** Generations from left to right; each leaf has a row of its own, a parent stands in the middle of its children. */
+/** Generations from left to right; each leaf has its own row, a parent is centered on its children. */
 function asTree(nodes, parent, children) {
   const number = nodes.length;
   const x = new Float64Array(number);
@@ -53,7 +53,7 @@ function asTree(nodes, parent, children) {
   return { x, y, width: width + 1, height: Math.max(1, row) };
 }
 
-/** Steps from left to right, scores upwards by rank, so that no outlier flattens the rest; failures at the bottom. */
+/** Iterations from left to right, score ranks upwards, failures at the bottom. Ranks limit the effect of outliers. */
 function overTime(nodes) {
   const scores = [...new Set(nodes.map((node) => node.score).filter((score) => Number.isFinite(score)))].sort((a, b) => b - a);
   const rank = new Map(scores.map((score, place) => [score, place]));
@@ -64,7 +64,7 @@ function overTime(nodes) {
   return { x, y, width: last, height: height * 1.05 + 2 };
 }
 
-/** The line from a node back to where it began. */
+/** Returns the path from a node to its root. */
 export function line(tree, place) {
   const found = [];
   for (let at = place; at >= 0; at = tree.parent[at]) found.push(at);

@@ -1,12 +1,12 @@
-// The drawing of a lineage: a canvas that is panned and zoomed by mouse, fingers and keys, smooth with many thousands.
+// Canvas of the lineage; mouse, touch and keys pan and zoom. Stays smooth with many thousand nodes.
 
 import { h } from "./dom.js";
 import { layout, line } from "./tree.js";
 
 const UNIT = 14; // pixels of a row at zoom 1
-const REACH = 14; // pixels around the mouse in which a node counts as meant
-const CURVED = 3000; // nodes up to which links are curves: a straight line costs a third
-const SETTLE_MS = 90; // after a zoom, before it is painted sharp
+const REACH = 14; // pixels around the mouse that select a node
+const CURVED = 3000; // maximum number of nodes with curved links; straight lines cost a third
+const SETTLE_MS = 90; // after a zoom, until it is painted sharply
 
 export class TreeCanvas {
   #canvas = h("canvas", { tabindex: "0", role: "application", "aria-roledescription": "tree" });
@@ -19,7 +19,7 @@ export class TreeCanvas {
   #isDue = false;
   #isFitted = false;
   #colors = null;
-  #painted = null; // {sheet, view, by}: what was painted last, and for which view
+  #painted = null; // {sheet, view, by}: last painting and its view
   #later = null;
   #options;
 
@@ -38,7 +38,7 @@ export class TreeCanvas {
     return this.#nodes[this.#selected] ?? null;
   }
 
-  /** Shows nodes in the order in which they were made; `best` is the id of the one that the thick line leads to. */
+  /** Shows nodes in order of creation; the thick line leads to the node with the id `best`. */
   update(nodes, by, best) {
     const kept = this.selected?.id;
     const isNew = by !== this.#by || !this.#nodes.length;
@@ -53,7 +53,7 @@ export class TreeCanvas {
     else this.fit();
   }
 
-  /** The best line, from the best back to the start. */
+  /** Returns the path from the best to the initial candidate. */
   bestLine() {
     return [...this.#line].map((place) => this.#nodes[place]);
   }
@@ -78,7 +78,7 @@ export class TreeCanvas {
     const rows = Math.max(1, this.#tree.height) * UNIT;
     const columns = Math.max(1, this.#tree.width) * UNIT;
     this.#view.zoom = Math.max(1e-4, Math.min(1.6, (height - 2 * room) / rows));
-    // Generations are few and rows many: they get scales of their own, and a column is never wider than a hand.
+    // There are few generations and many rows, so each axis has its own scale, and the column width is limited.
     this.#view.stretch = Math.min((width - 2 * room) / columns, 110 / UNIT) / this.#view.zoom;
     this.#view.x = room;
     this.#view.y = Math.max(room, (height - rows * this.#view.zoom) / 2);
@@ -111,7 +111,7 @@ export class TreeCanvas {
     requestAnimationFrame(() => { this.#isDue = false; if (this.#tree && this.element.isConnected) this.#paint(); });
   }
 
-  /** Shows the painting where the view is: moved or scaled at once, painted anew when it does not fit any more. */
+  /** Moves or scales the painting to the view, and repaints it when it no longer covers the view. */
   #paint() {
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     const ratio = window.devicePixelRatio || 1;
@@ -130,7 +130,7 @@ export class TreeCanvas {
     if (scale !== 1) this.#later = setTimeout(() => { this.#painted = null; this.#draw(); }, SETTLE_MS);
   }
 
-  /** Says whether the sheet reaches as far as the canvas shows; while a zoom goes on it may fall short. */
+  /** Checks that the painting covers the canvas; during a zoom it may be smaller. */
   #covers(width, height, ratio) {
     const { view, sheet, by } = this.#painted;
     const scale = this.#view.zoom / view.zoom;
@@ -140,7 +140,7 @@ export class TreeCanvas {
     return x <= 0 && y <= 0 && x + sheet.width / ratio >= width && y + sheet.height / ratio >= height;
   }
 
-  /** Paints a sheet that reaches half a canvas beyond each side, so that moving it costs next to nothing. */
+  /** Paints half a canvas beyond each side, so that panning is cheap. */
   #repaint(width, height, ratio) {
     const sheet = this.#painted?.sheet ?? document.createElement("canvas");
     fitted(sheet, width * 2 * ratio, height * 2 * ratio);
@@ -160,7 +160,7 @@ export class TreeCanvas {
     this.#painted = { sheet, by, view: { x: shown.x + width / 2, y: shown.y + height / 2, zoom: shown.zoom } };
   }
 
-  /** Gives the memory of the drawings back at once: a browser frees a canvas only when it feels like it. */
+  /** Frees the canvas memory at once, since browsers free it late. */
   #drop() {
     clearTimeout(this.#later);
     for (const canvas of [this.#canvas, this.#painted?.sheet]) if (canvas) fitted(canvas, 0, 0);
@@ -192,7 +192,7 @@ export class TreeCanvas {
     pen.globalAlpha = 1;
   }
 
-  /** One path for each colour: a thousand fills cost more than one of a thousand nodes. */
+  /** Draws one path per color, which is faster than one per node. */
   #paintNodes(pen, colors, width, height, size) {
     const groups = new Map();
     for (let place = 0; place < this.#nodes.length; place += 1) {
@@ -320,7 +320,7 @@ export class TreeCanvas {
   }
 }
 
-/** Gives a canvas its size, which also clears it; only where it differs. */
+/** Resizes a canvas if needed, which also clears it. */
 function fitted(canvas, width, height) {
   const [wide, high] = [Math.round(width), Math.round(height)];
   if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });

@@ -1,5 +1,5 @@
-// The one list of views, in the order of the menu. A view's module is loaded when somebody looks at it first; README.md
-// here says what it holds.
+// All views in the order of the menu. A view's module is loaded when the view is first opened. README.md describes the
+// fields.
 
 const of = (system) => (summary) => summary?.system === system;
 

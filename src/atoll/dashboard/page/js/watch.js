@@ -1,16 +1,16 @@
-// Data that a view shows and keeps up to date: asked for at once, and again when something happened.
+// Keeps the data of a view up to date: loads at once, and again after new records.
 
 import { Refused } from "./api.js";
 import { button, h, put } from "./dom.js";
 
-const LEAST_MS = 1000; // between two askings
-const SHARE = 4; // an asking that took long is repeated as much less often
+const LEAST_MS = 1000; // between two requests
+const SHARE = 4; // slow requests are repeated less often
 
 /**
- * Loads, draws, and loads again when the run moves.
+ * Loads and draws, and repeats it after new records.
  *
- * context: the view's; load(): a promise of data; draw(data): shows it; problem: where a fault is told.
- * options.every: milliseconds after which it is asked for again in any case. Returns refresh().
+ * context: the view's; load(): a promise of data; draw(data): shows it; problem: element for errors.
+ * options.every: milliseconds after which it loads again in any case. Returns refresh().
  */
 export function watch(context, load, draw, problem, options = {}) {
   let running = false;

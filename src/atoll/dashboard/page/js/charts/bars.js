@@ -1,4 +1,4 @@
-// Bars: one value for each name.
+// Bar chart: one value per name.
 
 import { put, s } from "../dom.js";
 import { score } from "../format.js";

@@ -1,14 +1,14 @@
-// What every chart has: a title, a drawing that fits its place, a legend, and its data as a table for who cannot see it.
+// Frame of all charts: title, resizable drawing, legend, and the data as an accessible table.
 
 import { freshId, h, put, s } from "../dom.js";
 
-/** The class of the n-th colour; css/charts.css has ten and each has its own dash. */
+/** Returns the class of the n-th color; css/charts.css has ten, each with its own dash. */
 export function tone(place) {
   return `tone-${place % 10}`;
 }
 
 /**
- * Makes the frame of a chart; `draw(svg, width, height)` fills it whenever its size or data change.
+ * Creates the frame of a chart; `draw(svg, width, height)` redraws it when its size or data change.
  *
  * options: title, height, note, alternative() -> node with the same data as a table.
  */

@@ -1,4 +1,4 @@
-// A heat map: cells of a grid, the darker the better; arrow keys walk over it.
+// Heat map: a grid of cells; darker is better. Arrow keys move between cells.
 
 import { h, put, s, say } from "../dom.js";
 import { score } from "../format.js";
@@ -38,7 +38,7 @@ export function heat(options) {
     put(view.legend, scale(range));
     const placeX = (x) => box.left + x * side;
     const placeY = (y) => box.bottom - (y + 1) * side;
-    const [everyX, everyY] = [Math.ceil(44 / side), Math.ceil(16 / side)]; // so that labels have room
+    const [everyX, everyY] = [Math.ceil(44 / side), Math.ceil(16 / side)]; // space for labels
     put(svg,
       s("rect", { x: box.left, y: placeY(grid.height - 1), width: side * grid.width, height: side * grid.height, class: "heat-ground" }),
       s("g", { class: "heat" }, grid.cells.map((cell) => s("rect", {
@@ -94,7 +94,7 @@ function shade(share) {
   return (0.12 + 0.88 * share).toFixed(3);
 }
 
-/** What the shades mean, from the lowest score to the highest; one that all cells share needs no steps. */
+/** Legend of the shades, from the lowest to the highest score. */
 function scale([low, high]) {
   if (low === high) return h("span", { class: "note" }, `all cells ${score(low, 4)}`);
   const steps = upTo(SHADES).map((place) => h("i", { class: "shade", style: { opacity: shade(place / (SHADES - 1)) } }));

@@ -1,4 +1,4 @@
-// Lines over a common axis: several series, baselines, a reading by mouse or arrow keys, a zoom by dragging.
+// Line chart with several series and baselines. Mouse or arrow keys read values; dragging zooms.
 
 import { button, freshId, h, put, s, say } from "../dom.js";
 import { brief, score } from "../format.js";
@@ -6,16 +6,16 @@ import { table } from "../table.js";
 import { axes, frame, tone } from "./frame.js";
 import { extent, linear, padded, symlog } from "./scale.js";
 
-const WIDE = 1000; // scores that differ by such a factor are drawn on a logarithmic scale
+const WIDE = 1000; // score ratio from which the scale is logarithmic
 const MARGIN = { left: 58, right: 14, top: 20, bottom: 38 };
 const MOST_POINTS = 1500; // drawn of one line
 
 /**
- * A chart of lines.
+ * A line chart.
  *
  * options: title, height, xLabel, yLabel, formatX, formatY, isLinear.
  * update(series): [{name, points: [[x, y], ...], step?, baseline?, soft?, main?, tone?}]; a soft series does not set the
- * frame: what lies far outside (the mean of a population with failures) is cut off, and the note says so.
+ * range: distant values (such as means with failures) are clipped, and a note says so.
  */
 export function lines(options) {
   const formatX = options.formatX ?? brief;
@@ -34,7 +34,7 @@ export function lines(options) {
   Object.entries({ tabindex: "0", "aria-roledescription": "line chart; arrow keys read its values" })
     .forEach(([name, value]) => view.svg.setAttribute(name, value));
 
-  const rank = (each) => (each.soft ? 0 : each.main ? 2 : 1); // what is drawn last lies on top
+  const rank = (each) => (each.soft ? 0 : each.main ? 2 : 1); // the last one drawn is on top
   const visible = () => series.filter((each) => !off.has(each.name));
 
   function draw(svg, width, height) {
@@ -175,7 +175,7 @@ export function lines(options) {
   };
 }
 
-/** The least, two that hold nine tenths between them, and the greatest of values; null where there are none. */
+/** Returns minimum, 5 % and 95 % quantile, and maximum of values; null if empty. */
 function usual(values) {
   if (!values.length) return null;
   const sorted = Float64Array.from(values).sort();
@@ -187,7 +187,7 @@ function clamp(place) {
   return Math.max(-1e5, Math.min(1e5, place));
 }
 
-/** Of many points those that a line needs: in each column its first, lowest, highest and last. */
+/** Reduces points to the first, lowest, highest and last of each column. */
 function thinned(points, [from, to]) {
   if (points.length <= MOST_POINTS) return points;
   const columns = Math.floor(MOST_POINTS / 4);
@@ -210,7 +210,7 @@ function thinned(points, [from, to]) {
   return kept;
 }
 
-/** The value of a series at x: that of the last point before (a step) or between its neighbours. */
+/** Returns the value of a series at x: the last one before (step lines) or an interpolation. */
 function valueAt(each, at) {
   const { points } = each;
   let low = 0;
@@ -227,7 +227,7 @@ function valueAt(each, at) {
   return y0 + ((at - x0) / (next[0] - x0)) * (next[1] - y0);
 }
 
-/** The x of the point that is nearest, so that a reading is of something real. */
+/** Returns the x of the nearest data point. */
 function nearest(shown, at, [from, to]) {
   let best = null;
   for (const each of shown) {

@@ -1,4 +1,4 @@
-// A reliability diagram: what was foretold against what came, in groups; on the diagonal a forecast keeps its word.
+// Reliability diagram: predicted against observed frequency; perfect forecasts lie on the diagonal.
 
 import { put, s } from "../dom.js";
 import { count, percent } from "../format.js";

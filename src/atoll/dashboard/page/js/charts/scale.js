@@ -1,6 +1,6 @@
-// From values to places, and the round numbers between.
+// Scales from values to positions, and round tick values.
 
-/** A straight scale; `of(value)` is a place, `back(place)` a value. */
+/** A linear scale; `of(value)` is a position, `back(position)` a value. */
 export function linear([low, high], [start, end]) {
   const span = high - low || 1;
   return {
@@ -11,7 +11,7 @@ export function linear([low, high], [start, end]) {
   };
 }
 
-/** A logarithmic scale through zero: straight within `small`, so that signs may differ. */
+/** A symmetric logarithmic scale, linear within `small`. */
 export function symlog([low, high], [start, end], small) {
   const bend = (value) => Math.sign(value) * Math.log1p(Math.abs(value) / small);
   const unbend = (value) => Math.sign(value) * small * Math.expm1(Math.abs(value));
@@ -24,7 +24,7 @@ export function symlog([low, high], [start, end], small) {
   };
 }
 
-/** Round numbers from low to high, about as many as asked for. */
+/** Returns about the requested number of round values from low to high. */
 function ticks(low, high, number = 5) {
   if (!(high > low) || !Number.isFinite(high - low)) return [low];
   const raw = (high - low) / Math.max(1, number);
@@ -46,7 +46,7 @@ function decades(low, high, small, number) {
   return [...found].sort((a, b) => a - b);
 }
 
-/** The least and the greatest of numbers, without spreading them on the stack. */
+/** Returns minimum and maximum without spreading the array on the stack. */
 export function extent(values) {
   let low = Infinity;
   let high = -Infinity;
@@ -58,7 +58,7 @@ export function extent(values) {
   return low <= high ? [low, high] : null;
 }
 
-/** An extent with some room around it. */
+/** Adds padding to an extent. */
 export function padded([low, high], share = 0.06) {
   const room = (high - low) * share || Math.abs(high) * 0.1 || 1;
   return [low - room, high + room];

@@ -1,4 +1,4 @@
-// Points by two measures, and the front of those that no other beats in both.
+// Scatter plot of two metrics with the Pareto front.
 
 import { put, s, say } from "../dom.js";
 import { brief, count, score } from "../format.js";
@@ -9,7 +9,7 @@ import { extent, linear, padded } from "./scale.js";
 const MARGIN = { left: 58, right: 14, top: 20, bottom: 38 };
 const MOST = 3000; // points drawn
 
-/** The points that are best in one measure at no loss in the other; more is better in both. */
+/** Returns the Pareto front; higher is better in both metrics. */
 function front(points) {
   const found = [];
   let high = -Infinity;
@@ -62,7 +62,7 @@ export function scatter(options) {
   return { element: view.element, update(next, labels) { Object.assign(options, labels); points = next; view.redraw(); } };
 }
 
-/** The front as stairs: what lies below and left of it is beaten. */
+/** Draws the front as a staircase; points below and left of it are dominated. */
 function stairs(edge, x, y) {
   return edge.map((each, place) => (place === 0 ? `M${x.of(each.x).toFixed(1)} ${y.of(each.y).toFixed(1)}` : `V${y.of(each.y).toFixed(1)}H${x.of(each.x).toFixed(1)}`)).join("");
 }

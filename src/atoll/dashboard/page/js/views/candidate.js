@@ -1,4 +1,4 @@
-// Candidates: a list to search, and one of them in full: source, differences, scores, decision, artifacts, prompts.
+// Candidates: a searchable list, and the details of one.
 
 import { button, field, h, put, say, select } from "../dom.js";
 import { count, plural, score } from "../format.js";
@@ -67,7 +67,7 @@ function one(root, context, id) {
   let shown = "";
   watch(context, () => context.get(context.ofRun("candidates", id)), (found) => {
     const now = JSON.stringify([found.verdict, found.score]);
-    if (now === shown) return; // what is judged does not change: the reader's place stays
+    if (now === shown) return; // evaluated candidates do not change; keeps the scroll position
     shown = now;
     root.querySelector("h1").textContent = `Candidate ${found.id}`;
     put(place, detail(found, context));

@@ -1,4 +1,4 @@
-// One candidate in full.
+// Details of one candidate.
 
 import { h, put, select } from "../dom.js";
 import { data as asData, folded, source } from "../code.js";
@@ -9,9 +9,9 @@ import { facts, table } from "../table.js";
 import { block, inline, piece } from "../text.js";
 
 const MOST_BARS = 40;
-const PIECE = 4 << 20; // bytes of an artifact that come at once
+const PIECE = 4 << 20; // bytes per download of an artifact
 
-/** Returns the sections for a candidate as the server tells it. */
+/** Returns the sections of a candidate. */
 export function detail(found, context) {
   const link = (id) => h("a", { href: context.link("candidate", { more: [id] }), class: "mono" }, id);
   const listed = (ids) => (ids.length ? ids.slice(0, 30).flatMap((id, place) => [place ? ", " : "", link(id)]) : "none");

@@ -1,4 +1,4 @@
-// Events: the journal of a run, filtered, searched, followed.
+// Events: the journal of a run with filter, search and live updates.
 
 import { button, field, h, put, say, select } from "../dom.js";
 import { folded, source } from "../code.js";
@@ -9,11 +9,11 @@ export default { mount };
 
 const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded", "executed"];
 const PAGE = 100;
-const MOST = 2000; // in the page at once; older ones are dropped from its end
+const MOST = 2000; // maximum in the page; older ones are removed
 
 function mount(root, context) {
   const wanted = { kind: context.query.get("kind") ?? "", q: context.query.get("q") ?? "" };
-  let after = null; // where the next, older page begins
+  let after = null; // cursor of the next, older page
   let isFollowing = true;
   let asked = 0;
   let newest = 0;
@@ -34,7 +34,7 @@ function mount(root, context) {
     load(true);
   }
 
-  /** Asks for a page; a search in a long journal comes in parts, until there is a page or nothing is left. */
+  /** Loads a page; a search in a long journal needs several requests. */
   async function load(isNew) {
     asked += 1;
     const mine = asked;
@@ -42,7 +42,7 @@ function mount(root, context) {
     try {
       for (let found = 0, isFirst = isNew; found < PAGE; isFirst = false) {
         const page = await context.get("events", { run: context.run, kind: wanted.kind, q: wanted.q, after, limit: PAGE });
-        if (mine !== asked) return; // somebody wants something else by now
+        if (mine !== asked) return; // the filter has changed meanwhile
         show(page, isFirst);
         found += page.events.length;
         if (page.next === null || page.events.length === PAGE) break;
@@ -66,7 +66,7 @@ function mount(root, context) {
 
   function hear(event) {
     if (!isFollowing || event.seq <= newest || (wanted.kind && event.kind !== wanted.kind)) return;
-    if (event.seq > newest + 1 && !wanted.kind && !wanted.q) { restart(); return; } // some came while nobody listened
+    if (event.seq > newest + 1 && !wanted.kind && !wanted.q) { restart(); return; } // records were missed
     newest = event.seq;
     if (wanted.q && !event.gist.toLowerCase().includes(wanted.q.toLowerCase())) return; // a new search finds the rest
     list.prepend(item(event, context));

@@ -1,4 +1,4 @@
-// What people decide: proposals, parameters, rollouts; and whether the log of all that is whole.
+// Governance: proposals, parameters, rollouts and the audit log.
 
 import { button, h } from "../dom.js";
 import { audit } from "./governance/audit.js";

@@ -1,4 +1,4 @@
-// Islands: what lives on each, the cells of its map, the front of its measures, who swam across and when one began anew.
+// Islands: candidates, feature map, Pareto front, migrations and resets.
 
 import { field, h, put, select } from "../dom.js";
 import { bars } from "../charts/bars.js";
@@ -84,7 +84,7 @@ function mount(root, context) {
   }, problem);
 }
 
-/** What the bins of a feature begin with. */
+/** Returns the lower bounds of the bins of a feature. */
 function ticks({ low, high }) {
   return Array.from({ length: BINS }, (_, place) => brief(Number((low + (place * (high - low)) / BINS).toPrecision(3))));
 }

@@ -1,4 +1,4 @@
-// Lives: the one under way or one that is over, turn by turn, and what fear and curiosity came to over all of them.
+// Episodes: the current or a finished one turn by turn, and statistics of all.
 
 import { known } from "../api.js";
 import { lines } from "../charts/lines.js";
@@ -13,9 +13,9 @@ import { memory } from "./life/memory.js";
 import { read, upTo } from "./life/story.js";
 import { TONES, actions, thoughts, vitals } from "./life/turn.js";
 
-const PAGE = 500; // turns asked for at once
+const PAGE = 500; // turns per request
 const MOST_TURNS = 20000;
-const AROUND = 60; // turns listed before and after the chosen one
+const AROUND = 60; // turns listed before and after the selected one
 const FOLLOW_MS = 1000;
 const LARGEST_FILE = 200e6;
 
@@ -26,10 +26,10 @@ export default {
 class LifeView {
   #context;
   #episode = null;
-  #all = []; // turns as they came, of all who live at once
+  #all = []; // turns of all agents in order
   #agent = 0;
   #agents = "";
-  #turns = []; // those of one agent
+  #turns = []; // turns of one agent
   #next = 0;
   #place = 0;
   #isFollowing = true;
@@ -114,7 +114,7 @@ class LifeView {
     }
   }
 
-  #isPartial = false; // turns of a life under way: when it is over, all of them are asked for
+  #isPartial = false; // the episode was still running; all turns are loaded when it ends
 
   #forget() {
     this.#all = [];
@@ -124,7 +124,7 @@ class LifeView {
     put(this.#who);
   }
 
-  /** Lets a reader choose among those who live at once. */
+  /** Shows a choice of agents. */
   #meet() {
     const agents = [...new Set(this.#all.map((turn) => turn.agent ?? 0))].sort((a, b) => a - b);
     if (agents.length < 2 || String(agents) === this.#agents) return;
@@ -199,7 +199,7 @@ class LifeView {
   }
 }
 
-/** What holds for all lives: how each went, how reliable fear was, and how fear and curiosity go together. */
+/** Statistics of all episodes: scores, reliability of forecasts, exploration by danger. */
 class Overall {
   #diagram = reliability({ title: "Reliability of danger forecasts", xLabel: "predicted danger", yLabel: "observed damage" });
   #curve = lines({ title: "Exploration by predicted danger", xLabel: "predicted danger", height: 240, formatX: (value) => percent(value), formatY: (value) => percent(value) });

@@ -1,4 +1,4 @@
-// Lineage: who comes from whom, as a tree or over time, with the line to the best.
+// Lineage: parents and children as a tree or over time, with the path to the best.
 
 import { button, field, h, put, say, select } from "../dom.js";
 import { count, plural, score } from "../format.js";
@@ -55,7 +55,7 @@ function mount(root, context) {
   }, problem);
 }
 
-/** The nodes of the window and those of the line to the best, each once, in the order of their steps. */
+/** Merges the nodes of the window and of the path, in the order of their iterations. */
 async function load(context, first) {
   const found = await context.get(context.ofRun("lineage"), { first, limit: MOST });
   const rows = (nodes) => nodes.ids.map((id, n) => ({ id, parents: nodes.parents[n], score: nodes.scores[n], island: nodes.islands[n], step: nodes.steps[n], verdict: nodes.verdicts[n] }));

@@ -1,4 +1,4 @@
-// Models: what was asked of them, how long they took, what failed, what it cost, and how the bandit shares the calls.
+// LLMs: calls, latency, failures, cost and shares.
 
 import { h, put } from "../dom.js";
 import { bars } from "../charts/bars.js";

@@ -1,4 +1,4 @@
-// Overview: how the best and the mean of each island went, what of the budget is used, and what improved.
+// Overview: score curves, budget and improvements.
 
 import { button, field, h, put, select } from "../dom.js";
 import { lines } from "../charts/lines.js";
@@ -11,8 +11,8 @@ export default { mount };
 
 const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["iterations", count] };
 
-const NEWEST = 40; // improvements shown unasked
-const FEW = 5; // islands up to which the means are drawn unasked
+const NEWEST = 40; // improvements shown at first
+const FEW = 5; // maximum number of islands with means by default
 
 function mount(root, context) {
   let over = context.query.get("over") ?? "evaluations";
@@ -41,7 +41,7 @@ function mount(root, context) {
   watch(context, () => context.get(context.ofRun("curve")), (data) => {
     curve = data;
     what ??= data.islands.length > FEW ? "best" : "both";
-    for (const each of axis.options) each.disabled = !data.whole[each.value].some((x) => x > 0); // a free run has no cost
+    for (const each of axis.options) each.disabled = !data.whole[each.value].some((x) => x > 0); // runs without an LLM have no cost
     if (axis.selectedOptions[0]?.disabled) axis.value = over = "evaluations";
     shown.value = what;
     draw();
@@ -77,7 +77,7 @@ function budget(now) {
   const limits = Object.entries(now.budget ?? {}).filter(([, limit]) => Number.isFinite(limit));
   if (!limits.length) return h("p", { class: "empty" }, "The run has no limits and runs until you stop it.");
   const rows = limits.map(([name, limit]) => {
-    // The clock of the run is not in its journal; what its workers took together is something else.
+    // The journal has the total worker time, but not the elapsed time.
     if (name === "seconds") return h("p", { class: "soft" }, `Time limit ${duration(limit)}; total worker time ${duration(spent.seconds)}.`);
     const share = Math.min(1, (spent[name] ?? 0) / (limit || 1));
     const label = name === "usd" ? `${usd(spent.usd ?? 0)} of ${usd(limit)}` : `${count(spent[name] ?? 0)} of ${count(limit)} ${name}`;

@@ -1,4 +1,4 @@
-// A playbook: what an agent has learnt, how it came about, what waits for somebody, and the way back.
+// A playbook: bullets, history, held deltas and rollbacks.
 
 import { folded } from "../code.js";
 import { decision } from "../decision.js";
@@ -32,7 +32,7 @@ export default {
   },
 };
 
-/** The playbook of one run of lives. */
+/** The playbook of one survival run. */
 export const ofRun = {
   mount(root, context) { playbook(root, context, `playbook/${context.run}`); },
 };
@@ -113,7 +113,7 @@ function judged(verdict) {
     h("p", { class: "soft" }, verdict.turn ? `turn ${verdict.turn}: ` : "", inline(verdict.reason, 600)));
 }
 
-/** The versions, newest first: each delta with its verdict, and a way to look at a version or go back to it. */
+/** Versions, newest first, with their deltas; each can be shown or restored. */
 function history(root, context, key, look, changed) {
   const problem = h("div", {});
   const list = h("ol", { class: "timeline" });
@@ -143,7 +143,7 @@ function history(root, context, key, look, changed) {
     each.retired.map((gone) => h("p", { class: "soft" }, "retired ", h("code", {}, gone.id), " ", inline(gone.content, 300), ": ", inline(gone.reason, 300))));
   }
 
-  /** What a life proposed on the way to a version, asked for when somebody opens it. */
+  /** Deltas of the episode of a version, loaded when opened. */
   function proposed(number) {
     return folded("Deltas of this episode", () => {
       const place = h("div", { class: "tall" }, h("p", { class: "soft" }, "Loading …"));

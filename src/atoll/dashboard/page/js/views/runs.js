@@ -1,4 +1,4 @@
-// Runs: all of the store, how they stand, and several of them in one chart.
+// Runs: all runs of the store with their status, and a chart that compares several.
 
 import { button, field, h, put, select } from "../dom.js";
 import { lines } from "../charts/lines.js";
@@ -10,7 +10,7 @@ import { inline } from "../text.js";
 import { watch } from "../watch.js";
 import { ofRun } from "../api.js";
 
-const EVERY = 4000; // milliseconds: there is no stream over all runs
+const EVERY = 4000; // milliseconds; the stream covers one run only
 const MOST = 8; // runs in one chart
 
 export default { mount };
@@ -71,7 +71,7 @@ function toggle(chosen, run, isIn) {
   else if (chosen.size < MOST) chosen.add(run);
 }
 
-/** The chart of the runs that were chosen. */
+/** The chart of the selected runs. */
 function compareCard(context, chosen, onClear) {
   const chart = lines({ title: "Best score of the selected runs", xLabel: "evaluations", yLabel: "best score" });
   const verdict = h("p", { class: "soft" });

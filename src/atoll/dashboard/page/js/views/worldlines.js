@@ -1,4 +1,4 @@
-// Worldlines: generations of conversations, what critic, author and judge said, and the review of what is in git.
+// Worldlines: generations, conversations, and review of git branches.
 
 import { h, put, select, field } from "../dom.js";
 import { count, plural, score } from "../format.js";

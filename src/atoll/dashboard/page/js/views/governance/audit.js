@@ -1,4 +1,4 @@
-// Whether the log of all changes is what was written, and its newest lines.
+// Verification of the change log, and its newest changes.
 
 import { button, h, put } from "../../dom.js";
 import { count, moment } from "../../format.js";

@@ -1,4 +1,4 @@
-// Parameters: their values, who changed them and why, differences, locks, and the way back.
+// Parameters: values, history, diffs, locks and rollbacks.
 
 import { decision } from "../../decision.js";
 import { patch } from "../../diff.js";

@@ -1,4 +1,4 @@
-// Proposals: what agents want to change, and the decision of somebody else.
+// Proposals and decisions on them.
 
 import { data as shownData } from "../../code.js";
 import { decision } from "../../decision.js";
@@ -39,7 +39,7 @@ export function proposals(root, context, chosen) {
   one(detail, context, chosen, refresh);
 }
 
-/** One proposal; its form is made anew only when the proposal itself has changed. */
+/** One proposal; its form is rebuilt only if the proposal has changed. */
 function one(card, context, id, changed) {
   const problem = h("div", {});
   const body = h("div", {});

@@ -1,4 +1,4 @@
-// Rollouts: how far a value has come, with the intervals of what is guarded; and shadow runs that were kept.
+// Rollouts with their guardrail intervals, and saved shadow results.
 
 import { decision } from "../../decision.js";
 import { h, put, s } from "../../dom.js";
@@ -74,7 +74,7 @@ function shadow(found) {
     list.element);
 }
 
-/** An interval as numbers and as a small drawing: where it lies beside zero. */
+/** An interval as numbers and as a small drawing relative to zero. */
 function interval(ends, { zero = false, limit = null } = {}) {
   const [low, high] = Array.isArray(ends) ? ends : [ends?.low ?? null, ends?.high ?? null];
   const told = `${low === null ? "?" : brief(low)} to ${high === null ? "?" : brief(high)}`;

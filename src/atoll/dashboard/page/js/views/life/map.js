@@ -1,17 +1,17 @@
-// The map in the agent's head: what it saw where, what it fears, the way it came. The list beside says the same.
+// The agent's map: known cells, feared cells and its path. The list has the same content.
 
 import { h, put, s } from "../../dom.js";
 import { count, percent } from "../../format.js";
 import { inline } from "../../text.js";
 
 const KNOWN = [[/water|pool|river|spring/i, 6], [/bush|tree|grass|leaf|plant|berry/i, 3], [/lava|fire|pit|gas|thorn/i, 7], [/stone|rock|wall|mountain|iron|coal/i, 8], [/wolf|beast|zombie|skeleton|hunter|spider/i, 4], [/sand|path|table|nest|shelter/i, 5]];
-const SIGNS = ["arrow", "comb", "cross", "hook", "ring", "spiral", "star", "triangle", "wave"]; // what a sign means, a life finds out
+const SIGNS = ["arrow", "comb", "cross", "hook", "ring", "spiral", "star", "triangle", "wave"]; // the agent learns their meaning
 const SIGN_TONES = [0, 1, 2, 3, 4, 5, 9, 7, 8];
 const DASHES = [[], [6, 2], [3, 2], [1.5, 1.5], [6, 2, 2, 2], [1, 3], [9, 3], [4, 4], [4, 2, 1, 2]]; // of their frames, in this order
 const SPENT = /^(bare|dry) /i;
 const PLAIN = /^(ground|floor|empty|grass)$/i;
 
-/** The class of a look's colour; the same look has the same one everywhere. */
+/** Returns the color class of a cell type; it is the same everywhere. */
 function tone(look) {
   if (sign(look) >= 0) return `tone-${SIGN_TONES[sign(look)]}`;
   const known = KNOWN.find(([pattern]) => pattern.test(look));
@@ -21,7 +21,7 @@ function tone(look) {
   return `tone-${[0, 1, 2, 9][sum % 4]}`;
 }
 
-/** The place of a sign among all, each with a tone and a dash of its own; -1: it is no sign. */
+/** Returns the index of a sign, which sets its color and dash; -1: not a sign. */
 function sign(look) {
   return SIGNS.indexOf(/^sign (\w+)$/i.exec(look)?.[1]);
 }
@@ -34,7 +34,7 @@ export function lifeMap() {
   const element = h("div", { class: "map" }, place, h("div", {}, h("h3", {}, "Legend"), legend), probe);
   let story = null;
 
-  function colours() {
+  function colors() {
     const of = (name) => { probe.className = `unseen ${name}`; return getComputedStyle(probe).color; };
     const plain = getComputedStyle(element);
     return { of, text: plain.color, ground: getComputedStyle(place).backgroundColor };
@@ -57,28 +57,28 @@ export function lifeMap() {
     const [left, top] = [Math.min(...xs), Math.min(...ys)];
     const size = side / Math.max(Math.max(...xs) - left + 1, Math.max(...ys) - top + 1);
     const at = ([x, y]) => [(x - left) * size, (y - top) * size];
-    const colour = colours();
-    for (const cell of cells) fill(paper, cell, at([cell.x, cell.y]), size, colour);
-    way(paper, story.path, at, size, colour);
+    const color = colors();
+    for (const cell of cells) fill(paper, cell, at([cell.x, cell.y]), size, color);
+    way(paper, story.path, at, size, color);
   }
 
-  function fill(paper, cell, [x, y], size, colour) {
+  function fill(paper, cell, [x, y], size, color) {
     const isPlain = PLAIN.test(cell.look);
     paper.globalAlpha = isPlain ? 0.12 : SPENT.test(cell.look) ? 0.35 : 0.75;
-    paper.fillStyle = isPlain ? colour.text : colour.of(tone(cell.look));
+    paper.fillStyle = isPlain ? color.text : color.of(tone(cell.look));
     paper.fillRect(x + 0.5, y + 0.5, size - 1, size - 1);
     if (sign(cell.look) >= 0) {
       paper.globalAlpha = 1;
-      paper.strokeStyle = colour.text;
+      paper.strokeStyle = color.text;
       paper.lineWidth = 1.5;
       paper.setLineDash(DASHES[sign(cell.look)]);
       paper.strokeRect(x + 2, y + 2, size - 4, size - 4);
       paper.setLineDash([]);
     }
     const risk = story.fears[cell.look] ?? 0;
-    if (risk > 0.2) { // feared: a cross, so that nothing hangs on colour alone
+    if (risk > 0.2) { // a cross marks feared cells, so that color is not the only sign
       paper.globalAlpha = Math.min(1, 0.3 + risk);
-      paper.strokeStyle = colour.text;
+      paper.strokeStyle = color.text;
       paper.lineWidth = 1.5;
       paper.beginPath();
       paper.moveTo(x + size * 0.25, y + size * 0.25);
@@ -90,10 +90,10 @@ export function lifeMap() {
     paper.globalAlpha = 1;
   }
 
-  function way(paper, path, at, size, colour) {
+  function way(paper, path, at, size, color) {
     const middle = (spot) => at(spot).map((each) => each + size / 2);
     const recent = path.slice(-60);
-    paper.strokeStyle = colour.text;
+    paper.strokeStyle = color.text;
     paper.globalAlpha = 0.45;
     paper.lineWidth = Math.max(1, size / 12);
     paper.beginPath();
@@ -101,7 +101,7 @@ export function lifeMap() {
     paper.stroke();
     paper.globalAlpha = 1;
     const [x, y] = middle(path.at(-1));
-    paper.fillStyle = colour.text;
+    paper.fillStyle = color.text;
     paper.beginPath();
     paper.arc(x, y, Math.max(3, size * 0.32), 0, 2 * Math.PI);
     paper.fill();

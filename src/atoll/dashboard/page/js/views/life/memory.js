@@ -1,4 +1,4 @@
-// What is remembered at a turn: the fear dictionary, what was found, notes from earlier lives, the playground's log.
+// Memory at a turn: fear dictionary, discoveries, notes from earlier episodes, log of the playground.
 
 import { h, put } from "../../dom.js";
 import { count, score } from "../../format.js";

@@ -1,8 +1,8 @@
-// What the turns of a life add up to: the map, the fear dictionary, the logs, at any turn.
+// State of an episode at any turn, added up from its turns: map, fear dictionary, logs.
 
 const MOST = 400; // entries of a log
 
-/** Adds up turns 0 .. last: each turn tells only what is new in it. */
+/** Adds up turns 0 .. last; each turn contains only its changes. */
 export function upTo(turns, last) {
   const story = { cells: new Map(), fears: {}, alerts: new Map(), explored: [], notes: [], requests: [], path: [], notices: [] };
   for (let place = 0; place <= last && place < turns.length; place += 1) take(story, turns[place]);
@@ -25,7 +25,7 @@ function take(story, turn) {
   for (const name of ["explored", "notes", "requests"]) if (story[name].length > MOST) story[name] = story[name].slice(-MOST);
 }
 
-/** What a turn took and gave. */
+/** Costs and gains of a turn. */
 export function reward(turn) {
   return Object.entries(turn.rewards ?? {}).filter(([name]) => name !== "damage").reduce((sum, [, value]) => sum + value, 0);
 }
@@ -34,7 +34,7 @@ export function loss(turn) {
   return -(turn.rewards?.damage ?? 0);
 }
 
-/** Reads the lines of a file that `--save-run` wrote; what is no turn is left out. */
+/** Parses a file of `--save-run`; skips lines that are not turns. */
 export function read(text) {
   const turns = [];
   for (const line of text.split("\n")) {

@@ -1,4 +1,4 @@
-// One turn: state, plan, what was done, reflection, what the thinker was given.
+// One turn: state, plan, actions, reflection and input of the planner.
 
 import { tone } from "../../charts/frame.js";
 import { folded } from "../../code.js";
@@ -8,10 +8,10 @@ import { facts, table } from "../../table.js";
 import { block, inline } from "../../text.js";
 import { loss, reward } from "./story.js";
 
-export const TONES = { life: 3, danger: 4, unknown: 6 }; // of the signs that every life has, here and in the chart
+export const TONES = { life: 3, danger: 4, unknown: 6 }; // colors of the vital signs, here and in the chart
 const OTHERS = [0, 1, 2, 5, 7, 8, 9]; // of resources, in their order
 
-/** The numbers on top. */
+/** The main numbers. */
 export function vitals() {
   const element = h("div", { class: "vitals" });
   const gauge = (name, value, text, place, isLow) => h("div", { class: "vital" }, h("p", {}, h("span", { class: "soft" }, name), " ", h("b", {}, text)),
@@ -31,7 +31,7 @@ export function vitals() {
   } };
 }
 
-/** Plan and reflection in words. */
+/** Plan and reflection as text. */
 export function thoughts(turn) {
   const { plan, reflection } = turn;
   const given = turn.given;
@@ -49,7 +49,7 @@ export function thoughts(turn) {
   ];
 }
 
-/** What was done turn by turn, the newest first. */
+/** Actions by turn, newest first. */
 export function actions(onChoose) {
   const list = table("Actions by turn", [
     { name: "turn", number: true, cell: (row) => h("button", { type: "button", class: "quiet inline", on: { click: () => onChoose(row.place) } }, String(row.turn.turn)) },

@@ -1,4 +1,4 @@
-// One worldline: the turns of its conversation, what critic, author and judge said, and what the fitness is made of.
+// One worldline: turns of the conversation with critique, plan, feedback and fitness terms.
 
 import { source } from "../../code.js";
 import { h, put } from "../../dom.js";
@@ -6,7 +6,7 @@ import { plural, score } from "../../format.js";
 import { block, inline } from "../../text.js";
 import { watch } from "../../watch.js";
 
-const LINES = 12; // of a plan, at first
+const LINES = 12; // lines of a plan at first
 
 export function conversation(root, context, step, island) {
   const problem = h("div", {});

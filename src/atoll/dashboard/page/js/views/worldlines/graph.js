@@ -1,4 +1,4 @@
-// The graph of worldlines: a column for each generation, a dot for each worldline, a line to each parent.
+// Graph of worldlines: columns are generations, dots are worldlines, lines lead to parents.
 
 import { h, put, s } from "../../dom.js";
 import { score } from "../../format.js";
@@ -6,7 +6,7 @@ import { extent } from "../../charts/scale.js";
 
 const COLUMN = 64;
 const ROW = 22;
-const EDGE = 30; // room around
+const EDGE = 30; // margin
 const MOST_LINES = 6000;
 
 /** options: onOpen(step). update(generations, chosen). */
@@ -34,7 +34,7 @@ export function graph(options) {
   return { element, update };
 }
 
-/** What columns, dots and lines mean. */
+/** Legend of columns, dots and lines. */
 function legend() {
   const key = (text, ...marks) => h("li", {}, s("svg", { width: 34, height: 20, "aria-hidden": "true" }, marks), " ", text);
   const dot = (props, kind = "graph-node") => s("g", { class: kind }, s("circle", { cx: 17, cy: 10, r: 6, ...props }));

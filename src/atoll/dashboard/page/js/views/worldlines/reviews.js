@@ -1,4 +1,4 @@
-// What a run wrote into a repository: its diff, the decisions about it, and the merge of what was approved.
+// Review of worldlines in a repository: diff, decisions and merge.
 
 import { act, decision } from "../../decision.js";
 import { patch } from "../../diff.js";
