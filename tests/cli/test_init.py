@@ -30,7 +30,7 @@ def test_init_accepts_every_example(shell, tmp_path):
     for name in names:
         data = shell("init", name, str(tmp_path / name), "--json").json()
         assert data["example"] == name
-        assert all((tmp_path / name / each).is_file() for each in data["files"])
+        assert all((tmp_path / name / file).is_file() for file in data["files"])
 
 
 def test_init_prints_next_commands(shell, tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ def test_show_old_version_as_json(store_path, capsys):
 
 def test_history_is_newest_first_with_counts(store_path, capsys):
     lines = run(capsys, "history", "--store", store_path).out.splitlines()
-    assert lines[0].split() == ["version", "applied", "held", "rejected", "retired", "by", "why"]
+    assert lines[0].split() == ["version", "applied", "held", "rejected", "retired", "author", "reason"]
     assert lines[1].split() == ["2", "1", "-", "1", "-", "agent", "second"]
     (newest,) = json.loads(run(capsys, "history", "-n", "1", "--json", "--store", store_path).out)
     assert [item["outcome"] for item in newest["deltas"]] == ["applied", "rejected"]

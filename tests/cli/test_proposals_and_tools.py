@@ -79,7 +79,7 @@ def test_reserved_key_cannot_be_proposed(run, directory, key):
 def test_author_and_late_reviewer_cannot_approve(run, directory):
     submitted_proposal = submitted(run, directory)
     text = run("proposals", "approve", submitted_proposal["id"], "--reason", "mine", "--author", "AGENT", status=2)
-    assert "agent wrote it, and authors cannot approve their own proposals" in text.err
+    assert "AGENT wrote it, and authors cannot approve their own proposals" in text.err
     run("proposals", "reject", submitted_proposal["id"], "--reason", "no", "--author", "ann")
     again = run("proposals", "approve", submitted_proposal["id"], "--reason", "yes", "--author", "bob", status=2)
     assert "is rejected, not pending" in again.err
@@ -101,7 +101,7 @@ def test_edit_voids_approvals(run, directory):
         submitted_proposal["content_hash"],
         status=2,
     )
-    assert "look again" in text.err
+    assert "was edited after you read it. Read it again." in text.err
     run("proposals", "withdraw", submitted_proposal["id"], "--reason", "on second thought", "--author", "agent")
 
 

@@ -283,7 +283,7 @@ BAD_INPUT = {
     "a run that does not exist, shown": (["show", "nope"], 2, "has no runs"),
     "a model without a scheme": (["run", "task", "--llm", "gpt"], 2, "openai:gpt"),
     "a model without a key": (["run", "task", "--llm", "openai:gpt-5"], 2, "OPENAI_API_KEY"),
-    "a budget that is none": (["run", "task", "--budget", "soon"], 2, "write e.g. 60s"),
+    "an invalid budget": (["run", "task", "--budget", "soon"], 2, "Write e.g. 60s"),
     "a deterministic run by the clock": (["run", "task", "--deterministic", "--budget", "5s"], 2, "cannot depend on"),
     "no iterations at all": (["run", "task", "--iterations", "-1"], 2, "--iterations"),
     "an unknown verb": (["rnu", "task"], 2, "Did you mean 'run'"),
@@ -310,7 +310,7 @@ class TestBadInput:
     def test_lambda_task_needs_def(self, capsys, folder):
         _, _, rest = tasks.TASK.partition("    return x\n")
         tasks.make(folder / "task", f"line = lambda x, y: x\n{rest}")
-        self.refuse(capsys, ["run", "task"], 2, "is a lambda; write it with 'def'")
+        self.refuse(capsys, ["run", "task"], 2, "is a lambda. Write it with 'def'")
 
     def test_store_of_newer_version_fails(self, capsys):
         with store.Store("newer.db"):

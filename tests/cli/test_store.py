@@ -142,7 +142,7 @@ class TestReadonlyStore:
             shutil.copy(f"{file}-wal", left)
         status, out, err = self.run(left, "list", "--store", str(left / "atoll.db"))
         assert (status, out) == (2, "")
-        assert "is yours to write" in err
+        assert "cannot be opened. Use a file in an existing folder with write permission." in err
 
     def test_writing_command_fails(self, atoll):
         status, _, err = atoll("params", "set", "key", "other", "-m", "why")
