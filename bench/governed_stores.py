@@ -317,7 +317,7 @@ def registry(measured: Sequence[Row]) -> Iterator[Row]:
         sets, gets = map(int, result.stdout.split())
         ours = {row.metric: row.ours for row in measured}
         for metric, theirs in (("set, SQLite, a commit each", sets), ("get, SQLite", gets)):
-            yield Row(f"{metric}, beside a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
+            yield Row(f"{metric}, with a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
 
 
 def rows(*, is_quick: bool = False) -> Sequence[Row]:
