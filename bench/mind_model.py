@@ -99,11 +99,11 @@ def row(name: str, result: Mapping[str, Any]) -> list[object]:
 def by_problem(done: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
     """Returns the score of each method's best plan by problem."""
     ids = [one["id"] for one in next(iter(done.values()))["instances"]]
-    message = {
+    scores = {
         method: {one["id"]: f"{'solved' if one['solved'] else 'no'}, {one['score']}" for one in result["instances"]}
         for method, result in done.items()
     }
-    return [[id, *(message[method][id] for method in done)] for id in ids]
+    return [[id, *(scores[method][id] for method in done)] for id in ids]
 
 
 def keep(done: Mapping[str, Mapping[str, Any]], value: argparse.Namespace) -> None:
