@@ -29,24 +29,24 @@ def test_what_a_benchmark_has_installed_for_it_is_an_extra_of_atoll():
 
 
 def test_what_is_done_is_known_at_the_next_start_and_forgotten_when_wanted(tmp_path):
-    every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).note("engine", 1.5)
+    every.DoneList(tmp_path / "state.json", tmp_path, is_fresh=False).note("engine", 1.5)
     (tmp_path / "tuner.parts.json").touch()
-    assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") == 1.5
+    assert every.DoneList(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") == 1.5
     assert (tmp_path / "tuner.parts.json").exists()
-    assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=True).minutes("engine") is None
+    assert every.DoneList(tmp_path / "state.json", tmp_path, is_fresh=True).minutes("engine") is None
     assert not (tmp_path / "tuner.parts.json").exists()
 
 
 def test_a_cut_within_the_first_benchmark_keeps_what_that_one_had_done(tmp_path):
-    every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False)
+    every.DoneList(tmp_path / "state.json", tmp_path, is_fresh=False)
     (tmp_path / "sr.parts.json").touch()
-    every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False)
+    every.DoneList(tmp_path / "state.json", tmp_path, is_fresh=False)
     assert (tmp_path / "sr.parts.json").exists()
 
 
 def test_what_was_done_at_another_commit_is_not_done(tmp_path):
     (tmp_path / "state.json").write_text('{"commit": "0000000", "minutes": {"engine": 1.5}}')
-    assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") is None
+    assert every.DoneList(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") is None
 
 
 def test_a_result_names_no_folder_of_a_machine(tmp_path, monkeypatch):
