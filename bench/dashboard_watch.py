@@ -133,7 +133,7 @@ def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int)
     return {
         "blocks of each": f"{2 * rounds} of {BLOCK_STEPS} steps",
         **{f"steps/s {name}": round(statistics.median(item), 2) for name, item in rates.items()},
-        **{f"CPU us a step {name}": round(item) for name, item in medians.items()},
+        **{f"CPU us per iteration {name}": round(item) for name, item in medians.items()},
         "watched against beside, %": round(100 * (medians["watched"] / medians["beside"] - 1), 2),
         "by pairs, %": round(100 * statistics.median(pairs), 2),
         "watched against alone, %": round(100 * (medians["watched"] / medians["alone"] - 1), 2),
@@ -220,7 +220,7 @@ class Paced:
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         now = time.monotonic()
-        self._next = now if now - self._next > 1.0 else self._next + PACE_SECONDS  # a block begins, or the next step
+        self._next = now if now - self._next > 1.0 else self._next + PACE_SECONDS  # next block or iteration
         time.sleep(max(0.0, self._next - now))
         return self._engine.propose(context)
 

@@ -171,16 +171,16 @@ def contest(*, quick: bool, with_peers: bool) -> Contest:
 
 def conditions(contestants: Sequence[System], most: int) -> list[str]:
     """Describes the comparison and its commands."""
-    message = [
+    notes = [
         f"End to end: CPU of all processes but the model server, 2 workers, seed {SEED}; an iteration is a "
         "response of the model server, which responds at once; runs of the same length took turns, and the figures "
         "are medians. A slice counts from the response before it to its last one, without startup and shutdown; the "
         "first slice starts at the first response."
     ]
     for system in contestants:
-        message.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', most, 'FOLDER'))}`")
+        notes.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', most, 'FOLDER'))}`")
     has_peers = any(system.goals is None for system in contestants)
-    return [*message, OPENEVOLVE_SETTINGS.format(openai=peer_version("openai"))] if has_peers else message
+    return [*notes, OPENEVOLVE_SETTINGS.format(openai=peer_version("openai"))] if has_peers else notes
 
 
 def systems(with_peers: bool) -> list[System]:

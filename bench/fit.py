@@ -130,7 +130,7 @@ def load(folder: Path | None, problem: str, skeleton: str) -> fit.Data:
     if folder is not None:
         path = folder / problem / "train.csv"
         if not path.is_file():
-            raise errors.SetupError(f"there is no {problem}/train.csv in the folder that --data names.")
+            raise errors.SetupError(f"{path} not found. Pass the folder of LLM-SR problems as --data.")
         table = np.loadtxt(path, delimiter=",", skiprows=1)
         return fit.Data(names_of(table.shape[1] - 1), table[:, :-1], table[:, -1])
     rows, ranges = SHAPES[problem]

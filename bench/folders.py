@@ -139,16 +139,16 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
         return Run(
             None, None, 0, 0, f"exit {ended.returncode}: {ended.stderr.strip()[-200:]}", time.monotonic() - since
         )
-    message: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    summary: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
     return Run(
-        message["initial_score"],
-        message["best_score"],
-        message["failures"],
-        message["calls"],
-        message["status"],
-        message["seconds"],
-        message["run"],
-        message["baselines"],
+        summary["initial_score"],
+        summary["best_score"],
+        summary["failures"],
+        summary["calls"],
+        summary["status"],
+        summary["seconds"],
+        summary["run"],
+        summary["baselines"],
     )
 
 

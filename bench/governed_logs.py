@@ -204,7 +204,7 @@ def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
             observed[item.decision_id] = observed.get(item.decision_id, 0) + 1
             if len(observed) == num_writers * count:
                 break
-        message = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
+        writer_results = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
@@ -215,7 +215,7 @@ def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
         "torn": num_writers * count - len(after),
         "lost by the tail": num_writers * count - len(observed),
         "seen twice by the tail": sum(times > 1 for times in observed.values()),
-        "lines per cpu-second and writer": min(item["per_cpu"] for item in message),
+        "lines per cpu-second and writer": min(item["per_cpu"] for item in writer_results),
     }
 
 

@@ -223,10 +223,10 @@ def crowd(path: Path, times: int, *, is_raw: bool) -> tuple[float, float]:
     workers = [_context.Process(target=count_up, args=(str(path), times, is_raw, begin, sender)) for _, sender in pipes]
     for worker in workers:
         worker.start()
-    message: list[tuple[float, float, float]] = [position.recv() for position, _ in pipes]
+    timings: list[tuple[float, float, float]] = [receiver.recv() for receiver, _ in pipes]
     for worker in workers:
         worker.join()
-    starts, ends, spent = zip(*message, strict=True)
+    starts, ends, spent = zip(*timings, strict=True)
     return round(8 * times / (max(ends) - min(starts))), round(8 * times / sum(spent))
 
 
@@ -317,7 +317,7 @@ def registry(measured: Sequence[Row]) -> Iterator[Row]:
         sets, gets = map(int, result.stdout.split())
         ours = {row.metric: row.ours for row in measured}
         for metric, theirs in (("set, SQLite, a commit each", sets), ("get, SQLite", gets)):
-            yield Row(f"{metric}, beside a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
+            yield Row(f"{metric}, with a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
 
 
 def rows(*, is_quick: bool = False) -> Sequence[Row]:

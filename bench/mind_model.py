@@ -99,18 +99,18 @@ def row(name: str, result: Mapping[str, Any]) -> list[object]:
 def by_problem(done: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
     """Returns the score of each method's best plan by problem."""
     ids = [one["id"] for one in next(iter(done.values()))["instances"]]
-    message = {
+    scores = {
         method: {one["id"]: f"{'solved' if one['solved'] else 'no'}, {one['score']}" for one in result["instances"]}
         for method, result in done.items()
     }
-    return [[id, *(message[method][id] for method in done)] for id in ids]
+    return [[id, *(scores[method][id] for method in done)] for id in ids]
 
 
 def keep(done: Mapping[str, Mapping[str, Any]], value: argparse.Namespace) -> None:
-    columns = ["method", "solved", "calls", "different plans evaluated", "tokens in", "tokens out", "wall s in all"]
+    columns = ["method", "solved", "calls", "different plans evaluated", "tokens in", "tokens out", "total wall s"]
     note = (
         f"At most {PLANS} plans a problem ({GENS} generations, {ISLANDS} islands, {CONVS} conversations, {SEQ} turns), "
-        f"{RETRIES} further attempt where a reply holds no plan, replies of at most {LONGEST} tokens, seed "
+        f"{RETRIES} further attempt if a response has no plan, responses of at most {LONGEST} tokens, seed "
         f"{value.seed}. Calls, plans and tokens are means per problem. A problem is solved if its best plan breaks no "
         "constraint and is as good as the solution in the file, which only the grader reads. The scores beside it are "
         "the task's: a trip is perfect at 0 and loses 1 for each fault; a day of meetings has 1 for each friend met."

@@ -232,7 +232,7 @@ def family_mb() -> float:
 def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
     medians = {row[0]: float(row[3]) for row in rows}
     sandboxed, bare, new = medians["sandbox L3"], medians["bare fork"], medians["new python with numpy"]
-    message = [
+    goals = [
         (f"Median at L3: {sandboxed:.2f} ms; goal: at most {GOAL_MS:g} ms", sandboxed <= GOAL_MS),
         (
             f"L3 is {sandboxed / bare:.2f} times a bare fork; goal: at most {GOAL_RATIO:g}",
@@ -245,7 +245,7 @@ def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
         (f"One input of a batch: {per_input_ms:.3f} ms; wanted {GOAL_BATCH_MS:g} ms", per_input_ms <= GOAL_BATCH_MS),
     ]
     streak = medians["sandbox L3, without idle time"] / medians["bare fork, without idle time"]
-    notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in message]
+    notes = [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in goals]
     return [*notes, f"Without idle time L3 is {streak:.2f} times a bare fork."]
 
 

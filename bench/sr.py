@@ -73,8 +73,8 @@ def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: f
     )
     if result.returncode:
         sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{result.stderr[-2000:]}")
-    message = json.loads(result.stdout.splitlines()[-1])
-    return Run(method, problem.name, seed, seconds, **message)
+    outcome_data = json.loads(result.stdout.splitlines()[-1])
+    return Run(method, problem.name, seed, seconds, **outcome_data)
 
 
 def is_here(method: str) -> bool:
@@ -159,17 +159,17 @@ def _ordered(error: float) -> float:
 
 def verdicts(runs: Sequence[Run]) -> list[str]:
     """Describes for each peer on how many numbers Atoll is better or not worse."""
-    message: list[str] = []
+    sentences: list[str] = []
     problems = sorted({run.problem for run in runs})
     for peer in [method for method in METHODS[len(PLAIN) + 1 :] if any(run.method == method for run in runs)]:
         better = worse = 0
         for problem, split in itertools.product(problems, SPLITS):
             ours, theirs = (_median(runs, method, problem, split) for method in ("ours", peer))
             better, worse = better + (ours < theirs), worse + (ours > theirs)
-        message.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
-    message += baselines.tally(result) if (result := plain_ways(runs)) else ()
+        sentences.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
+    sentences += baselines.tally(result) if (result := plain_ways(runs)) else ()
     lost = sum(not math.isfinite(run.nmse[split]) for run in runs if run.method == "ours" for split in SPLITS)
-    return [*message, f"numbers of Atoll that are not finite: {lost}"]
+    return [*sentences, f"numbers of Atoll that are not finite: {lost}"]
 
 
 def _median(runs: Sequence[Run], method: str, problem: str, split: str) -> float:

@@ -65,107 +65,109 @@ RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021
 PARTS = outcome.RESULTS_DIR / "survival.parts.json"
 
 
-def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> list[EpisodeSummary]:
+def run_episodes(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> list[EpisodeSummary]:
     return list(build.simulate_episodes(build.Task(**task), build.Options(**options), seed, count))
 
 
-def numbers(lives: Sequence[EpisodeSummary]) -> dict[str, float]:
+def numbers(episodes: Sequence[EpisodeSummary]) -> dict[str, float]:
     """Returns the means over the episodes of one run."""
     return {
-        "ticks": fmean(life.ticks for life in lives),
-        "reward": fmean(life.reward for life in lives),
-        "coverage": fmean(life.coverage for life in lives),
-        "damage per 100 ticks": 100 * sum(life.damage for life in lives) / sum(life.ticks for life in lives),
-        "bits": fmean(life.bits for life in lives),
-        "last": fmean(life.ticks for life in lives[len(lives) // 2 :]),
+        "ticks": fmean(episode.ticks for episode in episodes),
+        "reward": fmean(episode.reward for episode in episodes),
+        "coverage": fmean(episode.coverage for episode in episodes),
+        "damage per 100 ticks": 100
+        * sum(episode.damage for episode in episodes)
+        / sum(episode.ticks for episode in episodes),
+        "bits": fmean(episode.bits for episode in episodes),
+        "last": fmean(episode.ticks for episode in episodes[len(episodes) // 2 :]),
     }
 
 
 def contest(
-    num_seeds: int, message: Callable[[str], None], names: Sequence[str] = tuple(CONTENDERS)
+    num_seeds: int, report: Callable[[str], None], names: Sequence[str] = tuple(CONTENDERS)
 ) -> dict[str, list[dict[str, float]]]:
     result: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for seed in SEEDS[:num_seeds]:
         for name, (options, count, most) in CONTENDERS.items():
             if name in names and seed < SEEDS[0] + most:
-                result[name].append(numbers(lives_of(options, seed, count, world=WORLDS[seed % len(WORLDS)])))
-        message(f"seed {seed}: " + ", ".join(f"{name} {rows[-1]['ticks']:.0f}" for name, rows in result.items()))
+                result[name].append(numbers(run_episodes(options, seed, count, world=WORLDS[seed % len(WORLDS)])))
+        report(f"seed {seed}: " + ", ".join(f"{name} {rows[-1]['ticks']:.0f}" for name, rows in result.items()))
     return result
 
 
-def parties(message: Callable[[str], None]) -> dict[str, dict[str, list[dict[str, float]]]]:
+def parties(report: Callable[[str], None]) -> dict[str, dict[str, list[dict[str, float]]]]:
     """Runs one and several agents at once, with and without fear and curiosity, in the same worlds."""
     result: dict[str, dict[str, list[dict[str, float]]]] = {}
     for party, mood in itertools.product(PARTIES, MOODS):
         worlds = {seed: {"world": WORLDS[seed % len(WORLDS)], **PARTIES[party]} for seed in PARTY_SEEDS}
-        runs = [numbers(lives_of(MOODS[mood], seed, PARTY_LIVES, **task)) for seed, task in worlds.items()]
+        runs = [numbers(run_episodes(MOODS[mood], seed, PARTY_LIVES, **task)) for seed, task in worlds.items()]
         result.setdefault(party, {})[mood] = runs
-        message(f"{party}, {mood}: {fmean(run['ticks'] for run in runs):.1f} ticks")
+        report(f"{party}, {mood}: {fmean(run['ticks'] for run in runs):.1f} ticks")
     return result
 
 
-def forecasts(message: Callable[[str], None]) -> dict[str, Any]:
+def forecasts(report: Callable[[str], None]) -> dict[str, Any]:
     """Runs until fear has learned. Returns the forecasts after the first 20 episodes."""
     text: list[tuple[float, bool]] = []
     for seed in FORECAST_SEEDS:
-        lives = lives_of({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
+        episodes = run_episodes({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
         text += [
             (forecast.forecast, forecast.happened)
-            for life in lives[episode_reports.NUM_LEARNING_EPISODES :]
-            for forecast in life.forecasts
+            for episode in episodes[episode_reports.NUM_LEARNING_EPISODES :]
+            for forecast in episode.forecasts
         ]
-        message(f"forecasts of {seed}: {forecast_metrics.compute_calibration(text).brier_skill:.3f}")
+        report(f"forecasts of {seed}: {forecast_metrics.compute_calibration(text).brier_skill:.3f}")
     result = forecast_metrics.compute_calibration(text)
     return {**result._asdict(), "bins": [item._asdict() for item in result.bins]}
 
 
-def crafter(message: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
+def crafter(report: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
     """Runs 50 learning episodes in Crafter, and some with random actions."""
     result: dict[str, Any] = {}
     both: Mapping[str, Mapping[str, Any]] = {"native": {}, "random": {"thinker": "random"}}
     counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
     for name, options in both.items():
-        lives = []
-        for life in build.simulate_episodes(
+        episodes = []
+        for episode in build.simulate_episodes(
             build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]
         ):
-            lives.append(life)
-            message(f"crafter {name} {life.episode}: {life.ticks} ticks, {len(life.unlocked)} achievements")
-        unlocked = [life.unlocked for life in lives]
+            episodes.append(episode)
+            report(f"crafter {name} {episode.episode}: {episode.ticks} ticks, {len(episode.unlocked)} achievements")
+        unlocked = [episode.unlocked for episode in episodes]
         rng = np.random.default_rng(0)
         scores = [
-            episode_reports.compute_crafter_score([unlocked[n] for n in rng.integers(0, len(lives), len(lives))])
+            episode_reports.compute_crafter_score([unlocked[n] for n in rng.integers(0, len(episodes), len(episodes))])
             for _ in range(2000)
         ]
         low, high = np.percentile(scores, (2.5, 97.5))
         rates = {
-            item: sum(item in names for names in unlocked) / len(lives)
+            item: sum(item in names for names in unlocked) / len(episodes)
             for item in sorted(set(itertools.chain(*unlocked)))
         }
         result[name] = {
-            "lives": len(lives),
+            "episodes": len(episodes),
             "score": episode_reports.compute_crafter_score(unlocked),
             "low": float(low),
             "high": float(high),
-            "ticks": fmean(life.ticks for life in lives),
-            "reward": fmean(life.reward for life in lives),
+            "ticks": fmean(episode.ticks for episode in episodes),
+            "reward": fmean(episode.reward for episode in episodes),
             "rates": rates,
         }
     return result
 
 
-def minigrids(message: Callable[[str], None]) -> dict[str, Any]:
+def minigrids(report: Callable[[str], None]) -> dict[str, Any]:
     """Counts deaths in the first and last episodes of a run."""
     result = {}
     for id in MINIGRIDS:
         before, after = [], []
         for seed in MINIGRID_SEEDS:
-            lives = lives_of({}, seed, MINIGRID_LIVES, env=f"minigrid:{id}")
-            before.append(fmean(bool(life.cause) for life in lives[:FEW]))
-            after.append(fmean(bool(life.cause) for life in lives[-FEW:]))
+            episodes = run_episodes({}, seed, MINIGRID_LIVES, env=f"minigrid:{id}")
+            before.append(fmean(bool(episode.cause) for episode in episodes[:FEW]))
+            after.append(fmean(bool(episode.cause) for episode in episodes[-FEW:]))
         fewer = interval([one - other for one, other in zip(before, after, strict=True)])
         result[id] = {"before": fmean(before), "after": fmean(after), "fewer": fewer}
-        message(f"{id}: {result[id]}")
+        report(f"{id}: {result[id]}")
     return result
 
 
@@ -185,13 +187,13 @@ def tables(result: Mapping[str, Any]) -> outcome.Tables:
     if rows := result.get("contest"):
         tables_by_title |= _of_contest(rows)
     if rows := result.get("parties"):
-        message = ("ticks", "damage per 100 ticks", "coverage", "bits")
+        metric_names = ("ticks", "damage per 100 ticks", "coverage", "bits")
         tables_by_title[
             f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} episodes"
         ] = (
-            ["party", "mood", *(f"{name}, 95 %" for name in message)],
+            ["party", "mood", *(f"{name}, 95 %" for name in metric_names)],
             [
-                [party, mood, *(_format_interval(interval([run[name] for run in runs])) for name in message)]
+                [party, mood, *(_format_interval(interval([run[name] for run in runs])) for name in metric_names)]
                 for party, moods in rows.items()
                 for mood, runs in moods.items()
             ],
@@ -229,10 +231,10 @@ def _of_contest(rows: Mapping[str, Any]) -> dict[str, Table]:
 def _of_crafter(both: Mapping[str, Any]) -> dict[str, Table]:
     ours, chance = both["native"]["rates"], both["random"]["rates"]
     return {
-        "Crafter, 50 lives": (
-            ["who", "lives", "score, 95 %", "ticks", "reward"],
+        "Crafter, 50 episodes": (
+            ["agent", "episodes", "score, 95 %", "ticks", "reward"],
             [
-                [who, e["lives"], _format_interval((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
+                [who, e["episodes"], _format_interval((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
                 for who, e in both.items()
             ],
         ),
@@ -265,12 +267,12 @@ def main() -> None:
     work: dict[str, Callable[[Callable[[str], None]], Any]] = {
         "forecasts": forecasts,
         "minigrids": minigrids,
-        "contest": lambda message: {
+        "contest": lambda report: {
             **(result.get("contest", {}) if chosen.contenders else {}),
-            **contest(chosen.seeds, message, chosen.contenders or tuple(CONTENDERS)),
+            **contest(chosen.seeds, report, chosen.contenders or tuple(CONTENDERS)),
         },
         "parties": parties,
-        "crafter": lambda message: crafter(message, chosen.crafter_lives),
+        "crafter": lambda report: crafter(report, chosen.crafter_lives),
     }
     for name in chosen.only or work:
         since = time.process_time()

@@ -163,8 +163,8 @@ def compared(
             result = {who: [parts[f"{name}/{who}/{seed}"][position] for seed in chosen] for who in searches}
             row: list[object] = [name, mark, *(float(np.median(result[who])) for who in searches)]
             for who in searches[1:]:
-                message, p = verdict(result["Atoll"], result[who])
-                row.append(f"{message} (p {p:.2g})")
+                word, p = verdict(result["Atoll"], result[who])
+                row.append(f"{word} (p {p:.2g})")
             rows.append(row)
     columns = ["problem, dimensions", "evaluations", *(f"{who}, median" for who in searches)]
     return [*columns, *(f"Atoll against {who}" for who in searches[1:])], rows
@@ -172,25 +172,25 @@ def compared(
 
 def summed(rows: Sequence[Sequence[object]], peers: int, problems: int) -> str:
     """Describes on how many problems Atoll is better than all others, and where it is worse than any."""
-    message = []
+    sentences = []
     for mark in MARKS:
         verdicts = [[str(cell) for cell in row[-peers:]] for row in rows if row[1] == mark]
         better = sum(all(cell.startswith("better") for cell in row) for row in verdicts)
         worse = sum(any(cell.startswith("worse") for cell in row) for row in verdicts)
-        message.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
-    return "; ".join(message) + "."
+        sentences.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
+    return "; ".join(sentences) + "."
 
 
 def costs(searches: Mapping[str, Callable[[Problem, int], list[float]]]) -> str:
     """Describes the CPU time per proposal, for Optuna without its imports."""
-    message = []
+    sentences = []
     for name in ("camel, 2", "Styblinski-Tang, 6", "cigar, 15"):
         problem, since = DEVELOPMENT[name], time.process_time()
         ours(problem, 0)
         description = [f"{1000 * (time.process_time() - since) / MARKS[-1]:.1f} ms"]
         description += [f"TPE {_peer_ms(problem):.1f} ms"] if "TPE" in searches else []
-        message.append(f"{name}: {', '.join(description)}")
-    return f"CPU time of a proposal, mean of {MARKS[-1]}: {'; '.join(message)}."
+        sentences.append(f"{name}: {', '.join(description)}")
+    return f"CPU time of a proposal, mean of {MARKS[-1]}: {'; '.join(sentences)}."
 
 
 def _peer_ms(problem: Problem) -> float:

@@ -59,7 +59,7 @@ def test_signature_is_tuple_of_scores_as_text() -> None:
     assert fn.signature() == "(2.0, 4.0)"
 
 
-def test_equal_scores_are_one_signature_whatever_text() -> None:
+def test_equal_scores_give_equal_signature_for_any_text() -> None:
     one, other = make_function(), make_function("def g(y):\n    return y + y\n")
     one.evaluate()
     other.evaluate()
@@ -100,7 +100,7 @@ def test_function_without_evaluator_is_rejected() -> None:
     assert str(refused.value) == "Pass an evaluator with evaluation_inputs, or a candidate_evaluator."
     with pytest.raises(errors.SetupError) as refused:
         make_function(inputs=())
-    assert str(refused.value) == "There are no evaluation inputs: give at least one."
+    assert str(refused.value) == "evaluation_inputs is empty: give at least one input."
 
 
 def test_clone_keeps_evaluation() -> None:

@@ -13,7 +13,7 @@ def test_verdicts_compare_medians_and_a_value_that_is_no_number_is_the_worst():
     runs += [made("gplearn", "a", seed, 1e-21, math.nan) for seed in range(3)]
     assert sr.verdicts(runs) == [
         "ours against gplearn: better on 1, worse on 1 of 2 numbers",
-        "numbers of ours that are none: 0",
+        "numbers of Atoll that are not finite: 0",
     ]
 
 
