@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.llm.test_weights import PIECES, small  # noqa: F401 - a fixture
 
 from atoll import cli, testing
 from atoll.llm import model_download
+from tests.llm.test_model_download import PIECES, small  # noqa: F401 - a fixture
 
 
 def test_ping_prints_latency_speed_and_price(capsys, monkeypatch):
