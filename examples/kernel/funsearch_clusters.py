@@ -5,8 +5,7 @@ cluster, even if their code differs. An iteration draws two clusters, better one
 shorter ones more often. Then it changes one expression of the better function.
 
 Parts: `NichedPopulation` by signature with `DefaultCluster` and `SoftmaxSelector` is the database of FunSearch.
-`RoundRobin` schedules the islands, with migration and resets by iterations. The prefilter `gate.reject_duplicates`
-avoids evaluating a function again.
+`RoundRobin` schedules islands, migration and resets. The prefilter `gate.reject_duplicates` skips known functions.
 """
 
 import ast
@@ -15,7 +14,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from atoll import archipelago, cluster, control, function, gate, journal
+from atoll import archipelago, cluster, control, function, gate
+from atoll.journal import Journal, NullJournal
 
 
 class Row(NamedTuple):
@@ -100,10 +100,7 @@ def make_initial() -> function.Function:
     return function.DefaultFunction(function.DefaultFunctionProps(skeleton, TABLE, closeness))
 
 
-def build(
-    steps: int = 20_000, *, seed: int = 0, workers: int = 2, records: journal.Journal | None = None
-) -> cluster.Evolver:
-    """Builds the evolver. `records` is the journal of the run, if any."""
+def build(steps: int = 20_000, *, seed: int = 0, workers: int = 2, records: Journal | None = None) -> cluster.Evolver:
     islands = cluster.IslandConfig(
         8, 2, make_initial(), Rewriter(), prefilter=gate.reject_duplicates, make_population=make_population
     )
@@ -111,7 +108,7 @@ def build(
         islands,
         num_parallel=workers,
         schedule=cluster.RoundRobin(8, migrate_every=400, reset_every=1_600),
-        journal=records or journal.NullJournal(),
+        journal=records or NullJournal(),
         budget=control.Budget(iterations=steps),
         stop_rules=[control.make_target_rule(0.0)],
         seed=seed,

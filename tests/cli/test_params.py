@@ -189,7 +189,7 @@ def test_signed_anchor_detects_shortened_log(shell, tmp_path):
     shell("params", "export", "--audit-log", "-o", str(tmp_path / "log"))
     log = tmp_path / "log"
     log.write_text(log.read_text().splitlines(keepends=True)[0])
-    assert "it was cut" in shell(*options, "--exported", str(log), status=1)
+    assert "it was truncated." in shell(*options, "--exported", str(log), status=1)
     (tmp_path / "secret").write_text("guess")
     assert "not signed with this key" in shell(*options, status=1)
 
