@@ -1,4 +1,4 @@
-"""Plain ways beside evolution: at equal budget, on equal seeds, and what is said of them is computed."""
+"""Baselines of evolution, with equal budget and equal seeds."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def searched(method: str) -> tuple[float, int, set[str]]:
     return evolver.best_fn().score() or 0.0, evolver.usage.evaluations, parents
 
 
-def test_best_of_n_makes_every_child_from_the_start_and_the_others_do_not():
+def test_only_best_of_n_derives_every_child_from_the_initial_program():
     found = {name: searched(name) for name in baselines.METHODS}
     assert found["best of N"][2] == {"0.0"}
     assert len(found["sequential"][2]) > 1
@@ -49,12 +49,12 @@ def test_best_of_n_makes_every_child_from_the_start_and_the_others_do_not():
         ([5.0, 5.0, 5.0], "evolution is BEATEN by best of N (-2.333, -3 to -2 over 3 seeds)"),
     ],
 )
-def test_who_is_better_is_said_by_the_differences_on_the_same_seeds(theirs, said):
+def test_comparison_uses_paired_differences_by_seed(theirs, said):
     found = {baselines.EVOLUTION: [3.0, 2.0, 3.0], "best of N": theirs}
     assert baselines.verdicts("Here", found) == [f"Here: {said}."]
 
 
-def test_where_errors_are_compared_the_lower_one_is_better():
+def test_comparison_of_errors_prefers_lower_values():
     found = {"a set": {baselines.EVOLUTION: [1.0, 1.0, 1.0], "sequential": [2.0, 3.0, 2.5]}}
     columns, rows = baselines.compared("set", found, is_lower_better=True)
     assert dict(zip(columns, rows[0], strict=True)) == {
@@ -66,6 +66,6 @@ def test_where_errors_are_compared_the_lower_one_is_better():
     assert "better on 1, MATCHED on 0" in baselines.tally(found, is_lower_better=True)[0]
 
 
-def test_a_method_with_fewer_seeds_is_compared_on_those_that_it_has_and_two_decide_nothing():
+def test_comparison_uses_common_seeds_and_needs_more_than_two():
     found = baselines.lead([1.0, 1.0, 9.0], [0.0, 0.0])
     assert (found.num_seeds, found.word) == (2, "UNDECIDED")

@@ -15,7 +15,7 @@ def made(iterations: int, ms: float) -> end_to_end.Run:
     return end_to_end.Run(iterations, meter, replies, 1000.0, 0)
 
 
-def test_a_slice_holds_neither_the_start_nor_the_end():
+def test_slice_excludes_start_and_end():
     run = made(200, 4.0)
     assert run.used_until(0) == pytest.approx(0.5)
     assert run.cpu_ms(0, 100) == pytest.approx(4.0)
@@ -31,7 +31,7 @@ PEER, USUAL = system("peer"), system("peer, usual")
 SANDBOXED, TRUSTED = system("sandboxed", end_to_end.GOALS_SANDBOXED), system("trusted", end_to_end.GOALS_TRUSTED)
 
 
-def test_verdicts_say_where_we_are_as_far_as_all_went():
+def test_verdicts_compare_up_to_the_shortest_run():
     short = {PEER: [made(200, 9.0)], SANDBOXED: [made(200, 10.0)], TRUSTED: [made(200, 3.0)]}
     assert end_to_end.verdicts(short) == [
         "sandboxed, at 200: 0.9 times less (goal >= 1): MISSED; 0.9 to 0.9 between single runs",
@@ -43,7 +43,7 @@ def test_verdicts_say_where_we_are_as_far_as_all_went():
     )
 
 
-def test_other_settings_of_the_peer_are_told_where_they_matter_and_not_judged():
+def test_other_peer_settings_are_reported_without_a_verdict():
     found = {PEER: [made(1500, 100.0)], USUAL: [made(1500, 40.0)], SANDBOXED: [made(1500, 2.0)]}
     assert [line.partition(";")[0] for line in end_to_end.verdicts(found)] == [
         "sandboxed, at 200: 50.0 times less (goal >= 1): MET",
@@ -52,7 +52,7 @@ def test_other_settings_of_the_peer_are_told_where_they_matter_and_not_judged():
     ]
 
 
-def test_the_table_of_slices_compares_medians_of_each_of_ours_with_the_peers():
+def test_slice_table_compares_medians_with_the_peer():
     runs = [made(200, ms) for ms in (1.0, 2.0, 60.0)]
     columns, rows = end_to_end.slices({PEER: [made(200, 8.0)], SANDBOXED: [made(200, 4.0)], TRUSTED: runs})
     assert columns == [
@@ -65,7 +65,7 @@ def test_the_table_of_slices_compares_medians_of_each_of_ours_with_the_peers():
     assert rows[1][1:] == pytest.approx([8.0, 4.0, 2.0, 2.0, 4.0, 10.0, 10.0, 10.0])
 
 
-def test_the_configurations_differ_in_what_they_are_named_for_alone():
+def test_configurations_differ_only_in_their_named_settings():
     folder = end_to_end.ROOT / end_to_end.TASK_DIR
     judged, usual, lean = (
         yaml.safe_load(folder.joinpath(name).read_text())
@@ -77,14 +77,14 @@ def test_the_configurations_differ_in_what_they_are_named_for_alone():
     assert lean == judged
 
 
-def test_failed_iterations_are_found_in_what_a_system_prints():
+def test_failed_iterations_are_read_from_the_output():
     assert end_to_end.atoll_failures('Run 1.\n{"run": "1", "failures": 3}\n') == 3
     logged = "2026-11-15 05:00:00,000 - WARNING - Iteration 7 error: No valid code found in response\nIteration 8\n"
     assert end_to_end.openevolve_failures(logged) == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the meter reads /proc")
-@pytest.mark.parametrize("place", [0, 1])  # sandboxed, trusted
+@pytest.mark.parametrize("place", [0, 1])  # jailed, trusted
 def test_atoll_runs_the_task_to_its_end(place):
     run = end_to_end.run(end_to_end.systems(with_peers=False)[place], 10)
     assert (run.iterations, run.failures, len(run.replies)) == (10, 0, 10)

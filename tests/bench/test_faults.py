@@ -22,7 +22,7 @@ def tried(script: str, folder: Path, limit_seconds: float = 40.0, kill_at: int |
     )
 
 
-def test_an_ending_tells_status_output_and_memory(tmp_path):
+def test_ending_has_status_output_and_memory(tmp_path):
     ending = tried(
         "x = b'x' * (64 << 20); import time; time.sleep(0.2); print('so far'); raise SystemExit(3)", tmp_path
     )
@@ -31,14 +31,14 @@ def test_an_ending_tells_status_output_and_memory(tmp_path):
     assert ending.cpu_seconds > 0
 
 
-def test_who_hangs_is_killed_with_its_children(tmp_path):
+def test_hanging_command_is_killed_with_its_children(tmp_path):
     script = "import subprocess; subprocess.run(['sleep', '60'])"
     ending = tried(script, tmp_path, limit_seconds=0.5)
     assert (ending.status, ending.was_late, ending.left_over) == (-9, True, 0)
     assert ending.quiet_seconds > 0.4
 
 
-def test_who_is_killed_at_a_moment_leaves_its_children_over_and_they_are_ended(tmp_path):
+def test_children_of_a_killed_command_are_ended(tmp_path):
     script = (
         "import pathlib, subprocess; p = subprocess.Popen(['sleep', '60']); pathlib.Path(str(p.pid)).touch(); p.wait()"
     )
@@ -51,7 +51,7 @@ def test_who_is_killed_at_a_moment_leaves_its_children_over_and_they_are_ended(t
 
 
 @pytest.mark.parametrize("case", faults.CASES, ids=lambda case: case.name)
-def test_the_fault_is_in_the_replies_that_are_to_have_it_and_in_no_other(case):
+def test_only_selected_responses_have_the_fault(case):
     author = faults.Author(case)
     replies = {number: author("", number - 1) for number in range(1, 31)}
     bad = {number for number, text in replies.items() if "GUESS" not in text or (case.planted and case.planted in text)}
@@ -64,7 +64,7 @@ def evidence(best: int | None, judged: frozenset[int]) -> contenders.Evidence:
     return contenders.Evidence(3, judged, judged, 0, best, [])
 
 
-def test_the_best_is_right_if_none_that_was_judged_is_better():
+def test_best_is_correct_if_no_evaluated_program_is_better():
     good: Mapping[int, float] = {0: 0.1, 1: 0.9, 2: 0.5}
     assert faults.best(good, evidence(1, frozenset({0, 1, 2}))) == "right"
     assert faults.best(good, evidence(2, frozenset({0, 2}))) == "right"
@@ -89,7 +89,7 @@ def finding(**changes: object) -> faults.Finding:
     return faults.Finding(**same | changes)  # type: ignore[arg-type]
 
 
-def test_a_verdict_says_where_atoll_is_worse():
+def test_verdict_names_where_atoll_is_worse():
     assert faults.verdict(finding(), finding()) == "the same"
     assert faults.verdict(finding(), finding(ended="hung, killed", not_on_disk=3)) == "better: completes, on disk"
     assert faults.verdict(finding(wall_seconds=12.0), finding(cpu_seconds=6.0, peak_mb=900)) == (
@@ -107,7 +107,7 @@ LOG = """2026-11-15 05:00:00,000 - INFO - Evaluated program 3f2a in 0.00s: combi
 """
 
 
-def test_what_the_peer_did_is_read_from_its_log_and_its_checkpoints(tmp_path):
+def test_peer_results_are_read_from_log_and_checkpoints(tmp_path):
     programs = tmp_path / "out" / "checkpoints" / "checkpoint_10" / "programs"
     programs.mkdir(parents=True)
     (programs / "a.json").write_text('{"code": "NUMBER = 7\\n"}')

@@ -1,4 +1,4 @@
-"""The scripted model of the folders' benchmark, and what is said of runs."""
+"""The scripted LLM of the folders benchmark, and its tables."""
 
 import pytest
 
@@ -7,38 +7,38 @@ from bench import folders
 PROGRAM = "import math\n# EVOLVE-BLOCK-START\nX = 0.5\nY = 'word'\n# EVOLVE-BLOCK-END\nZ = 3\n"
 
 
-def test_a_rewrite_changes_a_number_between_the_markers():
+def test_scripted_rewrite_changes_a_number_between_the_markers():
     reply = folders.scripted(f"Improve it.\n```python\n{PROGRAM}```\n", 3)
     assert reply.startswith("```\nimport math\n")
     assert "X = 0.5\n" not in reply
     assert "Z = 3\n" in reply
 
 
-def test_where_a_diff_is_asked_for_it_is_one():
+def test_scripted_llm_answers_with_a_diff_if_asked():
     reply = folders.scripted(f"Answer with SEARCH/REPLACE blocks.\n```python\n{PROGRAM}```\n", 3)
     assert reply.startswith("<<<<<<< SEARCH\nX = 0.5\n=======\nX = ")
 
 
 @pytest.mark.parametrize(("found", "said"), [([0.5, 0.5], "0.5"), ([0.25, 0.5], "0.25 to 0.5")])
-def test_noisy_scores_are_told_as_a_range(found, said):
+def test_noisy_scores_are_shown_as_a_range(found, said):
     assert folders._range(found) == said
 
 
 @pytest.mark.parametrize(
     ("best", "again", "said"), [(0.4, [], "no"), (0.9, [0.8, 0.7], "yes"), (0.9, [0.8, 0.5], "noise"), (None, [], "no")]
 )
-def test_a_gain_counts_only_if_the_best_program_scores_more_whenever_it_is_judged(best, again, said):
+def test_gain_counts_only_if_every_repeat_scores_higher(best, again, said):
     run = folders.Run(0.4, best, 0, 0, "done", 1.0)
     assert folders._gained(run, [0.4, 0.6], again) == said
 
 
-def test_plain_ways_are_shown_beside_their_run_and_what_was_not_run_by_a_dash():
+def test_baselines_are_shown_with_their_run_and_missing_ones_as_a_dash():
     told = {"best_of_n": {"best_score": 0.25}, "no_llm": "not run: nothing to change"}
     run = folders.Run(0.1, 0.5, 0, 3, "done", 1.0, "r", told)
     assert folders._plain(run, ("best_of_n", "sequential", "no_llm")) == ["0.25", "-", "-"]
 
 
-def test_a_plain_way_that_is_as_good_or_better_is_named():
+def test_verdicts_name_folders_with_equal_or_better_baselines():
     columns = ["folder", "best", "best, scripted", *folders.PLAIN]
     rows = [["a", "1", "2", "1", "2", "3", "-"], ["b", "1", "2", "0.5", "1", "1", "-"]]
     said = list(folders.verdicts(columns, rows))

@@ -1,4 +1,4 @@
-"""The stores of parameters are at least half as fast as they should be, by CPU time (section 6 of their spec)."""
+"""Parameter stores reach at least half of their speed goals, by CPU time (section 6 of the spec)."""
 
 import pytest
 
@@ -14,11 +14,11 @@ GOALS = {
 
 
 @pytest.mark.parametrize("part", [governed_stores.reads, governed_stores.writes], ids=["reads", "writes"])
-def test_half_of_each_goal_is_reached(tmp_path, part):
+def test_stores_reach_half_of_each_goal(tmp_path, part):
     for row in part(tmp_path, 2_000):
         assert row.ours >= GOALS[row.metric] / 2, row
 
 
-def test_a_goal_is_there_for_every_rate(tmp_path):
+def test_every_rate_has_a_goal(tmp_path):
     found = [row.metric for part in (governed_stores.reads, governed_stores.writes) for row in part(tmp_path, 200)]
     assert found == list(GOALS)

@@ -20,7 +20,7 @@ def meter(script: str, folder: Path, limit_seconds: float = 60.0) -> metering.Me
 
 
 @pytest.mark.parametrize("script", [BURN, FAMILY])
-def test_the_time_of_a_process_and_of_its_children_counts(script, tmp_path):
+def test_meter_counts_time_of_process_and_children(script, tmp_path):
     found = meter(script, tmp_path)
     assert found.status == 0
     assert 0.3 <= found.cpu_seconds < 3
@@ -30,18 +30,18 @@ def test_the_time_of_a_process_and_of_its_children_counts(script, tmp_path):
     assert found.used_at(found.when[-1] + 1) == found.used[-1]
 
 
-def test_the_time_of_a_child_that_nobody_waited_for_counts(tmp_path):
+def test_meter_counts_time_of_unreaped_child(tmp_path):
     left = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {BURN!r}])\n"
     found = meter(f"{left}time.sleep(2)\n__import__('os')._exit(0)", tmp_path)
     assert 0.3 <= found.cpu_seconds < 3
 
 
-def test_what_it_printed_and_how_it_ended_is_kept(tmp_path):
+def test_meter_keeps_output_and_exit_status(tmp_path):
     found = meter("import sys\nprint('said')\nsys.exit('and complained')", tmp_path)
     assert (found.status, sorted(found.output.split("\n"))) == (1, ["", "and complained", "said"])
 
 
-def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path):
+def test_meter_kills_slow_command_with_its_children(tmp_path):
     script = "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
     found = meter(f"{script}print(child.pid, flush=True)\nchild.wait()", tmp_path, limit_seconds=1.0)
     assert found.status == -9

@@ -44,7 +44,7 @@ Score: 0.5 (higher is better)
 
 
 @pytest.mark.parametrize("prompt", [PEERS_PROMPT, OUR_PROMPT])
-def test_the_reply_is_the_current_program_with_another_constant(prompt):
+def test_response_is_the_current_program_with_a_new_constant(prompt):
     reply = model_server.reply(prompt, Random(0))
     assert reply.startswith("```python\n")
     constant = next(line for line in reply.splitlines() if line.startswith("DECAY"))
@@ -52,12 +52,12 @@ def test_the_reply_is_the_current_program_with_another_constant(prompt):
     assert reply.replace(constant, "DECAY = 0.5").strip("`python\n") == PROGRAM.strip()
 
 
-def test_a_prompt_without_a_program_is_an_error():
+def test_prompt_without_a_program_is_an_error():
     with pytest.raises(ValueError, match="no current program"):
         model_server.reply("# Current program\nthere is none", Random(0))
 
 
-def test_the_server_tells_at_its_end_when_it_replied():
+def test_server_reports_response_times_at_the_end():
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.model_server", "7"],
         cwd=end_to_end.ROOT,

@@ -1,4 +1,4 @@
-"""The model of the benchmark of minds: it reads the prompt alone and mends what it is told."""
+"""The scripted LLM of the mind benchmark: it reads only the prompt and corrects the named errors."""
 
 from random import Random
 
@@ -18,13 +18,13 @@ def shown(problem, trace) -> prompts.PromptPlan:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)
-def test_it_begins_with_a_plan_that_can_be_read(problem):
+def test_first_response_is_a_valid_plan(problem):
     reply = noisy_planner.NoisyPlanner(0.5)(prompts.PlanPromptBuilder().build_initial(problem)).text
     assert problem.parse_plan(prompts.extract_plan(reply))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)
-def test_it_always_changes_a_plan_and_names_the_fault_that_it_mends(problem):
+def test_planner_changes_the_plan_and_names_the_error(problem):
     bad = shown(problem, problem.moves)
     prompt = prompts.PlanPromptBuilder().build_improvement(problem, [bad])
     reply = noisy_planner.NoisyPlanner(1.0)(prompt).text
@@ -32,7 +32,7 @@ def test_it_always_changes_a_plan_and_names_the_fault_that_it_mends(problem):
     assert prompts.extract_plan(reply) != bad.plan
 
 
-def test_it_mends_the_dates_of_a_city():
+def test_planner_corrects_the_dates_of_a_city():
     (row,) = generate.generate_rows("trip", 1, 5, 7)
     problem = trip.from_text("t", row["prompt_0shot"])
     city, (first, _) = next(iter(problem.dates.items()))
@@ -44,7 +44,7 @@ def test_it_mends_the_dates_of_a_city():
     assert mended != goals
 
 
-def test_not_asked_to_compare_it_takes_any_plan():
+def test_planner_without_critic_takes_any_plan():
     problem = PROBLEMS[0]
     plans = [shown(problem, problem.moves), shown(problem, tuple(reversed(problem.moves)))]
     prompt = prompts.PlanPromptBuilder(has_critic=False).build_improvement(problem, plans)

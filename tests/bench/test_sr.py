@@ -8,7 +8,7 @@ def made(method: str, problem: str, seed: int, inside: float, outside: float) ->
     return sr.Run(method, problem, seed, 60.0, nmse, 10, 50.0, 1000, "x")
 
 
-def test_verdicts_compare_medians_and_a_value_that_is_no_number_is_the_worst():
+def test_verdicts_compare_medians_and_rank_nan_last():
     runs = [made("ours", "a", seed, 1e-20, 1e-16 * (seed + 1)) for seed in range(3)]
     runs += [made("gplearn", "a", seed, 1e-21, math.nan) for seed in range(3)]
     assert sr.verdicts(runs) == [
@@ -17,7 +17,7 @@ def test_verdicts_compare_medians_and_a_value_that_is_no_number_is_the_worst():
     ]
 
 
-def test_the_table_counts_exact_laws_and_what_is_no_number():
+def test_table_counts_exact_laws_and_nan():
     runs = [made("ours", "a", 0, 1e-20, 1e-16), made("ours", "a", 1, 1e-20, math.nan)]
     columns, rows = sr.medians(runs)["NMSE, medians over the seeds"]
     assert dict(zip(columns, rows[0], strict=True)) | {"NMSE OOD": 0} == {
@@ -32,7 +32,7 @@ def test_the_table_counts_exact_laws_and_what_is_no_number():
     }
 
 
-def test_plain_ways_are_compared_in_digits_and_what_is_exact_is_no_better_than_exact():
+def test_baselines_are_compared_in_digits_and_exact_results_are_equal():
     runs = [made("ours", "a", seed, 1e-30, 1e-4) for seed in range(4)]
     runs += [made("sequential", "a", seed, 1e-16, math.nan) for seed in range(3)]
     assert sr.plain_ways(runs) == {
@@ -42,7 +42,7 @@ def test_plain_ways_are_compared_in_digits_and_what_is_exact_is_no_better_than_e
     assert "better on 1, MATCHED on 1" in sr.verdicts(runs)[0]
 
 
-def test_runs_that_are_done_are_not_run_again(tmp_path):
+def test_finished_runs_are_not_repeated(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "train.csv").touch()
     parts = [made("ours", "a", seed, 1e-20, 1e-16) for seed in range(2)]

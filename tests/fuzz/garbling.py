@@ -1,4 +1,4 @@
-"""Spoils texts as the world does: cut, repeated, mixed, and with pieces that parsers have fallen over."""
+"""Garbles texts: cuts, repeats, mixes, and inserts pieces that have broken parsers."""
 
 from collections.abc import Sequence
 

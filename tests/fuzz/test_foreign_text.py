@@ -1,4 +1,4 @@
-"""Whatever comes from outside is read or refused in words: no parser of foreign text falls over.
+"""Parsers of untrusted text return a result or raise a documented error.
 
 Replies, diffs, settings, checkpoints, logs, skills, playbooks, decisions, tables: one row each. A parser may return
 what it likes, or raise what its row names; anything else is a fault. `tests/dashboard` does the same to the API.
@@ -54,7 +54,7 @@ class Parser(NamedTuple):
 
 
 def in_file(name: str, read: Callable[[Path], Any], *beside: tuple[str, str]) -> Callable[[str], Any]:
-    """Makes a reader of files one of texts; bytes that are no UTF-8 come in too."""
+    """Turns a reader of files into a reader of texts. Also passes bytes that are not UTF-8."""
 
     def read_text(text: str) -> Any:
         with tempfile.TemporaryDirectory() as folder:
@@ -157,7 +157,7 @@ PARSERS = {
 @pytest.mark.parametrize("name", PARSERS)
 @hypothesis.settings(max_examples=30, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=hypothesis.strategies.data())
-def test_foreign_text_is_read_or_refused_in_words(name, data):
+def test_untrusted_text_is_read_or_rejected_with_a_message(name, data):
     parser = PARSERS[name]
     text = data.draw(garbling.texts(parser.samples))
     with contextlib.suppress(errors.AtollError, *parser.refuses):

@@ -1,4 +1,4 @@
-"""The syntax engine beside random changes of constants, at equal evaluations, on the example folders."""
+"""The syntax mutator against random changes of constants, with equal evaluations, on the example folders."""
 
 from dataclasses import replace
 from pathlib import Path
