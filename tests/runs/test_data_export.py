@@ -105,7 +105,7 @@ def test_best_child_scores_the_response(empty_store):
 def test_unfinished_iteration_has_no_improvement_flag(empty_store):
     empty_store.journal("run").write(begun(1, "0.0"), begun(2, "0.0"), replied(1), replied(2), judged("2.0", 5.0))
     first, second = render(empty_store)
-    assert (first["improved"], first["failure"], first["parent_score"]) == (None, "the iteration was not finished", 1.0)
+    assert (first["improved"], first["failure"], first["parent_score"]) == (None, "the step was not finished", 1.0)
     assert (second["improved"], second["score"]) == (None, 5.0)
 
 

@@ -52,7 +52,8 @@ class Island:
 log = logging.getLogger(__name__)
 
 ALL_ISLANDS = -1  # in a record that concerns all islands
-LATE = "late: its island was reset meanwhile, so it was not added"
+LATE_PREFIX = "late: its island was reset"  # also in journals of version 0.1
+LATE = f"{LATE_PREFIX} meanwhile, so it was not added"
 
 
 class ArchipelagoState:
@@ -136,7 +137,8 @@ class ArchipelagoState:
             return self._add_to_island(island, fn, decision)
         elif decision.verdict == "accept":
             self._update_best(island, fn)
-            return decision if LATE in decision.reason else replace(decision, reason=f"{decision.reason}; {LATE}")
+            if LATE_PREFIX not in decision.reason:
+                return replace(decision, reason=f"{decision.reason}; {LATE}")
         return decision
 
     def get_island(self, index: int) -> Island:

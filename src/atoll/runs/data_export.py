@@ -118,7 +118,7 @@ def _make_outcome(step: _StepData, scores: Mapping[str, float | None]) -> StepOu
     parent_score = max((score for score in all_scores if score is not None), default=None)
     if row is None:
         failure = step.failure or (
-            "the iteration has no child" if step.is_applied else "the iteration was not finished"
+            "the iteration has no child" if step.is_applied else "the step was not finished"
         )
         return StepOutcome(None, None, parent_score, failure, step.is_applied)
     rejection = row.reason if row.score is None else None  # by a prefilter, before the evaluation
