@@ -58,7 +58,7 @@ def test_finetuning_row_without_child_has_failure_and_no_score(run_store):
     assert (result[2]["score"], result[2]["improved"], result[2]["candidate"]) == (None, False, None)
     assert result[2]["failure"].startswith("the engine raised ValueError: could not convert")
     assert result[2]["parent_score"] == -4.0
-    assert result[3]["failure"] == "the iteration has no child"
+    assert result[3]["failure"] == "the step gave no child"
 
 
 def test_finetuning_row_of_failed_or_worse_child_is_no_improvement(run_store):

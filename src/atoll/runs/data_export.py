@@ -117,9 +117,8 @@ def _make_outcome(step: _StepData, scores: Mapping[str, float | None]) -> StepOu
     all_scores = [scores.get(id) for id in (row.parents if row else step.parents)]
     parent_score = max((score for score in all_scores if score is not None), default=None)
     if row is None:
-        failure = step.failure or (
-            "the iteration has no child" if step.is_applied else "the step was not finished"
-        )
+        # Words of version 0.1: exported data sets keep their bytes.
+        failure = step.failure or ("the step gave no child" if step.is_applied else "the step was not finished")
         return StepOutcome(None, None, parent_score, failure, step.is_applied)
     rejection = row.reason if row.score is None else None  # by a prefilter, before the evaluation
     return StepOutcome(row.id, row.score, parent_score, row.failure or rejection, step.is_applied)
