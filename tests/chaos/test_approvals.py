@@ -17,20 +17,19 @@ NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))
 ROOT = Path(__file__).resolve().parents[2]
 LIFE = """\
 import random, sys
-from atoll.governed import evolution
-from atoll.governed.proposals import deciders
+from atoll import governed
 from tests.governed.parameters import workers
 
-dice = random.Random()
+rng = random.Random()
 with workers.opened(sys.argv[1]) as store:
     print("awake", flush=True)
-    agent = evolution.Evolution(store, deciders.LATER)
+    agent = governed.Evolver(store, governed.DEFER)
     while True:
         agent.apply_approved()
-        made = agent.propose("optimize", "Tune", {"key": "speed", "value": dice.random()}, "agent")
-        if (lot := dice.random()) < 0.8:
-            agent.proposals.decide(made.id, "ann", approve=lot < 0.5, reason="by lot")
-        if dice.random() < 0.5:
+        proposal = agent.propose("optimize", "Tune", {"key": "speed", "value": rng.random()}, "agent")
+        if (lot := rng.random()) < 0.8:
+            agent.proposals.decide(proposal.id, "ann", approve=lot < 0.5, reason="by lot")
+        if rng.random() < 0.5:
             agent.apply_approved()
 """
 

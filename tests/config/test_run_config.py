@@ -58,7 +58,7 @@ def test_openevolve_folder_is_recognized_by_its_files(tmp_path):
     assert plan.system == "programs"
     assert (plan.run.iterations, plan.run.seed, plan.sandbox.seconds) == (30, 1, 5.0)
     task = plan.task.model_dump(exclude_unset=True)
-    assert task["notes"] == ("config.yaml: unknown is no key of OpenEvolve's and has no effect.",)
+    assert task["notes"] == ("config.yaml: unknown is not an OpenEvolve key and has no effect.",)
     assert (task["program"], task["description"]) == ("initial_program.py", "Be quick.")
 
 

@@ -38,7 +38,7 @@ def test_history_has_verdicts_with_reasons(authorized_client):  # B13
     result = authorized_client.get("/api/playbooks/history", params=KEY).json()["versions"]
     assert [item["version"] for item in result] == [3, 2, 1]
     assert [item["outcome"] for item in result[1]["verdicts"]] == ["applied", "rejected"]
-    assert "no bullet" in result[1]["verdicts"][1]["reason"]
+    assert "not found" in result[1]["verdicts"][1]["reason"]
     assert result[0]["verdicts"][0]["reason"].startswith("it contradicts recipes-00001")
     assert result[1]["reason"] == f"lunch {sample_data.HOSTILE}"
 

@@ -87,7 +87,7 @@ def test_rejection_revokes_approval(authorized_client, sample_store):
     [
         ({"reason": "  "}, "needs a reason"),
         ({"by": "ATOLL"}, "wrote this worldline and cannot approve it"),
-        ({"commit": "0" * 40}, "which was looked at"),
+        ({"commit": "0" * 40}, "the reviewed commit is"),
         ({"by": "  "}, "name"),
     ],
 )

@@ -201,7 +201,7 @@ def test_default_preset_counts_evaluations_unless_period_is_set():
     [
         ({"equation": lambda x, y: x}, "is a lambda. Write it with 'def'"),
         ({"equation": 3}, "is of type int. Pass a function"),
-        ({"evaluation_inputs": []}, "no evaluation inputs"),
+        ({"evaluation_inputs": []}, "evaluation has no inputs"),
         ({"llm": 3}, "Set the name of an LLM"),
         ({"llm": "opnai:x"}, "you mean openai:x"),
         ({"num_islands": 0}, "num_islands"),
@@ -262,7 +262,7 @@ def test_call_budget_with_many_workers():
 
 
 def test_llm_that_returns_none_ends_run():
-    with pytest.raises(errors.SetupError, match="let it return a str"):
+    with pytest.raises(errors.SetupError, match="Return a str or an llm.Response"):
         llmsr.spawn_evolver(make_config(llm=lambda prompt: None), budget=control.Budget(iterations=5)).run()
 
 

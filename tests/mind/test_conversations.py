@@ -138,7 +138,7 @@ def test_island_budget_is_never_exceeded(trips):  # A16
     model = make_scripted_llm(trips[0])
     result = mind.MindEvolutionEngine([trips[0]], model, QUICK, island_budget=control.Budget(calls=5)).run()
     assert model.num_requests == 10
-    assert "every island has used its share" in result.reason
+    assert "every island has used its LLM budget" in result.reason
 
 
 def test_response_without_plan_costs_best_of_n_one_plan(trips):

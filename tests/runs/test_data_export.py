@@ -56,7 +56,7 @@ def test_finetuning_row_marks_improvement(run_store):
 def test_finetuning_row_without_child_has_failure_and_no_score(run_store):
     result = {record["step"]: record for record in data_export.iter_finetuning_rows(run_store, "asked")}
     assert (result[2]["score"], result[2]["improved"], result[2]["candidate"]) == (None, False, None)
-    assert result[2]["failure"].startswith("the engine raised ValueError: could not convert")
+    assert result[2]["failure"].startswith("the mutator raised ValueError: could not convert")
     assert result[2]["parent_score"] == -4.0
     assert result[3]["failure"] == "the step gave no child"
 
@@ -64,7 +64,7 @@ def test_finetuning_row_without_child_has_failure_and_no_score(run_store):
 def test_finetuning_row_of_failed_or_worse_child_is_no_improvement(run_store):
     result = {record["step"]: record for record in data_export.iter_finetuning_rows(run_store, "asked")}
     assert (result[4]["score"], result[4]["improved"], result[4]["candidate"]) == (None, False, "4.0")
-    assert result[4]["failure"] == "the judge raised ValueError: -1.000 is below zero"
+    assert result[4]["failure"] == "the evaluator raised ValueError: -1.000 is below zero"
     assert (result[6]["score"], result[6]["improved"], result[6]["failure"]) == (-6.25, False, None)
 
 

@@ -72,7 +72,7 @@ def test_unreadable_result_fails(value):
 def test_evaluation_of_the_reader_is_validated():
     result = evaluate(SandboxResult(7, None, "", 0.1), lambda _: Evaluation(float("nan")))
     assert result.score is None
-    assert result.failure == "the score is nan, which is no finite number"
+    assert result.failure == "the score is nan, not a finite number"
 
 
 def test_one_failed_input_fails_the_evaluation():

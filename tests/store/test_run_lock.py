@@ -67,7 +67,7 @@ def test_lock_of_another_process_ends_when_it_is_killed(url, opened):
     opened.create_run("run")
     with workers.running(workers.hold_lock, url, "run") as (process, pipe):
         assert pipe.recv() == "locked"
-        with pytest.raises(errors.Conflict, match=f"by process {process.pid}. Stop it first"):
+        with pytest.raises(errors.Conflict, match=f"by process {process.pid}. Wait for its end, or stop it"):
             opened.lock_run("run")
         assert opened.get_writer_pid("run") == process.pid
         process.kill()

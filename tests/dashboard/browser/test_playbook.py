@@ -13,7 +13,7 @@ def test_playbook_view_decides_held_delta_and_rolls_back(scene):
     expect(page.get_by_role("table", name="Section tactics")).to_contain_text("<script>window.hacked = 1</script>")
     timeline = page.locator(".timeline")
     expect(timeline.locator(".badge")).to_have_text(["held", "applied", "rejected", "applied", "applied"])
-    expect(timeline).to_contain_text("there is no bullet 'x-00001'")
+    expect(timeline).to_contain_text("bullet 'x-00001' not found")
     expect(timeline.locator(".hidden-mark").first).to_have_text("RLO")
     (held,) = playbook.PlaybookStore(scene.run_store.versions(), key="playbook/cook").list_held()
     form = f"Decide on {held.id}"

@@ -107,7 +107,7 @@ def test_verify_detects_row_before_the_first(tmp_path, seq):
             raw.execute("CREATE TEMP TABLE forged AS SELECT * FROM changes WHERE seq = 1")
             raw.execute("UPDATE forged SET seq = ?, n = 99, value = '666'", (seq,))
             raw.execute("INSERT INTO changes SELECT * FROM forged")
-        with pytest.raises(errors.ChainBroken, match=f"change {seq} stands in its place"):
+        with pytest.raises(errors.ChainBroken, match=f"change {seq} is in its place"):
             store.verify([anchor])
 
 
@@ -146,7 +146,7 @@ def test_anchor_detects_truncated_log(log):
     full = verify(log)
     anchor = audit.Anchor(full.seq, full.hash, "")
     assert verify(log[:60]).seq == 60, "a chain alone cannot tell"
-    with pytest.raises(errors.ChainBroken, match="ends at change 60; an anchor knows change 100"):
+    with pytest.raises(errors.ChainBroken, match="ends at change 60, but has an anchor for change 100"):
         verify(log[:60], anchor)
 
 
@@ -247,7 +247,7 @@ PLANTED = {
     "the view better": "CREATE VIEW better AS SELECT * FROM changes",
     "the table beside": "CREATE TABLE beside (x)",
     "the index short on changes": "CREATE INDEX short ON changes (reason)",
-    "the columns of changes, which are others": "ALTER TABLE changes ADD COLUMN twice AS (n * 2)",
+    "the changed columns of changes": "ALTER TABLE changes ADD COLUMN twice AS (n * 2)",
     "the view changes": "ALTER TABLE changes RENAME TO hidden; CREATE VIEW changes AS SELECT * FROM hidden",
 }
 

@@ -50,7 +50,7 @@ def test_report_shows_front(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "30")
     assert cli.main(["report", "latest"]) == 0
     page = capsys.readouterr().out
-    assert "## The result" in page
+    assert "## Result" in page
     assert all(row["law"] in page for row in result["front"])
     assert cli.main(["best", "latest"]) == 0
     assert "def equation(mass, speed):" in capsys.readouterr().out
