@@ -262,7 +262,7 @@ def test_call_budget_with_many_workers():
 
 
 def test_llm_that_returns_none_ends_run():
-    with pytest.raises(errors.SetupError, match="Return a str or an llm.Response"):
+    with pytest.raises(errors.SetupError, match=r"Return a str or an llm\.Response"):
         llmsr.spawn_evolver(make_config(llm=lambda prompt: None), budget=control.Budget(iterations=5)).run()
 
 

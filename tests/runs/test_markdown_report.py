@@ -38,7 +38,7 @@ def test_report_has_improvements_and_lineage(run_store):
 def test_report_counts_failures_by_reason(run_store):
     text = page(run_store, "asked")
     assert "| 1 | `judge` | `the evaluator raised ValueError: -1.000 is below zero` |" in text
-    assert "| 1 | `engine` | `the engine raised ValueError: could not convert string to float: 'no number'` |" in text
+    assert "| 1 | `engine` | `the mutator raised ValueError: could not convert string to float: 'no number'` |" in text
     assert "5 evaluations, 3 failures, 6 LLM calls, 60 tokens in, 30 tokens out, $0.0060" in text
 
 
