@@ -81,6 +81,8 @@ class PydanticAIChat:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(3):  # closed transports release their sockets in the next cycles of the loop
+            await asyncio.sleep(0)
 
     async def _ask(self, prompt: str) -> Response:
         try:
