@@ -1,5 +1,6 @@
-"""READMEs of folders name every file and package of the folder."""
+"""READMEs of folders name every file and package of the folder, and no others."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,19 @@ def test_readme_names_every_file_and_package(folder):
     text = (PACKAGE / folder / "README.md").read_text("utf-8")
     missing = [part for part in parts(PACKAGE / folder) if f"`{part}`" not in text]
     assert not missing, f"Add a row for each to src/atoll/{folder}/README.md."
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_tables_of_readme_name_only_existing_files(folder):
+    missing, subfolder = [], ""
+    for line in (PACKAGE / folder / "README.md").read_text("utf-8").splitlines():
+        first_cell = line.split("|")[1] if line.startswith("|") else ""
+        if heading := re.match(r" (?:file|part)(?: (?:in|of) `([\w/]+)`)? $", first_cell):
+            subfolder = heading[1] or ""
+            continue
+        names = re.findall(r"`([\w/]+(?:\.py|/))`", first_cell)
+        missing += [name for name in names if not (PACKAGE / folder / subfolder / name).exists()]
+    assert not missing
 
 
 def test_architecture_links_every_readme():

@@ -1,4 +1,4 @@
-"""Source of one Python function in parts, to change its name, docstring or body.
+"""Source of one Python function in parts, to change its name, docstring or body; tasks that score outputs.
 
 The text is split by positions of the syntax tree, so comments and layout are kept.
 """

@@ -12,7 +12,9 @@ from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
 from atoll.mutation.text_blocks import NotApplicable
 from atoll.mutation.tuner import Tuner, find_tunables
 
-type MutatorName = Literal["syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"]  # the names in `defaults`
+type MutatorName = Literal[
+    "syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"
+]  # in `make_default_mutator`
 type MutatorWeights = Mapping[MutatorName, float] | Mapping[str, float]
 ENGINE_KEY = "engine"  # in the advice, and in the meta of every child
 _PRIOR_GAIN = 0.5  # gain assumed of an untried mutator, over `_PRIOR_COST` evaluations
