@@ -130,7 +130,7 @@ def edit(
 ) -> None:
     """Replace the content; earlier approvals become void.
 
-    Editing a proposal makes you its author.
+    If you edit a proposal, you cannot approve it.
     """
     with options.open_existing_store(store) as run_store:
         proposal = open_evolver(run_store).proposals.edit(
