@@ -17,49 +17,6 @@ if TYPE_CHECKING:
     from atoll import runs
     from atoll import store as stores
 
-LeaseOption = Annotated[
-    float,
-    typer.Option(
-        "--lease-seconds",
-        min=0.5,
-        max=86_400,
-        metavar="S",
-        help="Seconds until another coordinator takes over an island.",
-    ),
-]
-
-
-def run_coordinator(
-    run_store: "stores.Store", make_coordinator: "Callable[..., runs.Coordinator]", as_json: bool, quiet: bool
-) -> int:
-    """Runs a coordinator until the run ends and prints a summary. Returns the exit status."""
-    from atoll import runs
-    from atoll.cli.run import session_output
-    from atoll.cli.terminal import console as terminal
-
-    console, started_at = terminal.get_stderr_console(), time.monotonic()
-    coordinator = make_coordinator(say=lambda line: None if quiet else terminal.print_line(console, line))
-    if not quiet:
-        terminal.print_line(
-            console,
-            f"Join with: {terminal.get_program_name()} join {coordinator.run_id} --store {run_store.database.name}",
-        )
-    try:
-        with terminal.interrupt_on_sigterm():
-            coordinator.run()
-    except KeyboardInterrupt:
-        terminal.print_line(
-            console, "Left the run. Other coordinators take over its islands. Return with 'atoll join'."
-        )
-        raise
-    summary = runs.summarize(run_store, coordinator.run_id)
-    if as_json:
-        terminal.print_json({**summary.to_data(), "coordinator": coordinator.name})
-    elif not quiet:
-        session_output.print_summary(terminal.get_stdout_console(), run_store, summary, time.monotonic() - started_at)
-    return 1 if summary.status == "failed" else 0
-
-
 IterationsOption = Annotated[
     int | None,
     typer.Option(
@@ -90,6 +47,16 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LogLevelOption = Annotated[
     str | None, typer.Option("--log-level", "-l", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
 ]
+LeaseOption = Annotated[
+    float,
+    typer.Option(
+        "--lease-seconds",
+        min=0.5,
+        max=86_400,
+        metavar="S",
+        help="Seconds until another coordinator takes over an island.",
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 
 
@@ -99,7 +66,7 @@ def run(
         Path | None,
         typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Evaluator file, if TASK is a program."),
     ] = None,
-    settings: options.ConfigOption = None,
+    openevolve_config: options.ConfigOption = None,
     llm: options.LLMOption = None,
     iterations: IterationsOption = None,
     episodes: survival_files.EpisodesOption = None,
@@ -110,7 +77,7 @@ def run(
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="Same result for any number of workers.")
     ] = False,
-    changes: options.SetOption = None,
+    overrides: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
     unsafe: options.UnsafeOption = False,
@@ -173,10 +140,10 @@ def run(
     }
     run_options |= {"workers": workers, "deterministic": deterministic or None}
     option_layers = [
-        *build_option_layers(changes, run_options, require_sandbox, executor),
+        *build_option_layers(overrides, run_options, require_sandbox, executor),
         *survival_files.make_delay_layer(tick_delay),
     ]
-    run_config = config.load(task, option_layers, evaluator=evaluator, settings=settings)
+    run_config = config.load(task, option_layers, evaluator=evaluator, settings=openevolve_config)
     if checkpoint is not None:
         run_config = config.with_checkpoint(run_config, checkpoint)
     if api_base or primary_model or secondary_model:
@@ -206,10 +173,9 @@ def run(
     with stores.Store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
         has_viewer = dashboard and not as_json  # a program that reads JSON does not watch
         session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
-        baseline_permissions = unsafe_options if baselines else None
         recorder.attach(session)
         status = session_output.run_session(
-            session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions
+            session, run_store, as_json=as_json, quiet=quiet, baseline_options=unsafe_options if baselines else None
         )
         if checkpoint_folder is not None:
             folder = openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
@@ -217,6 +183,37 @@ def run(
         recorder.write_report()
         survival_files.linger(linger)
     return status
+
+
+def run_coordinator(
+    run_store: "stores.Store", make_coordinator: "Callable[..., runs.Coordinator]", as_json: bool, quiet: bool
+) -> int:
+    """Runs a coordinator until the run ends and prints a summary. Returns the exit status."""
+    from atoll import runs
+    from atoll.cli.run import session_output
+    from atoll.cli.terminal import console as terminal
+
+    console, started_at = terminal.get_stderr_console(), time.monotonic()
+    coordinator = make_coordinator(say=lambda line: None if quiet else terminal.print_line(console, line))
+    if not quiet:
+        terminal.print_line(
+            console,
+            f"Join with: {terminal.get_program_name()} join {coordinator.run_id} --store {run_store.database.name}",
+        )
+    try:
+        with terminal.interrupt_on_sigterm():
+            coordinator.run()
+    except KeyboardInterrupt:
+        terminal.print_line(
+            console, "Left the run. Other coordinators take over its islands. Return with 'atoll join'."
+        )
+        raise
+    summary = runs.summarize(run_store, coordinator.run_id)
+    if as_json:
+        terminal.print_json({**summary.to_data(), "coordinator": coordinator.name})
+    elif not quiet:
+        session_output.print_summary(terminal.get_stdout_console(), run_store, summary, time.monotonic() - started_at)
+    return 1 if summary.status == "failed" else 0
 
 
 def check_shared_options(option_values: Mapping[str, object]) -> None:
@@ -248,7 +245,7 @@ def resume(
     budget: Annotated[str | None, typer.Option("--budget", metavar="LIMITS", help="Additional budget.")] = None,
     target: TargetOption = None,
     workers: WorkersOption = None,
-    changes: options.SetOption = None,
+    overrides: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
     unsafe: options.UnsafeOption = False,
@@ -278,27 +275,26 @@ def resume(
     run_options["workers"] = workers
     unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
     with options.open_existing_store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
-        option_layers = build_option_layers(changes, run_options, require_sandbox, executor)
+        option_layers = build_option_layers(overrides, run_options, require_sandbox, executor)
         has_viewer = dashboard and not as_json
         session = runs.resume(
             run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer
         )
-        baseline_permissions = unsafe_options if baselines else None
         status = session_output.run_session(
-            session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions
+            session, run_store, as_json=as_json, quiet=quiet, baseline_options=unsafe_options if baselines else None
         )
         survival_files.linger(linger)
     return status
 
 
 def build_option_layers(
-    changes: list[str] | None, run_options: dict[str, Any], require: str | None = None, executor: str | None = None
+    overrides: list[str] | None, run_options: dict[str, Any], require: str | None = None, executor: str | None = None
 ) -> list[Any]:
-    """Returns the configuration layers of the command line: `--set` first, then the options."""
+    """Returns the settings of the command line as layers, later ones over earlier ones: `--set`, then the options."""
     from atoll import config
 
     run_section = {name: value for name, value in run_options.items() if value is not None}
     option_layers = [{"run": run_section}] if run_section else []
     option_layers += [{"sandbox": {"require": require}}] if require else []
     option_layers += [{"executor": {"kind": executor}}] if executor else []
-    return [*(config.parse_set(change) for change in changes or ()), *option_layers]
+    return [*(config.parse_set(override) for override in overrides or ()), *option_layers]

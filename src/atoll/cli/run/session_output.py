@@ -17,8 +17,8 @@ from atoll.candidate import EMPTY
 from atoll.cli.run import progress
 from atoll.cli.terminal import console as terminal
 from atoll.cli.terminal import options
-from atoll.runs import baselines, summary, text_format
-from atoll.runs.summary import count_failures
+from atoll.runs import baselines, text_format
+from atoll.runs.summary import count_failures, format_result, list_best_candidates
 
 type RunToEnd = Callable[[runs.Session], None]  # runs a session until it ends
 
@@ -26,16 +26,16 @@ type RunToEnd = Callable[[runs.Session], None]  # runs a session until it ends
 def run_baselines(
     run_store: store.Store,
     run_id: str,
-    permissions: runs.UnsafeOptions,
+    unsafe_options: runs.UnsafeOptions,
     console: Console,
     is_quiet: bool,
     run_to_end: RunToEnd,
 ) -> Sequence[baselines.Baseline]:
-    """Runs all baselines of a run. A baseline that cannot run has the reason."""
+    """Runs the baselines of a run and returns all of them. One without a summary has the reason, or has not run."""
     results = list[baselines.Baseline]()
     for baseline in baselines.find_baselines(run_store, run_id):
         try:
-            session = baselines.start(run_store, run_id, baseline.name, allowed=permissions)
+            session = baselines.start(run_store, run_id, baseline.name, allowed=unsafe_options)
         except errors.SetupError as error:
             results.append(baselines.Baseline(baseline.name, None, str(error)))
             continue
@@ -100,7 +100,7 @@ def format_store_option(run_store: store.Store) -> str:
     )
 
 
-PROSE_TITLES = ("comment", "description", "docstring")  # texts of the task, shortened in the header
+PROSE_TITLES = ("comment", "description", "docstring")  # long texts of the task, cut when printed
 
 
 def run_session(
@@ -109,7 +109,7 @@ def run_session(
     *,
     as_json: bool,
     quiet: bool = False,
-    baseline_permissions: runs.UnsafeOptions | None = None,
+    baseline_options: runs.UnsafeOptions | None = None,
 ) -> int:
     """Runs a session and prints its result. Returns the exit status.
 
@@ -121,7 +121,7 @@ def run_session(
         run_store: Its store.
         as_json: Print the result as one line of JSON.
         quiet: Print no progress.
-        baseline_permissions: Permissions of the baselines; None runs no baselines.
+        baseline_options: Safety checks that the user waives for the baselines; None runs no baselines.
 
     Raises:
         RunFailed: The run failed. All results so far are saved.
@@ -131,7 +131,7 @@ def run_session(
     failure: errors.RunFailed | None = None
     result: Mapping[str, Any] = {}
     if not quiet:
-        _print_introduction(session, run_store, console, has_baselines=baseline_permissions is not None)
+        _print_introduction(session, run_store, console, has_baselines=baseline_options is not None)
     with session, _print_warnings(console, quiet), terminal.interrupt_on_sigterm():
         try:
             _run_with_progress(session, console, quiet)
@@ -142,8 +142,8 @@ def run_session(
     seconds = time.monotonic() - started_at
     summary = runs.summarize(run_store, session.run_id)
     baseline_results = baselines.find_baselines(run_store, session.run_id)
-    if baseline_permissions is not None and summary.status == "done":
-        baseline_results = _run_baselines(session, run_store, baseline_permissions, quiet)
+    if baseline_options is not None and summary.status == "done":
+        baseline_results = _run_baselines_with_progress(session, run_store, baseline_options, quiet)
     session_end = _SessionEnd(session, run_store, summary, seconds, baseline_results, result)
     if not (quiet or failure):
         session_end.print_result(console if as_json else terminal.get_stdout_console())
@@ -184,9 +184,9 @@ class _SessionEnd(NamedTuple):
             self.summary,
             self.seconds,
             self.baseline_results,
-            summary.list_best_candidates(self.result),
+            list_best_candidates(self.result),
         )
-        for line in summary.format_result(self.result):
+        for line in format_result(self.result):
             terminal.print_line(console, line)
         if self.session.ray_stats is not None:
             terminal.print_line(console, f"ray: {self.session.ray_stats}.")
@@ -199,8 +199,8 @@ class _SessionEnd(NamedTuple):
         return data
 
 
-def _run_baselines(
-    session: runs.Session, run_store: store.Store, permissions: runs.UnsafeOptions, quiet: bool
+def _run_baselines_with_progress(
+    session: runs.Session, run_store: store.Store, unsafe_options: runs.UnsafeOptions, quiet: bool
 ) -> list[baselines.Baseline]:
     """Runs the baselines of a completed run. A failing baseline does not affect the run."""
     console = terminal.get_stderr_console()
@@ -209,7 +209,7 @@ def _run_baselines(
         with _print_warnings(console, quiet), terminal.interrupt_on_sigterm(), suppress(errors.RunFailed):
             _run_with_progress(baseline_session, console, quiet)
 
-    return list(run_baselines(run_store, session.run_id, permissions, console, quiet, run_to_end))
+    return list(run_baselines(run_store, session.run_id, unsafe_options, console, quiet, run_to_end))
 
 
 class _WarningPrinter(logging.Handler):
