@@ -208,7 +208,7 @@ def load(
 def _build_config(folder: Path, layers: Sequence[Sections]) -> RunConfig:
     """Makes the configuration; the LLM name `config` stands for the LLM of the folder's OpenEvolve configuration."""
     models = _get_models(_find_system(layers))
-    for setting, name in _iter_renamed(layers[1:], models):  # the first layer is ours
+    for setting, name in _iter_renamed(layers[1:], models):  # the folder implies the first layer
         _logger.warning("%s is now called %s.", setting, name)
     merged = _merge_layers(layers, models)
     if merged.get("run", {}).get("llm") != LLM_FROM_CONFIG:
@@ -257,7 +257,7 @@ def with_openevolve_model(
     Args:
         config: Configuration; its task may name an LLM, for an `api_base` alone.
         primary_model: Name of an LLM.
-        secondary_model: Name of an LLM that gets a fifth of the calls.
+        secondary_model: Name of an LLM that gets one call in six.
         api_base: URL of their server; None: OpenAI's.
         has_llm_option: Whether `--llm` was given too.
 

@@ -20,6 +20,7 @@ def check_changes(changes: Sequence[config.Sections]) -> None:
     Raises:
         SetupError: One of them is fixed.
     """
+    # All keys of [task] and of the system are fixed. `config` reports unknown sections later.
     for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
         fixed = list(keys) if section not in config.COMMON_SECTIONS else [key for key in keys if key in FIXED_KEYS]
         if fixed and section in (*config.list_systems(), "task", *config.COMMON_SECTIONS, config.NO_SECTION):

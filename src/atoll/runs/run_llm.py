@@ -1,11 +1,11 @@
-"""The LLM of a run: makes it by name, stops the run when it keeps failing, and keeps its cost within the budget."""
+"""The LLM of a run: made by name, then wrapped with the journal, the budget and a limit of failures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
-from atoll import cluster, config, control, errors, llm, store
+from atoll import cluster, config, control, errors, journal, llm, store
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import routing
 from atoll.runs.data_export import iter_responses
@@ -16,7 +16,7 @@ type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
 # Assumed for LLMs without a known maximum. A longer response may exceed the budget, by one call per worker.
 DEFAULT_MAX_TOKENS = 4096
 MAX_FAILURES = 10  # in a row, after the retries of each call
-MAX_REFUSALS = 3  # in a row, of errors that no retry mends: a wrong key, a wrong name
+MAX_REFUSALS = 3  # in a row, of errors that no retry can fix: a wrong key, a wrong name
 _REFUSAL_STATUSES = (401, 402, 403, 404)
 _FRAME_TOKENS = 64  # added to each prompt by the service
 _PROMPT_CHARS = 3000  # typical length of a prompt without its programs
@@ -111,7 +111,9 @@ def make_run_llm(
     *,
     reserves_cost: bool,
 ) -> RunLLM:
-    """Wraps an LLM with the limits of a run.
+    """Wraps an LLM with the journal and the limits of a run.
+
+    A call passes the journal, the budget, the price, the token counter and the failure limit, in this order.
 
     Args:
         run_id: The run to resume, whose earlier calls count; None for a new run.
@@ -192,7 +194,7 @@ def _make_llm_budget(
             f"run.island_budget is {run_config.run.island_budget!r}. Give dollars, tokens or calls: '$0.1,50calls'."
         )
     used, used_by_island = ZERO_COST, dict[int, Cost]()
-    for record in run_store.journal(run_id).read_kinds("replied") if run_id else ():
+    for record in run_store.journal(run_id).read_kinds(journal.RESPONSE) if run_id else ():
         cost = Cost(*record.data.get("usage", ())) + Cost(calls=1)
         used += cost
         used_by_island[record.island] = used_by_island.get(record.island, ZERO_COST) + cost
@@ -204,6 +206,7 @@ def describe_cost(call_price: CallPrice, budget: control.Budget, initial_program
     if call_price.price is None:
         return "price unknown: tokens are counted, dollars are not"
     prompt_chars = len(initial_program) * _PROGRAMS_SHOWN + _PROMPT_CHARS
+    # `max_cost` counts each byte as a token, so a text of N bytes stands for a prompt of N tokens.
     estimate = call_price.max_cost("x" * (prompt_chars // _CHARS_PER_TOKEN))
     description = f"about ${estimate.usd:.4f} per call with a response of {call_price.max_tokens:,} tokens"
     if budget.usd is not None and estimate.usd > 0:

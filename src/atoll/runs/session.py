@@ -1,4 +1,4 @@
-"""The driver of a run: a session builds its parts, locks it in the store, and runs it until it has ended."""
+"""Session: builds the parts of a run, locks the run in the store, and runs it until it ends. Also `resume`."""
 
 import json
 import time
@@ -54,7 +54,8 @@ class Session:
         run_config: The configuration, with the values of its parameters.
         initial_program: Text of the initial candidate.
         summarize_candidate: Describes a candidate for progress output; None to show its new lines.
-        time_limit: Seconds after which `run` stops the run; None for no limit. Ordered runs ignore the clock otherwise.
+        time_limit: Time limit of an ordered run that resumes with a budget in seconds. Otherwise None: the evolver of
+            an unordered run checks the seconds itself.
         evolver: Ready to start.
         sandbox: Sandbox level of the candidates.
 
@@ -119,7 +120,7 @@ class Session:
             if self._run_llm is not None:
                 num_islands = evolver_config.island_config.num_islands
                 self._run_llm.connect(self.evolver, num_islands, self._get_llm_limits)
-            run_journal.write(journal.Record("started", 0, ALL_ISLANDS, self._describe_start()))
+            run_journal.write(journal.Record(journal.STARTED, 0, ALL_ISLANDS, self._describe_start()))
             on_error.pop_all()
 
     def _make_context(self, reference: "_RunReference", has_dashboard: bool) -> system.BuildContext:
@@ -138,12 +139,13 @@ class Session:
         )
 
     def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
-        """Applies iterations in order unless a limit depends on timing. The same seed then gives the same run."""
+        """Chooses the order by number, so that the same seed gives the same run, unless a limit depends on timing."""
         if run_id is not None:
             stored_config = self._store.get_run(run_id).config
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
         settings, schedule = self.run_config.run, built_system.config.schedule
-        counts_in_order = self._run_llm is not None and self._run_llm.budget is None  # tokens are counted afterwards
+        # Without reservations the kernel counts tokens as it applies iterations, which does not depend on timing.
+        counts_in_order = self._run_llm is not None and self._run_llm.budget is None
         tokens = None if counts_in_order else self.budget.tokens
         timed_limits = (self.budget.seconds, self.budget.usd, tokens, settings.island_budget)
         uses_clock = schedule is not None and schedule.uses_clock
@@ -205,6 +207,7 @@ class Session:
         return replace(budget, calls=None) if self._order.is_ordered else budget
 
     def _make_report(self) -> Mapping[str, Any]:
+        """Returns the settings that are printed when the run starts."""
         settings, call_price = self.run_config.run, self._run_llm.call_price if self._run_llm else None
         limit_texts = [
             f"{limit:g} {name}" for name, limit in limits.get_limits(self.budget).items() if limit is not None
@@ -268,7 +271,7 @@ class Session:
         if self._summarize_result is None:
             return {}
         result = normalize_json(self._summarize_result(self.evolver))
-        self._write_end_record("concluded", {"result": result})
+        self._write_end_record(journal.CONCLUDED, {"result": result})
         return result
 
     def _write_end_record(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -285,13 +288,13 @@ class Session:
             Thread(target=self.evolver.stop, args=("interrupted",), daemon=True).start()
         self._close()
         if self.ray_stats is not None and self.ray_stats.evaluations:
-            self._write_end_record("executed", {"executor": self.ray_stats.to_data()})
+            self._write_end_record(journal.EXECUTED, {"executor": self.ray_stats.to_data()})
         self._run_lock.release()
 
 
 @dataclass
 class _RunReference:
-    """Gives a system, which is built before its run exists, the run's id and live channel."""
+    """Holds the id and live channel of a run. The system is built before its run exists, and reads them later."""
 
     run_id: str = ""
     channel: system.LiveChannel | None = None
@@ -372,11 +375,11 @@ def resume(
 
 
 def _load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:
-    """Returns the configuration of a run with the changes of earlier resumes, and the budget of its last start."""
+    """Returns the stored sections of a run with the changes of earlier resumes, and the budget of its last start."""
     sections = {name: value for name, value in run_store.get_run(run_id).config.items() if name not in NON_SECTION_KEYS}
     budget = None
     carried_keys = ("llm", "workers", *limits.LIMIT_KEYS)
-    for record in run_store.journal(run_id).read_kinds("started"):
+    for record in run_store.journal(run_id).read_kinds(journal.STARTED):
         last_config = record.data["plan"]
         sections |= {name: last_config[name] for name in ("llm", "sandbox", "executor") if name in last_config}
         last_settings = {key: last_config["run"][key] for key in carried_keys if key in last_config["run"]}

@@ -15,7 +15,7 @@ type Status = Literal["running", "paused", "done", "interrupted", "stopped", "fa
 LATEST = "latest"
 EVALUATOR = "judge"  # source of the rejection of a candidate without a score, as journals have it
 
-_END_KINDS = ("ended", "concluded", "executed")  # last records of an ended run
+_END_KINDS = (journal.ENDED, journal.CONCLUDED, journal.EXECUTED)  # last records of an ended run
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
@@ -73,12 +73,12 @@ def compute_totals(run_store: store.Store, run_id: str) -> Totals:
     """Adds up the usage of a run."""
     steps = evaluations = failures = 0
     cost = evaluation.ZERO_COST
-    for record in run_store.journal(run_id).read_kinds("founded", "begun", "applied"):
+    for record in run_store.journal(run_id).read_kinds(journal.INITIAL, journal.ISSUED, journal.APPLIED):
         steps = max(steps, record.step)
-        if record.kind == "founded":
+        if record.kind == journal.INITIAL:
             evaluations += 1
             cost += evaluation.from_data(record.data["evaluation"]).cost
-        elif record.kind == "applied":
+        elif record.kind == journal.APPLIED:
             evaluations += record.data["evaluations"]
             failures += "failure" in record.data
             cost += evaluation.Cost(*record.data["cost"]) if "cost" in record.data else evaluation.ZERO_COST
@@ -90,7 +90,7 @@ def summarize(run_store: store.Store, run_id: str) -> Summary:
     stored_run, rows = run_store.get_run(run_id), run_store.candidates(run_id)
     status, reason = _find_status(run_store, run_id)
     initial_rows, best = [row for row in (rows.find("0.0"),) if row], rows.list_best()
-    start_records = [record.data for record in run_store.journal(run_id).read_kinds("started")]
+    start_records = [record.data for record in run_store.journal(run_id).read_kinds(journal.STARTED)]
     last_start = start_records[-1] if start_records else {}
     return Summary(
         run=run_id,
@@ -112,7 +112,7 @@ def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | Non
     """Returns the record that says how a run ended; None if it has not ended."""
     run_journal = run_store.journal(run_id)
     if "shared" in run_store.get_run(run_id).config:  # other coordinators may write after the end
-        return next(reversed(list(run_journal.read_kinds("ended"))), None)
+        return next(reversed(list(run_journal.read_kinds(journal.ENDED))), None)
     last_record = run_journal.read_last()
     return last_record if last_record is not None and last_record.kind in _END_KINDS else None
 
@@ -120,8 +120,10 @@ def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | Non
 def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
     if run_store.has_writer(run_id):
         commands = list[str]()
-        for record in run_store.journal(run_id).read_kinds("started", "controlled"):  # each start ends a pause
-            commands = [] if record.kind == "started" else [*commands, record.data["kind"]]
+        for record in run_store.journal(run_id).read_kinds(
+            journal.STARTED, journal.CONTROLLED
+        ):  # each start ends a pause
+            commands = [] if record.kind == journal.STARTED else [*commands, record.data["kind"]]
         pause_commands = [kind for kind in commands if kind in ("pause", "resume")]
         return "paused" if pause_commands[-1:] == ["pause"] else "running", ""
     end_record = find_end_record(run_store, run_id)
@@ -137,7 +139,7 @@ def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
 def find_result(run_store: store.Store, run_id: str) -> Mapping[str, Any]:
     """Returns the latest result that the system wrote; empty if it writes none, or the run has not ended."""
     result: Mapping[str, Any] = {}
-    for record in run_store.journal(run_id).read_kinds("concluded"):
+    for record in run_store.journal(run_id).read_kinds(journal.CONCLUDED):
         result = record.data["result"]
     return result
 
@@ -191,7 +193,7 @@ def count_failures(run_store: store.Store, run_id: str) -> FailureCounts:
     """Counts the failures and rejections of a run."""
     failures: list[tuple[str, str]] = []
     rejections: list[tuple[str, str]] = []
-    for record in run_store.journal(run_id).read_kinds("applied"):
+    for record in run_store.journal(run_id).read_kinds(journal.APPLIED):
         if "failure" in record.data:
             failures.append(("engine", record.data["failure"]))
         for verdict, reason, source, _ in (child["decision"] for child in record.data["children"]):
