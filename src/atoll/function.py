@@ -338,7 +338,7 @@ class DefaultFunction:
 
 
 def get_fitness(fn: Function) -> float:
-    """Returns a function's score for comparisons; a missing score is below every score."""
+    """Returns a function's fitness for comparisons; a missing one is below every other."""
     score = fn.score()
     return -math.inf if score is None else score
 

@@ -1,4 +1,4 @@
-"""Journal of a run: records that are written before they take effect.
+"""Journal of a run: records from which recovery rebuilds its state.
 
 | constant        | stored kind     | written                                  | data                                  |
 |-----------------|-----------------|------------------------------------------|---------------------------------------|
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 class Journal(Protocol):
-    """Storage of records. It is passed in; it is not a profiler."""
+    """Storage of the records of one run. A profiler only observes; the journal is the truth."""
 
     def write(self, *records: Record) -> None:
         """Commits all records in one transaction or raises; raising ends the run. Called from any thread."""
@@ -97,11 +97,12 @@ class CallCache:
     An iteration makes its calls one after another, so the n-th call is the same call when the iteration runs again.
 
     Attributes:
-        position: (iteration, call) of the current call, for LLMs that answer by position.
+        current: Call cache of this thread, set while a mutator, an evaluator or a gate runs.
+        position: (iteration, call) of the current call. Mailboxes and recordings find responses by it.
         island: Island of the iteration.
     """
 
-    current: ContextVar["CallCache | None"] = ContextVar("atoll_ledger", default=None)
+    current: ContextVar["CallCache | None"] = ContextVar("atoll_call_cache", default=None)
 
     def __init__(
         self, iteration: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = ""

@@ -52,7 +52,7 @@ class Island:
 log = logging.getLogger(__name__)
 
 ALL_ISLANDS = -1  # in a record that concerns all islands
-LATE_PREFIX = "late: its island was reset"  # also in journals of version 0.1
+LATE_PREFIX = "late: its island was reset"  # journals of version 0.1 begin like this too
 LATE = f"{LATE_PREFIX} meanwhile, so it was not added"
 
 

@@ -21,7 +21,7 @@ from atoll.cluster.iteration import EvaluationCache, IterationOutcome, Iteration
 from atoll.cluster.recovery import JournalRecovery
 from atoll.cluster.schedules import RoundRobin
 
-MAX_IDLE_ITERATIONS = 2000  # a run with an evaluation budget ends after so many iterations without an evaluation
+MAX_IDLE_ITERATIONS = 2000  # without an evaluation: then a run with an evaluation budget ends
 
 
 class Evolver:
@@ -61,7 +61,7 @@ class Evolver:
 
     @property
     def reason(self) -> str:
-        """Reason of the stop; empty while the run is running."""
+        """Reason for the end of the run; empty while it is running."""
         return self._stop_signal.reason
 
     def lock(self) -> Condition:
@@ -262,7 +262,8 @@ class Evolver:
         seed = f"{self._config.seed}/{iteration}/due"
         actions = self._schedule.plan_actions(applied_count + 1, self._state.islands, seed)
         new_records += self._state.apply_actions(iteration, actions) if actions else ()
-        return new_records + list(self._fill_window() if self._threads else ())  # `request_mutation` issues just one
+        # Without threads, `Island.request_mutation` runs single iterations and issues each one itself.
+        return new_records + list(self._fill_window() if self._threads else ())
 
     def _fill_window(self) -> Sequence[journal.Record]:
         """Reads the inbox and fills the window within the limits."""
@@ -289,9 +290,9 @@ class Evolver:
         return records.make_issued_record(pending)
 
     def _compute_max_evaluations(self) -> int | None:
-        """Returns a share of the evaluations that are neither used nor reserved, so that the budget holds.
+        """Returns how many evaluations the next iteration may use; None: any number; 0: the budget allows no iteration.
 
-        Each iteration in flight reserves one LLM call.
+        It is a share of what is neither used nor reserved. Each iteration in flight also reserves one LLM call.
         """
         budget, in_flight = self._control_state.budget, self._in_flight.values()
         if in_flight and budget.calls is not None and self.usage.cost.calls + len(in_flight) >= budget.calls:
@@ -316,7 +317,7 @@ class Evolver:
         return self._control_state.budget.find_exhausted_limit(usage) or next(filter(None, reasons), None)
 
     def _run_iteration_on(self, island: Island) -> function.Function:
-        """Runs one iteration on one island in the calling thread, independent of the schedule."""
+        """Runs one iteration on one island in the calling thread and returns its best child (`request_mutation`)."""
         self._ensure_loaded()
         with self._condition:
             self._commit(lambda: [self._issue(self._state.islands[island.index], None)])

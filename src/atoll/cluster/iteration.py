@@ -49,7 +49,7 @@ NO_EVALUATIONS_LEFT = "the evaluation budget is used up"
 
 
 class IterationOutcome(NamedTuple):
-    """A finished iteration: its children, later evaluations of other candidates, and its cost."""
+    """A finished iteration. `observed` has new evaluations of population members, by candidate id."""
 
     pending: archipelago.PendingIteration
     children: Sequence[records.Child]
@@ -61,7 +61,7 @@ class IterationOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class StoredCalls:
-    """Journal records of an unfinished iteration: responses by call; candidate, evaluation and `paid` by label."""
+    """Records of an unfinished iteration, for recovery: responses by call; candidate, evaluation, `paid` by label."""
 
     responses: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     evaluated: dict[str, tuple[Candidate, Evaluation, bool]] = field(default_factory=dict)
@@ -156,11 +156,12 @@ class IterationWorker:
 
     def _make_candidate(self, label: str, fn: function.Function) -> Candidate:
         pending = self._pending
-        draft = fn.candidate if fn.candidate and not fn.candidate.id else None  # otherwise a clone kept its parent's
-        parents = (draft.parents if draft else ()) or tuple(
+        # `derive_child` leaves the id empty. A candidate with an id is that of the parent, which a clone has kept.
+        origin = fn.candidate if fn.candidate and not fn.candidate.id else None
+        parents = (origin.parents if origin else ()) or tuple(
             records.require_candidate(parent).id for parent in pending.selection.parents
         )
-        meta = normalize_json(draft.meta) if draft else EMPTY
+        meta = normalize_json(origin.meta) if origin else EMPTY
         return Candidate(
             f"{pending.iteration}.{label}", str(fn.skeleton()), parents, pending.island, pending.iteration, meta
         )
