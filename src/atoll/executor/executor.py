@@ -35,7 +35,7 @@ class Executor(sandbox.Sandbox, Protocol):
 
 
 class LocalExecutor:
-    """Runs requests in a pool of slots; `run` waits in the caller's thread for an idle slot.
+    """Runs requests in a pool of slots, of this machine or of a Ray cluster. `run` waits for an idle slot.
 
     Args:
         pool: Slots; closed together with the executor.

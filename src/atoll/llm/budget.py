@@ -11,7 +11,7 @@ from atoll.evaluation import ZERO_COST, Cost
 from atoll.journal import CallCache
 from atoll.llm.base import LLM, LLMError, Response
 
-_SAMPLE_TOKENS = 1000  # some prices rise with the length of the prompt, and ours are short
+_SAMPLE_TOKENS = 1000  # some prices rise with the length of the prompt; those of Atoll are short
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _get_amounts(cost: Cost) -> Mapping[str, float]:
 
 
 def _describe_limit(name: str, limit: float, requested: float) -> str:
-    """Describes a limit in the words of the kernel, with the need of the call."""
+    """Describes a limit like `control.Budget.find_exhausted_limit`, with the cost of the call."""
     if name == "usd":
         return f"budget of {limit:g} usd used: a call may cost ${requested:.4f}"
     return f"budget of {limit:g} {name} used" + ("" if name == "calls" else f": a call may take {requested:g}")

@@ -113,7 +113,11 @@ class CircuitBreaker:
         return self._pause_until - self._clock()
 
     def _get_remaining_outage_seconds(self) -> float:
-        """Returns the seconds until the server counts as down."""
+        """Returns the seconds until the server counts as down.
+
+        Raises:
+            LLMError: The server counts as down.
+        """
         seconds = self._clock() - self._failing_since
         if self.is_open and seconds >= self._policy.outage_seconds:
             message = f"{self._last_failure} It has been down for {seconds:.0f} seconds and {self._failures} requests."

@@ -97,6 +97,7 @@ class RetryingClient:
 
 
 def _make_chat(endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> SyncChat:
+    # `https://` means a hosted service, and these differ in details that SDKs know.
     needs_sdk = endpoint.is_encrypted or SERVICES[endpoint.service].extra
     if not needs_sdk and not sampling.stream and sampling.thinking is None:
         return OpenAIHTTPChat(endpoint, sampling, timeout_seconds)

@@ -160,7 +160,7 @@ class EditMutator:
 
     def _iter_requests(self, context: function.ProposalContext, num_requests: int) -> Iterator[EditRequest]:
         advised_mode = context.advice.get("mode")
-        mode: Mode = advised_mode if advised_mode in MODES else self.mode  # type: ignore[assignment]  # one of them, then
+        mode: Mode = advised_mode if advised_mode in MODES else self.mode  # type: ignore[assignment]  # checked here
         for index in range(num_requests):
             parent = context.parents[-1 - index % len(context.parents)]
             is_cross = mode == "cross" or (advised_mode not in MODES and context.rng.random() < self.crossover)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from atoll import errors
 from atoll.candidate import JSON
 
-# Runs in the candidate's process: takes plain data, mostly the candidate's text, and returns plain data.
+# Runs in the candidate's process. Takes plain data, mostly the candidate's text, and returns plain data.
 type Job = Callable[[Any], JSON]
 # Creates the job once in every worker, where it loads the evaluator and its data. Trusted, and sent by value.
 type MakeJob = Callable[[], Job]
@@ -34,7 +34,7 @@ CLOSED_MESSAGE = "the sandbox was closed"  # failure of requests after `close`
 
 
 class Sandbox(Protocol):
-    """Runs one kind of job on many candidates, one per worker in parallel."""
+    """Runs one kind of job on many candidates. Its workers run in parallel, each with one candidate at a time."""
 
     @property
     def level(self) -> str:

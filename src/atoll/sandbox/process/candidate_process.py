@@ -112,7 +112,7 @@ class PreparedProcess:
         try:
             self._apply_restrictions()
         except OSError as error:  # no candidate runs without its restrictions
-            return worker.JobResult(f"the sandbox could not be closed: {worker.describe(error)}")
+            return worker.JobResult(f"its restrictions could not be applied: {worker.describe(error)}")
         body = _receive()
         os.close(REQUEST_FD)
         return self._job_run.run(body)

@@ -342,7 +342,7 @@ class ForkServerClient(WorkerClient):
             scratch=self._scratch,
             level=self._level,
             needs_user=self._probe.needs_user,
-            has_filter=not self._probe.seccomp,
+            has_filter=not self._probe.seccomp,  # an empty text: no error
             limits=asdict(self._limits),
             readable=readable_paths.readable,
             startable=readable_paths.startable,

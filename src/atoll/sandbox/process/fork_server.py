@@ -54,7 +54,10 @@ class ForkServerSettings(NamedTuple):
 
 
 class ForkServer:
-    """Isolates itself step by step. The order matters: later steps remove rights that earlier ones need."""
+    """Loads the job, then isolates itself. The order of the steps matters: each may remove rights that others need.
+
+    Its children, the candidates, also restrict their files and system calls (`candidate_process`).
+    """
 
     def __init__(self, settings: ForkServerSettings) -> None:
         self._settings, self._limits = settings, Limits(**settings.limits)
