@@ -1,4 +1,4 @@
-"""Evolver: the only way in which an agent changes itself. It proposes, an approver decides, the change is applied."""
+"""Evolver of an agent, its only way to change itself. It proposes, an approver decides, the change is applied."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class SessionQuota(NamedTuple):
 
 
 class Evolver:
-    """Submits, decides and applies the proposals of an agent.
+    """Submits, decides and applies the proposals of an agent. `cluster.Evolver` evolves runs; this one does not.
 
     Args:
         store: Holds proposals, tools, skills, reflections and parameters.
@@ -79,7 +79,7 @@ class Evolver:
             SecretFound: The content contains a secret; nothing was written.
             QuotaExceeded: The session has used up its quota; nothing was written.
         """
-        self._check_content(proposal_type, content)
+        self._check_quota_and_content(proposal_type, content)
         proposal = self.proposals.submit(
             proposal_type, title, content, author, description=description, rationale=rationale
         )
@@ -122,7 +122,7 @@ class Evolver:
         ]
         return "\n\n".join(section for section in sections if section)
 
-    def _check_content(self, proposal_type: str, content: Mapping[str, Any]) -> None:
+    def _check_quota_and_content(self, proposal_type: str, content: Mapping[str, Any]) -> None:
         limits = {"new_tool": self._quota.tools, "new_skill": self._quota.skills}
         limit = limits.get(proposal_type)
         if limit is not None and self._proposal_counts[proposal_type] >= limit:
@@ -174,8 +174,8 @@ class Evolver:
 def _parse_parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
     key, expected = content.get("key"), content.get("expected_version")
     if not isinstance(key, str) or not key.strip() or "value" not in content:
-        raise errors.SetupError("A change of a parameter names its key and its value.")
+        raise errors.SetupError("A change of a parameter needs its key and its value. Pass both.")
     reserved_keys.check_not_reserved(key)
     if expected is not None and (not isinstance(expected, int) or isinstance(expected, bool)):
-        raise errors.SetupError("expected_version is the number of the version that the change is based on.")
+        raise errors.SetupError(f"expected_version is {expected!r:.40}. Pass the number of a version, or leave it out.")
     return key, content["value"], expected

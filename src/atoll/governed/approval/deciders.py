@@ -1,4 +1,4 @@
-"""Deciders: functions that decide at once, deferred decisions, and signed messages."""
+"""Ways to decide: a function that decides at once, a later decision (`DEFER`), and a signed message."""
 
 import hashlib
 import hmac
@@ -10,8 +10,9 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from atoll import errors
+from atoll.governed.approval.policy import POLICY_AUTHOR
 from atoll.governed.approval.proposal import Proposal
-from atoll.governed.approval.proposals import AlreadyDecided, Proposals, now
+from atoll.governed.approval.proposals import Proposals, now
 from atoll.governed.errors import VersionConflict
 from atoll.governed.parameters import ParameterStore
 
@@ -54,10 +55,9 @@ def run_decider(
     if decider == DEFER:
         return proposal
     if not isinstance(decider, Decider):
-        reason = "no approver is configured"
-        return proposals.close(proposal.id, "rejected", "policy", reason)
+        return proposals.close(proposal.id, "rejected", POLICY_AUTHOR, "no approver is configured")
     if refusal_reason := proposals.policy.get_refusal_reason(proposal, decider.name):
-        return proposals.close(proposal.id, "rejected", "policy", refusal_reason)
+        return proposals.close(proposal.id, "rejected", POLICY_AUTHOR, refusal_reason)
     approve, reason = _call_decider(decider, proposal)
     return proposals.decide(
         proposal.id, decider.name, approve=approve, reason=reason, content_hash=proposal.content_hash
@@ -77,9 +77,6 @@ def _call_decider(decider: Decider, proposal: Proposal) -> tuple[bool, str]:
     if answer is True:
         return True, f"{decider.name} approves"
     return False, f"{decider.name} rejects" if answer is False else f"{decider.name} returned neither True nor False"
-
-
-__all__ = ["DEFER", "AlreadyDecided", "ApprovalFunc", "Decider", "run_decider"]
 
 
 NONCE_PREFIX = "nonces/"
@@ -116,7 +113,7 @@ class SignedDecisions:
         self._tolerance, self._clock = tolerance, clock
 
     def accept(self, body: bytes, signature: str) -> Proposal:
-        """Applies one decision and returns the proposal.
+        """Records one decision and returns the proposal. An approved one is not applied yet.
 
         Args:
             body: The bytes as received.

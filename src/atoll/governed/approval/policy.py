@@ -27,7 +27,7 @@ class Policy:
         quorum: Number of different approvers needed, by risk.
         approvers: Names that may decide; empty: everyone but the author.
         expires_after: Time until an undecided proposal expires.
-        auto_approve_read_only: Approve skills that have only text.
+        auto_approve_read_only: Whether the policy approves skills that have only text.
 
     Raises:
         SetupError: A quorum is below 1 or above the number of approvers, or the time is not positive.
@@ -54,7 +54,7 @@ class Policy:
         return self.quorum.get(proposal.risk, 1)
 
     def is_read_only(self, proposal: Proposal) -> bool:
-        """Checks for a skill with text only: no scripts, no tools, no conditions in its steps."""
+        """Returns whether it is a skill with text only: no scripts, no tools, no conditions in its steps."""
         content = proposal.content
         steps = content.get("steps") or ()
         has_actions = any(not isinstance(step, Mapping) or set(step) - {"order", "description"} for step in steps)
@@ -63,9 +63,8 @@ class Policy:
         )
 
     def has_enough_approvals(self, proposal: Proposal) -> bool:
-        """Checks whether the current content has enough approvals."""
-        by_rule = any(review.by == POLICY_AUTHOR for review in proposal.approvals)
-        if by_rule:
+        """Returns whether the content has enough approvals. That of the policy counts only for text-only skills."""
+        if any(review.by == POLICY_AUTHOR for review in proposal.approvals):
             return self.auto_approve_read_only and self.is_read_only(proposal)
         return len({normalize_name(review.by) for review in proposal.approvals}) >= self.get_quorum(proposal)
 

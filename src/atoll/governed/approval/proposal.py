@@ -50,7 +50,7 @@ class Proposal:
     Attributes:
         content: The change as JSON.
         author: Never an approver of this proposal.
-        editors: Users who changed it; never approvers either.
+        editors: Users who edited it; never approvers either.
         expires_at: An undecided proposal expires then.
         reviews: Reviews of the current content.
         outcome: Result of applying it, or the reason why that failed.

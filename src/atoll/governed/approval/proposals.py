@@ -38,7 +38,7 @@ class SecretFound(errors.AtollError):
 
 
 class AlreadyDecided(errors.Conflict):
-    """The proposal is already decided, or this reviewer may not decide."""
+    """The step is not allowed: the proposal is decided, was changed meanwhile, or this reviewer may not decide."""
 
 
 class ProposalExpired(AlreadyDecided):

@@ -1,4 +1,4 @@
-"""Ledger: applies changes (versions, locks, aliases, notes) to any change log."""
+"""Ledger: checks changes (versions, locks, aliases, notes), appends them to a change log, and reads versions."""
 
 import json
 import re
@@ -10,7 +10,6 @@ from typing import Any
 from atoll import errors, versions
 from atoll.store.database.database import Database, retry_transaction
 from atoll.store.versions import change as entries
-from atoll.store.versions import ledger
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.change_log import ChangeLog, ChangeWriter
 from atoll.store.versions.errors import ParameterLocked, ParameterNotFound, VersionConflict, VersionNotFound
@@ -273,8 +272,8 @@ def _check_expected(request: ChangeRequest, actual: int) -> None:
 class LedgerVersions:
     """`Versions` on any change log. A parameter value other than a string is returned as JSON text."""
 
-    def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = ledger.now) -> None:
-        self.ledger = ledger.VersionLedger(change_log, clock)
+    def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = now) -> None:
+        self.ledger = VersionLedger(change_log, clock)
 
     def get(self, key: str, n: int | None = None) -> versions.Version:
         return _to_version(self.ledger.get(key, n))
@@ -315,7 +314,7 @@ class LedgerVersions:
 
     def _apply(self, kind: str, key: str, reason: str, author: str, **fields: Any) -> ChangeEntry | None:
         versions.validate_change(key, reason, author)
-        request = ledger.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **fields)
+        request = ChangeRequest(kind=kind, key=key, reason=reason, author=author, **fields)
         return self.ledger.apply(request)[0]
 
     def _create_version(self, kind: str, key: str, reason: str, author: str, **fields: Any) -> versions.Version:
@@ -327,7 +326,7 @@ class LedgerVersions:
 class StoredVersions(LedgerVersions):
     """Versions in the database, shared by processes."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = ledger.now) -> None:
+    def __init__(self, database: Database, clock: Callable[[], datetime] = now) -> None:
         super().__init__(SQLChangeLog(database), clock)
 
 
