@@ -49,7 +49,7 @@ class Task(system.Settings):
         file: Python file with the function, its evaluator and its inputs.
         function: Name of the function to evolve, defined with `def`.
         evaluator: Name of the evaluator, which scores (function, one input); higher is better. A file without it may
-            define `score(output, case)` instead; see `output_task.py`.
+            define `score(output, case)` instead; see `source.py`.
         inputs: Name of a list of inputs, or of a function that returns one.
         comment: Purpose of the function, for the prompt; by default the docstring of the file.
         data: Folder with `train.csv`, instead of a file, for a law search.
