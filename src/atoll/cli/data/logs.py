@@ -16,7 +16,9 @@ app = options.make_group("Analyze logged decisions and their feedback.")
 LogArgument = Annotated[str, typer.Argument(metavar="LOG", help="Log folder, store, or run:RUN.")]
 SinceOption = Annotated[str, typer.Option("--since", metavar="TIME", help="First time to include.")]
 UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Last time to include.")]
-WindowOption = Annotated[str, typer.Option("--window", metavar="TIME", help="Maximum delay of feedback after a decision, e.g. 7d.")]
+WindowOption = Annotated[
+    str, typer.Option("--window", metavar="TIME", help="Maximum delay of feedback after a decision, e.g. 7d.")
+]
 AttributionOption = Annotated[
     str, typer.Option("--attribution", metavar="NAME", help="Pairing: first, last, mean, decay, all or decision.")
 ]

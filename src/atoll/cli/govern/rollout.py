@@ -149,7 +149,7 @@ def _print_shadow_result(result: Any) -> None:
             "corrected for the number of metrics.",
             "dim",
         )
-    counts = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} skipped by stopping early"
+    counts = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved by stopping early"
     console.print_note(f"{counts}; divergence {result.divergence:.3g}, disagreement {result.disagreement:.3g}.", "dim")
 
 
