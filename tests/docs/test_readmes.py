@@ -1,5 +1,6 @@
-"""READMEs of folders name every file and package of the folder."""
+"""READMEs of folders name every file and package of the folder, and no others."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,14 @@ def test_readme_names_every_file_and_package(folder):
     text = (PACKAGE / folder / "README.md").read_text("utf-8")
     missing = [part for part in parts(PACKAGE / folder) if f"`{part}`" not in text]
     assert not missing, f"Add a row for each to src/atoll/{folder}/README.md."
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_readme_tables_name_only_existing_files(folder):
+    text = (PACKAGE / folder / "README.md").read_text("utf-8")
+    first_cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    names = [name for cell in first_cells for name in re.findall(r"`([\w/]+\.py)`", cell)]
+    assert not [name for name in names if not any((PACKAGE / folder).rglob(name))]
 
 
 def test_architecture_links_every_readme():
