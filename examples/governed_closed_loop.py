@@ -1,10 +1,10 @@
-"""A bot learns the best length of its answers, and every change is approved.
+"""A bot learns the best length of its answers. Every change needs an approval.
 
     fast loop   question -> LLMGenerator -> CascadeEvaluator -> best answer -> LogSource, FeedbackChannel
     slow loop   LogReplayer -> Reflector -> ParameterEvolver -> ShadowRunner -> approval -> ParameterStore
     rollout     canary -> guardrail breached -> automatic rollback
 
-A function takes the place of the LLM, and a formula that of the readers, so no API key is needed.
+A function replaces the LLM and a formula replaces the readers, so no API key is needed.
 Run it with `.venv/bin/python examples/governed_closed_loop.py`.
 """
 

@@ -1,8 +1,8 @@
 """Evolves a parameter of Atoll's own runs: the maximum episode length of `examples/survival`.
 
-Each run starts with the value in the store. Its journal is replayed for evidence. A new value is compared by pairs of
-runs with equal seeds, approved, used by the next run, and rolled back. Running runs keep their value. No LLM needed:
-`python examples/governed_own_runs.py`.
+Each run starts with the value in the store, and a replay of its journal gives the evidence. A shadow run compares a new
+value by pairs of runs with equal seeds. An approver accepts it, the next run uses it, and a rollback restores the old
+one. Running runs keep their value. No LLM is needed: `python examples/governed_own_runs.py`.
 """
 
 import tempfile

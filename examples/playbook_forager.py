@@ -2,7 +2,7 @@
 
     .venv/bin/python -m examples.playbook_forager
 
-It reads its playbook before it eats and adds a rule when it falls ill, so the second season goes better than the first.
+It reads its playbook before it eats and adds a rule when it falls ill, so it falls ill less often in the second season.
 Your agent can do the same: call `notes.retrieve(state)` before acting, and `notes.apply(...)` with lessons and tags
 afterwards.
 """

@@ -36,9 +36,9 @@ def report(capsys):
 def test_run_without_baselines_prints_command(capsys):  # P19
     result, text = run(capsys, "run", "task", "--iterations", "3")
     assert result["baselines"] == {"best_of_n": "not run", "sequential": "not run"}
-    assert "Baselines: not run: " in text
+    assert "Baselines: not run. Run them: " in text
     assert f"resume {result['run']} --baselines" in text
-    assert f"Baselines: not run: 'atoll resume {result['run']} --baselines' runs them." in report(capsys)
+    assert f"Baselines: not run. 'atoll resume {result['run']} --baselines' runs them." in report(capsys)
 
 
 def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19

@@ -105,7 +105,7 @@ class TestReport:
     def test_report_goes_to_stdout_or_file(self, shell, tmp_path):
         out = shell("report", "failing").out
         assert out.startswith("# Run failing\n")
-        assert "\nBaselines: not run: 'atoll resume failing --baselines' runs them.\n" in out
+        assert "\nBaselines: not run. 'atoll resume failing --baselines' runs them.\n" in out
         assert not shell("report", "failing", "-o", str(tmp_path / "report.md")).out
         assert (tmp_path / "report.md").read_text(encoding="utf-8") == out
 

@@ -83,14 +83,27 @@ def test_api_reference_is_up_to_date():
     run([sys.executable, str(ROOT / "scripts" / "api_reference.py"), "--check"], ROOT)
 
 
+def read_prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+
+
 def links(page: Path) -> Iterator[str]:
-    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if "://" not in target and not target.startswith("#"):
-            yield target.partition("#")[0]
+    yield from (link for link in re.findall(r"\]\(([^)\s]+)\)", read_prose(page)) if "://" not in link)
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns the anchors of a page: its headings in lower case, with hyphens and without punctuation."""
+    headings = re.findall(r"^#+ (.*)$", read_prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def is_valid(page: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = page.parent / name if name else page
+    return target.exists() and (not anchor or anchor in anchors(target))
 
 
 def test_links_between_documents_are_valid():
     listed = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("src/**/*.md")]
-    broken = [(page.name, link) for page in listed for link in links(page) if not (page.parent / link).exists()]
+    broken = [(page.name, link) for page in listed for link in links(page) if not is_valid(page, link)]
     assert not broken

@@ -26,7 +26,7 @@ def test_report_describes_run_outcome_and_missing_baselines(run_store):
     assert "done (`budget of 60 iterations used`)." in text
     assert "\nThe gain is 6.60903, reached after 121 of 121 evaluations.\n" in text
     assert "\n| initial | -9 | 0.0 |\n| best | -2.39097 | 60.0 |\n" in text
-    assert "\nBaselines: not run: 'atoll resume failing --baselines' runs them.\n" in text
+    assert "\nBaselines: not run. 'atoll resume failing --baselines' runs them.\n" in text
 
 
 def test_report_has_improvements_and_lineage(run_store):

@@ -15,13 +15,13 @@ def discounted(amount, percent):
 
 
 def shipping(amount):
-    """Returns what shipping costs: nothing from 50.00 on."""
+    """Returns the price of shipping, in cents; it is free from 50.00 on."""
     if amount >= 5000:
         return 0
     return 499
 
 
 def due(prices, percent):
-    """Returns what is to be paid."""
+    """Returns the amount to pay, in cents."""
     amount = discounted(total(prices), percent)
     return amount + shipping(amount)

@@ -137,8 +137,8 @@ def format_lines(baselines: Sequence[Baseline], best: float | None, run_id: str)
     """Yields the baselines as Markdown."""
     missing = [baseline for baseline in baselines if baseline.summary is None]
     if len(missing) == len(baselines):
-        command = f": 'atoll resume {run_id} --baselines' runs them" if baselines else ""
-        yield f"Baselines: not run{command}."
+        command = f" 'atoll resume {run_id} --baselines' runs them." if baselines else ""
+        yield f"Baselines: not run.{command}"
         return
     heading = format_heading(baselines, f"atoll resume {run_id} --baselines")
     yield from (f"{heading}; small differences may be chance:", "")
@@ -153,7 +153,7 @@ def format_heading(baselines: Sequence[Baseline], command: str) -> str:
     """Returns a heading that says whether the budgets are equal; the command makes them equal."""
     if any(baseline.is_behind for baseline in baselines):
         return f"Baselines, one run each, with a smaller budget than this run ('{command}' makes them equal)"
-    return "Baselines, one run each, with as many evaluations and LLM calls"
+    return "Baselines, one run each, with as many evaluations and LLM calls as this run"
 
 
 def find_winner(baselines: Sequence[Baseline], best: float | None) -> Baseline | None:

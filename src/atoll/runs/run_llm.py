@@ -180,8 +180,8 @@ def _check_dollar_budget(run_config: config.RunConfig, budget: control.Budget, c
     is_recorded = run_config.run.llm.lower().startswith(("replay:", "recorded:"))
     if budget.usd is not None and call_price.price is None and not is_recorded:
         raise errors.SetupError(
-            f"The price of {run_config.run.llm} is unknown, so a budget in dollars cannot be kept. Set llm.price_in "
-            "and llm.price_out (USD per million tokens), or give the budget in tokens or calls."
+            f"The price of {run_config.run.llm} is unknown, so a budget in dollars cannot be enforced. Set "
+            "llm.price_in and llm.price_out (USD per million tokens), or give the budget in tokens or calls."
         )
 
 

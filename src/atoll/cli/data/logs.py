@@ -16,9 +16,11 @@ app = options.make_group("Analyze logged decisions and their feedback.")
 LogArgument = Annotated[str, typer.Argument(metavar="LOG", help="Log folder, store, or run:RUN.")]
 SinceOption = Annotated[str, typer.Option("--since", metavar="TIME", help="First time to include.")]
 UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Last time to include.")]
-WindowOption = Annotated[str, typer.Option("--window", metavar="TIME", help="Latest arrival of feedback, e.g. 7d.")]
+WindowOption = Annotated[
+    str, typer.Option("--window", metavar="TIME", help="Maximum delay of feedback after a decision, e.g. 7d.")
+]
 AttributionOption = Annotated[
-    str, typer.Option("--attribution", metavar="NAME", help="first, last, mean, decay, all or decision.")
+    str, typer.Option("--attribution", metavar="NAME", help="Pairing: first, last, mean, decay, all or decision.")
 ]
 ByOption = Annotated[str, typer.Option("--by", metavar="FIELD", help="Group a run by mutator or island.")]
 IssueOption = Annotated[
@@ -27,7 +29,7 @@ IssueOption = Annotated[
 ResumeOption = Annotated[
     Path | None, typer.Option("--resume-from", metavar="FILE", help="Continue an interrupted replay.")
 ]
-ColumnarOption = Annotated[bool, typer.Option("--columnar", help="Use column files; faster, more memory.")]
+ColumnarOption = Annotated[bool, typer.Option("--columnar", help="Process the logs by columns; faster, more memory.")]
 
 
 @app.command("replay")

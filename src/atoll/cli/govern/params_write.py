@@ -33,7 +33,7 @@ def set_value(
 
     \b
     Examples:
-      atoll params set ema/alpha 0.3 -m "a start"
+      atoll params set ema/alpha 0.3 -m "initial value"
       atoll params set ema/alpha 0.4 -m "faster" --expect 1
       atoll params set prompt/system @prompt.txt -m "shorter" --store params/
     """  # noqa: D301 - \b keeps line breaks
@@ -135,7 +135,7 @@ def alias(
 
     \b
     Examples:
-      atoll params alias ema/alpha production 2 -m "the canary held"
+      atoll params alias ema/alpha production 2 -m "the canary was better"
       atoll params get ema/alpha@production
     """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores

@@ -176,7 +176,7 @@ def approve(
     \b
     Examples:
       atoll playbook held
-      atoll playbook approve 3f2a --reason "tried it twice, it holds"
+      atoll playbook approve 3f2a --reason "tried it twice"
     """  # noqa: D301 - \b keeps line breaks
     _decide(held_id, reason, author, key, store, as_json, is_approved=True)
 
@@ -253,7 +253,7 @@ def rollback(
 def stats(
     key: KeyOption = None, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
 ) -> None:
-    """Show size and coverage.
+    """Show the size, and the number of bullets of each section.
 
     \b
     Examples:

@@ -149,7 +149,7 @@ def _print_shadow_result(result: Any) -> None:
             "corrected for the number of metrics.",
             "dim",
         )
-    counts = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved"
+    counts = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved by stopping early"
     console.print_note(f"{counts}; divergence {result.divergence:.3g}, disagreement {result.disagreement:.3g}.", "dim")
 
 
@@ -163,7 +163,7 @@ def start(
     reason: options.ReasonOption,
     author: options.AuthorOption = None,
     proposed_by: Annotated[
-        str, typer.Option("--proposed-by", metavar="NAME", help="Who proposed the value; not you.")
+        str, typer.Option("--proposed-by", metavar="NAME", help="Author of the proposed value; not you.")
     ] = "evolver",
     shares: Annotated[
         str, typer.Option("--shares", metavar="LIST", help="Traffic share of each stage.")

@@ -14,7 +14,7 @@ app = options.make_group("Review and merge changes to a repository.")
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Worldline id, or the beginning of it.")]
 CommitOption = Annotated[
-    str | None, typer.Option("--commit", metavar="SHA", help="Fail if the worldline has moved past this commit.")
+    str | None, typer.Option("--commit", metavar="SHA", help="Fail unless the worldline is at this commit.")
 ]
 
 

@@ -50,7 +50,7 @@ def print_introduction(folder: Path) -> None:
     from atoll.cli.terminal import console as terminal
 
     terminal.print_note("Which formula gives the energy of a moving body from its mass and speed?")
-    terminal.print_note("No API key, no LLM: formulas are changed at random, and better ones are kept. A score of -1")
+    terminal.print_note("No API key, no LLM: Atoll changes formulas at random and keeps better ones. A score of -1")
     terminal.print_note("means wrong by a factor of 2, -2 by a factor of 4; 0 is exact.\n")
     table: Any = init.load_example(folder / "task.py").TABLE
     rows = [[name, *(f"{value:,}" for value in numbers)] for name, *numbers in table]

@@ -60,11 +60,11 @@ def print_baselines(
     """Prints the results of the baselines, or the command that runs them."""
     if all(baseline.summary is None and not baseline.reason for baseline in results):
         command_note = (
-            f": {terminal.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
+            f" Run them: {terminal.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
             if results
-            else "."
+            else ""
         )
-        terminal.print_line(console, f"\nBaselines: not run{command_note}")
+        terminal.print_line(console, f"\nBaselines: not run.{command_note}")
         return
     command = f"{terminal.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
     terminal.print_line(console, f"\n{baselines.format_heading(results, command)}:")
@@ -100,7 +100,8 @@ def format_store_option(run_store: store.Store) -> str:
     )
 
 
-PROSE_TITLES = ("comment", "description", "docstring")  # long texts of the task, cut when printed
+TITLES = {"engine": "mutators", "model": "LLM"}  # keys of a system's report that have another title in the header
+PROSE_TITLES = ("comment", "description", "docstring")  # texts of the task, shortened in the header
 
 
 def run_session(
@@ -256,7 +257,7 @@ def print_setup(
     """
     if not isinstance(event, system.OnStarted):
         return
-    facts = {title: str(value).rstrip() for title, value in {**extra_facts, **event.payload}.items()}
+    facts = {TITLES.get(key, key): str(value).rstrip() for key, value in {**extra_facts, **event.payload}.items()}
     if "source" in facts:
         facts.pop("docstring", None)  # part of the source
     width = max((len(title) for title, fact in facts.items() if fact and "\n" not in fact), default=0)
