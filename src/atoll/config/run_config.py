@@ -267,8 +267,11 @@ def with_openevolve_model(
     if has_llm_option:
         raise errors.SetupError("--llm and --primary-model or --api-base both name an LLM. Leave one out.")
     task_model = getattr(config.task, "model", None)
-    llm = _load_openevolve().choose_model_name(primary_model, secondary_model, api_base, task_model)
-    return RunConfig.from_data(config.to_data(), [{"run": {"llm": llm}}])
+    data, openevolve = config.to_data(), _load_openevolve()
+    llm = openevolve.choose_model_name(primary_model, secondary_model, api_base, task_model)
+    options = {} if primary_model or secondary_model else data["llm"]["models"]
+    models = openevolve.rename_options(task_model or "", llm, options)
+    return RunConfig.from_data(data, [{"run": {"llm": llm}, "llm": {"models": models}}])
 
 
 def find_task_folder(checkpoint: Path) -> Path:

@@ -1,7 +1,8 @@
 """The LLM interface: one prompt in, one response out."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -33,6 +34,8 @@ class LLM(Protocol):
         """Returns one response; raises, preferably `LLMError`, after all retries have failed."""
 
 
+_SEPARATOR = "\n\n"
+
 type Role = Literal["system", "user", "assistant"]
 type Message = tuple[Role, str]
 
@@ -53,7 +56,7 @@ class ChatPrompt(str):
 
     def __new__(cls, *messages: Message, schema: Mapping[str, JSON] | None = None) -> Self:
         kept = tuple((role, str(text)) for role, text in messages if text)
-        prompt = super().__new__(cls, "\n\n".join(_format_message(*message) for message in kept))
+        prompt = super().__new__(cls, _SEPARATOR.join(_format_message(*message) for message in kept))
         prompt.messages, prompt.schema = kept, schema
         return prompt
 
@@ -62,7 +65,10 @@ class ChatPrompt(str):
 
 
 def _format_message(role: Role, text: str) -> str:
-    return f"You answered:\n{text}" if role == "assistant" else text
+    if role != "assistant":
+        return text
+    fence = max(["```", *(f"{run}`" for run in re.findall("`{3,}", text))], key=len)  # longer than any inside
+    return f"You answered:\n{fence}\n{text}\n{fence}"
 
 
 def _restore_prompt(messages: tuple[Message, ...], schema: Mapping[str, JSON] | None) -> ChatPrompt:
@@ -129,6 +135,15 @@ def _prompt_to_data(prompt: str) -> Mapping[str, JSON]:
     """Returns the text of a prompt and, if it has several messages, the role and the length of each."""
     lengths: list[JSON] = [[role, len(_format_message(role, text))] for role, text in get_messages(prompt)]
     return {"prompt": str(prompt), **({"roles": lengths} if len(lengths) > 1 else {})}
+
+
+def split_stored_prompt(data: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Returns (role, text) of the messages of a prompt as `JournaledLLM` stores it."""
+    text, start, messages = str(data.get("prompt") or ""), 0, list[tuple[str, str]]()
+    for role, length in data.get("roles") or [["user", len(text)]]:
+        messages.append((role, text[start : start + length]))
+        start += length + len(_SEPARATOR)
+    return messages
 
 
 def _to_data(response: Response) -> Mapping[str, JSON]:

@@ -146,6 +146,8 @@ class ProgramPromptBuilder:
         values = dict(fixed_values)
         values |= {name: "\n\n".join(texts.get(name, ())) for name in _JOINED_SECTIONS}
         values |= {name: "".join(texts.get(name, ())) for name in _INLINE_SECTIONS}
+        if values["artifacts"] and (title := self.templates.format_fragment("artifact_title", "")):
+            values["artifacts"] = f"## {title}\n\n{values['artifacts']}"
         history_lists = {name: "\n\n".join(texts.get(name, ())) for name in _HISTORY_SECTIONS}
         inspirations = fill("inspirations_section", history_lists) if history_lists["inspiration_programs"] else ""
         values["evolution_history"] = fill("evolution_history", {**history_lists, "inspirations_section": inspirations})
