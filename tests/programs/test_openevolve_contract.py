@@ -33,7 +33,11 @@ def run(work_folder, capsys):
     def make(evaluator: str, config: str = "", *more: str, files: dict[str, str | None] | None = None, status: int = 0):
         folder = Path(work_folder / "task")
         folder.mkdir(mode=0o755, exist_ok=True)
-        texts: dict[str, str | None] = {"initial_program.py": PROGRAM, "evaluator.py": HEAD + evaluator, "config.yaml": config}
+        texts: dict[str, str | None] = {
+            "initial_program.py": PROGRAM,
+            "evaluator.py": HEAD + evaluator,
+            "config.yaml": config,
+        }
         for name, text in (texts | (files or {})).items():
             if text is not None:
                 (folder / name).write_text(text)

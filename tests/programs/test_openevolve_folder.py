@@ -238,13 +238,14 @@ llm:
         ]
         sampling = {"temperature": 0.9, "top_p": 0.5, "max_tokens": 50}
         assert options[0] == sampling | {
-            "timeout_seconds": 7, "retries": 1, "backoff_seconds": 2, "api_key": "${SHARED_KEY}"
+            "timeout_seconds": 7,
+            "retries": 1,
+            "backoff_seconds": 2,
+            "api_key": "${SHARED_KEY}",
         }
         place = f"@{tmp_path}/config.yaml#llm.models.1.api_key"
         assert options[1] == {"seed": 5, "thinking": "off", "api_key": place}
-        assert options[2:] == [
-            {"system_message": "Be bold.", "api_key": "${SHARED_KEY}"}, {"api_key": "${SHARED_KEY}"}
-        ]
+        assert options[2:] == [{"system_message": "Be bold.", "api_key": "${SHARED_KEY}"}, {"api_key": "${SHARED_KEY}"}]
         assert (run_config.llm.temperature, run_config.llm.seed, run_config.task.notes) == (0.4, 3, ())
         monkeypatch.setenv("SHARED_KEY", "sk-shared")
         keys = [run_config.llm.to_options()["models"][name]["api_key"]() for name in names]

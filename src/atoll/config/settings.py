@@ -52,7 +52,7 @@ class RunSettings(Settings):
 
 
 class LLMOptions(Settings):
-    """Options of calls of one LLM. The option of section `[llm]`, else the provider's default applies if one is None."""
+    """Options of one LLM. The provider's default applies to options that are None."""
 
     temperature: float | None = pydantic.Field(default=None, ge=0)
     top_p: float | None = pydantic.Field(default=None, gt=0, le=1)
@@ -99,7 +99,7 @@ def read_api_key(place: str) -> str:
     """Returns the API key at a place, see `ModelSettings`.
 
     Raises:
-        SetupError: There is no key.
+        SetupError: The place has no key.
     """
     match = _KEY_PLACE.fullmatch(place)
     assert match is not None

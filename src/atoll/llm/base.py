@@ -55,9 +55,9 @@ class ChatPrompt(str):
     schema: Mapping[str, JSON] | None
 
     def __new__(cls, *messages: Message, schema: Mapping[str, JSON] | None = None) -> Self:
-        kept = tuple((role, str(text)) for role, text in messages if text)
-        prompt = super().__new__(cls, _SEPARATOR.join(_format_message(*message) for message in kept))
-        prompt.messages, prompt.schema = kept, schema
+        filled = tuple((role, str(text)) for role, text in messages if text)
+        prompt = super().__new__(cls, _SEPARATOR.join(_format_message(*message) for message in filled))
+        prompt.messages, prompt.schema = filled, schema
         return prompt
 
     def __reduce__(self) -> tuple[Any, ...]:

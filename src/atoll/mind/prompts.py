@@ -101,8 +101,7 @@ class PlanPromptBuilder:
             "Answer with their numbers alone, separated by commas."
         )
         return llm.ChatPrompt(
-            ("system", f"{INSTRUCTIONS}\n\n# Task\n{problem.text}"),
-            ("user", f"# Plans\n{plans_text}\n\n{request}\n"),
+            ("system", f"{INSTRUCTIONS}\n\n# Task\n{problem.text}"), ("user", f"# Plans\n{plans_text}\n\n{request}\n")
         )
 
     def _join_sections(

@@ -196,9 +196,7 @@ def _add_review(
     language: str,
 ) -> function.CandidateEvaluator:
     review_options = (options.llm_feedback_prompt, options.llm_feedback_weight, _read_templates(options, parts))
-    return llm_review.LLMReviewedEvaluator(
-        evaluator, model, parts.blobs, score_function, language, *review_options
-    )
+    return llm_review.LLMReviewedEvaluator(evaluator, model, parts.blobs, score_function, language, *review_options)
 
 
 def _get_language(task: Task, suffix: str) -> str:

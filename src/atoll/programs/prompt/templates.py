@@ -1,7 +1,7 @@
 """Prompt templates by name; files of the same name in the user's folder replace them.
 
-OpenEvolve's names, placeholders and fragments work. A placeholder alone in a fenced block is data: the fence is made longer than
-any fence inside, so that a candidate's text cannot end it.
+OpenEvolve's names, placeholders and fragments work. A placeholder alone in a fenced block is data: the fence is made
+longer than any fence inside, so that a candidate's text cannot end it.
 """
 
 import json
