@@ -60,7 +60,8 @@ def choose_model_name(
         if not config_model:
             raise errors.SetupError("--api-base needs an LLM name: pass --primary-model too.")
         return ",".join(
-            re.sub(r"(@[^*]*)?((\*[\d.]+)?)$", rf"{url_suffix}\2", name, count=1) for name in config_model.split(",")
+            re.sub(r"(@[^*#]*)?((#\d+)?(\*[\d.]+)?)$", rf"{url_suffix}\2", name, count=1)
+            for name in config_model.split(",")
         )
     models = [(name, weight) for name, weight in ((primary, 1.0), (secondary, 0.2)) if name]
     if len(models) == 1:
