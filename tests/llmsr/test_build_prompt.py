@@ -1,5 +1,6 @@
 """Complete prompt of PyMutationEngine."""
 
+from atoll import llm
 from atoll.llmsr import mutation_engine, source
 
 LINEAR = '''\
@@ -64,7 +65,12 @@ def parse_sources(*texts: str) -> list[source.Source]:
 
 def test_prompt_with_two_versions():
     (first, second) = parse_sources(LINEAR, CUBIC)
-    assert mutation_engine.build_prompt([first, second], "Find the law of the motion.\n", first.docstring) == GOLDEN
+    prompt = mutation_engine.build_prompt([first, second], "Find the law of the motion.\n", first.docstring)
+    assert prompt == GOLDEN
+    (system_role, system_text), (user_role, user_text) = llm.get_messages(prompt)
+    assert (system_role, user_role) == ("system", "user")
+    assert "Find the law of the motion." in system_text
+    assert user_text.startswith("The versions below")
 
 
 def test_prompt_with_one_version():

@@ -42,6 +42,23 @@ def make_engine(problem: trip.Trip, model: Callable[[str], object], **options: o
     return mind.MindEvolutionEngine([problem], model, {**QUICK, **options})
 
 
+def test_task_is_the_system_message_and_unreadable_response_is_continued(trips):
+    asked: list[str] = []
+
+    def respond(prompt: str) -> str:
+        asked.append(prompt)
+        return "no plan"
+
+    options = {"num_gens": 1, "num_islands": 1, "num_convs": 1, "num_seq": 1}
+    make_engine(trips[0], llm.FunctionLLM(respond), **options).run()
+    first, second = (llm.get_messages(prompt) for prompt in asked[:2])
+    assert first[0][0] == "system"
+    assert trips[0].text in first[0][1]
+    assert second[:2] == first
+    assert [role for role, _ in second[2:]] == ["assistant", "user"]
+    assert "no readable plan" in second[3][1]
+
+
 def test_conversation_adds_num_seq_plans(trips):  # A21, 1.1
     records, model = store.MemoryJournal(), make_scripted_llm(trips[0])
     result = mind.MindEvolutionEngine([trips[0]], model, QUICK, run_journal=records).run()

@@ -117,7 +117,7 @@ def test_settings_reach_templates_population_and_diff_pattern(tmp_path):
     )
     script = NumberChanger()
     _, built, _ = run(folder, script, template_dir="mine", population="front", crossover=0.0)
-    assert all(prompt.startswith("MINE\n") for prompt in script.prompts)
+    assert all("\nMINE\n" in f"\n{prompt}" for prompt in script.prompts)
     assert built.report["population"] == "front"
     with pytest.raises(errors.SetupError, match=r"Folder .* not found"):
         run(folder, script, template_dir="yours")

@@ -27,6 +27,14 @@ def test_openevolve_run_options_name_an_llm(options, model):  # P20
     assert model_names.choose_model_name(*options) == model
 
 
+def test_another_url_keeps_the_options_of_each_llm():
+    old = "openai:a@http://elsewhere/v1*0.8,openai:a@http://elsewhere/v1#2*0.2"
+    new = model_names.choose_model_name(None, None, LOCAL_URL, old)
+    assert new == f"openai:a@{LOCAL_URL}*0.8,openai:a@{LOCAL_URL}#2*0.2"
+    options = {"openai:a@http://elsewhere/v1#2": {"temperature": 1.0}}
+    assert model_names.rename_options(old, new, options) == {f"openai:a@{LOCAL_URL}#2": {"temperature": 1.0}}
+
+
 def test_url_without_llm_name_and_invalid_url_are_rejected():
     with pytest.raises(errors.SetupError, match="pass --primary-model too"):
         model_names.choose_model_name(None, None, LOCAL_URL, None)

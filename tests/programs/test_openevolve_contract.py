@@ -30,12 +30,17 @@ def work_folder(tmp_path, monkeypatch):
 def run(work_folder, capsys):
     """Makes a folder, runs it, and returns the JSON line and the messages."""
 
-    def make(evaluator: str, config: str = "", *more: str, files: dict[str, str] | None = None, status: int = 0):
+    def make(evaluator: str, config: str = "", *more: str, files: dict[str, str | None] | None = None, status: int = 0):
         folder = Path(work_folder / "task")
-        folder.mkdir(mode=0o755)
-        texts = {"initial_program.py": PROGRAM, "evaluator.py": HEAD + evaluator, "config.yaml": config}
+        folder.mkdir(mode=0o755, exist_ok=True)
+        texts: dict[str, str | None] = {
+            "initial_program.py": PROGRAM,
+            "evaluator.py": HEAD + evaluator,
+            "config.yaml": config,
+        }
         for name, text in (texts | (files or {})).items():
-            (folder / name).write_text(text)
+            if text is not None:
+                (folder / name).write_text(text)
         arguments = ["run", "task", "--iterations", "3", "--json", *more]
         assert cli.main(arguments) == status, capsys.readouterr().err
         output = capsys.readouterr()
@@ -118,6 +123,71 @@ def test_prompt_file_evolves_as_a_whole(run, work_folder):
             },
         )
     assert result["initial_score"] in (0.0, 5.0)
+
+
+BARE_TEMPLATE = """\
+# Current Prompt Information
+- Metrics: {metrics}
+{artifacts}
+{evolution_history}
+
+# Current Prompt
+{current_program}
+
+# Task
+Keep the placeholder {{text}}. Provide ONLY the complete new prompt text:
+
+NEW PROMPT:"""
+BARE_CONFIG = """
+diff_based_evolution: false
+language: text
+random_seed: 1
+llm:
+  models:
+    - {name: writer, api_base: "URL", api_key: sk-in-the-file-0123456789, temperature: 0.9, max_tokens: 300}
+prompt: {template_dir: templates, system_message: You improve prompts.}
+evaluator: {use_llm_feedback: true}
+"""
+
+
+def test_templates_that_ask_for_bare_text_evolve(run, work_folder):
+    def obey(prompt: str, number: int) -> str:
+        if "Rate {clarity}" in prompt:
+            return '{"clarity": 0.5}'
+        return f"Classify {{text}}. Think for {number} steps." if "{text}" in prompt else "The placeholder is missing."
+
+    templates = work_folder / "task" / "templates"
+    texts = {"full_rewrite_user": BARE_TEMPLATE, "evaluation": "Rate {{clarity}}:\n```\n{current_program}\n```"}
+    texts["evaluator_system_message"] = "You rate prompts."
+    work_folder.joinpath("task").mkdir(mode=0o755)
+    templates.mkdir()
+    for name, text in texts.items():
+        (templates / f"{name}.txt").write_text(text)
+    evaluator = "def evaluate(path): return {'combined_score': float(len(open(path).read()))}"
+    with testing.ModelServer(obey) as server:
+        result, message = run(
+            "",
+            BARE_CONFIG.replace("URL", server.url),
+            *("--llm", "config", "--workers", "1"),
+            files={"initial_prompt.txt": "Classify {text}.", "evaluator.py": evaluator, "initial_program.py": None},
+        )
+        writing = [request for request in server.requests if "NEW PROMPT:" in request.get_prompt()]
+        rating = [request for request in server.requests if "NEW PROMPT:" not in request.get_prompt()]
+    assert len(writing) == 3  # no response was refused
+    assert result["failures"] == 0
+    assert result["best_score"] > result["initial_score"]
+    assert "has no effect" not in message
+    for request in writing:
+        (role, system_text), (_, user_text) = request.get_messages()
+        assert (role, system_text) == ("system", "You improve prompts.")
+        assert "Keep the placeholder {text}." in user_text
+        assert (request.parse_data()["temperature"], request.parse_data()["max_tokens"]) == (0.9, 300)
+        assert request.headers["authorization"] == "Bearer sk-in-the-file-0123456789"
+    assert all(request.get_messages()[0] == ("system", "You rate prompts.") for request in rating)
+    stored = b"".join(path.read_bytes() for path in work_folder.glob("atoll.db*"))
+    assert b"sk-in-the-file" not in stored
+    with store.Store("atoll.db") as database:
+        assert database.candidates(result["run"]).get(result["best"]).content.startswith("Classify {text}. Think")
 
 
 def test_hidden_variable_is_reported_with_its_setting(run):

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll import config, errors
+from atoll import config, errors, llm
 from atoll.programs.config import Options, Task
 from atoll.programs.openevolve import config_keys, folder
 
@@ -216,14 +216,105 @@ class TestModel:
         model, _ = self.message(load_config, "llm: {primary_model: a, primary_model_weight: 0.1, secondary_model: b}")
         assert "openai:b" in str(model)
 
-    def test_api_key_is_never_read_from_the_file(self, load_config):
-        model, notes = self.message(load_config, "llm: {primary_model: a, api_key: sk-very-secret}")
-        assert "sk-very-secret" not in str(model) + notes
-        assert "set the environment variable OPENAI_API_KEY" in notes
+    def test_models_have_their_own_settings(self, load_config, tmp_path, monkeypatch):
+        run_config = load_config("""
+llm:
+  api_base: http://127.0.0.1:9/v1
+  api_key: ${SHARED_KEY}
+  temperature: 0.4
+  random_seed: 3
+  models:
+    - {name: a, weight: 0.8, temperature: 0.9, top_p: 0.5, max_tokens: 50, timeout: 7, retries: 1, retry_delay: 2}
+    - {name: b, api_base: "http://127.0.0.1:8/v1", api_key: sk-very-secret, random_seed: 5, reasoning_effort: none}
+    - {name: a, weight: 0.1, system_message: Be bold.}
+  primary_model: c
+""")
+        local = "openai:{}@http://127.0.0.1:9/v1"
+        names = [local.format("a"), "openai:b@http://127.0.0.1:8/v1", f"{local.format('a')}#2", local.format("c")]
+        assert run_config.task.model == f"{names[0]}*0.8,{names[1]}*1,{names[2]}*0.1,{names[3]}*1"
+        options = [
+            {key: value for key, value in run_config.llm.models[name].model_dump().items() if value is not None}
+            for name in names
+        ]
+        sampling = {"temperature": 0.9, "top_p": 0.5, "max_tokens": 50}
+        assert options[0] == sampling | {
+            "timeout_seconds": 7,
+            "retries": 1,
+            "backoff_seconds": 2,
+            "api_key": "${SHARED_KEY}",
+        }
+        place = f"@{tmp_path}/config.yaml#llm.models.1.api_key"
+        assert options[1] == {"seed": 5, "thinking": "off", "api_key": place}
+        assert options[2:] == [{"system_message": "Be bold.", "api_key": "${SHARED_KEY}"}, {"api_key": "${SHARED_KEY}"}]
+        assert (run_config.llm.temperature, run_config.llm.seed, run_config.task.notes) == (0.4, 3, ())
+        monkeypatch.setenv("SHARED_KEY", "sk-shared")
+        keys = [run_config.llm.to_options()["models"][name]["api_key"]() for name in names]
+        assert keys == ["sk-shared", "sk-very-secret", "sk-shared", "sk-shared"]
+        assert "sk-" not in str(run_config.to_data())
+        assert config.RunConfig.from_data(run_config.to_data()) == run_config
 
-    def test_api_key_variable_with_another_name_is_reported(self, load_config):
-        _, notes = self.message(load_config, "llm: {primary_model: a, api_key: '${OTHER_KEY}'}")
-        assert "export OPENAI_API_KEY=$OTHER_KEY" in notes
+    def test_missing_key_variable_is_one_sentence(self, load_config, tmp_path, monkeypatch):
+        monkeypatch.delenv("OTHER_KEY", raising=False)
+        load_config("llm: {primary_model: a, api_key: '${OTHER_KEY}'}")
+        run_config = config.load(tmp_path, [{"run": {"llm": "config"}}])
+        with pytest.raises(errors.SetupError, match="is in OTHER_KEY, which is not set"):
+            llm.make_llm(run_config.run.llm, **run_config.llm.to_options())
+        assert llm.make_llm("openai:b@http://127.0.0.1:9/v1", **run_config.llm.to_options()) is not None
+
+    def test_key_in_our_settings_is_refused_and_not_shown(self, load_config, tmp_path):
+        load_config("")
+        with pytest.raises(errors.SetupError, match="is a secret") as caught:
+            config.load(tmp_path, [{"llm": {"models": {"openai:a": {"api_key": "sk-very-secret"}}}}])
+        assert "sk-very-secret" not in str(caught.value)
+
+    def test_model_keys_without_effect_are_named(self, load_config):
+        _, notes = self.message(
+            load_config,
+            "llm: {models: [{name: a, provider: claude_code, max_budget_usd: 1, wait: 3, reasoning_effort: huge}, "
+            "{weight: 1}, text]}",
+        )
+        for note in (
+            "llm.models.0.provider 'claude_code' has no effect",
+            "llm.models.0.max_budget_usd has no effect: limit the cost of a run with --budget '$1'.",
+            "llm.models.0.wait is not an OpenEvolve key",
+            "llm.models.0.reasoning_effort 'huge' has no effect",
+            "llm.models.1 has no effect: it needs a name and a weight above 0.",
+            "llm.models has items without keys",
+        ):
+            assert note in notes
+
+
+class TestTemplates:
+    def write(self, folder, **texts: str) -> None:
+        (folder / "mine").mkdir()
+        for name, text in texts.items():
+            (folder / "mine" / name.replace("_json", ".json").replace("_txt", ".txt")).write_text(text)
+
+    def test_templates_are_found_by_name(self, load_config, tmp_path):
+        self.write(
+            tmp_path,
+            system_message_txt="You {are} mine.",
+            evaluator_system_message_txt="Be strict.",
+            full_rewrite_user_txt="{current_program}",
+            old_txt="unused",
+            fragments_json='{"artifact_title": "Log", "code_too_long": "x", "greeting": "y"}',
+        )
+        run_config = load_config("prompt: {template_dir: mine, template_variations: {greeting: [Hi., Hello.]}}")
+        options = run_config.options
+        assert (run_config.task.description, options.llm_feedback_prompt) == ("You {are} mine.", "Be strict.")
+        assert (options.template_variations, options.crossover) == ({"greeting": ["Hi.", "Hello."]}, 0.0)
+        assert run_config.task.notes == (
+            f"old.txt in {tmp_path / 'mine'} has no effect: no prompt uses it.",
+            "fragments.json: code_too_long, greeting has no effect: the prompt has no such part.",
+        )
+
+    def test_message_of_the_configuration_wins(self, load_config, tmp_path):
+        self.write(tmp_path, system_message_txt="From the file.")
+        run_config = load_config(
+            "llm: {system_message: Of the LLM.}\nprompt: {template_dir: mine, system_message: Of the prompt.}"
+        )
+        assert run_config.task.description == "Of the prompt."
+        assert run_config.options.templates == {"system_message": "{description}"}
 
 
 _VALUES = st.recursive(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atoll import cli, config, journal, playbook, runs, store, system, testing
+from atoll import cli, config, journal, llm, playbook, runs, store, system, testing
 from atoll.survival import analysis, build, episode_proposer
 from atoll.survival.multi_agent import run_together
 from atoll.survival.worlds.shared_grid import SharedGrid
@@ -208,6 +208,9 @@ class TestLLMThinker:  # B4, B12, B23
         for part in ("STATE", "ACTIONS", "REWARDS", "REMEMBERED", "PLAYBOOK", "LAST REFLECTION"):
             assert part in prompts[0]
         assert "{state}" not in prompts[0]
+        (_, task), (_, request) = llm.get_messages(prompts[0])
+        assert task.startswith("You control an agent")
+        assert request.startswith("STATE")
 
 
 class TestMultiAgent:  # B32

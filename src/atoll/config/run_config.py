@@ -266,9 +266,11 @@ def with_openevolve_model(
     """
     if has_llm_option:
         raise errors.SetupError("--llm and --primary-model or --api-base both name an LLM. Leave one out.")
-    task_model = getattr(config.task, "model", None)
-    llm = _load_openevolve().choose_model_name(primary_model, secondary_model, api_base, task_model)
-    return RunConfig.from_data(config.to_data(), [{"run": {"llm": llm}}])
+    data, openevolve, task_model = config.to_data(), _load_openevolve(), getattr(config.task, "model", None)
+    llm = openevolve.choose_model_name(primary_model, secondary_model, api_base, task_model)
+    old_llm = "" if primary_model or secondary_model else task_model
+    models = openevolve.rename_options(old_llm, llm, data["llm"]["models"])
+    return RunConfig.from_data(data, [{"run": {"llm": llm}, "llm": {"models": models}}])
 
 
 def find_task_folder(checkpoint: Path) -> Path:

@@ -1,15 +1,18 @@
 """Sections of the configuration that all systems share, `--set` and budgets."""
 
+import os
 import re
 import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pydantic
 
-from atoll import control, errors, executor, sandbox
+from atoll import control, errors, executor, safe_yaml, sandbox
 from atoll.system import Names, Settings
 
 type Method = Literal["evolve", "best_of_n", "sequential"]
@@ -48,8 +51,8 @@ class RunSettings(Settings):
     window: int | None = pydantic.Field(default=None, ge=1)
 
 
-class LLMSettings(Settings):
-    """Section `[llm]`. The provider's default applies to options that are not set."""
+class LLMOptions(Settings):
+    """Options of one LLM. The provider's default applies to options that are None."""
 
     temperature: float | None = pydantic.Field(default=None, ge=0)
     top_p: float | None = pydantic.Field(default=None, gt=0, le=1)
@@ -57,8 +60,72 @@ class LLMSettings(Settings):
     seed: int | None = None
     max_tokens: int | None = pydantic.Field(default=None, ge=1)
     thinking: Literal["off", "minimal", "low", "medium", "high"] | None = None
-    stream: bool = False
     timeout_seconds: float | None = pydantic.Field(default=None, gt=0)
+    retries: int | None = pydantic.Field(default=None, ge=0)
+    backoff_seconds: float | None = pydantic.Field(default=None, ge=0)
+
+
+class ModelSettings(LLMOptions):
+    """Section `[llm.models."NAME"]`: options of one of several LLMs.
+
+    Attributes:
+        system_message: Replaces the system message of the prompts for this LLM.
+        api_key: Place of the API key: `${NAME}`, an environment variable, or `@FILE#KEY`, a key of a YAML file. The key
+            itself is a secret and never stored.
+    """
+
+    system_message: str | None = None
+    api_key: str | None = None
+
+    @pydantic.field_validator("api_key", mode="before")
+    @classmethod
+    def _check_api_key(cls, value: object) -> object:
+        if value is not None and not (isinstance(value, str) and _KEY_PLACE.fullmatch(value)):
+            raise errors.SetupError(  # without the value: it may be a key
+                'api_key in llm.models is a secret. Put it in an environment variable and write api_key = "${NAME}".'
+            )
+        return value
+
+    def to_options(self) -> dict[str, Any]:
+        """Returns the options of `llm.make_llm`. The API key is read when the LLM is made."""
+        options: dict[str, Any] = {name: value for name, value in self.model_dump().items() if value is not None}
+        return options | ({"api_key": partial(read_api_key, self.api_key)} if self.api_key else {})
+
+
+_KEY_PLACE = re.compile(r"\$\{(?P<variable>\w+)\}|@(?P<file>.+)#(?P<key>[\w.]+)")
+
+
+def read_api_key(place: str) -> str:
+    """Returns the API key at a place, see `ModelSettings`.
+
+    Raises:
+        SetupError: The place has no key.
+    """
+    match = _KEY_PLACE.fullmatch(place)
+    assert match is not None
+    if variable := match["variable"]:
+        if not (value := os.environ.get(variable)):
+            raise errors.SetupError(f"The API key of the LLM is in {variable}, which is not set. Set it.")
+        return value
+    try:
+        data: Any = safe_yaml.load(Path(match["file"]).read_text(encoding="utf-8"), allow_aliases=True)
+        for part in match["key"].split("."):
+            data = data[int(part) if part.isdecimal() else part]
+    except (safe_yaml.InvalidYAML, OSError, ValueError, LookupError, TypeError):
+        data = None
+    if not isinstance(data, str):
+        raise errors.SetupError(f"{match['file']} has no API key at {match['key']}, as it had when the run began.")
+    return data
+
+
+class LLMSettings(LLMOptions):
+    """Section `[llm]`. The provider's default applies to options that are not set.
+
+    Attributes:
+        models: Options of single LLMs, by their names in `run.llm`, without weights.
+    """
+
+    stream: bool = False
     retries: int = pydantic.Field(default=2, ge=0)
     backoff_seconds: float = pydantic.Field(default=0.5, ge=0)
     max_wait_seconds: float = pydantic.Field(default=60.0, ge=0)
@@ -68,6 +135,7 @@ class LLMSettings(Settings):
     cli_arguments: str = ""
     price_in: float | None = pydantic.Field(default=None, ge=0)
     price_out: float | None = pydantic.Field(default=None, ge=0)
+    models: dict[str, ModelSettings] = pydantic.Field(default={})
 
     def to_options(self) -> dict[str, Any]:
         """Returns the options of `llm.make_llm`.
@@ -75,9 +143,10 @@ class LLMSettings(Settings):
         Raises:
             SetupError: `cli_arguments` is not a valid command line.
         """
-        values = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out"})
+        values = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out", "models"})
+        models = {name: model.to_options() for name, model in self.models.items()}
         try:
-            return {**values, "cli_arguments": shlex.split(self.cli_arguments)}
+            return {**values, "cli_arguments": shlex.split(self.cli_arguments), "models": models}
         except ValueError as error:
             raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} is not valid: {error}.") from None
 

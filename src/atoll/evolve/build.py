@@ -9,12 +9,14 @@ from atoll import cluster, control, errors, executor, function, llm, mutation, s
 from atoll.evolve.options import EvolveOptions
 from atoll.evolve.representations import Representation
 from atoll.llmsr.build import get_evaluator_source
+from atoll.mutation import text_blocks
 from atoll.programs import parameter_search
 from atoll.programs.gepa import dataset, dataset_evaluator, reflection, text_edits, text_mutator
 from atoll.programs.learners import TextNotes
 from atoll.runs import search_methods
 
 _ISLANDS, _MIGRATION_PERIOD = 4, 50  # for code; iterations of each island between migrations
+_MAX_PROMPT_CHARS, _RESERVED_CHARS = 24_000, 1_000  # of a prompt for code; beside the program and the objective
 _MAX_IDLE_ITERATIONS = 300  # in a row without an evaluator call: nothing new is proposed any more
 
 
@@ -132,7 +134,7 @@ def _make_mutator(
 ) -> mutation.MixedMutator:
     language = representation.language
     if run_llm is not None:
-        build_prompt = partial(mutation.build_program_prompt, task_description=options.objective, language=language)
+        build_prompt = partial(_build_prompt, objective=options.objective.strip(), language=language)
         rewrite = mutation.RewriteMutator(run_llm, build_prompt, partial(mutation.extract_code, language=language))
         return mutation.add_tuner(rewrite, representation.content, "rewrite")
     if language != "python" or not mutation.is_mutable(representation.content):
@@ -140,6 +142,16 @@ def _make_mutator(
             f"This {representation.kind} has no Python that the syntax mutator can change. Pass an LLM with llm=."
         )
     return mutation.make_default_mutator(representation.content)
+
+
+def _build_prompt(context: function.ProposalContext, *, objective: str, language: str) -> str:
+    """Returns the prompt for a program. A long objective is cut before the program is."""
+    max_objective_chars = _MAX_PROMPT_CHARS - _RESERVED_CHARS - len(str(context.parents[-1].skeleton()))
+    shown_objective = text_blocks.cut_middle(objective, max(0, max_objective_chars))
+    system_text = f"# Task\n{shown_objective}" if shown_objective else ""
+    max_chars = _MAX_PROMPT_CHARS - len(system_text)
+    user_text = mutation.build_program_prompt(context, task_description="", language=language, max_chars=max_chars)
+    return llm.ChatPrompt(("system", system_text), ("user", user_text))
 
 
 def _count_calls_in_flight(data: dataset.DatasetSplit | None, options: EvolveOptions) -> int:

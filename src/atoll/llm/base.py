@@ -1,9 +1,10 @@
 """The LLM interface: one prompt in, one response out."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from atoll import errors
 from atoll.candidate import JSON
@@ -33,20 +34,60 @@ class LLM(Protocol):
         """Returns one response; raises, preferably `LLMError`, after all retries have failed."""
 
 
-class JSONPrompt(str):
-    """Prompt that asks for JSON in words and carries its schema, for providers that enforce one.
+_SEPARATOR = "\n\n"
 
-    Code that records, counts or forwards prompts can treat it as a plain string.
+type Role = Literal["system", "user", "assistant"]
+type Message = tuple[Role, str]
+
+
+class ChatPrompt(str):
+    """Prompt of several messages. As a string it is their texts joined, for LLMs without roles, hashes and records.
+
+    A plain string is a prompt of one user message.
+
+    Attributes:
+        messages: (role, text) of each message that has a text.
+        schema: JSON schema of the response, for providers that enforce one; the text asks for it in words too.
     """
 
-    __slots__ = ("schema",)
+    __slots__ = ("messages", "schema")
+    messages: tuple[Message, ...]
+    schema: Mapping[str, JSON] | None
 
-    def __new__(cls, text: str, schema: Mapping[str, JSON]) -> Self:
-        prompt = super().__new__(cls, text)
-        prompt.schema = schema
+    def __new__(cls, *messages: Message, schema: Mapping[str, JSON] | None = None) -> Self:
+        filled = tuple((role, str(text)) for role, text in messages if text)
+        prompt = super().__new__(cls, _SEPARATOR.join(_format_message(*message) for message in filled))
+        prompt.messages, prompt.schema = filled, schema
         return prompt
 
-    schema: Mapping[str, JSON]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_prompt, (self.messages, self.schema)
+
+
+def _format_message(role: Role, text: str) -> str:
+    if role != "assistant":
+        return text
+    fence = max(["```", *(f"{run}`" for run in re.findall("`{3,}", text))], key=len)  # longer than any inside
+    return f"You answered:\n{fence}\n{text}\n{fence}"
+
+
+def _restore_prompt(messages: tuple[Message, ...], schema: Mapping[str, JSON] | None) -> ChatPrompt:
+    return ChatPrompt(*messages, schema=schema)
+
+
+def get_messages(prompt: str) -> tuple[Message, ...]:
+    """Returns the messages of a prompt."""
+    return prompt.messages if isinstance(prompt, ChatPrompt) else (("user", str(prompt)),)
+
+
+def get_schema(prompt: str) -> Mapping[str, JSON] | None:
+    """Returns the JSON schema of a prompt, if it has one."""
+    return prompt.schema if isinstance(prompt, ChatPrompt) else None
+
+
+def continue_prompt(prompt: str, response: str, request: str) -> ChatPrompt:
+    """Returns the prompt of a second call: the first prompt, the response to it, and a further request."""
+    return ChatPrompt(*get_messages(prompt), ("assistant", response), ("user", request), schema=get_schema(prompt))
 
 
 class LLMError(errors.AtollError):
@@ -86,8 +127,23 @@ class JournaledLLM:
         call_cache = CallCache.current.get()
         if call_cache is None:
             return self._llm(prompt)
-        data = call_cache.get_or_call(prompt, lambda: {**_to_data(self._llm(prompt)), "prompt": prompt})
+        data = call_cache.get_or_call(prompt, lambda: {**_to_data(self._llm(prompt)), **_prompt_to_data(prompt)})
         return Response(data["text"], data["model"], Cost(*data["usage"]))
+
+
+def _prompt_to_data(prompt: str) -> Mapping[str, JSON]:
+    """Returns the text of a prompt and, if it has several messages, the role and the length of each."""
+    lengths: list[JSON] = [[role, len(_format_message(role, text))] for role, text in get_messages(prompt)]
+    return {"prompt": str(prompt), **({"roles": lengths} if len(lengths) > 1 else {})}
+
+
+def split_stored_prompt(data: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Returns (role, text) of the messages of a prompt as `JournaledLLM` stores it."""
+    text, start, messages = str(data.get("prompt") or ""), 0, list[tuple[str, str]]()
+    for role, length in data.get("roles") or [["user", len(text)]]:
+        messages.append((role, text[start : start + length]))
+        start += length + len(_SEPARATOR)
+    return messages
 
 
 def _to_data(response: Response) -> Mapping[str, JSON]:

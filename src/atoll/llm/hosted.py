@@ -4,7 +4,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from atoll.llm import budget, endpoint
-from atoll.llm.base import Response
+from atoll.llm.base import ChatPrompt, Response, get_messages, get_schema
 from atoll.llm.endpoint import SamplingOptions, Thinking
 from atoll.llm.retry_policy import RetryPolicy
 
@@ -40,6 +40,7 @@ class HostedLLM:
         backoff_seconds: float = 0.5,
         max_wait_seconds: float = 60.0,
         outage_seconds: float = 120.0,
+        system_message: str | None = None,
     ) -> None:
         """Checks the arguments; opens no connection.
 
@@ -60,6 +61,7 @@ class HostedLLM:
             backoff_seconds: See there.
             max_wait_seconds: See there.
             outage_seconds: See there.
+            system_message: Replaces the system message of every prompt; None: none.
 
         Raises:
             SetupError: The address, the key or an option is missing or invalid.
@@ -69,6 +71,7 @@ class HostedLLM:
             timeout_seconds, retries, backoff_seconds, max_wait_seconds, outage_seconds=outage_seconds
         )
         self._sampling = SamplingOptions(temperature, top_p, top_k, seed, max_tokens, thinking, stream)
+        self._system_message = system_message
         self._lock = Lock()
         self._client: LLMClient | None = None
 
@@ -105,6 +108,9 @@ class HostedLLM:
             LLMError: All attempts failed; the message says why and what to do.
             SetupError: The service needs a package that is not installed.
         """
+        if self._system_message is not None:
+            others = [message for message in get_messages(prompt) if message[0] != "system"]
+            prompt = ChatPrompt(("system", self._system_message), *others, schema=get_schema(prompt))
         return self._get_client()(prompt)
 
     def _get_client(self) -> LLMClient:

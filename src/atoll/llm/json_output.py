@@ -8,7 +8,7 @@ from typing import Any
 import pydantic
 
 from atoll import errors
-from atoll.llm.base import LLM, JSONPrompt
+from atoll.llm.base import LLM, ChatPrompt, continue_prompt, get_messages
 
 _MAX_RESPONSE_CHARS = 2000  # of an invalid response, in the prompt that asks for a better one
 _MAX_PARSE_FAILURES = 100  # brackets that do not begin JSON: a long program has thousands
@@ -16,17 +16,12 @@ _START = re.compile(r"[\[{]")
 # Possessive quantifiers: backtracking over empty lines would be quadratic if the last fence is missing.
 _FENCE = re.compile(r"```[a-zA-Z0-9]*+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 
-_JSON_PROMPT = """{prompt}
+_JSON_REQUEST = """{prompt}
 
 Answer with one JSON value and nothing else. It must match this JSON schema:
 {schema}"""
 
-_REPAIR_PROMPT = """{prompt}
-
-You answered:
-{reply}
-
-That cannot be used: {error}
+_REPAIR_REQUEST = """That cannot be used: {error}
 Answer again with the corrected JSON value and nothing else."""
 
 
@@ -58,13 +53,12 @@ def ask_json[T](model: LLM, prompt: str, schema: type[T]) -> T:
     """
     adapter = pydantic.TypeAdapter(schema)
     json_schema = adapter.json_schema()
-    json_prompt = _JSON_PROMPT.format(prompt=prompt, schema=json.dumps(json_schema))
-    text = model(_make_prompt(json_prompt, json_schema)).text
+    json_prompt = _make_prompt(prompt, json_schema)
+    text = model(json_prompt).text
     parsed = _parse_response(adapter, text)
     if not isinstance(parsed, str):
         return parsed[0]
-    repair_prompt = _REPAIR_PROMPT.format(prompt=json_prompt, reply=_truncate(text), error=parsed)
-    response = model(_make_prompt(repair_prompt, json_schema))
+    response = model(continue_prompt(json_prompt, _truncate(text), _REPAIR_REQUEST.format(error=parsed)))
     repaired = _parse_response(adapter, response.text)
     if isinstance(repaired, str):
         raise InvalidResponse(f"{response.model} responded twice without the requested JSON: {repaired}", response.text)
@@ -92,9 +86,12 @@ def extract_json(text: str) -> Iterator[Any]:
     yield from (value for _, value in sorted(values, key=lambda item: item[0]))
 
 
-def _make_prompt(text: str, schema: Mapping[str, Any]) -> JSONPrompt | str:
+def _make_prompt(prompt: str, schema: Mapping[str, Any]) -> ChatPrompt:
+    """Returns the prompt with the request for JSON at its end."""
+    *first_messages, (role, text) = get_messages(prompt)
+    request = _JSON_REQUEST.format(prompt=text, schema=json.dumps(schema))
     # Providers enforce schemas of objects only.
-    return JSONPrompt(text, schema) if schema.get("type") == "object" else text
+    return ChatPrompt(*first_messages, (role, request), schema=schema if schema.get("type") == "object" else None)
 
 
 def _parse_response[T](adapter: pydantic.TypeAdapter[T], text: str) -> tuple[T] | str:

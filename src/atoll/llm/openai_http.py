@@ -16,7 +16,7 @@ import httpx2
 
 from atoll.evaluation import Cost
 from atoll.llm import budget, http_client
-from atoll.llm.base import JSONPrompt, LLMError, Response
+from atoll.llm.base import LLMError, Response, get_messages, get_schema
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
@@ -76,8 +76,9 @@ class OpenAIHTTPChat:
             self._http.close()
 
     def _request(self, prompt: str, deadline: float) -> tuple[httpx2.Response, bytes]:
-        if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
-            json_schema = {"name": "answer", "schema": prompt.schema, "strict": False}
+        schema = get_schema(prompt)
+        if schema is not None and self._supports_json_schema:
+            json_schema = {"name": "answer", "schema": schema, "strict": False}
             response_format = {"type": "json_schema", "json_schema": json_schema}
             response, body = self._post(prompt, deadline, {"response_format": response_format})
             if response.status_code not in (400, 422):
@@ -86,7 +87,8 @@ class OpenAIHTTPChat:
         return self._post(prompt, deadline, {})
 
     def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> tuple[httpx2.Response, bytes]:
-        request = {"messages": [{"role": "user", "content": prompt}], "model": self._endpoint.model, "stream": False}
+        messages = [{"role": role, "content": text} for role, text in get_messages(prompt)]
+        request = {"messages": messages, "model": self._endpoint.model, "stream": False}
         content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode()
         with self._http.stream("POST", self._url, content=content) as response:
             return response, _read_body(response, deadline)

@@ -16,7 +16,7 @@ from pydantic_ai import exceptions, messages, models, output, settings
 
 from atoll.evaluation import Cost
 from atoll.llm import http_client, pydantic_ai_models
-from atoll.llm.base import JSONPrompt, LLMError, Response
+from atoll.llm.base import LLMError, Response, get_messages, get_schema
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
@@ -103,11 +103,10 @@ class PydanticAIChat:
         return self._make_response(response)
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
-        # A plain str: the SDKs must not see the schema of a JSONPrompt.
-        request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(str(prompt))])]
-        if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
+        request, schema = _make_messages(prompt), get_schema(prompt)
+        if schema is not None and self._supports_json_schema:
             try:
-                return await self._model.request(request, self._settings, _make_schema_parameters(prompt.schema))
+                return await self._model.request(request, self._settings, _make_schema_parameters(schema))
             except exceptions.ModelHTTPError as error:
                 if error.status_code not in (400, 422):
                     raise
@@ -164,6 +163,20 @@ class PydanticAIChat:
         is_too_large = isinstance(root_cause, http_client.ResponseTooLarge)
         make_error = self._errors.make_too_large_error if is_too_large else self._errors.make_connection_error
         return make_error(str(root_cause))
+
+
+def _make_messages(prompt: str) -> list[messages.ModelMessage]:
+    """Returns the messages of a prompt; consecutive ones of system and user are one request."""
+    request_parts, model_messages = list[messages.ModelRequestPart](), list[messages.ModelMessage]()
+    for role, text in get_messages(prompt):
+        if role == "assistant":
+            model_messages.append(messages.ModelRequest(parts=request_parts))
+            model_messages.append(messages.ModelResponse(parts=[messages.TextPart(text)]))
+            request_parts = []
+        else:
+            make_part = messages.SystemPromptPart if role == "system" else messages.UserPromptPart
+            request_parts.append(make_part(text))
+    return [*model_messages, messages.ModelRequest(parts=request_parts)]
 
 
 def _make_settings(sampling: SamplingOptions) -> settings.ModelSettings:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atoll import errors
+from atoll.candidate import EMPTY
 from atoll.llm import command_line, function_llm, local_server
 from atoll.llm.base import LLM
 from atoll.llm.endpoint import SERVICES
@@ -35,23 +36,28 @@ _HOSTED_OPTIONS = [
 ]
 
 
-def make_llm(name: str, **options: Any) -> LLM | None:
+def make_llm(name: str, *, models: Mapping[str, Mapping[str, Any]] = EMPTY, **options: Any) -> LLM | None:
     """Returns the LLM of this name, None for `none`, or an `EnsembleLLM` for several names.
 
     Args:
-        name: One of `NAME_FORMS`, or several with commas and optional weights: `openai:a*0.8,openai:b*0.2`.
+        name: One of `NAME_FORMS`, or several with commas and optional weights: `openai:a*0.8,openai:b*0.2`. A number
+            at the end, as in `openai:a#2`, names the same LLM again, with other options.
+        models: Options of single LLMs by name, without the weight. An `api_key` may be a function that returns it.
         options: Options of `HostedLLM`, and `cli_arguments` for agents. None means the default. LLMs ignore options
             that they do not support.
 
     Raises:
         SetupError: The name or an option is invalid.
     """
-    _check_options(options)
+    _check_options({**options, **{option: None for model in models.values() for option in model}})
     set_options = {option: value for option, value in options.items() if value is not None}
-    members = list(_split_names(name))
+    members = list(split_names(name))
+    llms = {
+        member_name: _make_one(member_name, {**set_options, **models.get(member_name, {})})
+        for member_name, _ in members
+    }
     if len(members) == 1:
-        return _make_one(members[0][0], set_options)
-    llms = {member_name: _make_one(member_name, set_options) for member_name, _ in members}
+        return llms[members[0][0]]
     if None in llms.values():
         raise errors.SetupError(f"{name!r} combines 'none' with others. Remove 'none', or use it alone.")
     return EnsembleLLM(
@@ -63,7 +69,7 @@ def make_llm(name: str, **options: Any) -> LLM | None:
     )
 
 
-def _split_names(name: str) -> Iterator[tuple[str, float]]:
+def split_names(name: str) -> Iterator[tuple[str, float]]:
     """Yields names and weights. A comma separates them only before another name."""
     schemes = "|".join((*SCHEMES, "replay"))
     for part in re.split(rf",\s*(?=(?:{schemes})\b)", name):
@@ -82,7 +88,7 @@ def _make_one(text: str, options: Mapping[str, Any]) -> LLM | None:
         case "none", False:
             return None
         case "local", False:
-            return local_server.LocalLLM(**_filter_options(options, *_HOSTED_OPTIONS))
+            return local_server.LocalLLM(**_filter_options(options, *(set(_HOSTED_OPTIONS) - {"api_key"})))
         case service, True if service in SERVICES:
             return _make_hosted(service, argument, options)
         case "cli", True:
@@ -127,7 +133,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _make_hosted(service: str, argument: str, options: Mapping[str, Any]) -> HostedLLM:
-    model, base_url = _split_url(argument)
+    model, base_url = _split_url(re.sub(r"#\d+$", "", argument))
     if not model:
         raise errors.SetupError(
             f"'{service}:{argument}' does not name a model. Write {service}:NAME or {service}:NAME@http://HOST:PORT/v1."
@@ -136,6 +142,8 @@ def _make_hosted(service: str, argument: str, options: Mapping[str, Any]) -> Hos
         **_filter_options(options, *_HOSTED_OPTIONS, "base_url"),
         **({"base_url": base_url} if base_url else {}),
     }
+    if callable(api_key := hosted_options.get("api_key")):
+        hosted_options["api_key"] = api_key()
     if SERVICES[service].extra:
         return HostedLLM(service, model, **hosted_options)
     return OpenAICompatibleLLM(model, service=service, **hosted_options)

@@ -9,14 +9,14 @@ from atoll import function, llm, mutation, profiler
 from atoll.llmsr.source import Source, parse_functions
 
 # The idea of FunSearch: an LLM that sees f_v0 and a better f_v1 continues with f_v2.
-TEMPLATE = '''\
+SYSTEM_TEMPLATE = '''\
 You improve one Python function step by step. {comment}
 
 Keep its documentation unchanged:
 """
 {docstring}
-"""
-
+"""'''
+USER_TEMPLATE = """\
 The versions below are ordered from worse to better. Write {name}, which should score higher than {last}. Keep the \
 arguments. Change the structure, not only the numbers. Do not call another version.
 
@@ -25,7 +25,7 @@ arguments. Change the structure, not only the numbers. Do not call another versi
 ```
 
 Answer with the complete function {name} in one ```python block. Write nothing else.
-'''
+"""
 
 
 def format_version_name(name: str, index: int) -> str:
@@ -42,13 +42,13 @@ def build_prompt(sources: Sequence[Source], comment: str, docstring: str) -> str
     ]
     next_source = sources[0].rename(format_version_name(name, len(sources)))
     versions.append(f"{next_source.header}\n{next_source.indent}{_format_docstring(name, len(sources))}")
-    return TEMPLATE.format(
-        comment=comment.strip(),
-        docstring=docstring,
+    user_text = USER_TEMPLATE.format(
         name=format_version_name(name, len(sources)),
         last=format_version_name(name, len(sources) - 1),
         versions="\n\n".join(versions),
     )
+    system_text = SYSTEM_TEMPLATE.format(comment=comment.strip(), docstring=docstring)
+    return llm.ChatPrompt(("system", system_text), ("user", user_text))
 
 
 def _format_docstring(name: str, index: int) -> str:

@@ -16,6 +16,7 @@ from atoll.mind.tasks.problem import Problem
 type Pattern = Literal["one_reply", "self", "critic"]
 
 _MAX_CRITIQUE_CHARS = 2000  # characters of a critique in a candidate's metadata
+_MAX_RESPONSE_CHARS = 4000  # characters of an unreadable response in the next request
 
 
 class ConversationTurn(NamedTuple):
@@ -156,8 +157,11 @@ class ConversationMutator:
             prompt = self.prompt_builder.build_revision(problem, plans, visible_dialogue)
         else:
             prompt = self.prompt_builder.build_improvement(problem, plans, earlier=earlier_plans)
+        text = ""
         for attempt in range(self.config.num_retries + 1):
-            text = self.model(f"{prompt}{prompts.RETRY_REQUEST.format(number=attempt)}\n" if attempt else prompt).text
+            request = prompts.RETRY_REQUEST.format(number=attempt)
+            shown_text = text[:_MAX_RESPONSE_CHARS]
+            text = self.model(llm.continue_prompt(prompt, shown_text, request) if attempt else prompt).text
             plan = problem.parse_plan(prompts.extract_plan(text))
             if plan is not None:
                 if self.config.pattern == "self":

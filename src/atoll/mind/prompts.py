@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from atoll import llm
 from atoll.mind.tasks.problem import Problem
 
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
@@ -99,17 +100,20 @@ class PlanPromptBuilder:
             f"Choose {count} of these plans that are good and substantially different from each other. "
             "Answer with their numbers alone, separated by commas."
         )
-        return f"{INSTRUCTIONS}\n\n# Task\n{problem.text}\n\n# Plans\n{plans_text}\n\n{request}\n"
+        return llm.ChatPrompt(
+            ("system", f"{INSTRUCTIONS}\n\n# Task\n{problem.text}"), ("user", f"# Plans\n{plans_text}\n\n{request}\n")
+        )
 
     def _join_sections(
         self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str], thinking: str, request: str
     ) -> str:
-        sections = [INSTRUCTIONS, f"# Task\n{problem.text}", f"# Form\n{problem.plan_format}"]
-        sections += [f"# Examples\n{self.examples}"] if self.examples else []
-        sections += [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
+        constant_sections = [INSTRUCTIONS, f"# Task\n{problem.text}", f"# Form\n{problem.plan_format}"]
+        constant_sections += [f"# Examples\n{self.examples}"] if self.examples else []
+        sections = [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
         sections += ["# Dialogue\n" + "\n\n".join(dialogue)] if dialogue else []
         sections += [f"# Critical thinking\n{thinking}"] if thinking else []
-        return "\n\n".join([*sections, f"# Answer\n{request}\n"])
+        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n"])
+        return llm.ChatPrompt(("system", "\n\n".join(constant_sections)), ("user", user_text))
 
     def _format_attempt(self, attempt: PromptPlan) -> str:
         return f"{attempt.plan}\n(score {attempt.score:.4g})" + (f"\n{attempt.feedback}" if self.has_feedback else "")

@@ -204,6 +204,8 @@ class EditMutator:
                 raise ValueError(f"No block of {response.model} was applied: {'; '.join(result.problems)}.")
             return _ParsedEdit(result.text, "diff", result.problems)
         text = extract_code(response.text, self.language)
+        if text is None and self.language == "text":
+            text = response.text.strip() + "\n"  # OpenEvolve's templates for prompts ask for the bare text
         if text is None:
             raise ValueError(
                 f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."

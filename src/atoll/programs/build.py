@@ -95,7 +95,8 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
         job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint
     )
     if options.llm_feedback and parts.llm is not None:
-        candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, suffix)
+        language = _get_language(task, suffix)
+        candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, language)
     files = [*_list_files(program), *(() if task.command else (evaluator,)), *chosen.files]
     if task.checkpoint is not None:
         proposer = checkpoints.CheckpointProposer(programs, proposer)
@@ -192,12 +193,21 @@ def _add_review(
     parts: system.BuildContext,
     model: llm.LLM,
     score_function: ScoreFunction,
-    suffix: str,
+    language: str,
 ) -> function.CandidateEvaluator:
-    language, role = LANGUAGES.get(suffix, "text"), options.llm_feedback_prompt
-    return llm_review.LLMReviewedEvaluator(
-        evaluator, model, parts.blobs, score_function, language, role, options.llm_feedback_weight
-    )
+    review_options = (options.llm_feedback_prompt, options.llm_feedback_weight, _read_templates(options, parts))
+    return llm_review.LLMReviewedEvaluator(evaluator, model, parts.blobs, score_function, language, *review_options)
+
+
+def _get_language(task: Task, suffix: str) -> str:
+    if suffix == folder_text.FOLDER:
+        return _FILES_LANGUAGE
+    return task.language or LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
+
+
+def _read_templates(options: Options, parts: system.BuildContext) -> prompt.Templates:
+    folder = parts.folder / options.template_dir if options.template_dir else None
+    return prompt.Templates.read(folder, options.templates, options.template_variations)
 
 
 def _open_executor(
@@ -274,8 +284,7 @@ def _make_mutator(
     if chosen is not None:
         return mutation.MixedMutator({chosen.name: chosen.make(text, parts.llm)})
     if parts.llm is not None:
-        language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
-        llm_mutator = _make_llm_mutator(task, options, language, parts, parts.llm)
+        llm_mutator = _make_llm_mutator(task, options, _get_language(task, suffix), parts, parts.llm)
         return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
     if suffix != ".py" or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(
@@ -288,7 +297,6 @@ def _make_llm_mutator(
     task: Task, options: Options, language: str, parts: system.BuildContext, model: llm.LLM
 ) -> mutation.EditMutator:
     """Makes the LLM mutator with its prompts."""
-    folder = parts.folder / options.template_dir if options.template_dir else None
     metric_name = task.metric or "combined_score"
     prompt_builder = prompt.ProgramPromptBuilder(
         parts.blobs,
@@ -296,7 +304,7 @@ def _make_llm_mutator(
         language,
         f"minus {metric_name}: lower values of it are better" if task.minimize else "higher is better",
         task.features or DEFAULT_FEATURES,
-        prompt.Templates.read(folder, options.templates),
+        _read_templates(options, parts),
         options.prompt_chars,
         options.max_artifact_bytes if options.include_artifacts else 0,
         options.use_template_stochasticity,

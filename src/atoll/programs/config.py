@@ -20,6 +20,8 @@ class Task(system.Settings):
             The score is `combined_score`, or the mean of all metrics without it.
         command: Command to use instead of the evaluator. It prints a number or metrics as JSON in its last line;
             `{program}` is replaced by the program's path.
+        language: Language of the program, for the LLM; None: by the suffix of its file. In `text`, a response without
+            a fenced block is the new text.
         description: Purpose of the program, for the LLM.
         metric: Metric that is the score; None: `combined_score`, or the mean of all metrics that are not features.
         minimize: Lower values of the metric are better.
@@ -33,6 +35,7 @@ class Task(system.Settings):
     program: str = "initial_program.py"
     evaluator: str = EVALUATOR_FILE
     command: system.Names = ()
+    language: str | None = None
     description: str = ""
     metric: str | None = None
     minimize: bool = False
@@ -59,6 +62,7 @@ class Options(system.Settings):
         repair: Ask once more if a response cannot be used.
         template_dir: Folder whose files replace the prompt templates of the same name.
         templates: Texts that replace templates by name, such as `diff_user`; they override the folder.
+        template_variations: Texts by placeholder of a template; each prompt draws one.
         engine_weights: Weight of each mutator's gains (syntax, refined, tuner, choices; with an LLM: diff or rewrite,
             and tuner) when iterations are assigned; default 1; 0 disables a mutator.
         use_template_stochasticity: Vary the wording of prompts.
@@ -100,6 +104,7 @@ class Options(system.Settings):
     repair: bool = True
     template_dir: str | None = None
     templates: dict[str, str] = pydantic.Field(default={})
+    template_variations: dict[str, list[str]] = pydantic.Field(default={})
     engine_weights: dict[mutation.MutatorName, float] = pydantic.Field(default={})
     use_template_stochasticity: bool = True
     prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from atoll import errors, evaluation, store
+from atoll.llm.base import split_stored_prompt
 
 ARCHIVE_SIZE = 100  # OpenEvolve's default
 LANGUAGES = {".py": "python", ".rs": "rust", ".r": "r", ".txt": "text", ".md": "text"}
@@ -110,7 +111,9 @@ def _load_prompts(run_store: store.Store, run_id: str) -> Mapping[int, Mapping[s
     prompts: dict[int, dict[str, Any]] = {}
     for record in run_store.journal(run_id).read_kinds("replied"):
         if {"prompt", "text"} <= record.data.keys():
-            prompt = prompts.setdefault(record.step, {"system": "", "user": record.data["prompt"], "responses": []})
+            messages = dict(reversed(split_stored_prompt(record.data)))  # of each role the first
+            first_prompt = {"system": messages.get("system", ""), "user": messages.get("user", ""), "responses": []}
+            prompt = prompts.setdefault(record.step, first_prompt)
             prompt["responses"].append(record.data["text"])
     return {step: {"full_rewrite_user": prompt} for step, prompt in prompts.items()}
 

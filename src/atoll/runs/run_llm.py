@@ -7,7 +7,7 @@ from threading import Lock
 
 from atoll import cluster, config, control, errors, journal, llm, store
 from atoll.evaluation import ZERO_COST, Cost
-from atoll.llm import routing
+from atoll.llm import registry, routing
 from atoll.runs.data_export import iter_responses
 from atoll.runs.summary import find_run
 
@@ -39,6 +39,15 @@ def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None)
     if seconds is not None:  # waiting for a server longer than the run lasts is useless
         options["outage_seconds"] = min(options["outage_seconds"], seconds)
     return llm.make_llm(run_config.run.llm, **options)
+
+
+def describe_unused_options(run_config: config.RunConfig) -> str:
+    """Returns a sentence about options of LLMs that the run does not use, for its header; empty if there are none."""
+    used_names = {name for name, _ in registry.split_names(run_config.run.llm)}
+    unused_names = [name for name in run_config.llm.models if name not in used_names]
+    if not unused_names or used_names == {"none"}:  # without an LLM the header says that none is used
+        return ""
+    return f"the run does not use {', '.join(unused_names)}, so its options in llm.models have no effect"
 
 
 def find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> str | None:

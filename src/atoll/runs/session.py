@@ -216,6 +216,7 @@ class Session:
         limit_texts += [f"{settings.patience} iterations without a gain"] if settings.patience is not None else []
         parameters = [f"{name} = {p['key']}@{p['version']}" for name, p in self.run_config.parameters.items()]
         report: dict[str, Any] = {"model": settings.llm}
+        report["model options"] = run_llm.describe_unused_options(self.run_config)
         if parameters:
             report["parameters"] = ", ".join(parameters)
         if call_price:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from atoll import errors, evaluation, function, mutation, store
+from atoll import errors, evaluation, function, llm, mutation, store
 from atoll.candidate import JSON, Candidate
 from atoll.programs.prompt import ProgramPromptBuilder, Templates, estimate_tokens
 from tests.mutation.tasks import fn, task
@@ -151,13 +151,23 @@ def test_crossover_prompt_shows_second_program():
     assert "Combine the second program with the current one. Keep the better parts of each." in text
 
 
-def test_repair_prompt_shows_response_and_failure():
-    base = fn("x = 1\n", 0.5)
-    text = BUILDER(task(base), mutation.EditRequest(base, "diff", None, "no block fits", "```\nx = 2\n```")).text
-    assert (
-        "# Your last answer could not be used\n```\nno block fits\n```\nIt was:\n````\n```\nx = 2\n```\n````\n"
-        "Answer again, in the format that follows and for the program above.\n\n# Your answer\n"
-    ) in text
+def test_repair_continues_the_conversation():
+    base, builder = parent(), replace(BUILDER, use_variations=True)
+    context = make_context(base)
+    request = mutation.EditRequest(base, "diff")
+    first = llm.get_messages(builder(context, request).text)
+    second = builder(context, replace(request, failure="no block fits", response="```\nx = 2\n```")).text
+    assert first[0] == ("system", "# Task\nMake x large.")
+    assert llm.get_messages(second)[:2] == first
+    assert llm.get_messages(second)[2:] == (
+        ("assistant", "```\nx = 2\n```"),
+        (
+            "user",
+            "Your last answer could not be used:\n```\nno block fits\n```\n"
+            "Answer again, in the requested format and for the current program.",
+        ),
+    )
+    assert "You answered:\n````\n```\nx = 2\n```\n````\n\nYour last answer" in second
 
 
 def test_prompt_states_score_direction():
@@ -193,7 +203,9 @@ def test_openevolve_templates_replace_ours(tmp_path):
     text = replace(BUILDER, templates=Templates.read(tmp_path))(
         make_context(base), mutation.EditRequest(base, "diff")
     ).text
-    assert text.startswith("Fitness 0.5\nScore: 0.5 (higher is better)")
+    system_text, user_text = (message for _, message in llm.get_messages(text))
+    assert system_text == "# Task\nMake x large."
+    assert user_text.startswith("Fitness 0.5\nScore: 0.5 (higher is better)")
     assert "complexity, depth\n## Previous Attempts\n\n### 1\n- Changes: 1 lines removed" in text
     assert "## Top\n\n1 (0.4): x = 4\n" in text
     assert f"```python\n{PROGRAM}```\n### feedback" in text

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from atoll import evaluation, runs, store
 from atoll.cli.terminal import console as terminal
+from atoll.llm.base import split_stored_prompt
 from atoll.runs import baselines, progress, text_format
 from atoll.runs import comparison as comparisons
 from atoll.runs import summary as summaries
@@ -248,7 +249,7 @@ def print_islands(console: Console, islands: Sequence[progress.IslandSummary]) -
 def load_llm_calls(run_store: store.Store, run: str, iteration: int) -> list[dict[str, Any]]:
     """Returns prompts and responses of an iteration, in the order of the responses."""
     records = (record.data for record in run_store.journal(run).read_kinds("replied") if record.step == iteration)
-    return [{name: data.get(name) for name in ("call", "model", "prompt", "text")} for data in records]
+    return [{name: data.get(name) for name in ("call", "model", "prompt", "roles", "text")} for data in records]
 
 
 def print_candidate(console: Console, run_store: store.Store, run: str, row: store.Row, *, with_prompt: bool) -> None:
@@ -300,8 +301,11 @@ def _format_verdict(row: store.Row) -> str:
 
 def _print_llm_calls(console: Console, llm_calls: Sequence[dict[str, Any]]) -> None:
     for llm_call in llm_calls:
-        print_heading(console, f"Prompt of LLM call {llm_call['call']}")
-        print_body(console, llm_call["prompt"] or "(not stored)")
+        messages = split_stored_prompt(llm_call)
+        for role, text in messages:
+            role_text = f", {role} message" if len(messages) > 1 else ""
+            print_heading(console, f"Prompt of LLM call {llm_call['call']}{role_text}")
+            print_body(console, text or "(not stored)")
         print_heading(console, f"Response of {llm_call['model'] or 'the LLM'} to call {llm_call['call']}")
         print_body(console, llm_call["text"] or "(empty)")
     if not llm_calls:

@@ -12,15 +12,15 @@ from atoll.governed.approval.proposal import to_canonical_json
 from atoll.llm import json_output
 
 _MAX_RAW_CHARS = 2000  # characters of the response kept in the metadata
-_REPAIR = "\n\nYour last response could not be used: {error}\nRespond again with the JSON array and nothing else."
+_REPAIR = "Your last response could not be used: {error}\nRespond again with the JSON array and nothing else."
 
-TEMPLATE = """Propose $K different candidates.
+SYSTEM_TEMPLATE = """Propose $K different candidates.
 $RolesJoined
-Input:
-$Input
 $Constraints
-$History
 Respond with a JSON array of $K candidates and nothing else."""
+USER_TEMPLATE = """Input:
+$Input
+$History"""
 
 
 class InvalidK(errors.SetupError):
@@ -99,17 +99,20 @@ class LLMGenerator:
 
     Args:
         model: Any `atoll.llm.LLM`. Sampling options belong to the LLM.
-        template: May use $K, $Roles, $RolesJoined, $Input, $Constraints and $History; $$ is a dollar sign.
+        template: The user message. May use $K, $Roles, $RolesJoined, $Input, $Constraints and $History; $$ is a dollar
+            sign. None: our system and user message.
 
     Raises:
         SetupError: The template has an unknown placeholder.
     """
 
-    def __init__(self, model: llm.LLM, template: str = TEMPLATE) -> None:
-        self._llm, self._template = model, string.Template(template)
+    def __init__(self, model: llm.LLM, template: str | None = None) -> None:
+        user_template = string.Template(USER_TEMPLATE if template is None else template)
+        self._llm, self._user_template = model, user_template
+        self._system_template = string.Template(SYSTEM_TEMPLATE if template is None else "")
         known_names = {"K", "Roles", "RolesJoined", "Input", "Constraints", "History"}
-        if not self._template.is_valid() or (unknown_names := set(self._template.get_identifiers()) - known_names):
-            problem = f"names ${sorted(unknown_names)[0]}" if self._template.is_valid() else "has a $ without a name"
+        if not user_template.is_valid() or (unknown_names := set(user_template.get_identifiers()) - known_names):
+            problem = f"names ${sorted(unknown_names)[0]}" if user_template.is_valid() else "has a $ without a name"
             raise errors.SetupError(
                 f"The template {problem}. Use {', '.join(f'${name}' for name in sorted(known_names))}."
             )
@@ -132,17 +135,19 @@ class LLMGenerator:
     def _request_candidates(
         self, input_data: Any, k: int, options: GenerateOptions
     ) -> Sequence[tuple[Any, Mapping[str, Any]]]:
-        prompt = self._template.substitute(
-            K=k,
-            Roles=json.dumps(list(options.roles), ensure_ascii=False),
-            RolesJoined=f"Take these points of view: {', '.join(options.roles)}." if options.roles else "",
-            Input=input_data
+        constraints = "\n".join(["Every candidate must follow these rules:", *options.constraints])
+        values = {
+            "K": k,
+            "Roles": json.dumps(list(options.roles), ensure_ascii=False),
+            "RolesJoined": f"Take these points of view: {', '.join(options.roles)}." if options.roles else "",
+            "Input": input_data
             if isinstance(input_data, str)
             else json.dumps(input_data, ensure_ascii=False, default=str),
-            Constraints="\n".join(["Every candidate must follow these rules:", *options.constraints])
-            if options.constraints
-            else "",
-            History=_format_history(options.history),
+            "Constraints": constraints if options.constraints else "",
+            "History": _format_history(options.history),
+        }
+        prompt: str = llm.ChatPrompt(
+            ("system", self._system_template.substitute(values)), ("user", self._user_template.substitute(values))
         )
         current_prompt, problem = prompt, ""
         for _ in range(1 + max(0, options.repairs)):
@@ -162,7 +167,8 @@ class LLMGenerator:
                 }
                 return [(item, meta) for item in items[:k]]
             problem = "it has no JSON array"
-            current_prompt = prompt + _REPAIR.format(error=problem)
+            shown_text = response.text[:_MAX_RAW_CHARS]
+            current_prompt = llm.continue_prompt(prompt, shown_text, _REPAIR.format(error=problem))
         raise CandidateParseFailed(f"The response of {response.model} cannot be used: {problem}.", response.text)
 
     def _call_llm(self, prompt: str) -> llm.Response:

@@ -172,16 +172,15 @@ class ThompsonProposer:
 
 MAX_SHOWN = 20  # newest measurements in the prompt; the others are summarized
 
-_PROMPT = """Propose the next value of a parameter of a running system.
+_TASK = """Propose the next value of a parameter of a running system.
+Make one careful step that the evidence supports. If it supports none, return the current value with confidence 0.
+{about}"""
 
-Parameter: {key}
+_EVIDENCE = """Parameter: {key}
 Current value: {value}
-{about}
 Measurements per metric: {summary}
 Newest measurements, oldest first:
-{lines}
-
-Make one careful step that the evidence supports. If it supports none, return the current value with confidence 0."""
+{lines}"""
 
 
 class _Answer(pydantic.BaseModel):
@@ -245,13 +244,10 @@ class LLMProposer:
         lines = [
             f"{record.timestamp.isoformat()} {record.metric} = {record.value:.6g}" for record in records[-MAX_SHOWN:]
         ]
-        return _PROMPT.format(
-            key=key,
-            value=json.dumps(self._read_value(key)),
-            about=self._description,
-            summary=json.dumps(summary),
-            lines="\n".join(lines),
+        evidence_text = _EVIDENCE.format(
+            key=key, value=json.dumps(self._read_value(key)), summary=json.dumps(summary), lines="\n".join(lines)
         )
+        return llm.ChatPrompt(("system", _TASK.format(about=self._description).strip()), ("user", evidence_text))
 
 
 def _summarize(values: Sequence[float]) -> dict[str, float]:

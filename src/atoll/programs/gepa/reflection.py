@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atoll import mutation
+from atoll import llm, mutation
 from atoll.mutation import text_blocks
 from atoll.programs.gepa.text_mutator import RewriteRequest, RewrittenText
 
@@ -57,28 +57,32 @@ class ReflectionWriter:
 def make_reflection_prompt(request: RewriteRequest, objective: str) -> str:
     """Returns the prompt: the text, how it did, what was learned so far, and how to answer."""
     other_parts = {name: text for name, text in request.parts.items() if name != request.part}
-    sections = _make_first_sections(request, objective)
+    sections = [_format_text(request)]
     for name, text in other_parts.items():
         sections.append(f"# Other part `{name}`, which does not change\n{mutation.fence(text, 'text')}")
     sections += _format_feedback_section("# Evaluation", request)
     sections += _format_notes(request.advice)
-    return "\n\n".join([*sections, _format_instructions(request)]) + "\n"
+    return _make_prompt(objective, [*sections, _format_instructions(request)])
 
 
 def make_merge_prompt(request: RewriteRequest, objective: str) -> str:
     """Returns the prompt that merges two texts that are best on different inputs."""
     assert request.other is not None
-    sections = _make_first_sections(request, objective)
+    sections = [_format_text(request)]
     sections += [f"# Another text, better on other inputs\n{mutation.fence(request.other[request.part], 'text')}"]
     sections += _format_feedback_section("# Evaluation of the first text", request)
     instruction = "Merge both texts. Keep the strengths of each, without repetition."
-    return "\n\n".join([*sections, _format_instructions(request, instruction)]) + "\n"
+    return _make_prompt(objective, [*sections, _format_instructions(request, instruction)])
 
 
-def _make_first_sections(request: RewriteRequest, objective: str) -> list[str]:
+def _make_prompt(objective: str, sections: Sequence[str]) -> str:
+    system_text = f"# Objective\n{objective.strip()}" if objective.strip() else ""
+    return llm.ChatPrompt(("system", system_text), ("user", "\n\n".join(sections) + "\n"))
+
+
+def _format_text(request: RewriteRequest) -> str:
     text = mutation.fence(request.parts[request.part], "text")
-    sections = [f"# Objective\n{objective.strip()}"] if objective.strip() else []
-    return [*sections, f"# Text to improve{_format_part_name(request)}\n{text}"]
+    return f"# Text to improve{_format_part_name(request)}\n{text}"
 
 
 def _format_feedback_section(title: str, request: RewriteRequest) -> list[str]:

@@ -24,7 +24,6 @@ _PROGRESS_KEY = ConfigKey(reason="progress is printed; --quiet turns it off")
 _UNUSED_KEY = ConfigKey(reason="OpenEvolve does not use it either")
 _LLM_OPTION_KEY = ConfigKey(reason="use --llm and the section [llm]")
 _LLM_NAME_KEY = ConfigKey("task.model")
-_LANGUAGE_KEY = ConfigKey(reason="the language follows from the program's file name")
 _PROMPT_KEY = ConfigKey(reason="the prompt has no such part")
 
 TOP_LEVEL_KEYS: Mapping[str, ConfigKey] = {
@@ -33,8 +32,8 @@ TOP_LEVEL_KEYS: Mapping[str, ConfigKey] = {
     "log_level": _PROGRESS_KEY,
     "log_dir": _PROGRESS_KEY,
     "random_seed": ConfigKey("run.seed"),
-    "language": _LANGUAGE_KEY,
-    "file_suffix": _LANGUAGE_KEY,
+    "language": ConfigKey("task.language"),
+    "file_suffix": ConfigKey(reason="it is the suffix of the program's file"),
     "diff_based_evolution": ConfigKey("programs.diff_based_evolution"),
     "max_code_length": ConfigKey("programs.max_code_length"),
     "enforce_evolve_blocks": ConfigKey(reason="code outside the markers never changes"),
@@ -66,7 +65,7 @@ LLM_KEYS: Mapping[str, ConfigKey] = {
     "reasoning_effort": ConfigKey("llm.thinking"),
     "retries": ConfigKey("llm.retries"),
     "retry_delay": ConfigKey("llm.backoff_seconds"),
-    "random_seed": _LLM_OPTION_KEY,
+    "random_seed": ConfigKey("llm.seed"),
     "max_budget_usd": ConfigKey(reason="limit the cost of a run with --budget '$1'"),
     "max_ai_credits": ConfigKey(reason="limit the cost of a run with --budget '$1'"),
     "allow_all_tools": ConfigKey(reason="LLMs get no tools"),
@@ -83,14 +82,13 @@ PROMPT_KEYS: Mapping[str, ConfigKey] = {
             "num_top_programs",
             "num_diverse_programs",
             "use_template_stochasticity",
+            "template_variations",
             "include_artifacts",
             "max_artifact_bytes",
         )
     },
     **dict.fromkeys(
         (
-            "template_variations",
-            "artifact_security_filter",
             "suggest_simplification_after_chars",
             "include_changes_under_chars",
             "concise_implementation_max_lines",
@@ -103,6 +101,7 @@ PROMPT_KEYS: Mapping[str, ConfigKey] = {
         ),
         _PROMPT_KEY,
     ),
+    "artifact_security_filter": ConfigKey(reason="secrets in artifacts are always hidden"),
     "code_length_threshold": _UNUSED_KEY,
     "use_meta_prompting": _UNUSED_KEY,
     "meta_prompt_weight": _UNUSED_KEY,
@@ -192,7 +191,7 @@ def translate_config(raw_config: RawConfig) -> tuple[dict[str, Any], list[str]]:
     for name, value in iter_keys(raw_config):
         key = ALL_KEYS.get(name)
         if key is None:
-            ignored.setdefault(f"is not an OpenEvolve key{_suggest_key(name)}", []).append(name)
+            ignored.setdefault(f"is not an OpenEvolve key{suggest_key(name)}", []).append(name)
         elif key.setting:
             settings.setdefault(key.setting, value)
         elif not _is_default_behavior(name, value):
@@ -207,12 +206,13 @@ def _is_default_behavior(name: str, value: Any) -> bool:
         ("early_stopping_metric", "combined_score"),
         ("evolution_trace.enabled", False),
         ("llm.manual_mode", False),
+        ("prompt.artifact_security_filter", True),
         ("evaluator.distributed", False),
         ("evaluator.enable_artifacts", True),
     )
 
 
-def _suggest_key(name: str) -> str:
+def suggest_key(name: str) -> str:
     """Suggests a key: the same name in another section, or a similar one."""
     key_name = name.rpartition(".")[2]
     same_name = [key for key in ALL_KEYS if key.rpartition(".")[2] == key_name]

@@ -11,6 +11,7 @@ from atoll import errors, safe_yaml
 from atoll.programs.config import EVALUATOR_FILE
 from atoll.programs.openevolve import model_names
 from atoll.programs.openevolve.config_keys import RawConfig, translate_config
+from atoll.programs.prompt import templates
 
 PROGRAM_PATTERNS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
 PROGRAM_FOLDERS = ("initial_program", "init_program")  # programs of several files
@@ -18,7 +19,6 @@ CONFIG_PATTERNS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_p
 TEXT_SUFFIXES = (".txt", ".md")  # full rewrites instead of diffs
 # OpenEvolve has no memory limit, and evaluators may load large libraries.
 DEFAULT_MEMORY_MB, DEFAULT_SECONDS = 8192, 300
-_THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")  # values of llm.thinking
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
@@ -61,11 +61,11 @@ def make_sections(
     """
     raw_config = read_config(file) if file else {}
     settings, notes = translate_config(raw_config)
-    model, model_notes = model_names.parse_llm_section(raw_config.get("llm"))
-    settings["task.model"] = model
+    models = model_names.parse_llm_section(raw_config.get("llm"), file)
+    settings |= {"task.model": models.name, "llm.models": models.options}
     settings["task.notes"] = [
         *initial_notes,
-        *(f"{file.name if file else ''}: {note}" for note in (*model_notes, *notes)),
+        *(f"{file.name if file else ''}: {note}" for note in (*models.notes, *notes)),
     ]
     if Path(program).suffix in TEXT_SUFFIXES:
         settings.setdefault("programs.diff_based_evolution", False)
@@ -106,12 +106,10 @@ def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path
         settings |= {"run.patience": patience, "run.min_gain": gain}
     elif isinstance(patience, int) and patience < 0:  # OpenEvolve's "event based" mode: stop at this score
         settings["run.target"] = gain
-    if settings.get("llm.thinking") not in (None, *_THINKING_LEVELS):
-        effort = settings.pop("llm.thinking")
-        settings["task.notes"] = [
-            *settings["task.notes"],
-            f"llm.reasoning_effort {effort!r:.40} has no effect: unknown.",
-        ]
+    effort = settings.pop("llm.thinking", None)
+    settings["llm.thinking"] = model_names.translate_effort(effort)
+    if effort is not None and settings["llm.thinking"] is None:
+        settings["task.notes"].append(model_names.make_effort_note("llm.reasoning_effort", effort))
     if settings.get("programs.migration_interval") == 0:
         settings["programs.migration_interval"] = 1
     if settings.get("sandbox.memory_mb") is not None:
@@ -119,12 +117,32 @@ def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path
     dimensions = _get_section(raw_config, "database").get("feature_dimensions")
     if isinstance(dimensions, list):
         settings["task.features"] = [name for name in dimensions if isinstance(name, str)]
-    templates = _find_template_folder(raw_config, file)
-    for name in ("task.description", "programs.llm_feedback_prompt"):
-        if isinstance(text := settings.get(name), str | int | float | date):  # a list is refused later
-            settings[name] = _resolve_message(str(text), templates)
-    if templates is not None and "programs.template_dir" in settings:
-        settings["programs.template_dir"] = str(templates)
+    if (message := _get_section(raw_config, "prompt").get("system_message")) is not None:
+        settings["task.description"] = message  # rather than llm.system_message
+    _adjust_templates(settings, _find_template_folder(raw_config, file))
+
+
+def _adjust_templates(settings: dict[str, Any], folder: Path | None) -> None:
+    """Adjusts what depends on the template folder. As in OpenEvolve, all prompts are made of its templates."""
+    names = [file.stem for file in folder.glob("*.txt")] if folder is not None and folder.is_dir() else []
+    if folder is not None and "programs.template_dir" in settings:
+        settings["programs.template_dir"] = str(folder)
+    messages = {"system_message": "task.description", "evaluator_system_message": "programs.llm_feedback_prompt"}
+    used_names = set(templates.Templates.read().texts)
+    for name, setting in messages.items():
+        message = settings.setdefault(setting, name)
+        used_names.add(str(message))
+        if isinstance(message, str | int | float | date):  # a list is refused later
+            settings[setting] = _resolve_message(str(message), folder)
+    settings.setdefault("programs.templates", {"system_message": "{description}"})  # the text alone, without a heading
+    if {"diff_user", "full_rewrite_user"} & set(names) and "cross_user" not in names:
+        settings.setdefault("programs.crossover", 0.0)  # its prompt would be ours
+    if unused_names := sorted(set(names) - used_names):
+        files = ", ".join(f"{name}.txt" for name in unused_names)
+        settings["task.notes"].append(f"{files} in {folder} has no effect: no prompt uses it.")
+    if folder is not None and (fragments := templates.find_unused_fragments(folder)):
+        note = f"fragments.json: {', '.join(fragments)} has no effect: the prompt has no such part."
+        settings["task.notes"].append(note)
 
 
 def _find_template_folder(raw_config: RawConfig, file: Path | None) -> Path | None:

@@ -1,9 +1,10 @@
 """Builds prompts: collects the sections, fills the templates, and shortens them to the limit."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atoll import errors, function, mutation, system
+from atoll import errors, function, llm, mutation, system
 from atoll.programs.prompt import sections as prompt_sections
 from atoll.programs.prompt.templates import Templates
 from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
@@ -11,6 +12,8 @@ from atoll.programs.prompt.token_limit import PromptPart, PromptSection, Section
 _USER_TEMPLATES = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
 _MARKER_NOTE = "Change only the lines between the EVOLVE-BLOCK markers. Keep the markers and all other lines."
 _HISTORY_SECTIONS = ("previous_attempts", "top_programs", "inspiration_programs")
+_JOINED_SECTIONS = ("artifacts", "description", "last_answer", "fault")
+_INLINE_SECTIONS = ("metrics", "feature_coords", "improvement_areas", "partner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class ProgramPromptBuilder:
         program = str(request.parent.skeleton())
         selected = {name: texts[0] for name, texts in self.templates.variations.items()}
         if self.use_variations:
-            selected = dict(self.templates.draw_variations(context.rng))
+            # From a copy, so that a repair request has the words of the first prompt.
+            selected = dict(self.templates.draw_variations(copy.copy(context.rng)))
         values = {
             **selected,
             "current_program": program,
@@ -131,22 +135,27 @@ class ProgramPromptBuilder:
             {"partner": [request.partner]}, "partner", self.templates, self.language, set()
         )
 
-    def _assemble(self, request: mutation.EditRequest, fixed_values: Mapping[str, str], texts: SectionTexts) -> str:
-        """Fills the templates with the remaining sections."""
+    def _assemble(
+        self, request: mutation.EditRequest, fixed_values: Mapping[str, str], texts: SectionTexts
+    ) -> llm.ChatPrompt:
+        """Fills the templates with the remaining sections.
+
+        A repair request continues the conversation: the same system and user message, the response, the failure.
+        """
         fill = self.templates.fill
-        values_by_name = {
-            name: "\n\n".join(texts.get(name, ())) for name in ("artifacts", "description", "last_answer", "fault")
-        }
-        values_by_name |= {
-            name: "".join(texts.get(name, ())) for name in ("metrics", "feature_coords", "improvement_areas")
-        }
+        values = dict(fixed_values)
+        values |= {name: "\n\n".join(texts.get(name, ())) for name in _JOINED_SECTIONS}
+        values |= {name: "".join(texts.get(name, ())) for name in _INLINE_SECTIONS}
+        if values["artifacts"] and (title := self.templates.format_fragment("artifact_title", "")):
+            values["artifacts"] = f"## {title}\n\n{values['artifacts']}"
         history_lists = {name: "\n\n".join(texts.get(name, ())) for name in _HISTORY_SECTIONS}
         inspirations = fill("inspirations_section", history_lists) if history_lists["inspiration_programs"] else ""
-        values = {**fixed_values, **values_by_name, "partner": "".join(texts.get("partner", ()))}
         values["evolution_history"] = fill("evolution_history", {**history_lists, "inspirations_section": inspirations})
-        values["system_message"] = fill("system_message", {**fixed_values, **values_by_name})
-        values["repair"] = fill("repair", {**fixed_values, **values_by_name}) if request.failure else ""
-        return fill(_USER_TEMPLATES[request.mode], values) + "\n"
+        user_text = fill(_USER_TEMPLATES[request.mode], {**values, "system_message": "", "repair": ""}) + "\n"
+        prompt = llm.ChatPrompt(("system", fill("system_message", values)), ("user", user_text))
+        if not request.failure:
+            return prompt
+        return llm.continue_prompt(prompt, values["last_answer"], fill("repair", values))
 
 
 def _make_parts(text: str) -> Sequence[PromptPart]:

@@ -12,6 +12,8 @@ from atoll.secret_scanner import redact
 
 _MAX_NAME_CHARS, _MAX_METRICS, _MAX_ARTIFACTS = 60, 30, 20
 _MAX_READ_CHARS = 100_000  # of an artifact
+_ATTEMPT_FRAGMENTS = {"improved": "attempt_all_metrics_improved", "declined": "attempt_all_metrics_regressed"}
+_FAILURES = ("failed", "refused")  # outcomes that OpenEvolve never shows
 ROLE_LABELS = {"top": "good", "diverse": "different", "inspirations": "an inspiration"}
 
 
@@ -67,6 +69,9 @@ def make_last_change_part(fn: function.Function, templates: Templates) -> list[P
         return []
     parent_score: Any = candidate.meta.get("from_score")
     outcome = f"Last change to this program ({describe_outcome(parent_score, fn.score())}):"
+    if parent_score is not None and (score := fn.score()) is not None:
+        fragment = f"fitness_{'improved' if score > parent_score else 'declined' if score < parent_score else 'stable'}"
+        outcome = templates.format_fragment(fragment, outcome, prev=parent_score, current=score)
     render = partial(_fill_template, templates, "improvement_areas", "changes", {"outcome": outcome})
     return [PromptPart(str(candidate.meta["change"]), render)]
 
@@ -125,7 +130,10 @@ def make_attempt_parts(advice: object, templates: Templates) -> list[PromptPart]
     for index, row in enumerate(rows, 1):
         text = "\n".join(str(row[key]) for key in ("change", "reason") if row.get(key))
         score, parent_score = (format_number(_parse_number(row.get(key))) for key in ("score", "from_score"))
-        values = {"attempt_number": str(index), "outcome": format_label(str(row.get("outcome")))}
+        outcome = format_label(str(row.get("outcome")))
+        fragment = _ATTEMPT_FRAGMENTS.get(outcome, "attempt_mixed_metrics")
+        outcome = outcome if outcome in _FAILURES else templates.format_fragment(fragment, outcome)
+        values = {"attempt_number": str(index), "outcome": outcome}
         values["performance"] = f"Score: {score}, from {parent_score}"
         render = partial(_fill_template, templates, "previous_attempt", "changes", values)
         parts.append(PromptPart(redact(text), render))
@@ -151,7 +159,8 @@ def make_program_parts(
             if text in shown_texts or fn.evaluation is None:
                 continue
             shown_texts.add(text)
-            values = {"program_number": str(len(parts) + 1), "program_type": ROLE_LABELS.get(role, role)}
+            label = templates.format_fragment(f"inspiration_type_{role}", ROLE_LABELS.get(role, role))
+            values = {"program_number": str(len(parts) + 1), "program_type": label}
             values |= _make_values(fn, language)
             render = partial(_fill_template, templates, template, "program_snippet", values)
             parts.append(PromptPart(text, render, is_indivisible=True))

@@ -1,7 +1,7 @@
 """Prompt templates by name; files of the same name in the user's folder replace them.
 
-OpenEvolve's names and placeholders work. A placeholder alone in a fenced block is data: the fence is made longer than
-any fence inside, so that a candidate's text cannot end it.
+OpenEvolve's names, placeholders and fragments work. A placeholder alone in a fenced block is data: the fence is made
+longer than any fence inside, so that a candidate's text cannot end it.
 """
 
 import json
@@ -18,6 +18,11 @@ from atoll import errors, mutation
 from atoll.candidate import EMPTY
 
 VARIATIONS_FILE, FRAGMENTS_FILE = "variations.json", "fragments.json"
+# Fragments of OpenEvolve that the sections of a prompt use. Any other is the value of a placeholder of its name.
+FRAGMENTS = (
+    *("fitness_improved", "fitness_declined", "fitness_stable", "artifact_title", "inspiration_type_diverse"),
+    *("attempt_all_metrics_improved", "attempt_all_metrics_regressed", "attempt_mixed_metrics"),
+)
 
 _FENCE = r"^`{3,}(?P<label>[^\n`]*)\n\{(?P<fenced>\w+)\}\n`{3,}[ \t]*$"
 _TOKEN = re.compile(rf"{_FENCE}|\{{\{{|\}}\}}|\{{(?P<name>\w+)\}}", re.M)
@@ -56,28 +61,41 @@ class Templates:
     variations: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path | None = None, overrides: Mapping[str, str] = EMPTY) -> "Templates":
-        """Reads our templates, replaced by those of the folder, replaced by the overrides.
+    def read(
+        cls,
+        folder: Path | None = None,
+        overrides: Mapping[str, str] = EMPTY,
+        variations: Mapping[str, Sequence[str]] = EMPTY,
+    ) -> "Templates":
+        """Reads our templates and variations, replaced by those of the folder, replaced by the given ones.
 
         Raises:
             SetupError: The folder or a file cannot be read, or an override has an unknown name.
         """
         default_folder = Path(str(resources.files("atoll.programs.prompt") / "texts"))
-        texts, variations = _read_texts(default_folder), _read_variations(default_folder / VARIATIONS_FILE)
+        texts, all_variations = _read_texts(default_folder), _read_variations(default_folder / VARIATIONS_FILE)
         if folder is not None:
             if not folder.is_dir():
                 raise errors.SetupError(f"Folder {folder} of programs.template_dir not found.")
             texts |= _read_texts(folder)
-            variations |= _read_variations(folder / VARIATIONS_FILE) | _read_variations(folder / FRAGMENTS_FILE)
+            all_variations |= _read_variations(folder / VARIATIONS_FILE) | _read_variations(folder / FRAGMENTS_FILE)
         if unknown_names := [name for name in overrides if name not in texts]:
             raise errors.SetupError(
                 f"programs.templates has no template {unknown_names[0]!r:.40}; use one of {', '.join(texts)}."
             )
-        return cls({**texts, **overrides}, variations)
+        given_variations = {name: options for name, options in variations.items() if options}
+        return cls({**texts, **overrides}, {**all_variations, **given_variations})
 
     def draw_variations(self, rng: Random) -> Mapping[str, str]:
         """Returns a random variation for each placeholder that has several."""
         return {name: rng.choice(options) for name, options in self.variations.items()}
+
+    def format_fragment(self, name: str, default: str, **values: float | None) -> str:
+        """Returns a fragment with its values, or the default if it is missing or needs other values."""
+        try:
+            return self.variations[name][0].format(**values)
+        except (LookupError, ValueError, TypeError, AttributeError):
+            return default
 
     def fill(self, name: str, values: Mapping[str, str]) -> str:
         """Fills the placeholders of a template; placeholders without a value stay.
@@ -104,6 +122,16 @@ def _parse_template(text: str, empty: frozenset[str]) -> Sequence[_TemplatePiece
         label = match["label"] if match["fenced"] else None
         pieces.append(_TemplatePiece(match[0] if name else match[0][0], name, label))
     return [*pieces, _TemplatePiece(text[end:])]
+
+
+def find_unused_fragments(folder: Path) -> Sequence[str]:
+    """Returns the fragments of a template folder that neither a section nor a placeholder uses."""
+    try:
+        texts = {**Templates.read().texts, **_read_texts(folder)}
+        names = _read_variations(folder / FRAGMENTS_FILE)
+    except errors.SetupError:
+        return ()  # a run that needs the templates reports it
+    return [name for name in names if name not in FRAGMENTS and not any(f"{{{name}}}" in t for t in texts.values())]
 
 
 def _read_texts(folder: Path) -> dict[str, str]:

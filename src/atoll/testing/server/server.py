@@ -58,8 +58,12 @@ class Request:
         parsed = json.loads(self.body or b"{}")
         return parsed if isinstance(parsed, dict) else {}
 
+    def get_messages(self) -> list[tuple[str, str]]:
+        """Returns (role, text) of the messages."""
+        return shapes.get_messages(self.parse_data())
+
     def get_prompt(self) -> str:
-        """Returns the text of the last message."""
+        """Returns the texts of the messages, joined."""
         return shapes.get_prompt(self.parse_data())
 
 

@@ -6,15 +6,26 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atoll import llm
+
+
+def get_messages(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns the messages of a request as (role, text), in the names of OpenAI's roles."""
+    system = data.get("system") or data.get("systemInstruction", {}).get("parts")
+    messages = [("system", _join_parts(system))] if system else []
+    for message in data.get("contents") or data["messages"]:
+        role = {"model": "assistant"}.get(message.get("role", "user"), message.get("role", "user"))
+        messages.append((role, _join_parts(message.get("parts") or message["content"])))
+    return messages
+
+
+def _join_parts(content: str | Sequence[Mapping[str, Any]]) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
 
 def get_prompt(data: Mapping[str, Any]) -> str:
-    """Returns the text of the last message of a request."""
-    if "contents" in data:
-        parts = data["contents"][-1]["parts"]
-    else:
-        content = data["messages"][-1]["content"]
-        parts = [{"text": content}] if isinstance(content, str) else content
-    return "".join(part.get("text", "") for part in parts)
+    """Returns the texts of a request, joined as in `llm.ChatPrompt`."""
+    return llm.ChatPrompt(*get_messages(data))  # type: ignore[arg-type]  # these are its roles
 
 
 def make_answer(path: str, data: Mapping[str, Any], index: int, text: str) -> Mapping[str, Any] | None:
