@@ -13,6 +13,7 @@ type DiffParser = Callable[[str], Sequence["DiffBlock"]]
 
 _SEARCH, _MIDDLE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 _MAX_SHOWN = 60  # characters of a line in a message
+_MAX_BLOCKS = 200  # of a response
 
 
 class DiffBlock(NamedTuple):
@@ -132,7 +133,7 @@ def apply_blocks(text: str, blocks: Sequence[DiffBlock]) -> EditResult:
     problems, notes = list[str](), list[str]()
     for block_number, block in enumerate(blocks, 1):
         lines = current.split("\n")
-        match = _find_match(lines, block, position)
+        match = _find_match(lines, block, position) if block_number <= _MAX_BLOCKS else f"only {_MAX_BLOCKS} are read"
         if isinstance(match, str):
             problems.append(f"block {block_number} ({_format_first_line(block.search)}): {match}")
             continue

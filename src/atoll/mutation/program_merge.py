@@ -83,7 +83,7 @@ def merge(parent: str, child: str, language: str = "python", required_names: Seq
         return Merged(child)
     content = _strip_fixed_lines(parent_lines, parent_blocks, child.split("\n"))
     contents = ["\n".join(parent_lines[first:end]) for first, end in parent_blocks]
-    contents[0] = "\n".join(content)
+    contents[0] = "\n".join(content).strip("\n")
     return Merged(_fill_blocks(parent_lines, parent_blocks, contents), ["put the program between the markers"])
 
 
@@ -198,8 +198,7 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     if parent_segments is None or child_segments is None or None in editable:
         return None
     editable_parts = [list(part) for part in editable if part is not None]
-    editable_dumps = {segment.dump for part in editable_parts for segment in part}
-    fixed = [segment for segment in parent_segments if segment.dump not in editable_dumps] if has_markers else []
+    fixed = _split_fixed(parent_lines, blocks) if has_markers else []
     notes = list[str]()
     new_segments = _drop_fixed(child_segments, fixed, notes)
     new_segments = _drop_trials(new_segments, parent_segments, notes)
@@ -211,13 +210,23 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     if not missing and len(editable_parts) == 1:
         if has_markers:
             notes.append("put the program between the markers")
-        return Merged(_fill_blocks(parent_lines, blocks, [_join_segments(new_segments)]), notes)
+        return Merged(_fill_segments(parent_lines, blocks, [new_segments]), notes)
     if not any(segment.names & parent_names for segment in new_segments if not segment.is_import):
         return None if not has_markers else Merged(parent, ["it defines nothing that the program has"])
     _replace_namesakes(editable_parts, new_segments)
     replaced = sorted(_collect_names(new_segments) & parent_names)
     notes.append(f"replaced {', '.join(replaced[:5])} in the program and kept the rest")
-    return Merged(_fill_blocks(parent_lines, blocks, [_join_segments(part) for part in editable_parts]), notes)
+    return Merged(_fill_segments(parent_lines, blocks, editable_parts), notes)
+
+
+def _fill_segments(lines: Sequence[str], blocks: Sequence[tuple[int, int]], parts: Sequence[Sequence[Segment]]) -> str:
+    return _fill_blocks(lines, blocks, [_join_segments(part) for part in parts]).rstrip("\n") + "\n"
+
+
+def _split_fixed(lines: Sequence[str], blocks: Sequence[tuple[int, int]]) -> Sequence[Segment]:
+    """Returns the statements outside of the blocks; none if they are not valid by themselves."""
+    editable = {index for first, end in blocks for index in range(first, end)}
+    return split_segments("\n".join(line for index, line in enumerate(lines) if index not in editable)) or []
 
 
 def _collect_names(segments: Iterable[Segment]) -> set[str]:
@@ -225,7 +234,7 @@ def _collect_names(segments: Iterable[Segment]) -> set[str]:
 
 
 def _join_segments(segments: Sequence[Segment]) -> str:
-    return "".join(segment.text for segment in segments).strip("\n") + "\n" if segments else ""
+    return "".join(segment.text for segment in segments).strip("\n")
 
 
 def _drop_fixed(segments: Sequence[Segment], fixed: Sequence[Segment], notes: list[str]) -> list[Segment]:
@@ -345,10 +354,8 @@ def find_required_names(program: str, evaluator: str = "") -> Sequence[str]:
     if editable is None:
         return ()
     defined = [name for segment in editable if segment.is_definition for name in sorted(segment.names)]
-    editable_dumps = {segment.dump for segment in editable}
-    fixed_names = {
-        name for segment in segments if segment.dump not in editable_dumps for name in _iter_used_names(segment.nodes)
-    }
+    fixed = _split_fixed(lines, blocks) if blocks else []
+    fixed_names = {name for segment in fixed for name in _iter_used_names(segment.nodes)}
     called = fixed_names | set(re.findall(r"\w+", evaluator))
     if needed := [name for name in defined if name in called]:
         return needed
@@ -356,7 +363,7 @@ def find_required_names(program: str, evaluator: str = "") -> Sequence[str]:
         name
         for segment in editable
         for name in _iter_used_names(segment.nodes)
-        if not (segment.is_definition and name in segment.names)
+        if not (segment.is_definition and name in segment.names) and not _is_main_guard(segment)
     }
     return [name for name in defined if name not in used and not name.startswith("_")]
 

@@ -13,11 +13,15 @@ from typing import Literal, NamedTuple
 from atoll.mutation import program_merge
 from atoll.mutation.diffs import DiffBlock, DiffParser, apply_blocks, parse_blocks, parse_loose_blocks
 from atoll.mutation.response_text import (
+    GUESS,
     FencedBlock,
     clean_response,
+    drop_incomplete_end,
     extract_text,
     fill_placeholders,
     find_programs,
+    is_delimiter,
+    iter_fenced_blocks,
     mend_python,
 )
 from atoll.mutation.text_blocks import START_MARKER
@@ -95,8 +99,12 @@ class ResponseReader:
         if edited is not None and not edited.problems:
             yield edited
         if self.language != "text":
-            programs = [block for block in find_programs(text, self.language) if not (blocks and _has_delimiter(block))]
-            yield from self._iter_programs(parent, [*programs, *self._find_edit_parts(parent, blocks)])
+            programs = [] if edited is not None else find_programs(text, self.language)
+            if edited is not None:
+                programs = [
+                    block for block in iter_fenced_blocks(text) if not any(map(is_delimiter, block.text.split("\n")))
+                ]
+            yield from self._iter_programs(parent, text, [*programs, *self._find_edit_parts(parent, blocks)])
         elif not blocks:
             yield ReadProgram(extract_text(text).rstrip("\n") + "\n", "text")
         if edited is not None and edited.problems:
@@ -118,7 +126,7 @@ class ResponseReader:
         searches = [FencedBlock("", b.search) for b in blocks if names and names <= _get_defined_names(b.search)]
         return [*replacements, *searches]
 
-    def _iter_programs(self, parent: str, blocks: Sequence[FencedBlock]) -> Iterator[ReadProgram]:
+    def _iter_programs(self, parent: str, response: str, blocks: Sequence[FencedBlock]) -> Iterator[ReadProgram]:
         """Yields programs: first with markers, then with the required names, valid, labelled, longest, or later."""
         is_python, names = self.language == "python", set(self._get_names(parent))
         longest = max((len(block.text) for block in blocks), default=0)
@@ -129,9 +137,13 @@ class ResponseReader:
             text = fill_placeholders(parent, block.text) if is_python else block.text
             notes = ["filled in omitted lines"] if text != block.text else []
             text, note = mend_python(text) if is_python else (text, "")
+            if is_python and not note and response.rstrip().endswith(block.text.rstrip()):
+                text, note = drop_incomplete_end(text)
             notes += [note] if note else []
             points = 8.0 * (START_MARKER in text) + block.has_language(self.language) + (len(block.text) == longest)
-            points += 4.0 * (bool(names) and names <= _get_defined_names(text)) - 2.0 * bool(note)
+            points += 4.0 * (bool(names) and names <= _get_defined_names(text)) - 2.0 * (
+                bool(note) + (block.label == GUESS)
+            )
             points += 3.0 * (is_python and program_merge.parse_python(text) is not None)
             rated.append((points, index, text, notes))
         for _, _, text, notes in sorted(rated, reverse=True):
@@ -167,10 +179,6 @@ class ResponseReader:
 
 
 DEFAULT_READER = ResponseReader()
-
-
-def _has_delimiter(block: FencedBlock) -> bool:
-    return "<<<<<" in block.text or ">>>>>" in block.text
 
 
 def _choose_failure(failures: Sequence[UnusableResponse], response: str) -> UnusableResponse:

@@ -1,5 +1,6 @@
 """Finds the programs in the text of a response: fences, missing fences, JSON, line numbers, placeholders."""
 
+import ast
 import itertools
 import json
 import re
@@ -24,6 +25,9 @@ _REASONING = [
 _CODE_LINE = re.compile(
     r"(?:from\s+[\w.]+\s+import|import\s+\w|(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[(:]|@\w|#|[rRfF]?\"{3}|[A-Z_]{2,}\s*=)"
 )
+_PROSE = re.compile(
+    r"(?!from |import |def |class |return |for |while |if |with )[-*#>]*\s?[A-Za-z][\w'-]*(?:,? +[\w'`(\"-]+){2}"
+)
 _NUMBERED = re.compile(r"[ \t]*(\d+)(?:[ \t]*[|:.)]|\t|(?=[ ]|$))[ ]?(.*)")
 _NOTEBOOK = re.compile(r"[ \t]*(?:>>>|\.\.\.(?!\S)|In \[\d*\]:|\.\.\.:)[ ]?(.*)")
 _TYPOGRAPHY = str.maketrans(
@@ -35,8 +39,16 @@ _PLACEHOLDER = re.compile(
 )
 _PLACEHOLDER_WORDS = re.compile(r"\.{3}|…|unchanged|the same|as before|as above|remains?\b|rest of|existing", re.I)
 MAX_RESPONSE_LENGTH = 500_000  # characters that are read
+GUESS = "(guess)"  # label of a part that is not in a fence
+MAX_GUESS_LENGTH = 100_000
 MAX_CANDIDATES = 12  # blocks of a response that are read in full
 _MAX_CUTS = 20  # each cut costs one more parse
+
+
+def is_delimiter(line: str) -> bool:
+    """Whether a line is a delimiter of an edit: five or more of `<`, `=` or `>`, perhaps with a label."""
+    mark = line.strip()[:5]
+    return mark in ("<<<<<", "=====", ">>>>>") and len(line.strip()) < 40
 
 
 class FencedBlock(NamedTuple):
@@ -55,6 +67,8 @@ def clean_response(response: str) -> str:
     text = re.sub(r"\r\n?", "\n", response[:MAX_RESPONSE_LENGTH])
     for opening, closing in _REASONING:
         text = _strip_between(text, opening, closing)
+    if text.startswith(">") and all(line[:1] in (">", "") for line in text.split("\n")):
+        text = "\n".join(line.removeprefix(">").removeprefix(" ") for line in text.split("\n"))
     return text
 
 
@@ -121,53 +135,45 @@ def extract_text(response: str) -> str:
     return longest if is_main else cleaned
 
 
-def extract_code(response: str, language: str = "python") -> str | None:
-    """Returns the program of a response, whose parent is not known; None if it has none.
-
-    Of the blocks in the language, or else of all, the last one that is valid, or else the longest.
-    """
-    cleaned = clean_response(response)
-    blocks = [block for block in iter_fenced_blocks(cleaned) if block.text.strip()]
-    if not blocks:
-        return None
-    texts = [block.text for block in blocks if block.has_language(language)] or [block.text for block in blocks]
-    if language == "python":
-        valid = [text for text in texts[-MAX_CANDIDATES:] if is_program(text)]
-        texts = valid[-1:] or texts
-    return max(texts, key=len)
-
-
-def is_program(text: str) -> bool:
-    """Whether a text is valid Python with at least one definition."""
-    tree = parse_python(text)
-    return tree is not None and "def " in text and any(hasattr(node, "body") for node in tree.body)
-
-
 def find_programs(response: str, language: str) -> Sequence[FencedBlock]:
-    """Returns all parts of a response that may be a program, in order of appearance."""
+    """Returns all parts of a response that may be a program: first its blocks, then guesses that look like code."""
     blocks = [block for block in iter_fenced_blocks(response) if block.text.strip()]
+    guesses = [guess for guess in _iter_guesses(response, blocks, language) if guess.strip()]
+    parts = [*blocks, *(FencedBlock(GUESS, guess) for guess in dict.fromkeys(guesses) if _is_code(guess, language))]
+    if len(parts) <= MAX_CANDIDATES:
+        return parts
+    chosen = {*sorted(range(len(parts)), key=lambda index: -len(parts[index].text))[: MAX_CANDIDATES - 4]}
+    chosen |= set(range(len(parts) - 4, len(parts)))
+    return [parts[index] for index in sorted(chosen)]
+
+
+def _iter_guesses(response: str, blocks: Sequence[FencedBlock], language: str) -> Iterator[str]:
     lines = response.split("\n")
     fence_lines = [index for index, line in enumerate(lines) if _OPENING.fullmatch(line)]
     if len(blocks) > 1:
         own = [block.text for block in blocks if block.has_language(language)]
-        blocks.append(FencedBlock(language, "\n".join(own or [block.text for block in blocks])))
-        outer = lines[fence_lines[0] + 1 : fence_lines[-1]]  # a docstring may contain fences
-        blocks.append(FencedBlock("", "\n".join(outer) + "\n"))
-    if fence_lines and lines[fence_lines[0]].strip("`~ \t") == "":
-        blocks.append(FencedBlock("", "\n".join(lines[: fence_lines[0]]) + "\n"))  # the opening fence may be missing
-    blocks += [FencedBlock("", text) for text in _iter_json_texts(response, blocks)]
-    if not fence_lines or language == "python":
-        blocks.append(FencedBlock("", "\n".join(line for line in lines if not _OPENING.fullmatch(line)) + "\n"))
-    if len(blocks) <= MAX_CANDIDATES:
-        return blocks
-    chosen = {*sorted(range(len(blocks)), key=lambda index: -len(blocks[index].text))[: MAX_CANDIDATES - 4]}
-    chosen |= set(range(len(blocks) - 4, len(blocks)))
-    return [blocks[index] for index in sorted(chosen)]
+        yield "\n".join(own or [block.text for block in blocks])
+        yield "\n".join(lines[fence_lines[0] + 1 : fence_lines[-1]]) + "\n"  # a docstring may contain fences
+    if fence_lines and not lines[fence_lines[0]].strip("`~ \t"):
+        yield "\n".join(lines[: fence_lines[0]]) + "\n"  # the opening fence may be missing
+    yield from _iter_json_texts([response, *(block.text for block in blocks[:4])])
+    if "<<<<<" in response or ">>>>>" in response:  # incomplete edits may hold a program
+        pieces = "\n".join("```" if is_delimiter(line) else line for line in lines).split("```")
+        yield from (piece.strip("\n") + "\n" for piece in pieces[:MAX_CANDIDATES])
+    yield "\n".join(line for line in lines if not _OPENING.fullmatch(line)) + "\n"
 
 
-def _iter_json_texts(response: str, blocks: Sequence[FencedBlock]) -> Iterator[str]:
+def _is_code(text: str, language: str) -> bool:
+    if language == "python":
+        tree = parse_python(mend_python(text)[0]) if len(text) < MAX_GUESS_LENGTH else None
+        return tree is not None and any(not isinstance(node, ast.Expr) for node in tree.body)
+    lines = [line for line in text.split("\n") if line.strip()]
+    return 2 * sum(line[:1].isspace() or line.rstrip()[-1] in ";{}()=,>" for line in lines) >= len(lines)
+
+
+def _iter_json_texts(texts: Sequence[str]) -> Iterator[str]:
     """Yields the longer strings of JSON objects."""
-    for text in [response, *(block.text for block in blocks[:4])]:
+    for text in texts:
         stripped = text.strip()
         if stripped[:1] != "{":
             continue
@@ -216,7 +222,7 @@ def _strip_prefixes(text: str) -> str:
 
 
 def _cut_to_code(text: str) -> str:
-    """Returns the code from the first code line to the last line that is still valid; empty if there is none."""
+    """Returns the code between prose; empty if there is none. A program with an invalid line is not cut there."""
     lines = text.split("\n")
     starts = [index for index, line in enumerate(lines) if _CODE_LINE.match(line)]
     for first in starts[:3]:
@@ -229,9 +235,23 @@ def _cut_to_code(text: str) -> str:
                     return code
                 break
             end = first + min(error_line - 1, end - first - 1)
-            if end <= first:
+            if end <= first or not _PROSE.match(lines[end]):
                 break
     return ""
+
+
+def drop_incomplete_end(text: str) -> tuple[str, str]:
+    """Removes the last top-level statement of a truncated Python program, and returns a note; the text if it is valid."""
+    lines = text.rstrip("\n").split("\n")
+    error_line = _find_error(lines)
+    starts = [index for index, line in enumerate(lines) if line[:1].strip() and line[0] not in "#)]}\"'"]
+    if error_line is None or not starts or starts[-1] + 1 > error_line:
+        return text, ""
+    last = starts[-1]
+    while last and lines[last - 1].startswith("@"):
+        last -= 1
+    remaining = "\n".join(lines[:last]) + "\n"
+    return (remaining, "removed the incomplete end") if last and parse_python(remaining) is not None else (text, "")
 
 
 def _find_error(lines: Sequence[str]) -> int | None:
