@@ -129,10 +129,13 @@ import json, sys
 from openevolve.utils.code_utils import apply_diff, extract_diffs, parse_full_rewrite
 programs = []
 for parent, text, asks_for_edits in json.load(sys.stdin):
-    if asks_for_edits:
-        programs.append(apply_diff(parent, text) if extract_diffs(text) else None)
-    else:
-        programs.append(parse_full_rewrite(text, "python") or None)
+    try:
+        if asks_for_edits:
+            programs.append(apply_diff(parent, text) if extract_diffs(text) else None)
+        else:
+            programs.append(parse_full_rewrite(text, "python") or None)
+    except Exception:  # there it ends the iteration
+        programs.append(None)
 print(json.dumps(programs))
 """
 

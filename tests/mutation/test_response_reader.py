@@ -61,6 +61,7 @@ FORMS = {
     "only the evolved part": fenced(CHILD.split("# EVOLVE-BLOCK-END")[0].split("START\n")[1]),
     "one marker": fenced(CHILD.replace("# EVOLVE-BLOCK-END\n", "")),
     "fixed code changed": fenced(PROGRAM.replace("pack(26)", "10**9")),
+    "fixed code broken": fenced(PROGRAM.replace("return pack(26)", "return pack(26")),
     "only the changed function": fenced(NEW_RADIUS),
     "old program first": f"Now:\n{fenced(WITHOUT_MARKERS)}\nBetter:\n{fenced(PROGRAM)}",
     "snippet first": f"I change this line:\n{fenced(NEW_LINE.strip() + chr(10))}\nAll of it:\n{fenced(PROGRAM)}",
@@ -115,9 +116,9 @@ def test_form_becomes_program(name):
     assert program.text.startswith("# EVOLVE-BLOCK-START\n")
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", sorted(FORMS.keys() - {"fixed code broken"}))
 def test_form_becomes_program_without_markers(name):
-    program = read(FORMS[name].replace("pack(26)", "pack(26)"), WITHOUT_MARKERS)
+    program = read(FORMS[name], WITHOUT_MARKERS)
     assert program.text.count("def pack(") == program.text.count("def radius(") == 1
     assert name == "fixed code changed" or run(program.text) == pytest.approx(2 * run(PARENT))
 

@@ -194,11 +194,12 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     has_markers = blocks != [(0, len(parent_lines))]
     contents = ["\n".join(parent_lines[first:end]) for first, end in blocks]
     editable = [split_segments(content) for content in contents]
-    parent_segments, child_segments = split_segments(parent), split_segments(child)
-    if parent_segments is None or child_segments is None or None in editable:
+    fixed = _split_fixed(parent_lines, blocks) if has_markers else []
+    parent_segments = split_segments(parent)
+    child_segments = split_segments(child) or split_segments(_drop_broken(child, _collect_names(fixed)))
+    if parent_segments is None or not child_segments or None in editable:
         return None
     editable_parts = [list(part) for part in editable if part is not None]
-    fixed = _split_fixed(parent_lines, blocks) if has_markers else []
     notes = list[str]()
     new_segments = _drop_fixed(child_segments, fixed, notes)
     new_segments = _drop_trials(new_segments, parent_segments, notes)
@@ -217,6 +218,20 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     replaced = sorted(_collect_names(new_segments) & parent_names)
     notes.append(f"replaced {', '.join(replaced[:5])} in the program and kept the rest")
     return Merged(_fill_segments(parent_lines, blocks, editable_parts), notes)
+
+
+_TOP_LEVEL = re.compile(r"^(?=(?:async def|def|class|@)\b)", re.M)
+
+
+def _drop_broken(text: str, fixed_names: set[str]) -> str:
+    """Removes invalid definitions whose names are fixed: the parent has them."""
+    chunks = _TOP_LEVEL.split(text)[:200] if fixed_names else []
+    names = [match[1] if (match := re.match(r"(?:async )?(?:def|class) (\w+)", chunk)) else "" for chunk in chunks]
+    return "".join(
+        chunk
+        for name, chunk in zip(names, chunks, strict=True)
+        if name not in fixed_names or parse_python(chunk) is not None
+    )
 
 
 def _fill_segments(lines: Sequence[str], blocks: Sequence[tuple[int, int]], parts: Sequence[Sequence[Segment]]) -> str:

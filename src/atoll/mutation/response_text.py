@@ -241,7 +241,7 @@ def _cut_to_code(text: str) -> str:
 
 
 def drop_incomplete_end(text: str) -> tuple[str, str]:
-    """Removes the last top-level statement of a truncated Python program, and returns a note; the text if it is valid."""
+    """Removes the last top-level statement of a truncated Python program; returns a note too."""
     lines = text.rstrip("\n").split("\n")
     error_line = _find_error(lines)
     starts = [index for index, line in enumerate(lines) if line[:1].strip() and line[0] not in "#)]}\"'"]
