@@ -35,9 +35,10 @@ NAMES = {
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
         ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
-        NotApplicable Prompt PromptBuilder RewriteMutator SyntaxMutator TunedMutator Tuner Vocabulary add_tuner
-        apply_blocks build_program_prompt extract_code fence find_choices is_mutable make_default_mutator
-        make_diff_parser parse_blocks tunable with_text
+        NotApplicable Prompt PromptBuilder ReadProgram ResponseReader RewriteMutator SyntaxMutator TunedMutator Tuner
+        UnusableResponse Vocabulary add_tuner apply_blocks build_program_prompt clean_response extract_text fence
+        find_choices find_required_names is_mutable iter_fenced_blocks make_default_mutator make_diff_parser mend_python
+        parse_blocks tunable with_text
     """,
     "atoll.playbook": """
         Answer Bullet BulletIndex Config CurationResult Curator Delta Excerpt Experience Generator Grade HeldDelta

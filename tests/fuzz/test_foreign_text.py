@@ -85,7 +85,11 @@ PARSERS = {
     "a function in a reply": Parser(
         lambda text: mutation_engine.parse_response(text, PARENT, 1), [REPLY], (ValueError, SyntaxError)
     ),
-    "a fence": Parser(mutation.extract_code, [REPLY]),
+    "a program": Parser(
+        lambda text: mutation.ResponseReader().read("def line_v1(x):\n    return x\n", text),
+        [REPLY, DIFF],
+        (ValueError,),
+    ),
     "search and replace": Parser(
         lambda text: mutation.apply_blocks("x = 1\ny = 2\n", mutation.parse_blocks(text)), [DIFF], (ValueError,)
     ),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from atoll import llm, secret_scanner
+from atoll import llm, mutation, secret_scanner
 from atoll.llm import json_output
 from atoll.mind import prompts
 from atoll.mind.tasks import meeting, stegpoet
@@ -49,8 +49,24 @@ def reflected(text: str) -> Any:
     return reflection.ReflectionWriter(llm.FunctionLLM(lambda prompt: text)).write(ORDER)
 
 
+def read_program(text: str) -> Any:
+    return mutation.ResponseReader().read(PROGRAM, text)
+
+
 CASES = {
-    "blocks that do not end": Case(lambda text: text_blocks.splice(PROGRAM, text), repeated("# EVOLVE-BLOCK-START\n")),
+    "blocks that do not end": Case(read_program, repeated("# EVOLVE-BLOCK-START\n")),
+    "fences": Case(read_program, repeated("```python\ndef f(x):\n    return 1\n```\n")),
+    "fences that do not end": Case(read_program, repeated("```python\n")),
+    "reasoning that does not end": Case(read_program, repeated("<think>")),
+    "reasoning": Case(read_program, repeated("<think></think>")),
+    "edits of nothing": Case(read_program, repeated("<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n")),
+    "headings of edits": Case(read_program, repeated("SEARCH\n```\nx\n```\nREPLACE\n```\ny\n```\n")),
+    "hunks": Case(read_program, repeated("@@\n-x\n+y\n")),
+    "omitted lines": Case(read_program, repeated("# ... rest unchanged\n")),
+    "brackets": Case(read_program, repeated("(")),
+    "definitions of nothing": Case(read_program, repeated("def f(\n")),
+    "one long line": Case(read_program, "def f(x): return " + repeated("1+") + "1"),
+    "JSON of brackets": Case(read_program, "{" + repeated('"a":[')),
     "many blocks": Case(text_blocks.find_evolving_spans, repeated(PROGRAM)),
     "empty lines before a note": Case(reflected, repeated("\n") + "So:\n```text\nBe exact.\n```"),
     "JSON in a fence of empty lines": Case(lambda text: list(json_output.extract_json(text)), "```" + repeated("\n")),

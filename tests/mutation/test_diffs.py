@@ -85,13 +85,32 @@ class TestApplyBlocks:
         result = apply(PROGRAM, ("        total = 0\n        for step in range(3):", "        for step in range(9):"))
         assert "(radius):\n    for step in range(9):\n        total +=" in result.text
 
-    def test_apply_rejects_different_shifts(self):
-        result = apply(PROGRAM, ("for step in range(3):\ntotal += radius", "pass"))
-        assert (result.text, result.num_applied) == (PROGRAM, 0)
+    def test_apply_ignores_indentation_blank_lines_spacing_and_quotes(self):
+        result = apply(PROGRAM, ("for step in range(3):\n\ntotal+=radius  # add", "pass"))
+        assert result.text.endswith("total = 0\n    pass\n    return total\n")
+        assert result.notes == ["block 1: spacing, quotes or comments differ"]
 
-    def test_apply_rejects_ambiguous_block(self):
-        result = apply("a = 1\nb = 2\na = 1\n", ("a = 1", "a = 3"))
-        assert result.text == "a = 1\nb = 2\na = 1\n"
+    def test_apply_accepts_nearly_equal_lines(self):
+        result = apply(
+            PROGRAM, ("    for steps in range(3):\n        total += radius\n    return total", "    return 3")
+        )
+        assert result.text.endswith("    total = 0\n    return 3\n")
+
+    def test_problem_quotes_nearest_lines(self):
+        [problem] = apply(
+            PROGRAM, ("    total = 0\n    for i in range(33):\n        total -= 2 * radius", "x")
+        ).problems
+        assert "not in the program; the nearest lines are\n4:     total = 0\n5:     for step" in problem
+
+    def test_first_of_several_exact_matches_after_last_edit_changes(self):
+        program = "a = 1\nb = 2\na = 1\n"
+        result = apply(program, ("a = 1", "a = 3"))
+        assert result.text == "a = 3\nb = 2\na = 1\n"
+        assert result.notes == ["block 1: its SEARCH block matches 2 places; the first one changed"]
+        assert apply(program, ("b = 2", "b = 4"), ("a = 1", "a = 3")).text == "a = 1\nb = 4\na = 3\n"
+
+    def test_apply_rejects_ambiguous_tolerant_match(self):
+        result = apply("  a = 1\nb = 2\n  a = 1\n", ("a = 1", "a = 3"))
         assert result.problems == ["block 1 (a = 1): its SEARCH block matches 2 places, at lines 1, 3; add more lines"]
 
     def test_apply_prefers_exact_match(self):
@@ -101,8 +120,9 @@ class TestApplyBlocks:
     def test_later_block_sees_earlier_change(self):
         assert apply("a\n", ("a", "b"), ("b", "c")).text == "c\n"
 
-    def test_empty_search_is_a_problem(self):
-        assert apply("a\n", ("", "b")).problems == ["block 1 (empty): its SEARCH block is empty"]
+    def test_empty_search_adds_lines(self):
+        assert apply("a\n", ("", "b")).text == "a\nb\n"
+        assert apply(TestMarkers.PROGRAM, ("", "b = 1")).text.endswith("y = 2\nb = 1\n# EVOLVE-BLOCK-END\nz = 3\n")
 
     def test_problem_shortens_long_line(self):
         [problem] = apply("a\n", ("x" * 500, "b")).problems
@@ -140,23 +160,25 @@ class TestMarkers:
 
     def test_block_across_marker_changes_only_inside(self):
         search = "x = 1\n# EVOLVE-BLOCK-START\nx = 1"
-        result = apply(self.PROGRAM, (search, search.replace("1", "7")))
-        assert result.text == self.PROGRAM.replace("START\nx = 1", "START\nx = 7")
+        response = block(search, search.replace("1", "7"))
+        program = mutation.ResponseReader().read(self.PROGRAM, response)
+        assert program.text == self.PROGRAM.replace("START\nx = 1", "START\nx = 7")
 
-    def test_apply_rejects_added_markers(self):
-        trick = "# EVOLVE-BLOCK-END\nimport os\n# EVOLVE-BLOCK-START"
-        with pytest.raises(ValueError, match="has 2 EVOLVE-BLOCKs, the program has 1"):
-            apply(self.PROGRAM, ("y = 2", trick))
+    def test_added_markers_do_not_unlock_fixed_code(self):
+        trick = "# EVOLVE-BLOCK-END\nimport os\nz = 9\n# EVOLVE-BLOCK-START"
+        program = mutation.ResponseReader().read(self.PROGRAM, block("y = 2", trick))
+        assert program.text == "x = 1\n# EVOLVE-BLOCK-START\nimport os\n# EVOLVE-BLOCK-END\nz = 3\n"
 
     @given(
         st.lists(
             st.tuples(st.sampled_from(["x = 1", "y = 2", "z = 3", "# EVOLVE-BLOCK-END"]), st.text("ab\n", max_size=5))
         )
     )
-    def test_apply_keeps_text_outside_of_markers(self, pairs):
+    def test_edits_keep_text_outside_of_markers(self, pairs):
+        response = "\n".join(block(*pair) for pair in pairs)
         try:
-            text = apply(self.PROGRAM, *pairs).text
-        except ValueError:
+            text = mutation.ResponseReader("c").read(self.PROGRAM, response).text
+        except mutation.UnusableResponse:
             return
         assert text.startswith("x = 1\n# EVOLVE-BLOCK-START\n")
         assert text.endswith("# EVOLVE-BLOCK-END\nz = 3\n")

@@ -74,9 +74,9 @@ def test_response_may_have_another_form_than_requested():
     assert (text(child), meta(child)["engine"]) == ("def f(x):\n    return x * 3\n", "diff")
 
 
-@pytest.mark.parametrize("response", ["I would rather not.", "", "def f(x):\n    return 2\n"])
+@pytest.mark.parametrize("response", ["I would rather not.", ""])
 def test_edit_response_without_program_is_a_failed_proposal(response):
-    with pytest.raises(ValueError, match="response of scripted has no program"):
+    with pytest.raises(mutation.UnusableResponse, match="The response has no program"):
         propose(ScriptedModel(response, response))
 
 
@@ -85,28 +85,50 @@ def test_unusable_response_is_repaired_once():
     [child] = propose(model)
     assert text(child) == "def f(x):\n    return x * 4\n"
     assert meta(child)["is_repaired"] is True
-    assert "failure: The response of scripted has no program: 'Sorry?'" in model.prompts[1]
+    assert "failure: The response has no program: 'Sorry?'" in model.prompts[1]
 
 
-def test_partial_diff_counts_if_repair_fails():
+def test_diff_of_which_half_applies_counts_without_repair():
     both = DIFF.format(4) + "<<<<<<< SEARCH\nnowhere\n=======\nx\n>>>>>>> REPLACE\n"
-    model = ScriptedModel(both, "No.")
+    model = ScriptedModel(both)
     [child] = propose(model)
     assert text(child) == "def f(x):\n    return x * 4\n"
     assert meta(child)["problems"] == ["block 2 (nowhere): its SEARCH block is not in the program"]
-    assert "failure: block 2 (nowhere)" in model.prompts[1]
 
 
 def test_failure_without_repair_names_blocks():
-    with pytest.raises(ValueError, match=r"No block of scripted was applied: block 1 \(nowhere\)"):
+    with pytest.raises(ValueError, match=r"Too few edits could be applied: block 1 \(nowhere\)"):
         propose(ScriptedModel("<<<<<<< SEARCH\nnowhere\n=======\nx\n>>>>>>> REPLACE\n"), can_repair=False)
 
 
 def test_repeated_or_too_long_program_is_a_failed_proposal():
     with pytest.raises(ValueError, match="repeats the program"):
         propose(ScriptedModel(f"```python\n{SOURCE}```"), can_repair=False)
-    with pytest.raises(ValueError, match=r"wrote 503 characters\. The limit is 99"):
-        propose(ScriptedModel(f"```python\n{'x' * 502}\n```"), can_repair=False, max_length=99)
+    reader = mutation.ResponseReader(max_length=99)
+    with pytest.raises(ValueError, match=r"The program has 114 characters\. The limit is 99"):
+        propose(ScriptedModel(f"```python\n{SOURCE}{'x' * 90}\n```"), can_repair=False, reader=reader)
+
+
+def test_repeated_program_is_asked_for_again():
+    model = ScriptedModel(f"```python\n{SOURCE}```", DIFF.format(4))
+    [child] = propose(model)
+    assert text(child) == "def f(x):\n    return x * 4\n"
+    assert "failure: The response repeats the program in the prompt." in model.prompts[1]
+
+
+def test_known_program_is_asked_for_again():
+    def find_duplicate(program: str, context: function.ProposalContext) -> str:
+        return "it equals program 7.0" if "x * 4" in program else ""
+
+    model = ScriptedModel(DIFF.format(4), DIFF.format(5))
+    [child] = propose(model, find_duplicate=find_duplicate)
+    assert text(child) == "def f(x):\n    return x * 5\n"
+    assert "failure: The program is not new: it equals program 7.0." in model.prompts[1]
+
+
+def test_failed_second_call_reports_first_failure():
+    with pytest.raises(mutation.UnusableResponse, match="no program"):
+        propose(ScriptedModel("Sorry?", "no response"))
 
 
 def test_edit_keeps_text_outside_of_markers():

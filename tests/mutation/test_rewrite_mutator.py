@@ -6,7 +6,6 @@ from random import Random
 import pytest
 
 from atoll import function, llm, mutation, testing
-from atoll.mutation import text_blocks
 from tests.mutation.tasks import fn, task
 from tests.mutation.test_syntax_mutator import evaluate_text
 
@@ -40,7 +39,7 @@ def test_program_in_response_is_the_child():
 
 
 def test_response_without_program_is_a_failed_proposal():
-    with pytest.raises(ValueError, match=r"The response of scripted has no program: 'I would rather not\.'"):
+    with pytest.raises(ValueError, match=r"The response has no program: 'I would rather not\.'"):
         make_mutator("I would rather not.").propose(task(fn(SOURCE)))
 
 
@@ -49,7 +48,7 @@ def test_repeated_program_is_a_failed_proposal():
         make_mutator(f"```python\n{SOURCE}\n```").propose(task(fn(SOURCE)))
 
 
-def test_custom_prompt_and_parser():
+def test_custom_prompt_and_reader():
     prompts: list[str] = []
 
     def answer(step: int, call: str, prompt: str) -> str:
@@ -57,28 +56,8 @@ def test_custom_prompt_and_parser():
         return "x=1"
 
     rewrite = mutation.RewriteMutator(
-        testing.ScriptedLLM(answer), lambda task: f"step {task.iteration}", lambda response: response
+        testing.ScriptedLLM(answer), lambda task: f"step {task.iteration}", mutation.ResponseReader("text")
     )
     [child] = rewrite.propose(task(fn(SOURCE)))
     assert prompts == ["step 1"]
-    assert str(child.skeleton()) == "x=1"
-
-
-class TestMarkers:
-    PARENT = "import os\n# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n\ndef score():\n    return x\n"
-
-    def test_splice_keeps_text_outside_of_markers(self):
-        child = self.PARENT.replace("x = 1", "x = 2").replace("return x", "return 10**9").replace("import os\n", "")
-        assert text_blocks.splice(self.PARENT, child) == self.PARENT.replace("x = 1", "x = 2")
-
-    def test_splice_rejects_missing_markers(self):
-        with pytest.raises(ValueError, match="has 0 EVOLVE-BLOCKs, the program has 1"):
-            text_blocks.splice(self.PARENT, "x = 2\n")
-
-    def test_splice_without_markers_returns_child(self):
-        assert text_blocks.splice("x = 1\n", "y = 2\n") == "y = 2\n"
-
-    def test_splice_replaces_several_blocks(self):
-        parent = self.PARENT + self.PARENT
-        child = parent.replace("x = 1", "x = 3", 1)
-        assert text_blocks.splice(parent, child) == child
+    assert str(child.skeleton()) == "x=1\n"

@@ -135,7 +135,7 @@ def _make_mutator(
     language = representation.language
     if run_llm is not None:
         build_prompt = partial(_build_prompt, objective=options.objective.strip(), language=language)
-        rewrite = mutation.RewriteMutator(run_llm, build_prompt, partial(mutation.extract_code, language=language))
+        rewrite = mutation.RewriteMutator(run_llm, build_prompt, mutation.ResponseReader(language))
         return mutation.add_tuner(rewrite, representation.content, "rewrite")
     if language != "python" or not mutation.is_mutable(representation.content):
         raise errors.SetupError(

@@ -57,13 +57,15 @@ def _format_docstring(name: str, index: int) -> str:
 
 MAX_CHARACTERS = 50_000
 MAX_CUTS = 20  # each cut costs one more parse
+MAX_BLOCKS = 6  # blocks of a response that are tried
 
 
 def parse_response(text: str, parent: Source, version: int) -> str:
     """Returns the function in a response with the name, header and docstring of its parent.
 
-    The response may be the function, with or without a fence, or only its body. Text after the last valid line is cut,
-    as in FunSearch. Imports and helpers of the response move into the body.
+    The response may be the function, with or without a fence, or only its body. Of several blocks, the last one that
+    has the function counts. Text after the last valid line is cut, as in FunSearch. Imports and helpers of the response
+    move into the body.
 
     Args:
         text: The response.
@@ -74,10 +76,21 @@ def parse_response(text: str, parent: Source, version: int) -> str:
         ValueError: The response has no function, is too long, has other arguments, or calls another version.
         SyntaxError: The function does not compile.
     """
-    code = mutation.extract_code(text) or text
+    cleaned = mutation.clean_response(text)
+    blocks = [block.text for block in mutation.iter_fenced_blocks(cleaned)][-MAX_BLOCKS:]
+    failures = list[ValueError | SyntaxError]()
+    for code in [*reversed(blocks), cleaned] if blocks else [cleaned]:
+        try:
+            return _build_function(code, parent, version)
+        except (ValueError, SyntaxError) as failure:
+            failures.append(failure)
+    raise failures[0]
+
+
+def _build_function(code: str, parent: Source, version: int) -> str:
     if len(code) > MAX_CHARACTERS:
         raise ValueError(f"the response has {len(code):,} characters; the limit for a function is {MAX_CHARACTERS:,}")
-    child = _find_function(code, parent, version)
+    child = _find_function(mutation.mend_python(code)[0], parent, version)
     child = replace(child.rename(parent.name), header=parent.header)
     source = child.with_docstring(parent.documentation)
     version_names = [name for name in _iter_names(source) if re.fullmatch(rf"{re.escape(parent.name)}_v\d+", name)]

@@ -20,16 +20,21 @@ from atoll.mutation.llm_mutators import (
     PromptBuilder,
     RewriteMutator,
 )
+from atoll.mutation.program_merge import find_required_names
 from atoll.mutation.prompts import build_program_prompt
+from atoll.mutation.response_reader import ReadProgram, ResponseReader, UnusableResponse
+from atoll.mutation.response_text import clean_response, extract_text, iter_fenced_blocks, mend_python
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
-from atoll.mutation.text_blocks import NotApplicable, extract_code, fence, with_text
+from atoll.mutation.text_blocks import NotApplicable, fence, with_text
 from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off
 __all__ = [
     "MODES", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable", "MixedMutator", "Mode", "MutatorBandit",
-    "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "RewriteMutator", "SyntaxMutator", "TunedMutator",
-    "Tuner", "Vocabulary", "add_tuner", "apply_blocks", "build_program_prompt", "extract_code", "fence", "find_choices",
-    "is_mutable", "make_default_mutator", "make_diff_parser", "parse_blocks", "tunable", "with_text",
+    "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "ReadProgram", "ResponseReader", "RewriteMutator",
+    "SyntaxMutator", "TunedMutator", "Tuner", "UnusableResponse", "Vocabulary", "add_tuner", "apply_blocks",
+    "build_program_prompt", "clean_response", "extract_text", "fence", "find_choices",
+    "find_required_names", "is_mutable", "iter_fenced_blocks", "make_default_mutator", "make_diff_parser",
+    "mend_python", "parse_blocks", "tunable", "with_text",
 ]
 # fmt: on

@@ -1,17 +1,19 @@
 """SEARCH/REPLACE blocks, with which an LLM changes parts of a program, and custom patterns for them."""
 
+import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from atoll import errors
-from atoll.mutation.text_blocks import find_evolving_spans, splice
+from atoll.mutation.text_blocks import find_evolving_spans, is_marker_line
 
 type DiffParser = Callable[[str], Sequence["DiffBlock"]]
 
 _SEARCH, _MIDDLE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 _MAX_SHOWN = 60  # characters of a line in a message
+_MAX_BLOCKS = 200  # of a response
 
 
 class DiffBlock(NamedTuple):
@@ -21,15 +23,6 @@ class DiffBlock(NamedTuple):
     replace: str
 
 
-class Span(NamedTuple):
-    """Lines of a text, and their indentation relative to the SEARCH lines."""
-
-    first: int
-    end: int
-    shift: str = ""
-    is_outdented: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class EditResult:
     """Result of applying blocks to a text.
@@ -37,12 +30,14 @@ class EditResult:
     Attributes:
         text: The text with all applicable blocks applied.
         num_applied: Number of applied blocks.
-        problems: A reason for each other block, with its number and first line.
+        problems: A reason for each other block, with its number, its first line and the nearest lines of the text.
+        notes: Guesses, such as a match that ignores white space.
     """
 
     text: str
     num_applied: int
     problems: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 def parse_blocks(response: str) -> Sequence[DiffBlock]:
@@ -66,7 +61,7 @@ def parse_blocks(response: str) -> Sequence[DiffBlock]:
     return blocks
 
 
-def _join_lines(lines: Sequence[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -79,30 +74,90 @@ def _classify_line(line: str) -> str:
     return {("<", "SEARCH"): "search", ("=", ""): "middle", (">", "REPLACE"): "end"}.get((delimiter[0], label), "")
 
 
+_HEADING = re.compile(r"[#*_\s]*(?:\d+[.)]\s*)?(SEARCH|REPLACE)(?:\s+(?:WITH|BLOCK|PART))?\s*[:*_]*\s*", re.I)
+_TAG = re.compile(r"\s*</?(search|replace)>\s*", re.I)
+
+
+def parse_loose_blocks(response: str) -> Sequence[DiffBlock]:
+    """Returns edits in other forms: headings SEARCH and REPLACE over fenced blocks, tag pairs, unified diffs."""
+    blocks, part, parts = list[DiffBlock](), "", dict[str, list[str]]()
+    lines = response.split("\n")
+    is_fenced = False
+    for line in [*lines, "### SEARCH"]:  # the heading ends the last block
+        if tag := _TAG.fullmatch(line):
+            name, is_closing = tag[1].lower(), "</" in line
+            part, is_fenced = ("" if is_closing else name), not is_closing
+            if not is_closing:
+                parts[name] = []
+        elif heading := None if is_fenced else _HEADING.fullmatch(line):
+            part = heading[1].lower()
+            if part == "search" and parts.get("search") and "replace" in parts:
+                blocks.append(DiffBlock(_join_lines(parts["search"]), _join_lines(parts["replace"])))
+                parts = {}
+            parts[part] = []
+        elif line.lstrip().startswith("```") and part:
+            is_fenced = not is_fenced
+            part = part if is_fenced else ""
+        elif part and is_fenced:
+            parts[part].append(line)
+        if "search" in parts and parts.get("replace") and not part and parts["search"]:
+            blocks.append(DiffBlock(_join_lines(parts["search"]), _join_lines(parts["replace"])))
+            parts = {}
+    return blocks or _parse_unified_diff(lines)
+
+
+def _parse_unified_diff(lines: Sequence[str]) -> Sequence[DiffBlock]:
+    """Returns the hunks of a unified diff as blocks; line numbers are ignored."""
+    blocks, hunk = list[DiffBlock](), list[str]()
+    is_inside = False
+    for line in [*lines, "```"]:
+        if line.startswith(("@@", "```", "--- ", "+++ ", "diff --git")):
+            if any(row[:1] in "+-" for row in hunk if row):
+                old, new = ([row[1:] for row in hunk if row[:1] != sign] for sign in "+-")
+                blocks.append(DiffBlock(_join_lines(old), _join_lines(new)))
+            hunk = []
+            is_inside = line.startswith("@@") or (is_inside and not line.startswith("```"))
+        elif is_inside:
+            hunk.append(line if line else " ")
+    return [block for block in blocks if block.search.strip()]
+
+
 def apply_blocks(text: str, blocks: Sequence[DiffBlock]) -> EditResult:
-    """Applies blocks in order. Text outside of EVOLVE-BLOCK markers does not change.
+    """Applies blocks in order, where the SEARCH lines overlap the lines between EVOLVE-BLOCK markers.
 
-    The search tries exact lines, then lines without trailing white space, then lines with another common indentation.
-    In the last case the replacement gets the same indentation. A block that matches several places is not applied.
-
-    Raises:
-        ValueError: A replacement would add or remove a marker.
+    The search tries exact lines, then ignores trailing white space, indentation, blank lines, spacing and quotes, and
+    at last takes the most similar lines if they are nearly equal and no others come close. Of several exact matches
+    it takes the first after the previous edit. The replacement gets the indentation of the lines it replaces.
     """
-    current, problems = text, list[str]()
+    current, position = text, 0
+    problems, notes = list[str](), list[str]()
     for block_number, block in enumerate(blocks, 1):
-        lines = _split_lines(current)
-        match = _find_span(lines, block.search)
+        lines = current.split("\n")
+        match = _find_match(lines, block, position) if block_number <= _MAX_BLOCKS else f"only {_MAX_BLOCKS} are read"
         if isinstance(match, str):
             problems.append(f"block {block_number} ({_format_first_line(block.search)}): {match}")
-        else:
-            current = _replace_span(lines, match, block.replace)
-    return EditResult(splice(text, current), len(blocks) - len(problems), problems)
+            continue
+        notes += [f"block {block_number}: {match.note}"] if match.note else []
+        replacement = [_shift(line, match.shift) for line in block.replace.removesuffix("\n").split("\n")]
+        replacement = [] if not block.replace.strip() else replacement
+        current = "\n".join([*lines[: match.first], *replacement, *lines[match.end :]])
+        position = match.first + len(replacement)
+    return EditResult(current, len(blocks) - len(problems), problems, notes)
 
 
-def _split_lines(text: str) -> Sequence[str]:
-    """Returns the lines with their line ends. Unlike `splitlines`, a form feed does not end a line."""
-    *complete_lines, last_line = text.split("\n")
-    return [*(f"{line}\n" for line in complete_lines), *([last_line] if last_line else [])]
+class _Match(NamedTuple):
+    """Lines of a text, the change of indentation of the replacement, and a note if the match is a guess."""
+
+    first: int
+    end: int
+    shift: int = 0
+    note: str = ""
+
+
+def _shift(line: str, shift: int) -> str:
+    if not line.strip():
+        return line
+    return " " * shift + line if shift > 0 else line[min(-shift, len(line) - len(line.lstrip())) :]
 
 
 def _format_first_line(search: str) -> str:
@@ -110,72 +165,117 @@ def _format_first_line(search: str) -> str:
     return f"{line[:_MAX_SHOWN]} ..." if len(line) > _MAX_SHOWN else line or "empty"
 
 
-def _find_span(lines: Sequence[str], search: str) -> Span | str:
-    """Returns the only match that may change, or the problem."""
-    search_lines = [line.rstrip("\r\n") for line in _split_lines(search)]
-    if not search.strip():
-        return "its SEARCH block is empty"
-    evolving_spans = find_evolving_spans("".join(lines))
-    for matcher in (_match_exact, _match_trimmed, _match_shifted):
-        spans = list(matcher(lines, search_lines))
-        allowed = [
-            span for span in spans if any(span.first < end and start < span.end for start, end in evolving_spans)
-        ]
-        if len(allowed) == 1:
-            return allowed[0]
-        if allowed:
-            line_numbers = ", ".join(str(span.first + 1) for span in allowed[:5])
-            return f"its SEARCH block matches {len(allowed)} places, at lines {line_numbers}; add more lines"
-        if spans:
-            return "its SEARCH block is outside of the EVOLVE-BLOCK markers, where nothing may change"
-    return "its SEARCH block is not in the program"
+class _Level(NamedTuple):
+    normalize: Callable[[str], str]
+    ignores_blank: bool
+    note: str = ""
 
 
-def _match_exact(lines: Sequence[str], search_lines: Sequence[str]) -> Iterator[Span]:
-    return _find_matches([line.rstrip("\r\n") for line in lines], search_lines)
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-def _match_trimmed(lines: Sequence[str], search_lines: Sequence[str]) -> Iterator[Span]:
-    return _find_matches([line.rstrip() for line in lines], _strip_blank_ends([line.rstrip() for line in search_lines]))
+def _normalize_tokens(line: str) -> str:
+    code = line.split("#")[0] if line.count('"') + line.count("'") == 0 else line
+    return " ".join(_TOKEN.findall(code)).replace("'", '"')
 
 
-def _match_shifted(lines: Sequence[str], search_lines: Sequence[str]) -> Iterator[Span]:
-    """Finds lines whose indentation differs from the SEARCH lines by the same amount everywhere."""
-    search_lines = _strip_blank_ends([line.rstrip() for line in search_lines])
-    stripped, trimmed = [line.strip() for line in lines], [line.rstrip() for line in lines]
-    for span in _find_matches(stripped, [line.strip() for line in search_lines]):
-        for is_outdented in (False, True):
-            matched_lines = trimmed[span.first : span.end]
-            longer, shorter = (search_lines, matched_lines) if is_outdented else (matched_lines, search_lines)
-            shift = longer[0][: len(longer[0]) - len(shorter[0])]
-            pairs = zip(longer, shorter, strict=True)
-            if not shift.strip() and all(not line or line == shift + other for line, other in pairs):
-                yield Span(span.first, span.end, shift, is_outdented)
-                break
+_LEVELS = (
+    _Level(str, False),
+    _Level(str.rstrip, False),
+    _Level(str.strip, True, "white space differs"),
+    _Level(_normalize_tokens, True, "spacing, quotes or comments differ"),
+)
 
 
-def _strip_blank_ends(lines: Sequence[str]) -> Sequence[str]:
-    nonblank = [index for index, line in enumerate(lines) if line.strip()]
-    return lines[nonblank[0] : nonblank[-1] + 1]
+def _find_match(lines: Sequence[str], block: DiffBlock, position: int) -> _Match | str:
+    """Returns the lines that a block replaces, or the problem."""
+    search_lines = block.search.removesuffix("\n").split("\n")
+    if not block.search.strip():
+        return _find_append_position(lines)
+    spans = find_evolving_spans("\n".join(lines))
+    for wanted in (search_lines, [line for line in search_lines if not is_marker_line(line)]):
+        for level in _LEVELS if any(line.strip() for line in wanted) else ():
+            matches = list(_find_matches(lines, wanted, level))
+            allowed = [m for m in matches if any(m.first < end and first < m.end for first, end in spans)]
+            if allowed and (len(allowed) == 1 or level.normalize in (str, str.rstrip)):
+                match = next((match for match in allowed if match.first >= position), allowed[0])
+                note = f"its SEARCH block matches {len(allowed)} places; the first one changed"
+                return match._replace(note=note if len(allowed) > 1 else level.note)
+            if allowed:
+                numbers = ", ".join(str(match.first + 1) for match in allowed[:5])
+                return f"its SEARCH block matches {len(allowed)} places, at lines {numbers}; add more lines"
+            if matches:
+                return "its SEARCH block is outside of the EVOLVE-BLOCK markers, where nothing may change"
+    return _find_similar(lines, search_lines, spans)
 
 
-def _find_matches(lines: Sequence[str], search_lines: Sequence[str]) -> Iterator[Span]:
-    for first in range(len(lines) - len(search_lines) + 1):
-        if lines[first] == search_lines[0] and list(lines[first : first + len(search_lines)]) == list(search_lines):
-            yield Span(first, first + len(search_lines))
+def _find_append_position(lines: Sequence[str]) -> _Match:
+    first, end = find_evolving_spans("\n".join(lines))[0]
+    while end > first and not lines[end - 1].strip():
+        end -= 1
+    return _Match(end, end, 0, "its SEARCH block is empty; its lines were added")
 
 
-def _replace_span(lines: Sequence[str], span: Span, replacement: str) -> str:
-    new_lines = [_reindent(line, span) for line in _split_lines(replacement)]
-    if new_lines and not new_lines[-1].endswith("\n"):
-        new_lines[-1] += "\n"
-    return "".join([*lines[: span.first], *new_lines, *lines[span.end :]])
+def _find_matches(lines: Sequence[str], search_lines: Sequence[str], level: _Level) -> Iterator[_Match]:
+    """Yields the places where the normalized SEARCH lines are."""
+    numbered = [(index, level.normalize(line)) for index, line in enumerate(lines)]
+    wanted = [level.normalize(line) for line in search_lines]
+    if level.ignores_blank:
+        numbered, wanted = [row for row in numbered if row[1]], [line for line in wanted if line]
+    first_line = next((line for line in search_lines if level.normalize(line)), "")
+    texts = [line for _, line in numbered]
+    for start in range(len(texts) - len(wanted) + 1) if wanted else ():
+        if texts[start] == wanted[0] and texts[start : start + len(wanted)] == wanted:
+            first, end = numbered[start][0], numbered[start + len(wanted) - 1][0] + 1
+            shift = _get_indent(lines[first]) - _get_indent(first_line) if level.ignores_blank else 0
+            yield _Match(first, end, shift)
 
 
-def _reindent(line: str, span: Span) -> str:
-    if span.is_outdented:
-        return line.removeprefix(span.shift)
-    return span.shift + line if line.strip() else line
+def _get_indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+_MIN_SIMILARITY, _MIN_LEAD, _MIN_SHOWN_SIMILARITY = 0.92, 0.05, 0.6
+_MAX_LINES_SHOWN, _MAX_COMPARED_LINES, _MAX_COMPARED_CHARS, _MAX_COMPARED_WINDOWS = 12, 1000, 4000, 10
+
+
+def _find_similar(lines: Sequence[str], search_lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> _Match | str:
+    """Returns the nearly equal lines, if no others come close; otherwise a message that quotes the nearest lines."""
+    problem = "its SEARCH block is not in the program"
+    wanted = [line.strip() for line in search_lines if line.strip() and not is_marker_line(line)]
+    editable = [i for first, end in spans for i in range(first, min(end, len(lines))) if lines[i].strip()]
+    if not wanted or len(editable) > _MAX_COMPARED_LINES or sum(map(len, wanted)) > _MAX_COMPARED_CHARS:
+        return problem
+    scored = sorted(_score_windows([lines[i].strip() for i in editable], wanted), reverse=True)
+    if not scored or scored[0][0] < _MIN_SHOWN_SIMILARITY:
+        return problem
+    score, start, size = scored[0]
+    first, end = editable[start], editable[start + size - 1] + 1
+    others = [other for other, at, length in scored if at + length <= start or at >= start + size]
+    if score >= _MIN_SIMILARITY and score - (others[0] if others else 0.0) >= _MIN_LEAD:
+        first_line = next(line for line in search_lines if line.strip() and not is_marker_line(line))
+        shift = _get_indent(lines[first]) - _get_indent(first_line)
+        return _Match(first, end, shift, f"its SEARCH block is {score:.0%} similar to lines {first + 1} to {end}")
+    shown = "\n".join(f"{i + 1}: {lines[i]}" for i in range(first, min(end, first + _MAX_LINES_SHOWN)))
+    return f"{problem}; the nearest lines are\n{shown}"
+
+
+def _score_windows(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[float, int, int]]:
+    """Yields the similarity of the best windows with about as many lines, with start and size."""
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2("\n".join(wanted))
+    margin = len(wanted) // 5
+    windows = list[tuple[float, int, int]]()
+    for size in sorted(
+        {len(wanted) + change for change in (-margin, -1, 0, 1, margin) if len(wanted) > 2 or not change}
+    ):
+        for start in range(len(lines) - size + 1):
+            matcher.set_seq1("\n".join(lines[start : start + size]))
+            if matcher.real_quick_ratio() >= _MIN_SHOWN_SIMILARITY:
+                windows.append((matcher.quick_ratio(), start, size))
+    for _, start, size in sorted(windows, reverse=True)[:_MAX_COMPARED_WINDOWS]:
+        matcher.set_seq1("\n".join(lines[start : start + size]))
+        yield matcher.ratio(), start, size
 
 
 DEFAULT_PATTERN = r"<<<<<<< SEARCH\n(.*?)=======\n(.*?)>>>>>>> REPLACE"  # OpenEvolve's default

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from atoll import errors, function
 from atoll.candidate import JSON
-from atoll.mutation.diffs import DiffParser, apply_blocks, parse_blocks
-from atoll.mutation.text_blocks import extract_code, splice, summarize_change, with_text
+from atoll.mutation.response_reader import DEFAULT_READER, ReadProgram, ResponseReader, UnusableResponse
+from atoll.mutation.text_blocks import summarize_change, with_text
 
 
 class TextResponse(Protocol):
@@ -34,36 +34,29 @@ class RewriteMutator:
     Attributes:
         llm: The LLM to ask.
         build_prompt: Makes the prompt, for example `build_program_prompt` with a description.
-        extract_program: Returns the program in a response, or None.
+        reader: Reads the responses.
     """
 
     llm: LLMCallable
     build_prompt: Callable[[function.ProposalContext], str]
-    extract_program: Callable[[str], str | None] = extract_code
+    reader: ResponseReader = DEFAULT_READER
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child.
 
         Raises:
-            ValueError: The response has no program, lacks a marker, or repeats the parent.
+            UnusableResponse: The response has no new program.
         """
         parent = context.parents[-1]
         response = self.llm(self.build_prompt(context))
-        text = self.extract_program(response.text)
-        if text is None:
-            raise ValueError(
-                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
-            )
-        text = splice(str(parent.skeleton()), text)
-        if text.split() == str(parent.skeleton()).split():
-            raise ValueError(f"The response of {response.model} repeats the program in the prompt.")
-        return [function.derive_child(parent, with_text(parent, text), engine="rewrite", model=response.model)]
+        program = self.reader.read(str(parent.skeleton()), response.text)
+        return [function.derive_child(parent, with_text(parent, program.text), engine="rewrite", model=response.model)]
 
 
 type Mode = Literal["diff", "rewrite", "cross"]
 
 MODES: Sequence[str] = get_args(Mode.__value__)
-_MAX_PROBLEMS, _MAX_PROBLEM_LENGTH = 4, 200  # of a diff, in the meta of the child
+_MAX_PROBLEMS, _MAX_PROBLEM_LENGTH = 4, 200  # of a response, in the meta of the child
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +67,9 @@ class EditRequest:
         parent: The program to change.
         mode: Requested form of the response.
         partner: The second program of a crossover.
-        failure: In a repair request, the reason why the last response was not usable.
-        response: In a repair request, the last response.
+        failure: In a second request, the reason why the last response was not usable.
+        response: In a second request, the last response.
+        is_repeat: Whether the last response repeated a known program. The LLM should vary more.
     """
 
     parent: function.Function
@@ -83,6 +77,7 @@ class EditRequest:
     partner: function.Function | None = None
     failure: str = ""
     response: str = ""
+    is_repeat: bool = False
 
 
 class Prompt(NamedTuple):
@@ -98,42 +93,32 @@ class PromptBuilder(Protocol):
     def __call__(self, context: function.ProposalContext, request: EditRequest, /) -> Prompt: ...
 
 
-class _ParsedEdit(NamedTuple):
-    """New text, and the problems of blocks that were not applied."""
-
-    text: str
-    mode: Mode
-    problems: Sequence[str] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class EditMutator:
     """Asks an LLM for changes and makes children from its responses. Text outside of EVOLVE-BLOCKs does not change.
 
-    A response may have SEARCH/REPLACE blocks or a fenced program, independent of the requested form. Any other
-    response is a failed proposal. The settings of a run or its learner may set `mode` for an iteration.
+    The form of a response does not matter: the reader accepts edits and programs. If a response is not usable, the LLM
+    gets the reason and one more call. The settings of a run or its learner may set `mode` for an iteration.
 
     Attributes:
         llm: The LLM to ask.
         build_prompt: Makes the prompts.
-        language: Label of the fence around a whole program.
+        reader: Reads the responses.
         mode: Requested form of the response.
         crossover: Probability of asking for a combination of two programs instead.
         num_proposals: Responses per iteration, one child each. The parents take turns, best first.
-        can_repair: Whether the LLM may repair an unusable or partly usable response once.
-        diff_parser: Returns the blocks of a response.
-        max_length: Maximal length of a program, in characters.
+        can_repair: Whether the LLM gets a second call if its response is not usable.
+        find_duplicate: Returns a description of a known program that equals a text; empty if there is none.
     """
 
     llm: LLMCallable
     build_prompt: PromptBuilder
-    language: str = "python"
+    reader: ResponseReader = DEFAULT_READER
     mode: Mode = "diff"
     crossover: float = 0.0
     num_proposals: int = 1
     can_repair: bool = True
-    diff_parser: DiffParser = parse_blocks
-    max_length: int = 100_000
+    find_duplicate: Callable[[str, function.ProposalContext], str] = lambda text, context: ""
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns a child for each usable response.
@@ -171,46 +156,33 @@ class EditMutator:
     def _make_child(self, context: function.ProposalContext, request: EditRequest) -> function.Function:
         prompt = self.build_prompt(context, request)
         response = self.llm(prompt.text)
-        edit = self._try_parse(request, response)
-        failure = str(edit) if isinstance(edit, ValueError) else "\n".join(edit.problems)
-        if failure and self.can_repair:
-            repair_prompt = self.build_prompt(context, replace(request, failure=failure, response=response.text))
-            repair_response = self.llm(repair_prompt.text)
-            repaired_edit = self._try_parse(request, repair_response)
-            if isinstance(repaired_edit, _ParsedEdit):
-                return _build_function(request, repaired_edit, repair_response, repair_prompt, is_repaired=True)
-        if isinstance(edit, ValueError):
-            raise edit
-        return _build_function(request, edit, response, prompt)
+        program = self._try_read(context, request, response)
+        if not isinstance(program, UnusableResponse):
+            return _build_function(request, program, response, prompt)
+        if not self.can_repair:
+            raise program
+        is_repeat = program.kind in ("unchanged", "duplicate")
+        second_request = replace(request, failure=str(program), response=response.text, is_repeat=is_repeat)
+        second_prompt = self.build_prompt(context, second_request)
+        second_response = errors.capture(lambda: self.llm(second_prompt.text), (errors.JournalFailed, errors.SetupError))
+        if isinstance(second_response, errors.CaughtException):  # a used budget: the first failure explains more
+            raise program from second_response.error
+        second_program = self._try_read(context, request, second_response)
+        if isinstance(second_program, UnusableResponse):
+            raise second_program
+        return _build_function(request, second_program, second_response, second_prompt, is_repaired=True)
 
-    def _try_parse(self, request: EditRequest, response: TextResponse) -> "_ParsedEdit | ValueError":
-        """Returns the edit in a response, or the error."""
-        base = str(request.parent.skeleton())
+    def _try_read(
+        self, context: function.ProposalContext, request: EditRequest, response: TextResponse
+    ) -> ReadProgram | UnusableResponse:
+        """Returns the program in a response, or the reason why there is none."""
         try:
-            edit = self._parse_edit(request, base, response)
-        except ValueError as error:
-            return error
-        if edit.text.split() == base.split():
-            return ValueError(f"The response of {response.model} repeats the program in the prompt.")
-        if len(edit.text) > self.max_length:
-            return ValueError(f"{response.model} wrote {len(edit.text)} characters. The limit is {self.max_length}.")
-        return edit
-
-    def _parse_edit(self, request: EditRequest, base: str, response: TextResponse) -> _ParsedEdit:
-        blocks = self.diff_parser(response.text)
-        if blocks:
-            result = apply_blocks(base, blocks)
-            if not result.num_applied:
-                raise ValueError(f"No block of {response.model} was applied: {'; '.join(result.problems)}.")
-            return _ParsedEdit(result.text, "diff", result.problems)
-        text = extract_code(response.text, self.language)
-        if text is None and self.language == "text":
-            text = response.text.strip() + "\n"  # OpenEvolve's templates for prompts ask for the bare text
-        if text is None:
-            raise ValueError(
-                f"The response of {response.model} has no program: {response.text[:80]!r}. Ask for one fenced block."
-            )
-        return _ParsedEdit(splice(base, text), "cross" if request.mode == "cross" else "rewrite")
+            program = self.reader.read(str(request.parent.skeleton()), response.text)
+        except UnusableResponse as failure:
+            return failure
+        if duplicate := self.find_duplicate(program.text, context):
+            return UnusableResponse(f"The program is not new: {duplicate}.", "duplicate", program.text)
+        return program
 
 
 def _choose_partner(context: function.ProposalContext, parent: function.Function) -> function.Function | None:
@@ -223,14 +195,15 @@ def _choose_partner(context: function.ProposalContext, parent: function.Function
 
 
 def _build_function(
-    request: EditRequest, edit: _ParsedEdit, response: TextResponse, prompt: Prompt, *, is_repaired: bool = False
+    request: EditRequest, program: ReadProgram, response: TextResponse, prompt: Prompt, *, is_repaired: bool = False
 ) -> function.Function:
     parent, base = request.parent, str(request.parent.skeleton())
     parents = [parent, request.partner] if request.partner else [parent]
-    meta: dict[str, JSON] = {"engine": edit.mode, "model": response.model, "change": summarize_change(base, edit.text)}
+    engine: Mode = "diff" if program.form == "edits" else "cross" if request.mode == "cross" else "rewrite"
+    meta: dict[str, JSON] = {"engine": engine, "model": response.model, "change": summarize_change(base, program.text)}
     meta |= {"from_score": parent.score()} if parent.evaluation is not None else {}
     meta |= {"is_repaired": True} if is_repaired else {}
     meta |= {"cut": list(prompt.omitted)} if prompt.omitted else {}
-    problems = [problem[:_MAX_PROBLEM_LENGTH] for problem in edit.problems[:_MAX_PROBLEMS]]
-    meta |= {"problems": problems} if problems else {}
-    return function.derive_child(parent, with_text(parent, edit.text), parents=parents, **meta)
+    for name, texts in (("notes", program.notes), ("problems", program.problems)):
+        meta |= {name: [text[:_MAX_PROBLEM_LENGTH] for text in texts[:_MAX_PROBLEMS]]} if texts else {}
+    return function.derive_child(parent, with_text(parent, program.text), parents=parents, **meta)

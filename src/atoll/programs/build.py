@@ -80,10 +80,10 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     text, suffix = _read_initial(program)
     evaluator_source = "" if task.command else _read_text(evaluator, "task.evaluator")
     chosen = strategies.choose("programs", options, parts.folder)
-    mutator = _make_mutator(text, task, options, suffix, parts, chosen.mutator)
     is_python = suffix == ".py"
     threshold = options.similarity_threshold
     program_index = ProgramIndex(text, is_python=is_python, threshold=threshold) if parts.llm else None
+    mutator = _make_mutator(text, task, options, suffix, parts, chosen.mutator, evaluator_source, program_index)
     proposer = _limit_length(DuplicateTagger(mutator, program_index) if program_index else mutator, options)
     programs = checkpoints.read_programs(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
     job_executor = _open_executor(task, parts, evaluator_source, suffix)
@@ -279,12 +279,23 @@ def _make_learner(
 
 
 def _make_mutator(
-    text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext, chosen: strategies.Strategy | None
+    text: str,
+    task: Task,
+    options: Options,
+    suffix: str,
+    parts: system.BuildContext,
+    chosen: strategies.Strategy | None,
+    evaluator_source: str,
+    program_index: ProgramIndex | None,
 ) -> mutation.MixedMutator:
     if chosen is not None:
         return mutation.MixedMutator({chosen.name: chosen.make(text, parts.llm)})
     if parts.llm is not None:
-        llm_mutator = _make_llm_mutator(task, options, _get_language(task, suffix), parts, parts.llm)
+        language = _get_language(task, suffix)
+        names = mutation.find_required_names(text, evaluator_source) if language == "python" else ()
+        llm_mutator = _make_llm_mutator(task, options, language, parts, parts.llm, names)
+        if program_index is not None:
+            llm_mutator = replace(llm_mutator, find_duplicate=program_index.find_any_duplicate)
         return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
     if suffix != ".py" or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(
@@ -294,7 +305,12 @@ def _make_mutator(
 
 
 def _make_llm_mutator(
-    task: Task, options: Options, language: str, parts: system.BuildContext, model: llm.LLM
+    task: Task,
+    options: Options,
+    language: str,
+    parts: system.BuildContext,
+    model: llm.LLM,
+    required_names: Sequence[str],
 ) -> mutation.EditMutator:
     """Makes the LLM mutator with its prompts."""
     metric_name = task.metric or "combined_score"
@@ -313,8 +329,10 @@ def _make_llm_mutator(
     parse_blocks = mutation.make_diff_parser(options.diff_pattern) if options.diff_pattern else mutation.parse_blocks
     mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
     max_chars = options.prompt_chars - RESERVED_CHARS  # a longer program would not fit into the next prompt
-    edit_options = (options.crossover, options.proposals, options.repair)
-    return mutation.EditMutator(model, prompt_builder, language, mode, *edit_options, parse_blocks, max_chars)
+    reader = mutation.ResponseReader(language, required_names, parse_blocks, max_chars)
+    return mutation.EditMutator(
+        model, prompt_builder, reader, mode, options.crossover, options.proposals, options.repair
+    )
 
 
 def _make_population_factory(

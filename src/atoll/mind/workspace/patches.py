@@ -56,10 +56,7 @@ def fit_edits(response: str, read_text: Callable[[str], str | None]) -> tuple[Ed
         if content is None or any(not block.search.strip() for block in blocks):
             edits += [Edit(path, "", block.replace) for block in blocks[:1]]
             continue
-        try:
-            edited = mutation.apply_blocks(content, blocks)
-        except ValueError:
-            continue
+        edited = mutation.apply_blocks(content, blocks)
         edits += make_edits(path, content, edited.text) if not edited.problems else parse_edits(f"FILE: {path}\n{text}")
     return tuple(dict.fromkeys(edits))
 

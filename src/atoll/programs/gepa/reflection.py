@@ -28,10 +28,10 @@ class ReflectionWriter:
     name: str = "reflection"
 
     def write(self, request: RewriteRequest) -> RewrittenText:
-        """Returns the text of the response's block; the note is the text before it.
+        """Returns the text of the response's block, or the whole response; the note is the text before it.
 
         Raises:
-            ValueError: The response has no block.
+            ValueError: The response is empty.
         """
         return self._ask_llm(make_reflection_prompt(request, self.objective), request)
 
@@ -39,17 +39,15 @@ class ReflectionWriter:
         """Asks for one text that combines the strengths of two.
 
         Raises:
-            ValueError: The response has no block.
+            ValueError: The response is empty.
         """
         return self._ask_llm(make_merge_prompt(request, self.objective), request)
 
     def _ask_llm(self, prompt: str, request: RewriteRequest) -> RewrittenText:
         response = self.model(prompt)
-        text = mutation.extract_code(response.text, "text")
-        if text is None:
-            raise ValueError(
-                f"{response.model} returned no fenced block: {response.text[:80]!r}. Ask for one fenced block."
-            )
+        text = mutation.extract_text(response.text)
+        if not text.strip():
+            raise ValueError(f"The response of {response.model} is empty.")
         end = "\n" if request.parts[request.part].endswith("\n") else ""
         return RewrittenText(text.rstrip("\n") + end, _extract_note(response.text))
 

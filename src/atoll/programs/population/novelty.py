@@ -168,6 +168,17 @@ class ProgramIndex:
         if self._threshold <= 1:
             self._by_marks.setdefault(hash_operators(entry.content), deque(maxlen=_MAX_SIMILAR)).append(entry)
 
+    def find_any_duplicate(self, text: str, context: function.ProposalContext) -> str:
+        """Returns a description of an equal program that an iteration knows, an identical one included."""
+        known = [*context.parents, *(fn for fns in context.inspirations.values() for fn in fns)]
+        for candidate in (fn.candidate for fn in known if fn.candidate is not None):
+            if hash_program(text, self._is_python) == hash_program(candidate.content, self._is_python):
+                return f"it equals program {candidate.id}"
+        entry = self._by_hash.get(hash_program(text, self._is_python))
+        if entry and entry.applied_count <= context.applied_count:
+            return f"it equals program {entry.id}"
+        return self.find_duplicate(text, context.applied_count)
+
     def find_duplicate(self, text: str, applied_count: int) -> str:
         """Returns a description of an equal program of the first `applied_count` iterations; empty if none.
 

@@ -1,0 +1,390 @@
+"""Puts the code of a response into its parent program: markers are optional, and fixed code never changes.
+
+Python is merged by top-level statements, other languages by lines. Each guess becomes a note.
+"""
+
+import ast
+import builtins
+import re
+import symtable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from atoll.mutation.text_blocks import END_MARKER, START_MARKER, find_evolve_blocks, is_marker_line
+
+_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+_KNOWN_IMPORTS = {
+    "np": "import numpy as np",
+    "numpy": "import numpy",
+    "pd": "import pandas as pd",
+    "plt": "import matplotlib.pyplot as plt",
+    "scipy": "import scipy",
+    **{name: f"import {name}" for name in ("math", "random", "itertools", "functools", "collections", "time", "re")},
+    **{name: f"from typing import {name}" for name in ("Any", "Callable", "Dict", "List", "Optional", "Tuple")},
+    **{name: f"from collections import {name}" for name in ("defaultdict", "deque", "Counter")},
+}
+
+
+class Merged(NamedTuple):
+    """New program, and the guesses that led to it."""
+
+    text: str
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Top-level statements that share lines, with the comments above them.
+
+    Attributes:
+        text: Source lines.
+        names: Names that the statements bind.
+        dump: Syntax tree as text, to compare statements.
+        nodes: The statements.
+    """
+
+    text: str
+    names: frozenset[str]
+    dump: str
+    nodes: Sequence[ast.stmt] = field(repr=False)
+
+    @property
+    def is_import(self) -> bool:
+        return all(isinstance(node, ast.Import | ast.ImportFrom) for node in self.nodes)
+
+    @property
+    def is_definition(self) -> bool:
+        return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in self.nodes)
+
+
+def parse_python(text: str) -> ast.Module | None:
+    """Returns the syntax tree of a text; None if it is not valid Python."""
+    try:
+        return ast.parse(text)
+    except _PARSE_ERRORS:
+        return None
+
+
+def merge(parent: str, child: str, language: str = "python", required_names: Sequence[str] = ()) -> Merged:
+    """Returns the parent with the code of the child. Lines outside of the parent's markers do not change."""
+    parent_lines, child_lines = parent.split("\n"), child.split("\n")
+    parent_blocks, child_blocks = find_evolve_blocks(parent_lines), find_evolve_blocks(child_lines)
+    if parent_blocks and len(parent_blocks) == len(child_blocks):
+        contents = ["\n".join(child_lines[first:end]) for first, end in child_blocks]
+        return Merged(_fill_blocks(parent_lines, parent_blocks, contents))
+    child = _strip_markers(child_lines)
+    if language == "python":
+        merged = _merge_python(parent, child, required_names)
+        if merged is not None:
+            return merged
+    if not parent_blocks:
+        return Merged(child)
+    content = _strip_fixed_lines(parent_lines, parent_blocks, child.split("\n"))
+    contents = ["\n".join(parent_lines[first:end]) for first, end in parent_blocks]
+    contents[0] = "\n".join(content).strip("\n")
+    return Merged(_fill_blocks(parent_lines, parent_blocks, contents), ["put the program between the markers"])
+
+
+def _fill_blocks(lines: Sequence[str], blocks: Sequence[tuple[int, int]], contents: Sequence[str]) -> str:
+    new_lines, position = list[str](), 0
+    for (first, end), content in zip(blocks, contents, strict=True):
+        new_lines += [*lines[position:first], *(content.split("\n") if content else ())]
+        position = end
+    return "\n".join([*new_lines, *lines[position:]])
+
+
+def _strip_markers(lines: Sequence[str]) -> str:
+    """Removes marker lines. If there is only one marker, removes the text on its outer side too."""
+    starts = [index for index, line in enumerate(lines) if START_MARKER in line]
+    ends = [index for index, line in enumerate(lines) if END_MARKER in line]
+    if len(starts) == 1 and not ends:
+        lines = lines[starts[0] + 1 :]
+    elif len(ends) == 1 and not starts:
+        lines = lines[: ends[0]]
+    return "\n".join(line for line in lines if not is_marker_line(line))
+
+
+def _strip_fixed_lines(parent: Sequence[str], blocks: Sequence[tuple[int, int]], child: Sequence[str]) -> Sequence[str]:
+    """Removes the fixed lines before the first and after the last block from the ends of a child."""
+    head = [line.rstrip() for line in parent[: blocks[0][0] - 1] if line.strip()]
+    tail = [line.rstrip() for line in parent[blocks[-1][1] + 1 :] if line.strip()]
+    first, end = _skip_equal(child, head), len(child) - _skip_equal(child[::-1], tail[::-1])
+    return child[first:end] if first < end else child
+
+
+def _skip_equal(lines: Sequence[str], fixed: Sequence[str]) -> int:
+    """Returns the number of leading lines that equal the fixed lines, blank ones ignored; 0 if some differ."""
+    count = 0
+    for index, line in enumerate(lines):
+        if count == len(fixed):
+            return index
+        if line.strip():
+            if line.rstrip() != fixed[count]:
+                return 0
+            count += 1
+    return len(lines) if count == len(fixed) else 0
+
+
+@lru_cache(maxsize=32)  # the parts of one response are compared several times
+def split_segments(text: str) -> Sequence[Segment] | None:
+    """Returns the top-level statements of a Python text; None if it is not valid."""
+    tree = parse_python(text)
+    if tree is None:
+        return None
+    lines, segments = text.split("\n"), list[Segment]()
+    position, group, group_end = 0, list[ast.stmt](), 0
+    for node in tree.body:
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+        if group and first > group_end:
+            segments.append(_make_segment(lines[position:group_end], group))
+            position, group = group_end, []
+        group.append(node)
+        group_end = max(group_end, node.end_lineno or first)
+    if group:
+        segments.append(_make_segment(lines[position:group_end], group))
+    return segments
+
+
+def _make_segment(lines: Sequence[str], nodes: Sequence[ast.stmt]) -> Segment:
+    names = frozenset(name for node in nodes for name in _iter_bound_names(node))
+    text = "\n".join(lines)
+    return Segment(text.rstrip() + "\n", names, "".join(map(ast.dump, nodes)), tuple(nodes))
+
+
+def _iter_bound_names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    else:
+        for child in ast.walk(node):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                yield child.id
+            elif isinstance(child, ast.Import | ast.ImportFrom):
+                yield from ((alias.asname or alias.name).split(".")[0] for alias in child.names)
+
+
+def find_unbound_names(text: str) -> set[str]:
+    """Returns the global names that a Python text uses and never binds."""
+    try:
+        table = symtable.symtable(text, "<program>", "exec")
+    except _PARSE_ERRORS:
+        return set()
+    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    used, tables = set[str](), [table]
+    while tables:
+        current = tables.pop()
+        tables += current.get_children()
+        symbols = current.get_symbols()
+        bound |= {symbol.get_name() for symbol in symbols if symbol.is_declared_global() and symbol.is_assigned()}
+        used |= {
+            symbol.get_name()
+            for symbol in symbols
+            if symbol.is_referenced() and (symbol.is_global() or current.get_type() == "module")
+        }
+    return used - bound - set(vars(builtins)) - {"__file__", "__name__"}
+
+
+def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Merged | None:
+    """Merges by top-level statements; None if one of the programs is not valid Python."""
+    parent_lines = parent.split("\n")
+    blocks = find_evolve_blocks(parent_lines) or [(0, len(parent_lines))]
+    has_markers = blocks != [(0, len(parent_lines))]
+    contents = ["\n".join(parent_lines[first:end]) for first, end in blocks]
+    editable = [split_segments(content) for content in contents]
+    fixed = _split_fixed(parent_lines, blocks) if has_markers else []
+    parent_segments = split_segments(parent)
+    child_segments = split_segments(child) or split_segments(_drop_broken(child, _collect_names(fixed)))
+    if parent_segments is None or not child_segments or None in editable:
+        return None
+    editable_parts = [list(part) for part in editable if part is not None]
+    notes = list[str]()
+    new_segments = _drop_fixed(child_segments, fixed, notes)
+    new_segments = _drop_trials(new_segments, parent_segments, notes)
+    rest = "".join(segment.text for segment in [*fixed, *new_segments])
+    parent_names = {name for part in editable_parts for segment in part for name in segment.names}
+    missing = (
+        find_unbound_names(rest) | (set(required_names) - _collect_names([*fixed, *new_segments]))
+    ) & parent_names
+    if not missing and len(editable_parts) == 1:
+        if has_markers:
+            notes.append("put the program between the markers")
+        return Merged(_fill_segments(parent_lines, blocks, [new_segments]), notes)
+    if not any(segment.names & parent_names for segment in new_segments if not segment.is_import):
+        return None if not has_markers else Merged(parent, ["it defines nothing that the program has"])
+    _replace_namesakes(editable_parts, new_segments)
+    replaced = sorted(_collect_names(new_segments) & parent_names)
+    notes.append(f"replaced {', '.join(replaced[:5])} in the program and kept the rest")
+    return Merged(_fill_segments(parent_lines, blocks, editable_parts), notes)
+
+
+_TOP_LEVEL = re.compile(r"^(?=(?:async def|def|class|@)\b)", re.M)
+
+
+def _drop_broken(text: str, fixed_names: set[str]) -> str:
+    """Removes invalid definitions whose names are fixed: the parent has them."""
+    chunks = _TOP_LEVEL.split(text)[:200] if fixed_names else []
+    names = [match[1] if (match := re.match(r"(?:async )?(?:def|class) (\w+)", chunk)) else "" for chunk in chunks]
+    return "".join(
+        chunk
+        for name, chunk in zip(names, chunks, strict=True)
+        if name not in fixed_names or parse_python(chunk) is not None
+    )
+
+
+def _fill_segments(lines: Sequence[str], blocks: Sequence[tuple[int, int]], parts: Sequence[Sequence[Segment]]) -> str:
+    return _fill_blocks(lines, blocks, [_join_segments(part) for part in parts]).rstrip("\n") + "\n"
+
+
+def _split_fixed(lines: Sequence[str], blocks: Sequence[tuple[int, int]]) -> Sequence[Segment]:
+    """Returns the statements outside of the blocks; none if they are not valid by themselves."""
+    editable = {index for first, end in blocks for index in range(first, end)}
+    return split_segments("\n".join(line for index, line in enumerate(lines) if index not in editable)) or []
+
+
+def _collect_names(segments: Iterable[Segment]) -> set[str]:
+    return {name for segment in segments for name in segment.names}
+
+
+def _join_segments(segments: Sequence[Segment]) -> str:
+    return "".join(segment.text for segment in segments).strip("\n")
+
+
+def _drop_fixed(segments: Sequence[Segment], fixed: Sequence[Segment], notes: list[str]) -> list[Segment]:
+    """Removes statements that repeat fixed code or define fixed names."""
+    dumps, fixed_names = {segment.dump for segment in fixed}, _collect_names(s for s in fixed if not s.is_import)
+    remaining = list[Segment]()
+    for segment in segments:
+        if segment.dump in dumps:
+            continue
+        if segment.names and segment.names <= fixed_names and not segment.is_import:
+            notes.append(f"ignored its version of {', '.join(sorted(segment.names)[:3])}, which is fixed")
+        elif not (_is_main_guard(segment) and fixed):
+            remaining.append(segment)
+    return remaining
+
+
+def _is_main_guard(segment: Segment) -> bool:
+    return any(isinstance(node, ast.If) and "__name__" in ast.dump(node.test) for node in segment.nodes)
+
+
+def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list[str]) -> list[Segment]:
+    """Removes top-level trials after the last definition, such as prints and loops, if the parent has none."""
+    if any(_is_trial(segment) for segment in parent):
+        return segments
+    last = max((index for index, segment in enumerate(segments) if segment.is_definition), default=len(segments))
+    body_names = {name for segment in segments[: last + 1] for name in _iter_used_names(segment.nodes)}
+    end = len(segments)
+    while end > last + 1 and (_is_trial(segments[end - 1]) or not (segments[end - 1].names & body_names)):
+        if segments[end - 1].is_import or _is_main_guard(segments[end - 1]):
+            break
+        end -= 1
+    trials = segments[end:]
+    if not any(_is_trial(segment) for segment in trials):
+        return segments
+    notes.append("removed code that only tries the program")
+    return segments[:end]
+
+
+def _is_trial(segment: Segment) -> bool:
+    """Whether a segment calls something at the top level without binding a name that others may need."""
+    return all(
+        isinstance(node, ast.For | ast.While | ast.With)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+        for node in segment.nodes
+    )
+
+
+def _replace_namesakes(parts: Sequence[list[Segment]], new_segments: Sequence[Segment]) -> None:
+    """Replaces each definition where its name is. New imports go to the top, other new code before its first use."""
+    known_dumps = {segment.dump for part in parts for segment in part}
+    inserted = list[Segment]()
+    for segment in new_segments:
+        if segment.dump in known_dumps:
+            continue
+        position = next(
+            (
+                (part, index)
+                for part in parts
+                for index, old in enumerate(part)
+                if old.names & segment.names and not segment.is_import and not old.is_import
+            ),
+            None,
+        )
+        if position is not None:
+            part, index = position
+            part[index] = segment
+        elif segment.is_import:
+            parts[0].insert(_count_header(parts[0]), segment)
+        elif segment.names:
+            inserted.append(segment)
+    first = parts[0]
+    index = next((i for i, segment in enumerate(first) if segment.is_definition), len(first))
+    first[index:index] = inserted
+
+
+def _count_header(segments: Sequence[Segment]) -> int:
+    """Returns the number of leading docstrings and `__future__` imports."""
+    count = 0
+    for segment in segments:
+        is_docstring = all(
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in segment.nodes
+        )
+        if not (is_docstring or "__future__" in segment.text):
+            break
+        count += 1
+    return count
+
+
+def add_missing_imports(text: str) -> Merged:
+    """Adds well-known imports, such as numpy as np, that a Python program uses and lacks."""
+    missing = sorted(find_unbound_names(text) & set(_KNOWN_IMPORTS))
+    if not missing:
+        return Merged(text)
+    lines = text.split("\n")
+    blocks = find_evolve_blocks(lines)
+    first = blocks[0][0] if blocks else 0
+    content = "\n".join(lines[first:])
+    header = _count_header(split_segments(content) or ()) if not blocks else 0
+    if header:
+        segment_lines = (parse_python(content) or ast.Module([], [])).body[header - 1].end_lineno or 0
+        first += segment_lines
+    added = [_KNOWN_IMPORTS[name] for name in missing]
+    return Merged("\n".join([*lines[:first], *added, *lines[first:]]), [f"added {', '.join(added)}"])
+
+
+@lru_cache(maxsize=32)
+def find_required_names(program: str, evaluator: str = "") -> Sequence[str]:
+    """Returns the functions and classes of a Python program that its caller needs.
+
+    Those that the evaluator or the fixed code names; without any, those that no other part of the program uses.
+    """
+    lines = program.split("\n")
+    blocks, segments = find_evolve_blocks(lines), split_segments(program)
+    if segments is None:
+        return ()
+    editable = split_segments("\n".join("\n".join(lines[first:end]) for first, end in blocks)) if blocks else segments
+    if editable is None:
+        return ()
+    defined = [name for segment in editable if segment.is_definition for name in sorted(segment.names)]
+    fixed = _split_fixed(lines, blocks) if blocks else []
+    fixed_names = {name for segment in fixed for name in _iter_used_names(segment.nodes)}
+    called = fixed_names | set(re.findall(r"\w+", evaluator))
+    if needed := [name for name in defined if name in called]:
+        return needed
+    used = {
+        name
+        for segment in editable
+        for name in _iter_used_names(segment.nodes)
+        if not (segment.is_definition and name in segment.names) and not _is_main_guard(segment)
+    }
+    return [name for name in defined if name not in used and not name.startswith("_")]
+
+
+def _iter_used_names(nodes: Iterable[ast.stmt]) -> Iterator[str]:
+    for tree in nodes:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                yield node.id

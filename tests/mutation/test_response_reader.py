@@ -1,0 +1,193 @@
+"""ResponseReader: every form in which LLMs answer becomes a program."""
+
+import pytest
+
+from atoll import mutation
+
+PARENT = '''# EVOLVE-BLOCK-START
+"""Packs circles."""
+import numpy as np
+
+
+def radius(i):
+    return 0.1 / (i + 1)
+
+
+def pack(n):
+    total = 0.0
+    for i in range(n):
+        total += radius(i)
+    return total
+# EVOLVE-BLOCK-END
+
+
+# This part is fixed.
+def run():
+    return pack(26)
+
+
+if __name__ == "__main__":
+    print(run())
+'''
+WITHOUT_MARKERS = PARENT.replace("# EVOLVE-BLOCK-START\n", "").replace("# EVOLVE-BLOCK-END\n", "")
+NEW_RADIUS = "def radius(i):\n    return 0.2 / (i + 1)\n"
+CHILD = PARENT.replace("0.1 / (i + 1)", "0.2 / (i + 1)")
+PROGRAM = WITHOUT_MARKERS.replace("0.1 / (i + 1)", "0.2 / (i + 1)")
+
+
+def fenced(text: str, label: str = "python") -> str:
+    return f"```{label}\n{text}```\n"
+
+
+def edit(search: str, replace: str) -> str:
+    return f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE\n"
+
+
+def read(response: str, parent: str = PARENT) -> mutation.ReadProgram:
+    return mutation.ResponseReader().read(parent, response)
+
+
+def run(program: str) -> float:
+    namespace: dict[str, object] = {"__name__": "candidate"}
+    exec(compile(program, "<candidate>", "exec"), namespace)
+    return namespace["run"]()  # type: ignore[operator, no-any-return]  # it is a function
+
+
+OLD_LINE, NEW_LINE = "    return 0.1 / (i + 1)\n", "    return 0.2 / (i + 1)\n"
+NUMBERED = "".join(f"{number:3d} | {line}\n" for number, line in enumerate(PROGRAM.splitlines(), 1))
+FORMS = {
+    "all markers": fenced(CHILD),
+    "no markers": fenced(PROGRAM),
+    "only the evolved part": fenced(CHILD.split("# EVOLVE-BLOCK-END")[0].split("START\n")[1]),
+    "one marker": fenced(CHILD.replace("# EVOLVE-BLOCK-END\n", "")),
+    "fixed code changed": fenced(PROGRAM.replace("pack(26)", "10**9")),
+    "fixed code broken": fenced(PROGRAM.replace("return pack(26)", "return pack(26")),
+    "only the changed function": fenced(NEW_RADIUS),
+    "old program first": f"Now:\n{fenced(WITHOUT_MARKERS)}\nBetter:\n{fenced(PROGRAM)}",
+    "snippet first": f"I change this line:\n{fenced(NEW_LINE.strip() + chr(10))}\nAll of it:\n{fenced(PROGRAM)}",
+    "no fence": PROGRAM,
+    "no fence, with words": f"Here is the program:\n\n{PROGRAM}\nIt uses larger radii, which\nis better.",
+    "no opening fence": f"{PROGRAM}```\nThis program has larger radii.",
+    "no closing fence": f"Sure:\n```python\n{PROGRAM}",
+    "other label": fenced(PROGRAM, "text"),
+    "reasoning": f"<think>\nMaybe {fenced('def pack(n):{} return 1')}?</think>\n{fenced(PROGRAM)}",
+    "reasoning without its opening tag": f"So I raise it.\n</think>\n{fenced(PROGRAM)}",
+    "line numbers": fenced(NUMBERED),
+    "notebook": fenced("".join(f">>> {line}\n" for line in PROGRAM.splitlines())),
+    "quoted": "".join(f"> {line}\n" for line in fenced(PROGRAM).splitlines()),
+    "list item": "".join(f"   {line}\n" for line in fenced(PROGRAM).splitlines()),
+    "Windows line ends": fenced(PROGRAM).replace("\n", "\r\n"),
+    "no-break spaces": fenced(PROGRAM.replace("    ", "\u00a0\u00a0\u00a0\u00a0")),
+    "two blocks": f"First:\n{fenced(NEW_RADIUS)}\nand:\n{fenced(PROGRAM.split('# This part')[0].split(NEW_LINE)[1])}",
+    "truncated": f"Sure:\n```python\n{PROGRAM.split('        total')[0]}        total +=",
+    "JSON": '{"idea": "larger", "code": ' + __import__("json").dumps(PROGRAM) + "}",
+    "trial at the end": fenced(PROGRAM + "\nfor n in range(3):\n    print(pack(n))\nprint(run())\n"),
+    "rest unchanged": fenced(
+        PROGRAM.replace("    total = 0.0\n    for i in range(n):\n", "    # ... rest unchanged\n")
+    ),
+    "other functions omitted": fenced(f"import numpy as np\n\n{NEW_RADIUS}\n# ... the other functions stay the same\n"),
+    "edit": edit(OLD_LINE, NEW_LINE),
+    "edit in a fence": fenced(edit(OLD_LINE, NEW_LINE), ""),
+    "edit with trailing space": edit(OLD_LINE.replace("\n", "  \n"), NEW_LINE),
+    "edit without indentation": edit(OLD_LINE.strip() + "\n", NEW_LINE.strip() + "\n"),
+    "edit with other spacing": edit("    return 0.1/(i+1)\n", NEW_LINE),
+    "edit across a marker": edit(CHILD.split('"""')[0] + '"""Packs circles."""\n', '"""Packs circles."""\n')
+    + edit(OLD_LINE, NEW_LINE),
+    "edit with one wrong line": edit(
+        "def radius(i):\n" + OLD_LINE + "\n\ndef packs(n):\n", NEW_RADIUS + "\n\ndef pack(n):\n"
+    ),
+    "edit of invented lines": edit("def radius(i):\n    return something_else(i, 42)\n", NEW_RADIUS),
+    "edit that is a program": f"<<<<<<< SEARCH\n{PROGRAM}>>>>>>> REPLACE\n",
+    "edit without its start": f"=======\n{PROGRAM}>>>>>>> REPLACE\n",
+    "one of two edits": edit(OLD_LINE, NEW_LINE) + edit("nowhere = 1\n", "nowhere = 2\n"),
+    "edit fails, program follows": edit("nowhere = 1\n", "nowhere = 2\n") + "\nAll of it:\n" + fenced(PROGRAM),
+    "headings": f"### SEARCH\n{fenced(OLD_LINE)}\n### REPLACE\n{fenced(NEW_LINE)}",
+    "tags": f"<SEARCH>\n{OLD_LINE}</SEARCH>\n<REPLACE>\n{NEW_LINE}</REPLACE>\n",
+    "unified diff": f"```diff\n--- a.py\n+++ b.py\n@@ -6,2 +6,2 @@\n def radius(i):\n-{OLD_LINE}+{NEW_LINE}```\n",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_form_becomes_program(name):
+    program = read(FORMS[name])
+    assert run(program.text) == pytest.approx(2 * run(PARENT))
+    fixed = PARENT.split("# EVOLVE-BLOCK-END")[1]
+    assert program.text.endswith(f"# EVOLVE-BLOCK-END{fixed}")
+    assert program.text.startswith("# EVOLVE-BLOCK-START\n")
+
+
+@pytest.mark.parametrize("name", sorted(FORMS.keys() - {"fixed code broken"}))
+def test_form_becomes_program_without_markers(name):
+    program = read(FORMS[name], WITHOUT_MARKERS)
+    assert program.text.count("def pack(") == program.text.count("def radius(") == 1
+    assert name == "fixed code changed" or run(program.text) == pytest.approx(2 * run(PARENT))
+
+
+@pytest.mark.parametrize(
+    ("response", "kind", "message"),
+    [
+        ("I would rather not.", "unreadable", "has no program: 'I would rather not.'"),
+        ("", "unreadable", "has no program"),
+        (fenced(WITHOUT_MARKERS), "unchanged", "repeats the program"),
+        (fenced(PARENT.replace("# This part", "# That part")), "unchanged", "repeats the program"),
+        (fenced(PROGRAM.replace("return total", "return (total")), "syntax", "'(' was never closed in line 14:"),
+        (fenced(CHILD.replace("def pack(n)", "def packed(n)")), "names", "does not define pack"),
+        (
+            fenced(CHILD.replace("def pack(n)", "def pack(n, m)")),
+            "names",
+            "pack takes (n, m), but its caller passes (n)",
+        ),
+        (edit("nowhere = 1\n", "nowhere = 2\n"), "edits", "not in the program"),
+        (edit("    return pack(26)\n", "    return 9\n"), "edits", "outside of the EVOLVE-BLOCK markers"),
+        ("\0" * 9, "unreadable", "has no program"),
+    ],
+)
+def test_unusable_response_has_a_reason(response, kind, message):
+    with pytest.raises(mutation.UnusableResponse) as caught:
+        read(response)
+    assert message in str(caught.value)
+    assert caught.value.kind == kind
+
+
+def test_syntax_error_quotes_lines():
+    with pytest.raises(mutation.UnusableResponse) as caught:
+        read(fenced("def pack(n):\n    total = 1\n    total ! 2\n    return total\n"), WITHOUT_MARKERS)
+    assert "> 3:     total ! 2" in str(caught.value)
+
+
+def test_missing_import_is_added():
+    program = read(
+        fenced("def pack(n):\n    return np.sum([math.sqrt(i) for i in range(n)])\n"), "def pack(n):\n    return n\n"
+    )
+    assert program.text.startswith("import math\nimport numpy as np\ndef pack")
+
+
+def test_new_helpers_and_imports_stay():
+    new = "import math\n\nSCALE = 2.0\n\ndef helper(i):\n    return SCALE * math.sqrt(i)\n\n"
+    new += "def radius(i):\n    return helper(i)\n"
+    program = read(fenced(new))
+    assert run(program.text) == pytest.approx(sum(2 * i**0.5 for i in range(26)))
+
+
+def test_several_evolved_parts_are_updated_by_name():
+    start, end = "# EVOLVE-BLOCK-START\n", "# EVOLVE-BLOCK-END\n"
+    parent = f"{start}def a():\n    return 1\n{end}X = 5\n{start}def b():\n    return 2\n{end}"
+    program = read(fenced("def b():\n    return 3\n\ndef a():\n    return 4\n"), parent)
+    assert program.text == parent.replace("return 1", "return 4").replace("return 2", "return 3")
+
+
+def test_other_languages_keep_fixed_lines():
+    parent = "use std;\n// EVOLVE-BLOCK-START\nfn f() { 1 }\n// EVOLVE-BLOCK-END\nfn main() {}\n"
+    reader = mutation.ResponseReader("rust")
+    assert reader.read(parent, fenced("use std;\nfn f() { 2 }\nfn main() {}\n", "rust")).text == parent.replace(
+        "1", "2"
+    )
+    assert reader.read(parent, fenced("fn f() { 2 }\n", "rs")).text == parent.replace("1", "2")
+
+
+def test_required_names_come_from_evaluator_fixed_code_or_calls():
+    assert mutation.find_required_names(PARENT) == ["pack"]
+    source = "def helper():\n    return 1\n\ndef solve():\n    return helper()\n\ndef extra():\n    return 2\n"
+    assert mutation.find_required_names(source) == ["solve", "extra"]
+    assert mutation.find_required_names(source, "program.helper()") == ["helper"]
+    assert mutation.find_required_names("not a program") == ()
