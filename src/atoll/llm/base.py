@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from atoll import errors
-from atoll.candidate import JSON
+from atoll.candidate import JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.journal import CallCache
+
+MAX_RESPONSE_SIZE = 4 * 2**20  # bytes or characters: far above any useful response; protects memory and parsers
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
     """Response of an LLM.
 
+    Every LLM and every stored response becomes one, so this is where text is cleaned.
+
     Attributes:
-        text: Full text, unchanged.
+        text: The text; U+FFFD replaces characters that cannot be stored, and only the first 4 MiB are kept.
         model: Name of the model that responded.
         cost: Seconds, tokens and US dollars.
     """
@@ -24,6 +28,12 @@ class Response:
     text: str
     model: str
     cost: Cost = ZERO_COST
+
+    def __post_init__(self) -> None:
+        for name, value in (("text", self.text), ("model", self.model)):
+            if not isinstance(value, str):
+                raise TypeError(f"The {name} of an LLM response is {value!r:.60}, which is not a str.")
+            object.__setattr__(self, name, clean_text(value[:MAX_RESPONSE_SIZE]))
 
 
 class LLM(Protocol):

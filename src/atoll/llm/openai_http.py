@@ -16,7 +16,7 @@ import httpx2
 
 from atoll.evaluation import Cost
 from atoll.llm import budget, http_client
-from atoll.llm.base import JSONPrompt, LLMError, Response
+from atoll.llm.base import MAX_RESPONSE_SIZE, JSONPrompt, LLMError, Response
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
@@ -64,8 +64,6 @@ class OpenAIHTTPChat:
             raise self._errors.make_too_large_error(str(error)) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._errors.make_connection_error(str(error)) from None
-        except UnicodeEncodeError as error:
-            raise self._errors.make_encoding_error(error) from None
         if not response.is_success:
             raise self._make_status_error(response, body)
         return self._make_response(body)
@@ -87,13 +85,13 @@ class OpenAIHTTPChat:
 
     def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> tuple[httpx2.Response, bytes]:
         request = {"messages": [{"role": "user", "content": prompt}], "model": self._endpoint.model, "stream": False}
-        content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode()
+        content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode(errors="replace")
         with self._http.stream("POST", self._url, content=content) as response:
             return response, _read_body(response, deadline)
 
     def _make_response(self, body: bytes) -> Response:
         try:
-            data = json.loads(body)
+            data = json.loads(body.decode(json.detect_encoding(body), "replace"))
         except (ValueError, RecursionError) as error:
             raise self._errors.make_invalid_response_error(f"Failed to decode response as JSON: {error}") from None
         try:
@@ -153,8 +151,8 @@ def _read_body(response: httpx2.Response, deadline: float) -> bytes:
     for part in response.iter_bytes():
         parts.append(part)
         size += len(part)
-        if size > http_client.MAX_RESPONSE_BYTES:
-            raise http_client.ResponseTooLarge(http_client.MAX_RESPONSE_BYTES)
+        if size > MAX_RESPONSE_SIZE:
+            raise http_client.ResponseTooLarge(MAX_RESPONSE_SIZE)
         if time.monotonic() > deadline:
             raise httpx2.ReadTimeout("the response is not complete")
     return b"".join(parts)

@@ -14,9 +14,10 @@ from typing import Any
 import httpx2
 from pydantic_ai import exceptions, messages, models, output, settings
 
+from atoll.candidate import clean_text
 from atoll.evaluation import Cost
 from atoll.llm import http_client, pydantic_ai_models
-from atoll.llm.base import JSONPrompt, LLMError, Response
+from atoll.llm.base import MAX_RESPONSE_SIZE, JSONPrompt, LLMError, Response
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
@@ -98,13 +99,11 @@ class PydanticAIChat:
         except (exceptions.AgentRunError, exceptions.UserError, IndexError) as error:
             reason = "the list of choices is empty" if isinstance(error, IndexError) else str(error)
             raise self._errors.make_invalid_response_error(reason) from None
-        except UnicodeEncodeError as error:
-            raise self._errors.make_encoding_error(error) from None
         return self._make_response(response)
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
         # A plain str: the SDKs must not see the schema of a JSONPrompt.
-        request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(str(prompt))])]
+        request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(clean_text(str(prompt)))])]
         if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
             try:
                 return await self._model.request(request, self._settings, _make_schema_parameters(prompt.schema))
@@ -131,7 +130,7 @@ class PydanticAIChat:
         text = response.text
         if not text:
             raise self._errors.make_empty_response_error(response.finish_reason)
-        if len(text) > http_client.MAX_RESPONSE_BYTES:
+        if len(text) > MAX_RESPONSE_SIZE:
             raise self._errors.make_too_large_error(f"the response has {len(text):,} characters")
         usage, model = response.usage, response.model_name or self._endpoint.model
         tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
