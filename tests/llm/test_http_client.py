@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from atoll import llm
-from atoll.llm import http_client, openai_http
+from atoll.llm import http_client
 from atoll.llm.endpoint import Endpoint
 
 type Post = Callable[..., Awaitable[httpx2.Response]]
@@ -279,8 +279,7 @@ def test_a_server_that_does_not_answer_is_left_after_the_timeout(session):
 
 
 def test_client_limits_the_size_of_a_response(monkeypatch):
-    for module in (http_client, openai_http):
-        monkeypatch.setattr(module, "MAX_RESPONSE_SIZE", 4)
+    monkeypatch.setattr(http_client, "MAX_RESPONSE_BYTES", 4)
     with pytest.raises(llm.LLMError, match=r"more than 4 bytes\. Set max_tokens\."):
         ask(saying(HELLO_COMPLETION), 1)
     with pytest.raises(llm.LLMError, match=r"more than 4 bytes\. Set max_tokens\."):

@@ -10,7 +10,7 @@ from atoll.candidate import JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.journal import CallCache
 
-MAX_RESPONSE_SIZE = 4 * 2**20  # bytes or characters: far above any useful response; protects memory and parsers
+MAX_RESPONSE_CHARS = 2**20  # far above any useful response; protects memory and the time of parsers
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Response:
     Every LLM and every stored response becomes one, so this is where text is cleaned.
 
     Attributes:
-        text: The text; U+FFFD replaces characters that cannot be stored, and only the first 4 MiB are kept.
+        text: The text; U+FFFD replaces characters that cannot be stored, and only the first million are kept.
         model: Name of the model that responded.
         cost: Seconds, tokens and US dollars.
     """
@@ -33,7 +33,7 @@ class Response:
         for name, value in (("text", self.text), ("model", self.model)):
             if not isinstance(value, str):
                 raise TypeError(f"The {name} of an LLM response is {value!r:.60}, which is not a str.")
-            object.__setattr__(self, name, clean_text(value[:MAX_RESPONSE_SIZE]))
+            object.__setattr__(self, name, clean_text(value[:MAX_RESPONSE_CHARS]))
 
 
 class LLM(Protocol):

@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx2
 
-from atoll.llm.base import MAX_RESPONSE_SIZE
 from atoll.llm.endpoint import Endpoint
 
-_MAX_STREAM_BYTES = 16 * MAX_RESPONSE_SIZE  # a stream wraps each token in some 250 bytes of JSON
+MAX_RESPONSE_BYTES = 4 * 2**20  # far above any useful response; protects memory from a broken server
+_MAX_STREAM_BYTES = 16 * MAX_RESPONSE_BYTES  # a stream wraps each token in some 250 bytes of JSON
 _CONNECT_SECONDS = 10.0
 # A connection for each concurrent call; further calls wait.
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=256, keepalive_expiry=30.0)
@@ -51,7 +51,7 @@ def _is_loopback(host: str) -> bool:
 async def _limit_size(response: httpx2.Response) -> None:
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
-    response.stream = _LimitedStream(response.stream, _MAX_STREAM_BYTES if is_stream else MAX_RESPONSE_SIZE)
+    response.stream = _LimitedStream(response.stream, _MAX_STREAM_BYTES if is_stream else MAX_RESPONSE_BYTES)
 
 
 class _LimitedStream(httpx2.AsyncByteStream):

@@ -16,7 +16,7 @@ import httpx2
 
 from atoll.evaluation import Cost
 from atoll.llm import budget, http_client
-from atoll.llm.base import MAX_RESPONSE_SIZE, JSONPrompt, LLMError, Response
+from atoll.llm.base import JSONPrompt, LLMError, Response
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
@@ -151,8 +151,8 @@ def _read_body(response: httpx2.Response, deadline: float) -> bytes:
     for part in response.iter_bytes():
         parts.append(part)
         size += len(part)
-        if size > MAX_RESPONSE_SIZE:
-            raise http_client.ResponseTooLarge(MAX_RESPONSE_SIZE)
+        if size > http_client.MAX_RESPONSE_BYTES:
+            raise http_client.ResponseTooLarge(http_client.MAX_RESPONSE_BYTES)
         if time.monotonic() > deadline:
             raise httpx2.ReadTimeout("the response is not complete")
     return b"".join(parts)

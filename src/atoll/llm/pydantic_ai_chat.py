@@ -17,7 +17,7 @@ from pydantic_ai import exceptions, messages, models, output, settings
 from atoll.candidate import clean_text
 from atoll.evaluation import Cost
 from atoll.llm import http_client, pydantic_ai_models
-from atoll.llm.base import MAX_RESPONSE_SIZE, JSONPrompt, LLMError, Response
+from atoll.llm.base import JSONPrompt, LLMError, Response
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
@@ -130,7 +130,7 @@ class PydanticAIChat:
         text = response.text
         if not text:
             raise self._errors.make_empty_response_error(response.finish_reason)
-        if len(text) > MAX_RESPONSE_SIZE:
+        if len(text) > http_client.MAX_RESPONSE_BYTES:
             raise self._errors.make_too_large_error(f"the response has {len(text):,} characters")
         usage, model = response.usage, response.model_name or self._endpoint.model
         tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
