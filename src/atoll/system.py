@@ -249,6 +249,13 @@ class DisplayFormat(Protocol):
 
 # Ends that a user, an error or a score caused; a coordinator of a shared run also ends when it gives islands away.
 _CAUSED_ENDS = ("interrupted", "stopped", "failed", "score", "islands")
+_ENDED_WITH = " Ended with: "
+
+
+def find_outage(reason: str) -> str:
+    """Returns the failure that a reason of `SystemEvolver` contains; empty if it contains none."""
+    failure, separator, _ = reason.removeprefix("failed: ").partition(_ENDED_WITH)
+    return failure if separator else ""
 
 
 class SystemEvolver(cluster.Evolver):
@@ -282,7 +289,7 @@ class SystemEvolver(cluster.Evolver):
         """Reason of the stop; empty while the run is running."""
         reason = super().reason
         failure = "" if not reason or reason.startswith(_CAUSED_ENDS) else self.find_failure()
-        return f"failed: {failure} Ended with: {reason}" if failure else reason
+        return f"failed: {failure}{_ENDED_WITH}{reason}" if failure else reason
 
     @property
     def has_failed(self) -> bool:

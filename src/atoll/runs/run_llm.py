@@ -9,7 +9,7 @@ from atoll import cluster, config, control, errors, llm, store, system
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import routing
 from atoll.runs.data_export import iter_responses
-from atoll.runs.summary import find_run
+from atoll.runs.summary import find_end_record, find_run
 
 type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
 
@@ -123,6 +123,8 @@ def make_run_llm(
         SetupError: The price is unknown and the budget is in dollars, or a setting is invalid.
     """
     failure_limit = LLMFailureLimit(base_llm)
+    if run_id and (end_record := find_end_record(run_store, run_id)):
+        failure_limit.earlier_outage = system.find_outage(str(end_record.data["reason"]))
     if not reserves_cost:
         return RunLLM(llm.JournaledLLM(failure_limit), base_llm, failure_limit)
     configured_price = _get_configured_price(run_config.llm)
@@ -221,6 +223,7 @@ class LLMFailureLimit:
         on_stop: Called once with the reason, by the thread of the last failure, so that other threads start nothing.
         is_stopped: Returns whether the run has failed, so that its responses could not be stored.
         stop_reason: Why it gave up; empty until then.
+        earlier_outage: What `describe_outage` returned at the last end of a resumed run.
     """
 
     def __init__(self, base_llm: llm.LLM, on_stop: Callable[[str], None] = lambda reason: None) -> None:
@@ -229,7 +232,7 @@ class LLMFailureLimit:
         self._failures = self._refusals = 0
         self._has_responded = False
         self._last_error: Exception = llm.LLMError("")
-        self.stop_reason = ""
+        self.stop_reason = self.earlier_outage = ""
 
     def __call__(self, prompt: str) -> llm.Response:
         if self.stop_reason or self.is_stopped():
@@ -248,13 +251,16 @@ class LLMFailureLimit:
         """Returns a sentence if the LLM was unreachable at the end; empty if it was not.
 
         It was if it never responded, or if the last call ended with an outage: no connection, a timeout, a wrong key.
+        A resume without calls changes nothing.
         """
         with self._lock:
-            if not self._failures or (self._has_responded and not _is_outage(self._last_error)):
+            if not self._failures:
+                return "" if self._has_responded else self.earlier_outage
+            if self._has_responded and not _is_outage(self._last_error):
                 return ""
             calls = "call" if self._failures == 1 else f"{self._failures} calls"
-            subject = f"the last LLM {calls}" if self._has_responded else f"all LLM calls ({self._failures})"
-            return f"{subject} failed: {str(self._last_error).rstrip('.')}."
+            which = f"the last {calls}" if self._has_responded else f"its {'only ' * (self._failures == 1)}{calls}"
+            return f"the LLM did not answer {which}: {str(self._last_error).rstrip('.')}."
 
     def _count_failure(self, error: Exception) -> None:
         is_refusal = isinstance(error, llm.LLMError) and error.status in _REFUSAL_STATUSES
