@@ -79,7 +79,7 @@ def validate(value: Any) -> Evaluation:
 
 def _validate(evaluation: Evaluation) -> Evaluation:
     score, scores = _to_finite(evaluation.score), [_to_finite(score_value) for score_value in evaluation.scores]
-    metrics = {str(name): _to_finite(value) for name, value in evaluation.metrics.items()}
+    metrics = {clean_text(str(name)): _to_finite(value) for name, value in evaluation.metrics.items()}
     artifacts: Mapping[str, object] = evaluation.artifacts
     dropped = [name for name, value in metrics.items() if value is None]
     dropped += [str(name) for name, ref in artifacts.items() if not isinstance(ref, BlobRef)]
@@ -97,7 +97,7 @@ def _validate(evaluation: Evaluation) -> Evaluation:
         scores=() if None in scores else tuple(score_value for score_value in scores if score_value is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or EMPTY,
         feedback=clean_text(_add_dropped_note(str(evaluation.feedback or ""), dropped)),
-        artifacts={str(name): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or EMPTY,
+        artifacts={clean_text(str(name)): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or EMPTY,
         failure=failure,
         cost=_validate_cost(evaluation.cost),
     )

@@ -1,6 +1,5 @@
 """The LLM interface: one prompt in, one response out."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -11,6 +10,7 @@ from atoll.evaluation import ZERO_COST, Cost
 from atoll.journal import CallCache
 
 MAX_RESPONSE_CHARS = 2**20  # far above any useful response; protects memory and the time of parsers
+_MAX_AMOUNT = 1e15  # of reported tokens, dollars and seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,5 +103,5 @@ class JournaledLLM:
 def _to_data(response: Response) -> Mapping[str, JSON]:
     cost = response.cost
     amounts = (cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd)
-    usage = [amount if math.isfinite(amount) and amount > 0 else 0 for amount in amounts]  # an LLM may report anything
+    usage = [amount if 0 < amount < _MAX_AMOUNT else 0 for amount in amounts]  # an LLM may report anything
     return {"text": response.text, "model": response.model, "usage": usage}
