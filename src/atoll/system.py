@@ -293,7 +293,7 @@ class SystemEvolver(cluster.Evolver):
 
     @property
     def has_failed(self) -> bool:
-        """Whether nothing more is stored, because an error ended the run."""
+        """True if an error ended the run, so that nothing more is stored."""
         return self._failure is not None
 
     @property

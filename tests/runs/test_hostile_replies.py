@@ -20,7 +20,8 @@ from tests.cli import tasks
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 HALF = "\ud83d"  # half of an emoji
 LAW = "```python\ndef line_v1(x, y):\n    return x * len('{}') * {}\n```"
-BLOCK = "```python\n# EVOLVE-BLOCK-START\ndef search(num_tries, seed):\n    return 0.1, '{}' and {}\n# EVOLVE-BLOCK-END\n```"
+FUNCTION = "def search(num_tries, seed):\n    return 0.1, '{}' and {}"
+BLOCK = f"```python\n# EVOLVE-BLOCK-START\n{FUNCTION}\n# EVOLVE-BLOCK-END\n```"
 REPLIES = [
     f"{HALF}\n{LAW.format(HALF, 2.0)}",
     f"{HALF}\n{BLOCK.format(HALF, 0.2)}",
@@ -28,7 +29,7 @@ REPLIES = [
     f"\0\n{LAW.format(chr(0), 3.0)}",
     "```python\nx = 1\n```\n" * 1000,
     "````md\n```python\n" * 50 + "x = 1\n" + "```\n````\n" * 50,
-    "這是一個程式。\n```python\nдва = 'שלום'\n```\nπ",
+    "這是一個程式。\n```python\n数 = 'שלום'\n```\nπ",
     "",
     "[" * 1000,
 ]

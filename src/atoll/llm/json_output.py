@@ -94,7 +94,7 @@ def extract_json(text: str) -> Iterator[Any]:
 
 
 def _clean(value: Any) -> Any:
-    """Cleans the texts of a value: an escape such as \\ud800 in plain text becomes a lone surrogate in JSON."""
+    """Cleans the texts of a value: an escaped surrogate in a clean text becomes a real one in its JSON."""
     match value:
         case str():
             return clean_text(value)

@@ -103,7 +103,9 @@ class PydanticAIChat:
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
         # A plain str: the SDKs must not see the schema of a JSONPrompt.
-        request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(clean_text(str(prompt)))])]
+        request: list[messages.ModelMessage] = [
+            messages.ModelRequest(parts=[messages.UserPromptPart(clean_text(str(prompt)))])
+        ]
         if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
             try:
                 return await self._model.request(request, self._settings, _make_schema_parameters(prompt.schema))

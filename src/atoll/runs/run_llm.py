@@ -90,7 +90,9 @@ class RunLLM:
     call_price: CallPrice | None = None
     budget: llm.LLMBudget | None = None
 
-    def connect(self, evolver: system.SystemEvolver, num_islands: int, get_budget: Callable[[], control.Budget]) -> None:
+    def connect(
+        self, evolver: system.SystemEvolver, num_islands: int, get_budget: Callable[[], control.Budget]
+    ) -> None:
         """Lets the LLM stop the run when it fails or its budget is used, and the run stop waiting for a mailbox."""
         self.failure_limit.on_stop = lambda reason: evolver.stop(f"failed: {reason}")
         self.failure_limit.is_stopped = lambda: evolver.has_failed

@@ -171,10 +171,11 @@ def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
             data = _yield_reader.read(record.data)
             if record.kind == "replied":
                 calls[record.step] += "/" not in data.call  # otherwise an evaluator or a gate made it
-            elif calls[record.step] and data.paid and not data.label.startswith("d"):
-                if data.meta.get("engine") not in _CALL_FREE_MUTATORS:
-                    contents.add(hash(data.content or record.links))
-                    repairs += bool(data.meta.get("is_repaired"))
+                continue
+            is_evaluated_child = data.paid and not data.label.startswith("d")
+            if calls[record.step] and is_evaluated_child and data.meta.get("engine") not in _CALL_FREE_MUTATORS:
+                contents.add(hash(data.content or record.links))
+                repairs += bool(data.meta.get("is_repaired"))
     return CallYield(len(contents), calls.total(), repairs) if calls.total() else None
 
 
