@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,11 +11,17 @@ from typing import Any
 type JSON = str | int | float | bool | Sequence[JSON] | Mapping[str, JSON] | None
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared: thousands of candidates need no dict of their own
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # zero bytes, and surrogates without their other half
+
+
+def clean_text(text: str) -> str:
+    """Returns a text that every store, process and LLM accepts: U+FFFD replaces lone surrogates and zero bytes."""
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def content_hash(content: str) -> str:
     """Returns the SHA-256 of a text, the key of cached evaluations."""
-    return hashlib.sha256(content.encode()).hexdigest()
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def normalize_json(data: Mapping[str, JSON]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, SupportsFloat
 
 from atoll import errors
-from atoll.candidate import EMPTY, JSON
+from atoll.candidate import EMPTY, JSON, clean_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def validate(value: Any) -> Evaluation:
     """Converts the return value of an evaluator into a valid evaluation.
 
     A number becomes a score. NaN, infinity, None and text become failures, also inside an `Evaluation`. Metrics that
-    are not finite numbers are dropped, and the feedback names them.
+    are not finite numbers are dropped, and the feedback names them. Texts are cleaned with `clean_text`.
     """
     result = errors.capture(lambda: _validate(value if isinstance(value, Evaluation) else Evaluation(value)))
     return failed(f"the evaluator's result raised {result}") if isinstance(result, errors.CaughtException) else result
@@ -79,12 +79,12 @@ def validate(value: Any) -> Evaluation:
 
 def _validate(evaluation: Evaluation) -> Evaluation:
     score, scores = _to_finite(evaluation.score), [_to_finite(score_value) for score_value in evaluation.scores]
-    metrics = {str(name): _to_finite(value) for name, value in evaluation.metrics.items()}
+    metrics = {clean_text(str(name)): _to_finite(value) for name, value in evaluation.metrics.items()}
     artifacts: Mapping[str, object] = evaluation.artifacts
     dropped = [name for name, value in metrics.items() if value is None]
     dropped += [str(name) for name, ref in artifacts.items() if not isinstance(ref, BlobRef)]
     if evaluation.failure is not None:
-        failure: str | None = str(evaluation.failure) or "failed without a reason"
+        failure: str | None = clean_text(str(evaluation.failure)) or "failed without a reason"
     elif score is None:
         failure = f"the score is {evaluation.score!r:.80}, not a finite number"
     elif None in scores:
@@ -96,8 +96,8 @@ def _validate(evaluation: Evaluation) -> Evaluation:
         score=score if failure is None else None,
         scores=() if None in scores else tuple(score_value for score_value in scores if score_value is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or EMPTY,
-        feedback=_add_dropped_note(str(evaluation.feedback or ""), dropped),
-        artifacts={str(name): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or EMPTY,
+        feedback=clean_text(_add_dropped_note(str(evaluation.feedback or ""), dropped)),
+        artifacts={clean_text(str(name)): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or EMPTY,
         failure=failure,
         cost=_validate_cost(evaluation.cost),
     )

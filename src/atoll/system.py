@@ -247,10 +247,24 @@ class DisplayFormat(Protocol):
         """Returns a candidate in a few words, for a progress line."""
 
 
+# Ends that a user, an error or a score caused; a coordinator of a shared run also ends when it gives islands away.
+_CAUSED_ENDS = ("interrupted", "stopped", "failed", "score", "islands")
+_ENDED_WITH = " Ended with: "
+
+
+def find_outage(reason: str) -> str:
+    """Returns the failure that a reason of `SystemEvolver` contains; empty if it contains none."""
+    failure, separator, _ = reason.removeprefix("failed: ").partition(_ENDED_WITH)
+    return failure if separator else ""
+
+
 class SystemEvolver(cluster.Evolver):
     """Evolver that reports its setup when it starts and releases the system's resources when it ends.
 
     Its profilers also receive the system's own events.
+
+    Attributes:
+        find_failure: Returns why a run that ended by itself failed nevertheless; empty if it did not.
     """
 
     def __init__(
@@ -263,11 +277,24 @@ class SystemEvolver(cluster.Evolver):
         super().__init__(config)
         self._report, self._close, self._use_system_profiler = report, close, use_profiler
         self._start_profilers = profiler.Profilers[OnStarted]()
+        self.find_failure: Callable[[], str] = lambda: ""
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[Any]) -> profiler.Remove:
         removes = [super().use_profiler(profiler_fn), self._start_profilers.use(profiler_fn)]
         removes += [self._use_system_profiler(profiler_fn)] if self._use_system_profiler else []
         return lambda: [remove() for remove in removes][-1]
+
+    @property
+    def reason(self) -> str:
+        """Reason of the stop; empty while the run is running."""
+        reason = super().reason
+        failure = "" if not reason or reason.startswith(_CAUSED_ENDS) else self.find_failure()
+        return f"failed: {failure}{_ENDED_WITH}{reason}" if failure else reason
+
+    @property
+    def has_failed(self) -> bool:
+        """True if an error ended the run, so that nothing more is stored."""
+        return self._failure is not None
 
     @property
     def budget(self) -> control.Budget:

@@ -185,9 +185,9 @@ def test_a_server_that_is_not_there_is_named() -> None:
         model("a prompt")
 
 
-def test_a_prompt_with_half_a_character_is_named() -> None:
-    with ModelServer() as server, pytest.raises(llm.LLMError, match="surrogates not allowed"):
-        model_of(server)("half \ud800")
+def test_a_prompt_with_half_a_character_is_sent_without_it() -> None:
+    with ModelServer(lambda prompt, index: prompt) as server:
+        assert model_of(server)("half \ud800").text == "half ?"
 
 
 def test_a_long_page_of_an_error_is_cut() -> None:

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from atoll import errors
+from atoll import errors, sandbox
 from atoll.sandbox import ProcessSandbox
 from tests.sandbox.helpers import LIMITS, get_pid, is_alive, make_program_job, run_program, start_script, wait_until
 
@@ -117,6 +117,45 @@ def test_fork_of_the_parent_uses_its_own_workers(tmp_path):
     with start_script(tmp_path, text) as program:
         program.communicate()
         assert program.returncode == 0
+
+
+def make_job_that_waits_once(folder):
+    """Returns a job whose first worker writes its process id and waits."""
+
+    def make_job():
+        try:
+            with (folder / "pid").open("x") as file:
+                file.write(f"{os.getpid()}\n")
+        except FileExistsError:
+            return lambda request: request
+        time.sleep(60)
+        return None
+
+    return make_job
+
+
+@pytest.mark.parametrize("open_box", [ProcessSandbox, sandbox.open])
+def test_worker_killed_while_it_starts_is_replaced(tmp_path, open_box):
+    def kill_first():
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_first)
+    killer.start()
+    with open_box(make_job_that_waits_once(tmp_path), LIMITS) as box:
+        assert box.run("hello").value == "hello"
+    killer.join()
+
+
+def test_job_that_always_kills_its_worker_is_a_setup_error(tmp_path):
+    def make_job():
+        with (tmp_path / "starts").open("a") as file:
+            file.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with ProcessSandbox(make_job, LIMITS) as box, pytest.raises(errors.SetupError, match="SIGKILL"):
+        box.run("hello")
+    assert (tmp_path / "starts").read_text() == "xxx"
 
 
 def test_broken_python_is_a_setup_error(tmp_path, monkeypatch):

@@ -153,7 +153,7 @@ class Evolver:
         self._events.deliver()
 
     def _write_end(self) -> None:
-        data = {"reason": self._stop_signal.reason}
+        data = {"reason": self.reason}
         self._journal.write(journal.Record(journal.ENDED, self._last_iteration, ALL_ISLANDS, data))
 
     def _ensure_loaded(self) -> None:

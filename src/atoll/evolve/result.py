@@ -29,6 +29,7 @@ class ResultUsage(NamedTuple):
         evaluator_calls: Number of evaluator calls, one per instance; without the test set.
         steps: Number of iterations.
         llm_calls: Number of LLM responses.
+        llm_yield: Distinct candidates evaluated per LLM call; None without calls.
     """
 
     evaluator_calls: int
@@ -37,6 +38,7 @@ class ResultUsage(NamedTuple):
     tokens: int
     usd: float
     seconds: float
+    llm_yield: float | None = None
 
 
 class Gain(NamedTuple):
@@ -126,6 +128,8 @@ def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
     usage = result.cost
     llm_usage = f", {usage.llm_calls:,} LLM calls, {usage.tokens:,} tokens, ${usage.usd:.4f}" if usage.llm_calls else ""
     yield "cost", f"{usage.evaluator_calls:,} evaluator calls{llm_usage}, {usage.seconds:.1f} s"
+    if usage.llm_yield is not None:
+        yield "yield", f"{usage.llm_yield:.2f} candidates evaluated per LLM call"
     ids = [ancestor.id for ancestor in result.lineage[:8]]
     yield "lineage", " <- ".join(ids) + (" ..." if len(result.lineage) > 8 else "")
     yield "ended", result.reason

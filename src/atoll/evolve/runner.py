@@ -19,6 +19,7 @@ from atoll.evolve.options import EvolveOptions
 from atoll.evolve.result import NOT_RUN, Ancestor, Gain, Result, ResultUsage
 from atoll.programs.gepa import dataset, dataset_evaluator
 from atoll.runs import baselines, executor_config
+from atoll.runs.summary import compute_yield
 
 MEMORY_URL = "sqlite://"
 _DEFAULT_EVALUATIONS, _DEFAULT_EVALUATIONS_WITH_LLM = 500, 200
@@ -169,6 +170,8 @@ def _read_result(session: runs.Session, run_store: store.Store, restore: Callabl
     }  # without trials
     initial_evaluation, cost = evaluation.from_data(candidates["0.0"]["evaluation"]), usage.cost
     tokens = cost.tokens_in + cost.tokens_out
+    call_yield = compute_yield(run_store, session.run_id) if cost.calls else None
+    llm_yield = call_yield.ratio if call_yield else None
     return Result(
         best=restore(best.candidate.content),
         score=best.evaluation.score or 0.0,
@@ -176,7 +179,7 @@ def _read_result(session: runs.Session, run_store: store.Store, restore: Callabl
         test=None,
         gain=compute_gain(best.evaluation.scores, initial_evaluation.scores),
         baselines={},
-        cost=ResultUsage(usage.evaluations, usage.iterations, cost.calls, tokens, cost.usd, 0.0),
+        cost=ResultUsage(usage.evaluations, usage.iterations, cost.calls, tokens, cost.usd, 0.0, llm_yield),
         lineage=_trace_lineage(candidates, best.candidate.id),
         scores=best.evaluation.scores,
         reason=session.evolver.reason,

@@ -1,23 +1,27 @@
 """The LLM interface: one prompt in, one response out."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
 from atoll import errors
-from atoll.candidate import JSON
+from atoll.candidate import JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.journal import CallCache
+
+MAX_RESPONSE_CHARS = 2**20  # far above any useful response; protects memory and the time of parsers
+_MAX_AMOUNT = 1e15  # of reported tokens, dollars and seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
     """Response of an LLM.
 
+    Every LLM and every stored response becomes one, so this is where text is cleaned.
+
     Attributes:
-        text: Full text, unchanged.
+        text: The text; U+FFFD replaces characters that cannot be stored, and only the first million are kept.
         model: Name of the model that responded.
         cost: Seconds, tokens and US dollars.
     """
@@ -25,6 +29,12 @@ class Response:
     text: str
     model: str
     cost: Cost = ZERO_COST
+
+    def __post_init__(self) -> None:
+        for name, value in (("text", self.text), ("model", self.model)):
+            if not isinstance(value, str):
+                raise TypeError(f"The {name} of an LLM response is {value!r:.60}, which is not a str.")
+            object.__setattr__(self, name, clean_text(value[:MAX_RESPONSE_CHARS]))
 
 
 class LLM(Protocol):
@@ -149,5 +159,5 @@ def split_stored_prompt(data: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 def _to_data(response: Response) -> Mapping[str, JSON]:
     cost = response.cost
     amounts = (cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd)
-    usage = [amount if math.isfinite(amount) and amount > 0 else 0 for amount in amounts]  # an LLM may report anything
+    usage = [amount if 0 < amount < _MAX_AMOUNT else 0 for amount in amounts]  # an LLM may report anything
     return {"text": response.text, "model": response.model, "usage": usage}

@@ -53,9 +53,6 @@ class LLMErrorFactory:
         remedy = "Raise max_tokens." if finish_reason == "length" else "Change the prompt or the model."
         return self._make_error(f"the response is empty, with finish reason {finish_reason!r}", remedy)
 
-    def make_encoding_error(self, error: UnicodeEncodeError) -> LLMError:
-        return self._make_error(f"the prompt is not valid Unicode, {error.reason}", "Remove surrogate characters.")
-
     def _make_error(
         self,
         reason: str,

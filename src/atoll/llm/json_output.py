@@ -8,6 +8,7 @@ from typing import Any
 import pydantic
 
 from atoll import errors
+from atoll.candidate import clean_text
 from atoll.llm.base import LLM, ChatPrompt, continue_prompt, get_messages
 
 _MAX_RESPONSE_CHARS = 2000  # of an invalid response, in the prompt that asks for a better one
@@ -72,7 +73,7 @@ def extract_json(text: str) -> Iterator[Any]:
     """
     for part in (text, *reversed(_FENCE.findall(text))):
         try:
-            yield json.loads(part)
+            yield _clean(json.loads(part))
         except (ValueError, RecursionError):
             continue
     decoder = json.JSONDecoder()
@@ -80,10 +81,22 @@ def extract_json(text: str) -> Iterator[Any]:
     while failures < _MAX_PARSE_FAILURES and (start := _START.search(text, position)):
         try:
             value, position = decoder.raw_decode(text, start.start())
-            values.append((start.start() - position, value))
+            values.append((start.start() - position, _clean(value)))
         except (ValueError, RecursionError):
             position, failures = start.end(), failures + 1
     yield from (value for _, value in sorted(values, key=lambda item: item[0]))
+
+
+def _clean(value: Any) -> Any:
+    """Cleans the texts of a value: an escaped surrogate in a clean text becomes a real one in its JSON."""
+    match value:
+        case str():
+            return clean_text(value)
+        case list():
+            return [_clean(item) for item in value]
+        case dict():
+            return {clean_text(key): _clean(item) for key, item in value.items()}
+    return value
 
 
 def _make_prompt(prompt: str, schema: Mapping[str, Any]) -> ChatPrompt:

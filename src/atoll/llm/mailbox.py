@@ -8,7 +8,7 @@ from pathlib import Path
 
 from atoll import candidate, errors
 from atoll.journal import CallCache
-from atoll.llm.base import LLMError, Response
+from atoll.llm.base import MAX_RESPONSE_CHARS, LLMError, Response
 from atoll.llm.retry_policy import check_range
 
 _POLL_SECONDS = 0.2
@@ -69,11 +69,11 @@ class MailboxLLM:
                 )
             if self.is_stopped():
                 raise LLMError(
-                    f"The run was stopped before {response_path.name} appeared. Add the file and resume the run.",
-                    is_transient=True,
+                    f"The run was stopped before {response_path.name} appeared. Add the file and resume the run."
                 )
             time.sleep(_POLL_SECONDS)
-        return Response(response_path.read_text(encoding="utf-8", errors="replace"), "mailbox")
+        with response_path.open(encoding="utf-8", errors="replace") as file:
+            return Response(file.read(MAX_RESPONSE_CHARS), "mailbox")
 
     def _make_name(self, prompt: str) -> str:
         call_cache, digest = CallCache.current.get(), candidate.content_hash(prompt)[:12]

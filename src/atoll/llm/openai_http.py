@@ -64,8 +64,6 @@ class OpenAIHTTPChat:
             raise self._errors.make_too_large_error(str(error)) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._errors.make_connection_error(str(error)) from None
-        except UnicodeEncodeError as error:
-            raise self._errors.make_encoding_error(error) from None
         if not response.is_success:
             raise self._make_status_error(response, body)
         return self._make_response(body)
@@ -89,13 +87,13 @@ class OpenAIHTTPChat:
     def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> tuple[httpx2.Response, bytes]:
         messages = [{"role": role, "content": text} for role, text in get_messages(prompt)]
         request = {"messages": messages, "model": self._endpoint.model, "stream": False}
-        content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode()
+        content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode(errors="replace")
         with self._http.stream("POST", self._url, content=content) as response:
             return response, _read_body(response, deadline)
 
     def _make_response(self, body: bytes) -> Response:
         try:
-            data = json.loads(body)
+            data = json.loads(body.decode(json.detect_encoding(body), "replace"))
         except (ValueError, RecursionError) as error:
             raise self._errors.make_invalid_response_error(f"Failed to decode response as JSON: {error}") from None
         try:

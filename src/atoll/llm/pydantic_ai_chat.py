@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 from pydantic_ai import exceptions, messages, models, output, settings
 
+from atoll.candidate import clean_text
 from atoll.evaluation import Cost
 from atoll.llm import http_client, pydantic_ai_models
 from atoll.llm.base import LLMError, Response, get_messages, get_schema
@@ -98,8 +99,6 @@ class PydanticAIChat:
         except (exceptions.AgentRunError, exceptions.UserError, IndexError) as error:
             reason = "the list of choices is empty" if isinstance(error, IndexError) else str(error)
             raise self._errors.make_invalid_response_error(reason) from None
-        except UnicodeEncodeError as error:
-            raise self._errors.make_encoding_error(error) from None
         return self._make_response(response)
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
@@ -171,11 +170,11 @@ def _make_messages(prompt: str) -> list[messages.ModelMessage]:
     for role, text in get_messages(prompt):
         if role == "assistant":
             model_messages.append(messages.ModelRequest(parts=request_parts))
-            model_messages.append(messages.ModelResponse(parts=[messages.TextPart(text)]))
+            model_messages.append(messages.ModelResponse(parts=[messages.TextPart(clean_text(text))]))
             request_parts = []
         else:
             make_part = messages.SystemPromptPart if role == "system" else messages.UserPromptPart
-            request_parts.append(make_part(text))
+            request_parts.append(make_part(clean_text(text)))
     return [*model_messages, messages.ModelRequest(parts=request_parts)]
 
 

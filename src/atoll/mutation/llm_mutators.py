@@ -164,7 +164,8 @@ class EditMutator:
         is_repeat = program.kind in ("unchanged", "duplicate")
         second_request = replace(request, failure=str(program), response=response.text, is_repeat=is_repeat)
         second_prompt = self.build_prompt(context, second_request)
-        second_response = errors.capture(lambda: self.llm(second_prompt.text), (errors.JournalFailed, errors.SetupError))
+        ask = partial(self.llm, second_prompt.text)
+        second_response = errors.capture(ask, (errors.JournalFailed, errors.SetupError))
         if isinstance(second_response, errors.CaughtException):  # a used budget: the first failure explains more
             raise program from second_response.error
         second_program = self._try_read(context, request, second_response)

@@ -68,7 +68,8 @@ class ReportData:
             parts += [f"{usage.cost.tokens_out:,} tokens out", f"${usage.cost.usd:.4f}"]
         if usage.cost.seconds:
             parts.append(f"{usage.cost.seconds:,.1f} seconds of work")
-        return f"{', '.join(parts)}."
+        call_yield = f" Yield {self.summary.call_yield}." if self.summary.call_yield else ""
+        return f"{', '.join(parts)}.{call_yield}"
 
 
 def load_report_data(run_store: store.Store, run_id: str) -> ReportData:

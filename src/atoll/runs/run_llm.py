@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
-from atoll import cluster, config, control, errors, journal, llm, store
+from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import registry, routing
 from atoll.runs.data_export import iter_responses
-from atoll.runs.summary import find_run
+from atoll.runs.summary import find_end_record, find_run
 
 type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
 
@@ -99,9 +99,13 @@ class RunLLM:
     call_price: CallPrice | None = None
     budget: llm.LLMBudget | None = None
 
-    def connect(self, evolver: cluster.Evolver, num_islands: int, get_budget: Callable[[], control.Budget]) -> None:
+    def connect(
+        self, evolver: system.SystemEvolver, num_islands: int, get_budget: Callable[[], control.Budget]
+    ) -> None:
         """Lets the LLM stop the run when it fails or its budget is used, and the run stop waiting for a mailbox."""
         self.failure_limit.on_stop = lambda reason: evolver.stop(f"failed: {reason}")
+        self.failure_limit.is_stopped = lambda: evolver.has_failed
+        evolver.find_failure = self.failure_limit.describe_outage
         for member in _list_members(self.base_llm):
             if isinstance(member, llm.MailboxLLM):
                 member.is_stopped = lambda: bool(evolver.reason)
@@ -132,6 +136,8 @@ def make_run_llm(
         SetupError: The price is unknown and the budget is in dollars, or a setting is invalid.
     """
     failure_limit = LLMFailureLimit(base_llm)
+    if run_id and (end_record := find_end_record(run_store, run_id)):
+        failure_limit.earlier_outage = system.find_outage(str(end_record.data["reason"]))
     if not reserves_cost:
         return RunLLM(llm.JournaledLLM(failure_limit), base_llm, failure_limit)
     configured_price = _get_configured_price(run_config.llm)
@@ -229,17 +235,22 @@ class LLMFailureLimit:
 
     Attributes:
         on_stop: Called once with the reason, by the thread of the last failure, so that other threads start nothing.
+        is_stopped: Returns whether the run has failed, so that its responses could not be stored.
         stop_reason: Why it gave up; empty until then.
+        earlier_outage: What `describe_outage` returned at the last end of a resumed run.
     """
 
     def __init__(self, base_llm: llm.LLM, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         self._llm, self.on_stop, self._lock = base_llm, on_stop, Lock()
+        self.is_stopped: Callable[[], bool] = lambda: False
         self._failures = self._refusals = 0
-        self.stop_reason = ""
+        self._has_responded = False
+        self._last_error: Exception = llm.LLMError("")
+        self.stop_reason = self.earlier_outage = ""
 
     def __call__(self, prompt: str) -> llm.Response:
-        if self.stop_reason:
-            raise llm.LLMError(self.stop_reason, is_down=True)
+        if self.stop_reason or self.is_stopped():
+            raise llm.LLMError(self.stop_reason or "The run has failed, so the LLM is not called.", is_down=True)
         try:
             response = self._llm(prompt)
         except Exception as error:
@@ -247,13 +258,29 @@ class LLMFailureLimit:
             raise
         with self._lock:
             self._failures = self._refusals = 0
+            self._has_responded = True
         return response
+
+    def describe_outage(self) -> str:
+        """Returns a sentence if the LLM was unreachable at the end; empty if it was not.
+
+        It was if it never responded, or if the last call ended with an outage: no connection, a timeout, a wrong key.
+        A resume without calls changes nothing.
+        """
+        with self._lock:
+            if not self._failures:
+                return "" if self._has_responded else self.earlier_outage
+            if self._has_responded and not _is_outage(self._last_error):
+                return ""
+            calls = "call" if self._failures == 1 else f"{self._failures} calls"
+            which = f"the last {calls}" if self._has_responded else f"its {'only ' * (self._failures == 1)}{calls}"
+            return f"the LLM did not answer {which}: {str(self._last_error).rstrip('.')}."
 
     def _count_failure(self, error: Exception) -> None:
         is_refusal = isinstance(error, llm.LLMError) and error.status in _REFUSAL_STATUSES
         is_down = isinstance(error, llm.LLMError) and error.is_down
         with self._lock:
-            self._failures += 1
+            self._failures, self._last_error = self._failures + 1, error
             self._refusals = self._refusals + 1 if is_refusal else 0
             is_over = is_down or self._failures >= MAX_FAILURES or self._refusals >= MAX_REFUSALS
             if not is_over or self.stop_reason:
@@ -261,3 +288,9 @@ class LLMFailureLimit:
             repetition = f" {self._failures} times in a row" if self._failures > 1 else ""
             self.stop_reason = f"the LLM failed{repetition}: {error}"
         self.on_stop(self.stop_reason)
+
+
+def _is_outage(error: Exception) -> bool:
+    if isinstance(error, llm.LLMError):
+        return error.is_transient or error.is_down or error.status in _REFUSAL_STATUSES
+    return isinstance(error, OSError)

@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from atoll import errors, evaluation, journal, store
 from atoll.runs import text_format
+from atoll.store.records import json_codec, queries
 
 type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "crashed"]
 
@@ -43,6 +46,7 @@ class Summary:
         status: `running` or `paused` while a process writes the run; `crashed` if that process died.
         reason: Why the run ended; empty if it has not.
         best: Id of the best candidate; None if no candidate has a score.
+        call_yield: Candidates evaluated per LLM call; None if no call proposed anything.
     """
 
     run: str
@@ -57,11 +61,14 @@ class Summary:
     best_score: float | None
     best: str | None
     totals: Totals
+    call_yield: "CallYield | None" = None
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data, as `--json` prints it."""
         data = asdict(self)
-        usage = data.pop("totals")
+        usage, call_yield = data.pop("totals"), self.call_yield
+        data |= {"yield": call_yield and call_yield.ratio, "repairs": call_yield.repairs if call_yield else 0}
+        del data["call_yield"]
         cost = usage.pop("cost")
         tokens = {"tokens_in": cost["tokens_in"], "tokens_out": cost["tokens_out"]}
         data["created_at"] = self.created_at.isoformat()
@@ -92,6 +99,7 @@ def summarize(run_store: store.Store, run_id: str) -> Summary:
     initial_rows, best = [row for row in (rows.find("0.0"),) if row], rows.list_best()
     start_records = [record.data for record in run_store.journal(run_id).read_kinds(journal.STARTED)]
     last_start = start_records[-1] if start_records else {}
+    totals = compute_totals(run_store, run_id)
     return Summary(
         run=run_id,
         created_at=stored_run.created_at,
@@ -104,8 +112,71 @@ def summarize(run_store: store.Store, run_id: str) -> Summary:
         initial_score=initial_rows[0].score if initial_rows else None,
         best_score=best[0].score if best else None,
         best=best[0].id if best else None,
-        totals=compute_totals(run_store, run_id),
+        totals=totals,
+        call_yield=compute_yield(run_store, run_id) if totals.cost.calls else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CallYield:
+    """Candidates that the LLM calls of a run led to.
+
+    Attributes:
+        evaluated: Distinct candidates evaluated in iterations that called the LLM for a proposal.
+        calls: Calls for proposals; without those of evaluators and gates.
+        repairs: Candidates that took a second call to repair the first response.
+    """
+
+    evaluated: int
+    calls: int
+    repairs: int
+
+    @property
+    def ratio(self) -> float:
+        return self.evaluated / self.calls
+
+    def __str__(self) -> str:
+        candidates = f"{self.evaluated:,} candidate{'' if self.evaluated == 1 else 's'}"
+        calls = f"{self.calls:,} LLM call{'' if self.calls == 1 else 's'}"
+        repairs = f", {self.repairs:,} after a repair" if self.repairs else ""
+        return f"{self.ratio:.2f}: {candidates} evaluated from {calls}{repairs}"
+
+
+class _YieldRecord(msgspec.Struct):
+    """Fields of a response or an evaluation; a long content is stored elsewhere."""
+
+    call: str = ""
+    label: str = ""
+    paid: bool = False
+    content: str | None = None
+    meta: dict[str, Any] = {}
+
+
+_yield_reader = json_codec.JSONReader(_YieldRecord)
+_YIELD_BATCH = 5000  # records read at a time
+_CALL_FREE_MUTATORS = ("syntax", "refined", "tuner", "choices")  # one of them may stand in for the LLM
+
+
+def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
+    """Counts the candidates that LLM calls led to; None if no call proposed anything.
+
+    Children of mutators that make no calls and trials of the tuner do not count.
+    """
+    record_queries = queries.RecordQueries(run_store, run_id)
+    calls, repairs, end = Counter[int](), 0, record_queries.get_end()
+    contents = set[int]()
+    for first in range(1, end + 1, _YIELD_BATCH):
+        last = min(first + _YIELD_BATCH - 1, end)
+        for record in reversed(record_queries.list_by_kind(("replied", "judged"), first, last, _YIELD_BATCH)):
+            data = _yield_reader.read(record.data)
+            if record.kind == "replied":
+                calls[record.step] += "/" not in data.call  # otherwise an evaluator or a gate made it
+                continue
+            is_evaluated_child = data.paid and not data.label.startswith("d")
+            if calls[record.step] and is_evaluated_child and data.meta.get("engine") not in _CALL_FREE_MUTATORS:
+                contents.add(hash(data.content or record.links))
+                repairs += bool(data.meta.get("is_repaired"))
+    return CallYield(len(contents), calls.total(), repairs) if calls.total() else None
 
 
 def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | None:

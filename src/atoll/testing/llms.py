@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 
-from atoll import journal, llm
+from atoll import candidate, journal, llm
 from atoll.evaluation import Cost
 from atoll.journal import CallCache, Record
 from atoll.testing import assertions
@@ -69,7 +69,7 @@ class LLMSuite(ABC):
         _check_cost(response.cost)
         json.dumps([response.text, response.model, response.cost.to_data()], allow_nan=False).encode()
         expected = self.expected(prompt)
-        assert expected is None or response.text == expected
+        assert expected is None or response.text == candidate.clean_text(expected)
 
 
 def _check_cost(cost: Cost) -> None:

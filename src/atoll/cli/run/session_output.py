@@ -312,6 +312,8 @@ def print_summary(
         ]
     status = summary.status.capitalize() + (f" ({summary.reason})" if summary.reason != summary.status else "")
     terminal.print_line(console, f"{status} after {seconds:.1f} s: {', '.join(usage_parts)}.")
+    if summary.call_yield is not None:
+        terminal.print_line(console, f"Yield {summary.call_yield}.")
     _print_failure_warning(console, run_store, summary)
     best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
     position = f"  {summary.best}, island {best.island}, iteration {best.step}" if best else ""

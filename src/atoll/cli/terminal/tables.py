@@ -227,6 +227,7 @@ def _print_summary(console: Console, summary: runs.Summary) -> None:
         "evaluations": f"{totals.evaluations:,}",
         "failures": f"{totals.failures:,}",
         "cost": f"{format_dollars(cost)} for {cost.calls:,} LLM calls{tokens}" if cost.calls else "",
+        "yield": str(summary.call_yield or ""),
     }
     print_fields(console, facts)
 

@@ -50,6 +50,10 @@ class WorkerError(Exception):
     """The worker sent no valid result and cannot be used again; the message says why."""
 
 
+class WorkerKilled(errors.SetupError):
+    """A signal ended the worker while it started. Another worker may start."""
+
+
 class WorkerClient:
     """Starts one worker, sends it one request at a time, and ends it with all its children.
 
@@ -77,6 +81,7 @@ class WorkerClient:
 
         Raises:
             SetupError: The job cannot be created.
+            WorkerKilled: A signal ended the worker.
         """
         self._channel.settimeout(START_SECONDS)
         settings = json.dumps(self._make_settings(path)._asdict()).encode()
@@ -86,7 +91,8 @@ class WorkerClient:
             failure = " ".join([str(error), *self._read_output().splitlines()[-1:]])
         self._read_output()  # drop the output of the job's creation
         if failure is not None:
-            raise errors.SetupError(
+            error_type = WorkerKilled if (self._popen.poll() or 0) < 0 else errors.SetupError
+            raise error_type(
                 f"The evaluator cannot be loaded in its worker: {failure.rstrip('.')}. Check its imports and data."
             )
         self._channel.settimeout(self._seconds)

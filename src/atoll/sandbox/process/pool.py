@@ -1,6 +1,7 @@
 """Pool of worker processes, started on demand and replaced when they are spent."""
 
 import json
+import logging
 import os
 import sys
 import weakref
@@ -16,10 +17,12 @@ from atoll.candidate import JSON
 from atoll.sandbox import job_pickle
 from atoll.sandbox.base import CLOSED_MESSAGE, MakeJob, SandboxResult
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.process.client import WorkerClient
+from atoll.sandbox.process.client import WorkerClient, WorkerKilled
 
+_log = logging.getLogger(__name__)
 _CLOSED_RESULT = SandboxResult(None, CLOSED_MESSAGE, "", 0.0)
 _CLOSE_SECONDS = 5.0
+_MAX_STARTS = 3  # of a worker that is killed while it starts, for example for lack of memory
 
 
 class ProcessPool(ABC):
@@ -99,7 +102,7 @@ class ProcessPool(ABC):
             return
         process = None
         try:
-            process = self._take_idle() or self._start_new()
+            process = self._take_idle() or self._replace_killed()
             yield process
         except BaseException:  # e.g. Ctrl-C: the worker would still send its result
             if process:
@@ -128,6 +131,15 @@ class ProcessPool(ABC):
             if process.is_ready():
                 return process
             self._drop(process)
+
+    def _replace_killed(self) -> WorkerClient | None:
+        """Starts a worker, and another one if it is killed while it starts."""
+        for _ in range(_MAX_STARTS - 1):
+            try:
+                return self._start_new()
+            except WorkerKilled as error:
+                _log.warning("A worker was killed while it started and is replaced: %s", error)
+        return self._start_new()
 
     def _start_new(self) -> WorkerClient | None:
         process = self._start_process()

