@@ -1,6 +1,6 @@
 """LLMs behind one interface."""
 
-from atoll.llm.base import LLM, JournaledLLM, JSONPrompt, LLMError, Response
+from atoll.llm.base import LLM, BudgetExhausted, JournaledLLM, JSONPrompt, LLMError, Response
 from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
 from atoll.llm.command_line import CommandLineLLM
 from atoll.llm.ensemble import EnsembleLLM, EnsembleMember, RoutedProposer
@@ -14,8 +14,8 @@ from atoll.llm.registry import make_llm
 
 # fmt: off
 __all__ = [
-    "LLM", "CommandLineLLM", "EnsembleLLM", "EnsembleMember", "FunctionLLM", "HostedLLM", "InvalidResponse",
-    "JSONPrompt", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM", "MeteredLLM",
+    "LLM", "BudgetExhausted", "CommandLineLLM", "EnsembleLLM", "EnsembleMember", "FunctionLLM", "HostedLLM",
+    "InvalidResponse", "JSONPrompt", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM", "MeteredLLM",
     "OpenAICompatibleLLM", "Price", "PricedLLM", "RecordedLLM", "RecordingLLM", "Response", "RoutedProposer",
     "TokenCountingLLM", "ask_json", "make_llm",
 ]

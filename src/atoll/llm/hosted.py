@@ -40,6 +40,7 @@ class HostedLLM:
         backoff_seconds: float = 0.5,
         max_wait_seconds: float = 60.0,
         outage_seconds: float = 120.0,
+        price: budget.Price | None = None,
     ) -> None:
         """Checks the arguments; opens no connection.
 
@@ -60,6 +61,7 @@ class HostedLLM:
             backoff_seconds: See there.
             max_wait_seconds: See there.
             outage_seconds: See there.
+            price: Price of its tokens; None means the public list.
 
         Raises:
             SetupError: The address, the key or an option is missing or invalid.
@@ -71,6 +73,7 @@ class HostedLLM:
         self._sampling = SamplingOptions(temperature, top_p, top_k, seed, max_tokens, thinking, stream)
         self._lock = Lock()
         self._client: LLMClient | None = None
+        self._price = price
 
     @property
     def model(self) -> str:
@@ -87,8 +90,8 @@ class HostedLLM:
 
     @property
     def price(self) -> budget.Price | None:
-        """Price of its tokens, if known."""
-        return budget.find_price(self._endpoint.service, self.model, self.base_url)
+        """Price of its tokens, if known: of the model that is asked for, whatever name the server returns."""
+        return self._price or budget.find_price(self._endpoint.service, self.model, self.base_url)
 
     @property
     def supports_json_schema(self) -> bool:
@@ -117,7 +120,7 @@ class HostedLLM:
     def _make_client(self) -> LLMClient:
         from atoll.llm import retrying_client  # imports httpx: only when needed
 
-        return retrying_client.RetryingClient(self._endpoint, self._sampling, self._policy)
+        return retrying_client.RetryingClient(self._endpoint, self._sampling, self._policy, self.price)
 
 
 class OpenAICompatibleLLM(HostedLLM):

@@ -1,5 +1,6 @@
 """Mutators that ask an LLM: for a whole program, for a diff, or for a combination of two programs."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -175,10 +176,11 @@ class EditMutator:
         failure = str(edit) if isinstance(edit, ValueError) else "\n".join(edit.problems)
         if failure and self.can_repair:
             repair_prompt = self.build_prompt(context, replace(request, failure=failure, response=response.text))
-            repair_response = self.llm(repair_prompt.text)
-            repaired_edit = self._try_parse(request, repair_response)
-            if isinstance(repaired_edit, _ParsedEdit):
-                return _build_function(request, repaired_edit, repair_response, repair_prompt, is_repaired=True)
+            with contextlib.suppress(errors.BudgetUsed):  # no call is left for a repair
+                repair_response = self.llm(repair_prompt.text)
+                repaired_edit = self._try_parse(request, repair_response)
+                if isinstance(repaired_edit, _ParsedEdit):
+                    return _build_function(request, repaired_edit, repair_response, repair_prompt, is_repaired=True)
         if isinstance(edit, ValueError):
             raise edit
         return _build_function(request, edit, response, prompt)
