@@ -29,8 +29,8 @@ NAMES = {
     """,
     "atoll.llm": """
         BudgetExhausted CommandLineLLM EnsembleLLM EnsembleMember FunctionLLM HostedLLM InvalidResponse JSONPrompt
-        JournaledLLM LLM LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM RecordedLLM
-        RecordingLLM Response RoutedProposer TokenCountingLLM ask_json make_llm
+        JournaledLLM LLM LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM
+        RecordedLLM RecordingLLM Response RoutedProposer TokenCountingLLM ask_json make_llm
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from threading import Condition
 from typing import Any, Protocol
 
-from atoll import control
+from atoll import control, errors
 from atoll.evaluation import ZERO_COST, Cost
-from atoll.journal import CHARGED, CallCache, Journal, Record
+from atoll.journal import CHARGED, RESPONSE, CallCache, Journal, Record
 from atoll.llm.base import LLM, BudgetExhausted, JSONPrompt, Response, current_meter, get_cost
 
+DEFAULT_MAX_TOKENS = 4096  # longest response if llm.max_tokens is not set; a budget in tokens or dollars enforces it
 _FRAME_TOKENS = 64  # added to each prompt by the service
 _SAMPLE_TOKENS = 1000  # some prices rise with the length of the prompt, and ours are short
 
@@ -120,10 +121,16 @@ class LLMBudget:
     journal: Journal | None = None
 
     def __post_init__(self) -> None:
-        self._condition = Condition()
+        self._condition = Condition()  # its lock may be taken again by the thread that has it
         self._reservations: list[tuple[int, Cost]] = []
         self._exhausted_islands: set[int] = set()
         self.reason = ""
+
+    @property
+    def committed(self) -> Cost:
+        """Cost so far, with the reservations of requests in flight. It never exceeds the budget."""
+        with self._condition:
+            return sum((cost for _, cost in self._reservations), self.used)
 
     def reserve(self, island: int, max_cost: Cost) -> None:
         """Reserves the most that a request may cost; waits while others reserve what it needs.
@@ -190,12 +197,11 @@ class LLMBudget:
 
     def _find_exceeded_limit(self, island: int, max_cost: Cost) -> "_ExceededLimit | None":
         """Returns the limit that a call could exceed, if any."""
-        total_used = sum((cost for _, cost in self._reservations), self.used)
         island_used = sum(
             (cost for reserved_island, cost in self._reservations if reserved_island == island),
             self.used_by_island.get(island, ZERO_COST),
         )
-        for is_global, budget, used in ((True, self.budget, total_used), (False, self.island_budget, island_used)):
+        for is_global, budget, used in ((True, self.budget, self.committed), (False, self.island_budget, island_used)):
             limits, used_amounts, requested = _get_limits(budget), _get_amounts(used), _get_amounts(max_cost)
             for name, limit in limits.items():
                 if used_amounts[name] + requested[name] > limit:
@@ -237,6 +243,26 @@ class MeteredLLM:
         return response
 
 
+def make_metered_llm(model: LLM, llm_budget: LLMBudget, max_tokens: int = DEFAULT_MAX_TOKENS) -> MeteredLLM:
+    """Returns an LLM that stays within a budget, for code that makes its own evolver.
+
+    Args:
+        max_tokens: Longest response of an LLM that has no limit of its own.
+
+    Raises:
+        SetupError: The budget is in dollars and the price of the LLM is unknown. A function reports its dollars itself.
+    """
+    price = getattr(model, "price", None)
+    has_dollars = llm_budget.budget.usd is not None or llm_budget.island_budget.usd is not None
+    if has_dollars and price is None and hasattr(model, "price"):
+        raise errors.SetupError(
+            f"The price of {model!r:.80} is unknown, so a budget in dollars cannot be kept. Pass price=llm.Price(...), "
+            "as llm.price_in and llm.price_out in a configuration, or give the budget in tokens or calls."
+        )
+    call_price = CallPrice(price, getattr(model, "max_tokens", None) or max_tokens)
+    return MeteredLLM(TokenCountingLLM(model), llm_budget, call_price.max_cost)
+
+
 class _BudgetMeter:
     """Reserves each request of a call, in the budget and in the limit of the iteration."""
 
@@ -268,12 +294,14 @@ class _BudgetMeter:
 
 
 def read_charges(records: Iterable[Record]) -> dict[int, Cost]:
-    """Returns the cost of the LLM requests of a run by island, from its `charged` and `replied` records.
+    """Returns the cost of the LLM requests of a run by island, from its journal.
 
     A request without a response or a settlement may have been sent before a crash. It costs what it reserved.
     """
     charges, open_requests = list[tuple[int, Cost]](), dict[tuple[int, int, str], list[Cost]]()
     for record in records:
+        if record.kind not in (CHARGED, RESPONSE):
+            continue
         data, island = record.data, record.island
         requests = open_requests.setdefault((island, record.step, str(data.get("call"))), [])
         if "reserved" in data:

@@ -77,9 +77,7 @@ class MindEvolutionEngine:
         problem_set = problems.ProblemSet(
             self.problems, self._make_evaluator(options), f"{len(self.problems)} problems"
         )
-        charges = budget.read_charges(
-            record for record in self.run_journal.read() if record.kind in (journal.CHARGED, journal.RESPONSE)
-        )
+        charges = budget.read_charges(self.run_journal.read())
         used = sum(charges.values(), ZERO_COST)
         llm_budget = llm.LLMBudget(self.budget, self.island_budget, used, charges, journal=self.run_journal)
         built_system = build.assemble(problem_set, options, self._make_llm(llm_budget))
@@ -109,15 +107,8 @@ class MindEvolutionEngine:
             return None
         if not callable(model):
             raise errors.SetupError(f"model is {model!r:.60}. Pass the name of an LLM, a function, or None.")
-        price = model.price if isinstance(model, llm.HostedLLM) else None
-        if self.budget.usd is not None and price is None:
-            raise errors.SetupError(
-                "The price of this model is unknown, so a budget in dollars cannot be kept. Pass an llm.HostedLLM with "
-                "a price (llm.price_in and llm.price_out in a task), or give the budget in tokens or calls."
-            )
-        counting_llm = llm.TokenCountingLLM(llm.FunctionLLM(model))
-        call_price = budget.CallPrice(price, self.max_response_tokens)
-        return llm.JournaledLLM(llm.MeteredLLM(counting_llm, llm_budget, call_price.max_cost))
+        metered_model = model if isinstance(model, llm.HostedLLM) else llm.FunctionLLM(model)
+        return llm.JournaledLLM(budget.make_metered_llm(metered_model, llm_budget, self.max_response_tokens))
 
     def _make_result(
         self, status: problem_status.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver

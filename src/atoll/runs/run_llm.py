@@ -9,13 +9,12 @@ from atoll import cluster, config, control, errors, journal, llm, store
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import budget as llm_budget
 from atoll.llm import routing
-from atoll.llm.budget import CallPrice
+from atoll.llm.budget import DEFAULT_MAX_TOKENS, CallPrice
 from atoll.runs.data_export import iter_responses
 from atoll.runs.summary import find_run
 
 type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
 
-DEFAULT_MAX_TOKENS = 4096  # longest response if llm.max_tokens is not set; a budget in tokens or dollars enforces it
 MAX_FAILURES = 10  # in a row, after the retries of each call
 MAX_REFUSALS = 3  # in a row, of errors that no retry mends: a wrong key, a wrong name
 _REFUSAL_STATUSES = (401, 402, 403, 404)
@@ -24,8 +23,12 @@ _PROGRAMS_SHOWN = 3  # typical number of programs in a prompt
 _CHARS_PER_TOKEN = 4
 
 
-def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None) -> llm.LLM | None:
+def make_llm(
+    run_config: config.RunConfig, run_store: store.Store | None = None, budget: control.Budget | None = None
+) -> llm.LLM | None:
     """Returns the LLM that the configuration names; None for `none`.
+
+    With a budget (by default that of the configuration) in tokens or dollars, its responses have a maximum length.
 
     `recorded:NAME` plays back a recording: a file, or a run of the store if no such file exists.
 
@@ -35,18 +38,13 @@ def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None)
     """
     if run_store is not None and (run_id := find_recorded_run(run_config, run_store)):
         return llm.RecordedLLM(iter_responses(run_store, run_id), name=f"Run {run_id}")
-    options, seconds = run_config.llm.to_options(), run_config.get_budget().seconds
-    if seconds is not None:  # waiting for a server longer than the run lasts is useless
-        options["outage_seconds"] = min(options["outage_seconds"], seconds)
-    if has_token_limit(run_config):
+    options, budget = run_config.llm.to_options(), budget or run_config.get_budget()
+    if budget.seconds is not None:  # waiting for a server longer than the run lasts is useless
+        options["outage_seconds"] = min(options["outage_seconds"], budget.seconds)
+    budgets = (budget, config.parse_budget(run_config.run.island_budget))
+    if any(limits.tokens is not None or limits.usd is not None for limits in budgets):
         options["max_tokens"] = options["max_tokens"] or DEFAULT_MAX_TOKENS
     return llm.make_llm(run_config.run.llm, **options)
-
-
-def has_token_limit(run_config: config.RunConfig) -> bool:
-    """Returns whether a limit depends on the length of the responses."""
-    budgets = (run_config.get_budget(), config.parse_budget(run_config.run.island_budget))
-    return any(budget.tokens is not None or budget.usd is not None for budget in budgets)
 
 
 def find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> str | None:

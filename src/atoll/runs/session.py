@@ -84,7 +84,8 @@ class Session:
         self.run_config = run_config = _resolve_config(run_config, run_store, is_recording_fixed)
         self.budget = budget or run_config.get_budget()
 
-        base_llm = run_llm.make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
+        make_llm = llm_factory or (lambda run_config: run_llm.make_llm(run_config, run_store, self.budget))
+        base_llm = make_llm(run_config)
         has_llm = base_llm is not None
         limits.check_budget(self.budget, has_llm=has_llm)
         self._run_llm: run_llm.RunLLM | None = None
