@@ -369,8 +369,10 @@ def resume(
 def _extend_budget(run_store: store.Store, run_id: str, budget: control.Budget) -> control.Budget:
     """Adds to a budget what the run has used, including LLM requests of iterations that are not finished."""
     usage, charges = compute_totals(run_store, run_id), run_llm.read_charges(run_store, run_id)
-    costs = (usage.cost.to_data(), sum(charges.values(), ZERO_COST).to_data())  # the first has evaluators' costs too
-    return limits.extend_budget(budget, replace(usage, cost=Cost(*map(max, *costs))))
+    applied, charged = usage.cost, sum(charges.values(), ZERO_COST)  # the first has evaluators' costs too
+    tokens = (max(applied.tokens_in, charged.tokens_in), max(applied.tokens_out, charged.tokens_out))
+    cost = Cost(0.0, *tokens, max(applied.usd, charged.usd), max(applied.calls, charged.calls))
+    return limits.extend_budget(budget, replace(usage, cost=cost))
 
 
 def _load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:
