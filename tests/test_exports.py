@@ -28,9 +28,9 @@ NAMES = {
         ToolDefinition Transaction Value WeightedEvaluator author_context get_current_author
     """,
     "atoll.llm": """
-        ChatPrompt CommandLineLLM EnsembleLLM EnsembleMember FunctionLLM HostedLLM InvalidResponse JournaledLLM LLM
-        LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM RecordedLLM RecordingLLM
-        Response RoutedProposer TokenCountingLLM ask_json continue_prompt get_messages make_llm
+        BudgetExhausted ChatPrompt CommandLineLLM EnsembleLLM EnsembleMember FunctionLLM HostedLLM InvalidResponse
+        JournaledLLM LLM LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM
+        RecordedLLM RecordingLLM Response RoutedProposer TokenCountingLLM ask_json continue_prompt get_messages make_llm
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """

@@ -109,6 +109,7 @@ class PendingIteration(NamedTuple):
         epoch: The island's epoch when it was issued.
         applied_count: Iterations applied when it was issued.
         max_evaluations: Evaluations that it may use, or None.
+        max_calls: LLM calls that it may make, or None.
     """
 
     island: int
@@ -118,6 +119,7 @@ class PendingIteration(NamedTuple):
     selection: Selection
     advice: Mapping[str, candidate.JSON]
     max_evaluations: int | None
+    max_calls: int | None = None
 
 
 class Migration(NamedTuple):

@@ -24,7 +24,7 @@ class Budget:
     Attributes:
         iterations: Iterations issued.
         evaluations: Evaluated candidates and trials. Never exceeded: each issued iteration gets a maximum.
-        calls: LLM calls.
+        calls: LLM calls; every request that is sent counts. Never exceeded, as `evaluations`.
         tokens: Tokens in and out.
         usd: US dollars.
         seconds: Wall-clock time.

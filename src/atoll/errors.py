@@ -7,6 +7,7 @@
     │   └── MissingExtra      an optional package is not installed
     ├── NotFound              a run, candidate, version or blob does not exist
     ├── Conflict              another writer changed it first (compare-and-set), or it is locked
+    ├── BudgetUsed            an LLM call does not fit in its budget
     ├── LLMError (in llm)     an LLM gave no response after all retries
     ├── StoreFailed           the store is full, read-only, locked for too long or damaged
     └── RunFailed             a run ended early; all records written until then are saved
@@ -48,6 +49,10 @@ class NotFound(AtollError):
 
 class Conflict(AtollError):
     """Another writer changed the version first, or it is locked."""
+
+
+class BudgetUsed(AtollError):
+    """A call does not fit in the budget of its iteration or run."""
 
 
 class StoreFailed(AtollError):

@@ -5,6 +5,8 @@
 | STARTED, ENDED  | started, ended  | at the start; when a run stops           | resolved configuration; reason        |
 | INITIAL         | founded         | after the initial candidate's evaluation | candidate, evaluation                 |
 | ISSUED          | begun           | with the `applied` that let it start     | epoch, parents, inspirations, advice  |
+| CHARGED         | charged         | with an LLM budget: before a request;    | call, most that it may cost;          |
+|                 |                 | after a failed one that cost less        | call, its cost                        |
 | RESPONSE        | replied         | on arrival, before parsing; own commit   | call, hash of the request, response   |
 | EVALUATED       | judged          | after each evaluation; own commit        | label (child `k`, trial `dN`), result |
 | APPLIED         | applied         | one commit with all consequences         | children, decisions, failure, cost    |
@@ -18,6 +20,7 @@
 A record of island -1 concerns all islands. The stored kinds never change: old stores must resume.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
@@ -26,7 +29,7 @@ from atoll import candidate, errors
 from atoll.evaluation import ZERO_COST, BlobRef, Cost
 
 STARTED, ENDED = "started", "ended"
-INITIAL, ISSUED, RESPONSE = "founded", "begun", "replied"
+INITIAL, ISSUED, CHARGED, RESPONSE = "founded", "begun", "charged", "replied"
 EVALUATED, APPLIED, UPDATED = "judged", "applied", "observed"
 MIGRATED, RESET = "migrated", "reset"
 HELD, DECIDED, CONTROLLED = "held", "decided", "controlled"
@@ -91,6 +94,23 @@ class CheckedJournal:
         return self._journal.read(island)
 
 
+class CallLimit:
+    """Number of LLM calls that an iteration may still make. Each request counts, retries too."""
+
+    def __init__(self, max_calls: int | None = None) -> None:
+        self._left = math.inf if max_calls is None else max_calls
+
+    def count(self, calls: int = 1, *, is_stored: bool = False) -> None:
+        """Counts requests before they are sent.
+
+        Raises:
+            BudgetUsed: The limit is reached. Stored responses never raise.
+        """
+        if calls > self._left and not is_stored:
+            raise errors.BudgetUsed("The LLM calls of this iteration are used up: the budget in calls is divided.")
+        self._left -= calls
+
+
 class CallCache:
     """LLM calls of one iteration, by number. A stored response is reused after a crash and not paid for twice.
 
@@ -100,14 +120,22 @@ class CallCache:
         current: Call cache of this thread, set while a mutator, an evaluator or a gate runs.
         position: (iteration, call) of the current call. Mailboxes and recordings find responses by it.
         island: Island of the iteration.
+        limit: Limit of all calls of the iteration.
+        cost: Cost of its calls, including failed requests.
     """
 
     current: ContextVar["CallCache | None"] = ContextVar("atoll_call_cache", default=None)
 
     def __init__(
-        self, iteration: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = ""
+        self,
+        iteration: int,
+        island: int,
+        journal: Journal,
+        stored: Mapping[str, Any],
+        prefix: str = "",
+        limit: CallLimit | None = None,
     ) -> None:
-        self.cost, self.position = ZERO_COST, (iteration, f"{prefix}0")
+        self.cost, self.position, self.limit = ZERO_COST, (iteration, f"{prefix}0"), limit or CallLimit()
         self.island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 
     def get_or_call(self, request: str, make_call: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
@@ -116,12 +144,17 @@ class CallCache:
         Args:
             request: Everything that the response depends on. A response to another request is not reused.
             make_call: Returns plain data, with `usage` as the list of a `Cost`'s fields, if any.
+
+        Raises:
+            BudgetUsed: The iteration may make no more calls.
         """
         iteration, call = self.position
         response, request_hash = self._stored.get(call), candidate.content_hash(request)
-        if response is None or response["request"] != request_hash:
+        is_stored = response is not None and response["request"] == request_hash
+        self.limit.count(is_stored=is_stored)
+        if response is None or not is_stored:
             response = {**make_call(), "call": call, "request": request_hash}
             self._journal.write(Record(RESPONSE, iteration, self.island, response))
         self.cost += (Cost(*response["usage"]) if "usage" in response else ZERO_COST) + Cost(calls=1)
-        self.position = (iteration, f"{self._prefix}{self.cost.calls}")
+        self.position = (iteration, f"{self._prefix}{int(call.removeprefix(self._prefix)) + 1}")
         return response

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from atoll import errors, journal
+from atoll import control, errors, journal
 from atoll.store import memory
 from tests import fixtures
 
@@ -120,3 +120,17 @@ def test_stored_response_is_not_requested_again() -> None:
         assert not stored & set(second.requests)
         assert len(stored) + len(second.requests) == 20
         assert fixtures.list_results(resumed) == fixtures.list_results(full)
+
+
+def test_ordered_run_keeps_its_call_budget_and_is_independent_of_worker_count() -> None:
+    results = []
+    for workers in (1, 8):
+        records, model = memory.MemoryJournal(), fixtures.CountingLLM()
+        options = {"ordered": True, "window": 8, "num_parallel": workers, "budget": control.Budget(calls=13)}
+        evolver = fixtures.make_evolver(fixtures.LLMWalker(model), records=records, **options)
+        evolver.run()
+        assert (len(model.requests), evolver.usage.cost.calls, evolver.reason) == (13, 13, "budget of 13 calls used")
+        results.append(fixtures.list_results(records))
+    issued = fixtures.list_records(records, "begun")
+    assert [record.data["max_calls"] for record in issued] == [2, 2, 2, 2, 2, 2, 1]
+    assert results[0] == results[1]

@@ -6,6 +6,7 @@ A change of record kinds or keys would break the resume of existing runs.
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -172,7 +173,12 @@ def members(island: cluster.Island) -> list[str]:
 def test_run_writes_stored_records() -> None:
     records = memory.MemoryJournal()
     make_feature_evolver(records, inbox=Inbox()).run()
-    assert lines(records) == STORED_RECORDS.read_text().splitlines()
+    assert [remove_max_calls(line) for line in lines(records)] == STORED_RECORDS.read_text().splitlines()
+
+
+def remove_max_calls(line: str) -> str:
+    """Removes the key that version 0.1 did not store."""
+    return re.sub(r'"max_calls": \d+, ', "", line)
 
 
 def test_stored_records_recover_same_run() -> None:

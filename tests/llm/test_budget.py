@@ -10,6 +10,7 @@ import pytest
 from atoll import control, journal, llm
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import budget as llm_budget
+from atoll.store import memory
 
 
 def priced(usd: float, tokens: int = 10):
@@ -89,15 +90,45 @@ def test_what_was_spent_before_counts():
         llm_budget.MeteredLLM(priced(0.1), money, most(0.2))("?")
 
 
-def test_a_call_that_fails_gives_back_what_it_held():
+def test_a_call_that_fails_for_free_gives_back_what_it_held():
     def broken(prompt: str) -> llm.Response:
-        raise llm.LLMError("m is down")
+        raise llm.LLMError("m is down", cost=ZERO_COST)
 
     money = llm_budget.LLMBudget(control.Budget(usd=1.0))
     for _ in range(5):
         with pytest.raises(llm.LLMError, match="down"):
             llm_budget.MeteredLLM(broken, money, most(1.0))("?")
     assert (money.used, money.reason) == (ZERO_COST, "")
+
+
+def test_a_call_that_fails_at_unknown_cost_is_charged_what_it_reserved():
+    def broken(prompt: str) -> llm.Response:
+        raise llm.LLMError("m did not respond in time")
+
+    money = llm_budget.LLMBudget(control.Budget(usd=1.0))
+    with pytest.raises(llm.LLMError, match="in time"):
+        llm_budget.MeteredLLM(broken, money, most(0.7))("?")
+    assert money.used == most(0.7)("?")
+
+
+def test_charges_in_a_journal_count_requests_without_response():
+    records = memory.MemoryJournal()
+    money = llm_budget.LLMBudget(control.Budget(calls=9), journal=records)
+    cache = journal.CallCache(1, 3, records, {})
+    token = journal.CallCache.current.set(cache)
+    try:
+        llm.JournaledLLM(llm_budget.MeteredLLM(priced(0.1), money, most(0.5)))("?")
+        with pytest.raises(ValueError, match="broken"):
+            llm.JournaledLLM(llm_budget.MeteredLLM(fail, money, most(0.5)))("?")
+    finally:
+        journal.CallCache.current.reset(token)
+    assert [record.kind for record in records.read()] == ["charged", "replied", "charged"]
+    assert llm_budget.read_charges(records.read()) == {3: money.used} == {3: cache.cost}
+    assert (money.used.calls, money.used.usd) == (2, pytest.approx(0.6))
+
+
+def fail(prompt: str) -> llm.Response:
+    raise ValueError("broken")
 
 
 def test_a_model_that_costs_more_than_it_said_exceeds_by_that_call_alone():

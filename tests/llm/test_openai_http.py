@@ -59,10 +59,10 @@ def test_an_answer_of_another_shape_is_no_reply(body: str) -> None:
 
 
 @pytest.mark.parametrize("usage", [None, [], "much", {"prompt_tokens": "3"}, {"prompt_tokens": -3, "cost": None}])
-def test_tokens_that_are_no_count_are_none(usage: object) -> None:
+def test_tokens_that_are_no_count_are_estimated(usage: object) -> None:
     with ModelServer(faults=Fault(body=completion("yes", usage=usage))) as server:
         cost = model_of(server)("a prompt").cost
-    assert (cost.tokens_in, cost.tokens_out, cost.usd) == (0, 0, 0.0)
+    assert (cost.tokens_in, cost.tokens_out, cost.usd) == (2, 1, 0.0)
 
 
 def test_a_gateway_may_tell_what_a_reply_cost() -> None:

@@ -269,39 +269,39 @@ class Evolver:
         """Reads the inbox and fills the window within the limits."""
         new_records = list(self._control_state.read_commands(self._last_iteration))
         while len(self._in_flight) < self._window and not self._control_state.is_paused and not self._get_stop_reason():
-            max_evaluations = self._compute_max_evaluations()
-            if max_evaluations == 0:
+            limits = self._compute_max_evaluations(), self._compute_max_calls()
+            if 0 in limits:
                 break
             island = self._state.get_island(self._schedule.choose_island(self._last_iteration + 1))
-            new_records.append(self._issue(island, max_evaluations))
+            new_records.append(self._issue(island, *limits))
         return new_records
 
-    def _issue(self, island: Island, max_evaluations: int | None) -> journal.Record:
+    def _issue(self, island: Island, *limits: int | None) -> journal.Record:
         self._last_iteration = iteration = self._last_iteration + 1
         self._state.rng.seed(f"{self._config.seed}/{iteration}/pick")
         selection, advice = island.population.select(), dict(self._control_state.settings)
         if self._config.learner is not None:
             advice |= normalize_json(self._config.learner.advise(Random(f"{self._config.seed}/{iteration}/advise")))
         pending = archipelago.PendingIteration(
-            island.index, island.epoch, iteration, self._state.applied_count, selection, advice, max_evaluations
+            island.index, island.epoch, iteration, self._state.applied_count, selection, advice, *limits
         )
         self._in_flight[iteration] = pending
         self._ready.append(pending)
         return records.make_issued_record(pending)
 
     def _compute_max_evaluations(self) -> int | None:
-        """Returns how many evaluations the next iteration may use; None: any number; 0: the budget allows no iteration.
+        """Returns a share of the evaluations that are neither used nor reserved, so that the budget holds."""
+        reserved = sum(pending.max_evaluations or 0 for pending in self._in_flight.values())
+        return self._compute_share(self._control_state.budget.evaluations, self.usage.evaluations + reserved, 1)
 
-        It is a share of what is neither used nor reserved. Each iteration in flight also reserves one LLM call.
-        """
-        budget, in_flight = self._control_state.budget, self._in_flight.values()
-        if in_flight and budget.calls is not None and self.usage.cost.calls + len(in_flight) >= budget.calls:
-            return 0
-        if budget.evaluations is None:
-            return None
-        reserved = sum(pending.max_evaluations or 0 for pending in in_flight)
-        remaining = budget.evaluations - self.usage.evaluations - reserved
-        return max(1, remaining // self._window) if remaining > 0 else 0
+    def _compute_max_calls(self) -> int | None:
+        """Returns a share of the LLM calls that are neither used nor reserved: two if possible, for one repair."""
+        reserved = sum(pending.max_calls or 1 for pending in self._in_flight.values())  # version 0.1 stored none
+        return self._compute_share(self._control_state.budget.calls, self.usage.cost.calls + reserved, 2)
+
+    def _compute_share(self, limit: int | None, used: int, min_share: int) -> int | None:
+        remaining = 0 if limit is None else max(0, limit - used)
+        return None if limit is None else min(remaining, max(min_share, remaining // self._window))
 
     def _get_stop_reason(self) -> str | None:
         if self._stop_signal.is_set():
@@ -320,7 +320,7 @@ class Evolver:
         """Runs one iteration on one island in the calling thread and returns its best child (`request_mutation`)."""
         self._ensure_loaded()
         with self._condition:
-            self._commit(lambda: [self._issue(self._state.islands[island.index], None)])
+            self._commit(lambda: [self._issue(self._state.islands[island.index], None, None)])
             pending = self._ready.pop()
         outcome = IterationWorker(self._tools, pending, StoredCalls()).run()
         self._finish(outcome)

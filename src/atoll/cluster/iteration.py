@@ -15,7 +15,7 @@ from atoll.cluster import records
 from atoll.cluster.config import EvolverConfig
 from atoll.evaluation import Cost, Evaluation
 from atoll.gate import VERDICTS, Decision, Gate, Proposal
-from atoll.journal import CallCache, Journal
+from atoll.journal import CallCache, CallLimit, Journal
 
 
 class EvaluationCache:
@@ -88,7 +88,7 @@ class IterationWorker:
         self._trial_labels = (f"d{index}" for index in itertools.count())
         self._evaluation_count, self._cost = 0, evaluation.ZERO_COST
         self._observed: list[tuple[str, Evaluation]] = []
-        self._parents = pending.selection.parents
+        self._parents, self._call_limit = pending.selection.parents, CallLimit(pending.max_calls)
 
     def run(self) -> IterationOutcome:
         """Runs the iteration; exceptions of mutators, evaluators and gates become failures or rejections."""
@@ -196,7 +196,12 @@ class IterationWorker:
     def _call_with_cache[T](self, prefix: str, call: Callable[[], T]) -> tuple[T | errors.CaughtException, Cost]:
         """Runs untrusted code with a call cache. `prefix` separates the calls of evaluators and gates."""
         call_cache = CallCache(
-            self._pending.iteration, self._pending.island, self._tools.journal, self._stored_calls.responses, prefix
+            self._pending.iteration,
+            self._pending.island,
+            self._tools.journal,
+            self._stored_calls.responses,
+            prefix,
+            self._call_limit,
         )
         token = CallCache.current.set(call_cache)
         try:

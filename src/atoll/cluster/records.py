@@ -30,8 +30,8 @@ def make_issued_record(pending: archipelago.PendingIteration) -> journal.Record:
         data["others"] = {role: _get_ids(fns) for role, fns in selection.inspirations.items()}
     if pending.advice:
         data["advice"] = dict(pending.advice)
-    if pending.max_evaluations is not None:
-        data["allowance"] = pending.max_evaluations
+    limits = {"allowance": pending.max_evaluations, "max_calls": pending.max_calls}
+    data |= {name: limit for name, limit in limits.items() if limit is not None}
     return journal.Record(journal.ISSUED, pending.iteration, pending.island, data)
 
 

@@ -86,9 +86,8 @@ class JournalRecovery:
         parents = tuple(population.get(id) for id in data["parents"])
         inspirations = {role: tuple(population.get(id) for id in ids) for role, ids in data.get("others", {}).items()}
         issued = (record.island, data["epoch"], record.step, data["seen"])
-        return PendingIteration(
-            *issued, Selection(parents, inspirations), data.get("advice", EMPTY), data.get("allowance")
-        )
+        limits = (data.get("advice", EMPTY), data.get("allowance"), data.get("max_calls"))
+        return PendingIteration(*issued, Selection(parents, inspirations), *limits)
 
     def _read_outcome(self, record: Record) -> IterationOutcome:
         data, evaluated = record.data, self.stored_calls[record.step].evaluated

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import pydantic
 
-from atoll import control, errors, executor, safe_yaml, sandbox
+from atoll import control, errors, executor, llm, safe_yaml, sandbox
 from atoll.system import Names, Settings
 
 type Method = Literal["evolve", "best_of_n", "sequential"]
@@ -141,14 +141,25 @@ class LLMSettings(LLMOptions):
         """Returns the options of `llm.make_llm`.
 
         Raises:
-            SetupError: `cli_arguments` is not a valid command line.
+            SetupError: `cli_arguments` is not a valid command line, or one of the two prices is missing.
         """
         values = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out", "models"})
         models = {name: model.to_options() for name, model in self.models.items()}
+        values["price"] = self.get_price()
         try:
             return {**values, "cli_arguments": shlex.split(self.cli_arguments), "models": models}
         except ValueError as error:
             raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} is not valid: {error}.") from None
+
+    def get_price(self) -> llm.Price | None:
+        """Returns the configured price; None if there is none.
+
+        Raises:
+            SetupError: One of the two prices is missing.
+        """
+        if (self.price_in is None) != (self.price_out is None):
+            raise errors.SetupError("Set both llm.price_in and llm.price_out, in USD per million tokens, or neither.")
+        return None if self.price_in is None or self.price_out is None else llm.Price(self.price_in, self.price_out)
 
 
 class SandboxSettings(Settings):

@@ -23,6 +23,7 @@ from atoll.runs.summary import compute_yield
 
 MEMORY_URL = "sqlite://"
 _DEFAULT_EVALUATIONS, _DEFAULT_EVALUATIONS_WITH_LLM = 500, 200
+_CALLS_PER_EVALUATION = 2  # LLM calls, if the budget limits only evaluations
 _MAX_ANCESTORS = 200  # in a result; a store has all
 _MAX_ITERATIONS = 10_000  # with a budget of dollars or tokens: an LLM may not report its cost
 
@@ -77,17 +78,21 @@ def _split_data(options: EvolveOptions) -> tuple[dataset.DatasetSplit | None, da
 def parse_budget(value: object, *, has_llm: bool) -> control.Budget:
     """Returns the budget of a run, from a text or a `Budget`; None gives the default.
 
+    A budget in evaluations limits the LLM calls too, if it does not say otherwise.
+
     Raises:
         SetupError: The value is invalid, or it never ends a run.
     """
     if value is None:
-        return control.Budget(evaluations=_DEFAULT_EVALUATIONS_WITH_LLM if has_llm else _DEFAULT_EVALUATIONS)
+        value = control.Budget(evaluations=_DEFAULT_EVALUATIONS_WITH_LLM if has_llm else _DEFAULT_EVALUATIONS)
     budget = config.parse_budget(value) if isinstance(value, str) else value
     if not isinstance(budget, control.Budget):
         raise errors.SetupError(f'budget is {value!r:.60}. Give a text such as "60s", "$1" or "500evals".')
     is_endless = all(getattr(budget, name) is None for name in ("iterations", "evaluations", "seconds"))
     if is_endless and (not has_llm or budget == control.UNLIMITED):
         raise errors.SetupError('The budget never ends a run without an LLM. Give e.g. "60s" or "500evals".')
+    if has_llm and budget.calls is None and budget.evaluations is not None:
+        budget = replace(budget, calls=_CALLS_PER_EVALUATION * budget.evaluations)
     return replace(budget, iterations=_MAX_ITERATIONS) if is_endless else budget
 
 
@@ -113,7 +118,12 @@ def _make_llm_factory(value: Any) -> runs.LLMFactory | None:
         return None
     if not callable(value):
         raise errors.SetupError(f"llm is {value!r:.60}. Give the name of an LLM, a function of the prompt, or None.")
-    return lambda run_config: llm.FunctionLLM(value)
+    return lambda run_config: value if _has_price(value) else llm.FunctionLLM(value)
+
+
+def _has_price(value: Any) -> bool:
+    """Returns whether an LLM has a price before it is called; a function may report its dollars afterwards."""
+    return value is None or isinstance(value, (str, llm.HostedLLM, llm.EnsembleLLM))
 
 
 def _run_problem(problem: EvolveProblem) -> Result:
@@ -130,7 +140,7 @@ def _run_problem(problem: EvolveProblem) -> Result:
             llm_factory=llm_factory,
             allowed=runs.UnsafeOptions(unsafe=options.unsafe),
             build_system=partial(build_system, problem, budget.evaluations, counter),
-            reserves_cost=llm_factory is None,
+            needs_price=_has_price(options.llm),
         ) as session,
     ):
         _run_session(session)
@@ -265,7 +275,14 @@ def _run_task(initial: Path, evaluator: os.PathLike[str] | None, options: Evolve
     allowed = runs.UnsafeOptions(unsafe=options.unsafe)
     suffix = Path(str(getattr(run_config.task, "program", "x.py"))).suffix
     with store.Store(options.store or MEMORY_URL) as run_store:
-        with runs.Session(run_store, run_config, budget=budget, llm_factory=llm_factory, allowed=allowed) as session:
+        with runs.Session(
+            run_store,
+            run_config,
+            budget=budget,
+            llm_factory=llm_factory,
+            allowed=allowed,
+            needs_price=_has_price(options.llm),
+        ) as session:
             session.run()
             result = _read_result(session, run_store, str, suffix)
         scores: dict[str, float | str] = {"initial": result.initial_score}

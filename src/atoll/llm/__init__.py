@@ -1,6 +1,15 @@
 """LLMs behind one interface."""
 
-from atoll.llm.base import LLM, ChatPrompt, JournaledLLM, LLMError, Response, continue_prompt, get_messages
+from atoll.llm.base import (
+    LLM,
+    BudgetExhausted,
+    ChatPrompt,
+    JournaledLLM,
+    LLMError,
+    Response,
+    continue_prompt,
+    get_messages,
+)
 from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
 from atoll.llm.command_line import CommandLineLLM
 from atoll.llm.ensemble import EnsembleLLM, EnsembleMember, RoutedProposer
@@ -14,8 +23,8 @@ from atoll.llm.registry import make_llm
 
 # fmt: off
 __all__ = [
-    "LLM", "ChatPrompt", "CommandLineLLM", "EnsembleLLM", "EnsembleMember", "FunctionLLM", "HostedLLM",
-    "InvalidResponse", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM", "MeteredLLM",
+    "LLM", "BudgetExhausted", "ChatPrompt", "CommandLineLLM", "EnsembleLLM", "EnsembleMember", "FunctionLLM",
+    "HostedLLM", "InvalidResponse", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM", "MeteredLLM",
     "OpenAICompatibleLLM", "Price", "PricedLLM", "RecordedLLM", "RecordingLLM", "Response", "RoutedProposer",
     "TokenCountingLLM", "ask_json", "continue_prompt", "get_messages", "make_llm",
 ]

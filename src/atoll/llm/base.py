@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -58,20 +59,24 @@ class ChatPrompt(str):
     Attributes:
         messages: (role, text) of each message that has a text.
         schema: JSON schema of the response, for providers that enforce one; the text asks for it in words too.
+        temperature_shift: Added to the configured temperature, if there is one: a repeated response should differ.
     """
 
-    __slots__ = ("messages", "schema")
+    __slots__ = ("messages", "schema", "temperature_shift")
     messages: tuple[Message, ...]
     schema: Mapping[str, JSON] | None
+    temperature_shift: float
 
-    def __new__(cls, *messages: Message, schema: Mapping[str, JSON] | None = None) -> Self:
+    def __new__(
+        cls, *messages: Message, schema: Mapping[str, JSON] | None = None, temperature_shift: float = 0.0
+    ) -> Self:
         filled = tuple((role, str(text)) for role, text in messages if text)
         prompt = super().__new__(cls, _SEPARATOR.join(_format_message(*message) for message in filled))
-        prompt.messages, prompt.schema = filled, schema
+        prompt.messages, prompt.schema, prompt.temperature_shift = filled, schema, temperature_shift
         return prompt
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_prompt, (self.messages, self.schema)
+        return _restore_prompt, (self.messages, self.schema, self.temperature_shift)
 
 
 def _format_message(role: Role, text: str) -> str:
@@ -81,8 +86,8 @@ def _format_message(role: Role, text: str) -> str:
     return f"You answered:\n{fence}\n{text}\n{fence}"
 
 
-def _restore_prompt(messages: tuple[Message, ...], schema: Mapping[str, JSON] | None) -> ChatPrompt:
-    return ChatPrompt(*messages, schema=schema)
+def _restore_prompt(messages: tuple[Message, ...], schema: Mapping[str, JSON] | None, shift: float) -> ChatPrompt:
+    return ChatPrompt(*messages, schema=schema, temperature_shift=shift)
 
 
 def get_messages(prompt: str) -> tuple[Message, ...]:
@@ -95,9 +100,16 @@ def get_schema(prompt: str) -> Mapping[str, JSON] | None:
     return prompt.schema if isinstance(prompt, ChatPrompt) else None
 
 
-def continue_prompt(prompt: str, response: str, request: str) -> ChatPrompt:
+def shift_temperature(temperature: float, prompt: str, maximum: float) -> float:
+    """Returns the temperature for a prompt: the configured one, raised up to a maximum if the prompt asks for it."""
+    shift = prompt.temperature_shift if isinstance(prompt, ChatPrompt) else 0.0
+    return round(min(temperature + shift, max(temperature, maximum)), 6)
+
+
+def continue_prompt(prompt: str, response: str, request: str, *, temperature_shift: float = 0.0) -> ChatPrompt:
     """Returns the prompt of a second call: the first prompt, the response to it, and a further request."""
-    return ChatPrompt(*get_messages(prompt), ("assistant", response), ("user", request), schema=get_schema(prompt))
+    messages: Sequence[Message] = (*get_messages(prompt), ("assistant", response), ("user", request))
+    return ChatPrompt(*messages, schema=get_schema(prompt), temperature_shift=temperature_shift)
 
 
 class LLMError(errors.AtollError):
@@ -108,6 +120,7 @@ class LLMError(errors.AtollError):
         is_transient: Whether the same request may succeed later.
         retry_seconds: Seconds that the server asked its clients to wait, if any.
         is_down: Whether other prompts would fail too, for long; the run should stop.
+        cost: Cost of the failed request; None if unknown: a budget then charges the most that it may cost.
     """
 
     def __init__(
@@ -118,10 +131,54 @@ class LLMError(errors.AtollError):
         is_transient: bool = False,
         retry_seconds: float | None = None,
         is_down: bool = False,
+        cost: Cost | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.is_transient, self.retry_seconds = status, is_transient, retry_seconds
-        self.is_down = is_down
+        self.is_down, self.cost = is_down, cost
+
+
+class BudgetExhausted(LLMError, errors.BudgetUsed):
+    """The call does not fit in the budget, so nothing was sent."""
+
+
+class RequestMeter(Protocol):
+    """Counts the requests of one LLM call. Code that sends a request again asks the current meter first."""
+
+    def reserve(self) -> None:
+        """Reserves a request before it is sent; does nothing if one is reserved.
+
+        Raises:
+            BudgetExhausted: It must not be sent.
+        """
+
+    def fail(self, cost: Cost | None) -> None:
+        """Settles a failed request; does nothing if none is reserved. None: the cost is unknown."""
+
+
+current_meter: ContextVar[RequestMeter | None] = ContextVar("atoll_requests", default=None)
+
+
+class IterationMeter:
+    """Counts the requests of a call against the limit of its iteration."""
+
+    def __init__(self, call_cache: CallCache) -> None:
+        self._call_cache, self._is_reserved = call_cache, True  # `CallCache` has counted the first request
+        self._needs_count = True
+
+    def reserve(self) -> None:
+        if not self._is_reserved and self._needs_count:
+            try:
+                self._call_cache.limit.count()
+            except errors.BudgetUsed as error:
+                raise BudgetExhausted(str(error), cost=ZERO_COST) from None
+        self._is_reserved = True
+
+    def fail(self, cost: Cost | None) -> None:
+        if self._is_reserved:
+            actual_cost = Cost(calls=1) if cost is None else cost
+            self._is_reserved, self._needs_count = False, actual_cost.calls > 0  # else nothing was sent
+            self._call_cache.cost += actual_cost
 
 
 class JournaledLLM:
@@ -137,8 +194,30 @@ class JournaledLLM:
         call_cache = CallCache.current.get()
         if call_cache is None:
             return self._llm(prompt)
-        data = call_cache.get_or_call(prompt, lambda: {**_to_data(self._llm(prompt)), **_prompt_to_data(prompt)})
+        try:
+            data = call_cache.get_or_call(prompt, lambda: self._call(prompt, IterationMeter(call_cache)))
+        except BudgetExhausted:
+            raise
+        except errors.BudgetUsed as error:
+            raise BudgetExhausted(str(error), cost=ZERO_COST) from None
         return Response(data["text"], data["model"], Cost(*data["usage"]))
+
+    def _call(self, prompt: str, meter: IterationMeter) -> Mapping[str, JSON]:
+        token = current_meter.set(meter)
+        try:
+            return {**_to_data(self._llm(prompt)), **_prompt_to_data(prompt)}
+        except BaseException as error:
+            meter.fail(get_cost(error))
+            raise
+        finally:
+            current_meter.reset(token)
+
+
+def get_cost(error: BaseException) -> Cost | None:
+    """Returns the cost of a failed request, if it is known. An error in the set-up comes before any request."""
+    if isinstance(error, LLMError):
+        return error.cost
+    return ZERO_COST if isinstance(error, errors.AtollError) else None
 
 
 def _prompt_to_data(prompt: str) -> Mapping[str, JSON]:

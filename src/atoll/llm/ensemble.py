@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from atoll import errors, function
-from atoll.llm.base import LLM, LLMError, Response
+from atoll.llm.base import LLM, LLMError, Response, current_meter
 
 ADVICE_KEY = "llm"  # advice key for the name of the selected LLM
 
@@ -61,17 +61,23 @@ class EnsembleLLM:
             LLMError: All LLMs failed. It is down only if all are.
         """
         failures: list[LLMError] = []
+        meter = current_meter.get()
         for member in self._order_members():
             try:
+                if meter is not None:
+                    meter.reserve()
                 return member.llm(prompt)
             except LLMError as error:
                 failures.append(error)
+                if meter is not None:
+                    meter.fail(error.cost)
         statuses = {error.status for error in failures}
         raise LLMError(
             " ".join(str(error) for error in failures),
             status=statuses.pop() if len(statuses) == 1 else None,
             is_transient=any(error.is_transient for error in failures),
             is_down=all(error.is_down for error in failures),
+            cost=failures[-1].cost,
         )
 
     def _order_members(self) -> Sequence[EnsembleMember]:

@@ -41,6 +41,7 @@ class HostedLLM:
         max_wait_seconds: float = 60.0,
         outage_seconds: float = 120.0,
         system_message: str | None = None,
+        price: budget.Price | None = None,
     ) -> None:
         """Checks the arguments; opens no connection.
 
@@ -62,6 +63,7 @@ class HostedLLM:
             max_wait_seconds: See there.
             outage_seconds: See there.
             system_message: Replaces the system message of every prompt; None: none.
+            price: Price of its tokens; None means the public list.
 
         Raises:
             SetupError: The address, the key or an option is missing or invalid.
@@ -74,6 +76,7 @@ class HostedLLM:
         self._system_message = system_message
         self._lock = Lock()
         self._client: LLMClient | None = None
+        self._price = price
 
     @property
     def model(self) -> str:
@@ -89,9 +92,14 @@ class HostedLLM:
         return self._sampling.max_tokens
 
     @property
+    def system_message(self) -> str | None:
+        """System message that replaces the one of each prompt, if any."""
+        return self._system_message
+
+    @property
     def price(self) -> budget.Price | None:
-        """Price of its tokens, if known."""
-        return budget.find_price(self._endpoint.service, self.model, self.base_url)
+        """Price of its tokens, if known: of the model that is asked for, whatever name the server returns."""
+        return self._price or budget.find_price(self._endpoint.service, self.model, self.base_url)
 
     @property
     def supports_json_schema(self) -> bool:
@@ -123,7 +131,7 @@ class HostedLLM:
     def _make_client(self) -> LLMClient:
         from atoll.llm import retrying_client  # imports httpx: only when needed
 
-        return retrying_client.RetryingClient(self._endpoint, self._sampling, self._policy)
+        return retrying_client.RetryingClient(self._endpoint, self._sampling, self._policy, self.price)
 
 
 class OpenAICompatibleLLM(HostedLLM):

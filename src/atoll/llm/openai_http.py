@@ -15,12 +15,14 @@ from typing import Any
 import httpx2
 
 from atoll.evaluation import Cost
-from atoll.llm import budget, http_client
-from atoll.llm.base import LLMError, Response, get_messages, get_schema
+from atoll.llm import http_client
+from atoll.llm.base import LLMError, Response, get_messages, get_schema, shift_temperature
+from atoll.llm.budget import clean_usd
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
 _THINKING_TAGS = ("<think>", "</think>")
+_MAX_TEMPERATURE = 1.5  # of a prompt that raises it
 _SUPPORTED_OPTIONS = ("temperature", "top_p", "top_k", "seed", "max_tokens")
 
 
@@ -33,7 +35,6 @@ class OpenAIHTTPChat:
         self._http, self._process_id = http_client.make_client(endpoint, timeout_seconds), os.getpid()
         self._http.headers.update({"Authorization": f"Bearer {endpoint.api_key}", "Content-Type": "application/json"})
         self._url = httpx2.URL(f"{endpoint.base_url}/chat/completions")
-        self._prices: dict[str, budget.Price | None] = {}
         options = {name: getattr(sampling, name) for name in _SUPPORTED_OPTIONS}
         self._options = {name: value for name, value in options.items() if value is not None}
         self._supports_json_schema = True
@@ -56,14 +57,16 @@ class OpenAIHTTPChat:
         """
         try:
             response, body = self._request(prompt, time.monotonic() + self._timeout_seconds)
-        except httpx2.ConnectTimeout:
-            raise self._errors.make_connection_error("no connection in time") from None
+        except (httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            raise self._errors.make_connection_error("no connection in time", is_sent=False) from None
+        except (httpx2.ConnectError, httpx2.InvalidURL) as error:
+            raise self._errors.make_connection_error(str(error), is_sent=False) from None
         except httpx2.TimeoutException:
             raise self._errors.make_timeout_error(self._timeout_seconds) from None
         except http_client.ResponseTooLarge as error:
             raise self._errors.make_too_large_error(str(error)) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._errors.make_connection_error(str(error)) from None
+        except httpx2.HTTPError as error:
+            raise self._errors.make_connection_error(str(error), is_sent=True) from None
         if not response.is_success:
             raise self._make_status_error(response, body)
         return self._make_response(body)
@@ -75,19 +78,22 @@ class OpenAIHTTPChat:
 
     def _request(self, prompt: str, deadline: float) -> tuple[httpx2.Response, bytes]:
         schema = get_schema(prompt)
-        if schema is not None and self._supports_json_schema:
-            json_schema = {"name": "answer", "schema": schema, "strict": False}
-            response_format = {"type": "json_schema", "json_schema": json_schema}
-            response, body = self._post(prompt, deadline, {"response_format": response_format})
-            if response.status_code not in (400, 422):
-                return response, body
+        if schema is None or not self._supports_json_schema:
+            return self._post(prompt, deadline, {})
+        json_schema = {"name": "answer", "schema": schema, "strict": False}
+        response_format = {"type": "json_schema", "json_schema": json_schema}
+        response, body = self._post(prompt, deadline, {"response_format": response_format})
+        if response.status_code in (400, 422):
             self._supports_json_schema = False  # the prompt contains the schema too, so it is enough alone
-        return self._post(prompt, deadline, {})
+        return response, body
 
     def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> tuple[httpx2.Response, bytes]:
         messages = [{"role": role, "content": text} for role, text in get_messages(prompt)]
         request = {"messages": messages, "model": self._endpoint.model, "stream": False}
-        content = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode(errors="replace")
+        options = {**self._options, **extra_fields}
+        if "temperature" in options:
+            options["temperature"] = shift_temperature(options["temperature"], prompt, _MAX_TEMPERATURE)
+        content = json.dumps({**request, **options}, ensure_ascii=False).encode(errors="replace")
         with self._http.stream("POST", self._url, content=content) as response:
             return response, _read_body(response, deadline)
 
@@ -104,30 +110,14 @@ class OpenAIHTTPChat:
             raise self._errors.make_invalid_response_error("the list of choices is empty") from None
         except (KeyError, TypeError, AttributeError):
             raise self._errors.make_invalid_response_error("the response is not the expected JSON data") from None
-        text = _strip_thinking(content) if isinstance(content, str) else ""
+        text, cost = _strip_thinking(content) if isinstance(content, str) else "", _read_usage(data.get("usage"))
         if not text:
-            raise self._errors.make_empty_response_error("content_filter" if message.get("refusal") else finish_reason)
+            reason = "content_filter" if message.get("refusal") else finish_reason
+            raise self._errors.make_empty_response_error(reason, cost)
         model = data.get("model")
         model = model if isinstance(model, str) and model else self._endpoint.model
         remove_key = self._endpoint.remove_key
-        return Response(remove_key(text), remove_key(model), self._make_cost(model, data.get("usage")))
-
-    def _make_cost(self, model: str, usage: object) -> Cost:
-        usage_fields = usage if isinstance(usage, Mapping) else {}
-        tokens_in, tokens_out = (
-            _parse_count(usage_fields.get("prompt_tokens")),
-            _parse_count(usage_fields.get("completion_tokens")),
-        )
-        if isinstance(usd := usage_fields.get("cost"), float):
-            return Cost(tokens_in=tokens_in, tokens_out=tokens_out, usd=float(usd))  # some gateways report it
-        if model not in self._prices:
-            self._prices[model] = budget.find_price(self._endpoint.service, model, self._endpoint.base_url)
-        model_price = self._prices[model]
-        return Cost(
-            tokens_in=tokens_in,
-            tokens_out=tokens_out,
-            usd=model_price.compute_usd(tokens_in, tokens_out) if model_price else 0.0,
-        )
+        return Response(remove_key(text), remove_key(model), cost)
 
     def _make_status_error(self, response: httpx2.Response, body: bytes) -> LLMError:
         text = body.decode(errors="replace")
@@ -165,6 +155,13 @@ def _strip_thinking(content: str) -> str:
     opening, closing = _THINKING_TAGS
     before, _, after = content.partition(opening)
     return before + after.partition(closing)[2] if closing in after else content
+
+
+def _read_usage(usage: object) -> Cost:
+    """Returns the tokens, and the dollars that some gateways report."""
+    usage_fields = usage if isinstance(usage, Mapping) else {}
+    tokens = (_parse_count(usage_fields.get("prompt_tokens")), _parse_count(usage_fields.get("completion_tokens")))
+    return Cost(0.0, *tokens, clean_usd(usage_fields.get("cost")))
 
 
 def _parse_count(value: object) -> int:

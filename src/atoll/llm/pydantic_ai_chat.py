@@ -17,11 +17,13 @@ from pydantic_ai import exceptions, messages, models, output, settings
 from atoll.candidate import clean_text
 from atoll.evaluation import Cost
 from atoll.llm import http_client, pydantic_ai_models
-from atoll.llm.base import LLMError, Response, get_messages, get_schema
+from atoll.llm.base import LLMError, Response, get_messages, get_schema, shift_temperature
+from atoll.llm.budget import clean_usd
 from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
 _CLOSE_SECONDS = 1.0
+_MAX_TEMPERATURE = 1.0  # of a prompt that raises it; some services refuse more
 _PLAIN_PARAMETERS = models.ModelRequestParameters()
 
 
@@ -35,7 +37,6 @@ class PydanticAIChat:
         self._http, self._process_id = http_client.make_async_client(endpoint, timeout_seconds), os.getpid()
         self._model = pydantic_ai_models.make_model(endpoint, self._http)
         self._supports_json_schema = bool(self._model.profile.get("supports_json_schema_output"))
-        self._unpriced = set[str]()
         self._loop = Future[asyncio.AbstractEventLoop]()
         self._closing = asyncio.Event()
         self._thread = Thread(target=self._run_loop, name="llm-loop", daemon=True)
@@ -102,21 +103,25 @@ class PydanticAIChat:
         return self._make_response(response)
 
     async def _request(self, prompt: str) -> messages.ModelResponse:
-        request, schema = _make_messages(prompt), get_schema(prompt)
+        request, schema, model_settings = _make_messages(prompt), get_schema(prompt), self._settings
+        if (temperature := model_settings.get("temperature")) is not None:
+            model_settings = {**model_settings, "temperature": shift_temperature(temperature, prompt, _MAX_TEMPERATURE)}
         if schema is not None and self._supports_json_schema:
             try:
-                return await self._model.request(request, self._settings, _make_schema_parameters(schema))
+                return await self._model.request(request, model_settings, _make_schema_parameters(schema))
             except exceptions.ModelHTTPError as error:
-                if error.status_code not in (400, 422):
-                    raise
-                self._supports_json_schema = False  # the prompt contains the schema too, so it is enough alone
+                if error.status_code in (400, 422):
+                    self._supports_json_schema = False
+                raise
         if self._is_streamed:
-            return await self._request_stream(request)
-        return await self._model.request(request, self._settings, _PLAIN_PARAMETERS)
+            return await self._request_stream(request, model_settings)
+        return await self._model.request(request, model_settings, _PLAIN_PARAMETERS)
 
-    async def _request_stream(self, request: list[messages.ModelMessage]) -> messages.ModelResponse:
+    async def _request_stream(
+        self, request: list[messages.ModelMessage], model_settings: settings.ModelSettings
+    ) -> messages.ModelResponse:
         try:
-            async with self._model.request_stream(request, self._settings, _PLAIN_PARAMETERS) as stream:
+            async with self._model.request_stream(request, model_settings, _PLAIN_PARAMETERS) as stream:
                 async for _ in stream:
                     pass
         except exceptions.ModelAPIError as error:
@@ -126,28 +131,15 @@ class PydanticAIChat:
         return stream.get()
 
     def _make_response(self, response: messages.ModelResponse) -> Response:
-        text = response.text
+        text, usage = response.text, response.usage
+        tokens = (max(0, usage.input_tokens or 0), max(0, usage.output_tokens or 0))
+        cost = Cost(0.0, *tokens, clean_usd(usage.cost))  # some gateways report dollars
         if not text:
-            raise self._errors.make_empty_response_error(response.finish_reason)
+            raise self._errors.make_empty_response_error(response.finish_reason, cost)
         if len(text) > http_client.MAX_RESPONSE_BYTES:
             raise self._errors.make_too_large_error(f"the response has {len(text):,} characters")
-        usage, model = response.usage, response.model_name or self._endpoint.model
-        tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
-        remove_key = self._endpoint.remove_key
-        return Response(remove_key(text), remove_key(model), Cost(**tokens, usd=self._get_usd(response, model)))
-
-    def _get_usd(self, response: messages.ModelResponse, model: str) -> float:
-        if response.usage.cost is not None:
-            return float(response.usage.cost)  # some gateways report it
-        if model in self._unpriced:
-            return 0.0  # a failed search takes up to 0.5 ms, a third of the call
-        try:
-            return float(response.cost().total_price)
-        except LookupError:
-            self._unpriced.add(model)
-        except ValueError:
-            pass  # the server reported no tokens
-        return 0.0
+        model, remove_key = response.model_name or self._endpoint.model, self._endpoint.remove_key
+        return Response(remove_key(text), remove_key(model), cost)
 
     def _make_status_error(self, error: exceptions.ModelHTTPError) -> LLMError:
         body = error.body
@@ -159,9 +151,9 @@ class PydanticAIChat:
 
     def _make_connection_error(self, error: BaseException) -> LLMError:
         root_cause = _get_root_cause(error)
-        is_too_large = isinstance(root_cause, http_client.ResponseTooLarge)
-        make_error = self._errors.make_too_large_error if is_too_large else self._errors.make_connection_error
-        return make_error(str(root_cause))
+        if isinstance(root_cause, http_client.ResponseTooLarge):
+            return self._errors.make_too_large_error(str(root_cause))
+        return self._errors.make_connection_error(str(root_cause), is_sent=not _is_unconnected(error))
 
 
 def _make_messages(prompt: str) -> list[messages.ModelMessage]:
@@ -199,6 +191,12 @@ def _make_settings(sampling: SamplingOptions) -> settings.ModelSettings:
 def _make_schema_parameters(schema: Mapping[str, Any]) -> models.ModelRequestParameters:
     output_object = output.OutputObjectDefinition(dict(schema), name="answer", strict=False)
     return models.ModelRequestParameters(output_mode="native", output_object=output_object)
+
+
+def _is_unconnected(error: BaseException | None) -> bool:
+    """Returns whether the server cannot have got the request."""
+    connect_errors = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+    return error is not None and (isinstance(error, connect_errors) or _is_unconnected(error.__cause__))
 
 
 def _get_root_cause(error: BaseException) -> BaseException:

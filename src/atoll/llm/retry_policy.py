@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from atoll import errors
+from atoll.evaluation import ZERO_COST
 from atoll.llm.base import LLMError
 
 
@@ -121,5 +122,5 @@ class CircuitBreaker:
         seconds = self._clock() - self._failing_since
         if self.is_open and seconds >= self._policy.outage_seconds:
             message = f"{self._last_failure} It has been down for {seconds:.0f} seconds and {self._failures} requests."
-            raise LLMError(message, is_transient=True, is_down=True)
+            raise LLMError(message, is_transient=True, is_down=True, cost=ZERO_COST)
         return self._policy.outage_seconds - seconds

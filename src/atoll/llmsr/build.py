@@ -29,6 +29,8 @@ from atoll import (
     system,
 )
 from atoll.candidate import JSON
+from atoll.evaluation import ZERO_COST
+from atoll.llm import budget as llm_budget
 from atoll.llmsr import laws, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
 from atoll.llmsr.mutation_engine import AnnouncingProposer, PyMutationEngine
@@ -88,18 +90,21 @@ def spawn_evolver(
     }
     settings |= {"reset_period": float(config.reset_period) if uses_reset_period else None, "preset": preset}
     options = system.validate_settings("EvolverConfig", Options, {**settings, "reset_evaluations": reset_evaluations})
-    language_model = _make_llm(config.llm)
+    run_journal = run_journal or journal.NullJournal()
+    charges = llm_budget.read_charges(run_journal.read())
+    calls_budget = llm.LLMBudget(budget, used=sum(charges.values(), ZERO_COST), journal=run_journal)
+    language_model = _make_llm(config.llm, calls_budget)
     default_executor_config = executor.ExecutorConfig(
         num_slots=min(config.num_parallel, executor.cpu_count()), is_unsafe=language_model is None
     )
     built_system = modify(
         builder.build(options, language_model, executor_config or default_executor_config, config.num_parallel, seed)
     )
-    run_journal = run_journal or journal.NullJournal()
     run_config = replace(built_system.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
     evolver = system.SystemEvolver(
         replace(run_config, journal=run_journal, budget=budget), built_system.report, built_system.close
     )
+    calls_budget.on_exhausted = evolver.stop
     evolver.use_profiler(config.profiler_fn)
     return evolver
 
@@ -161,13 +166,14 @@ def collect_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
     return {**AVAILABLE_NAMES, **{name: value for name, value in referenced.items() if value is not fn}}
 
 
-def _make_llm(spec: LLMSpec) -> llm.LLM | None:
+def _make_llm(spec: LLMSpec, calls_budget: llm.LLMBudget) -> llm.LLM | None:
     language_model = llm.make_llm(spec) if isinstance(spec, str) else spec
     if language_model is None:
         return None
     if not callable(language_model):
         raise errors.SetupError(f"llm is {language_model!r:.60}. Set the name of an LLM, a function, or None.")
-    return llm.JournaledLLM(llm.FunctionLLM(language_model))
+    model = language_model if isinstance(language_model, llm.HostedLLM) else llm.FunctionLLM(language_model)
+    return llm.JournaledLLM(llm_budget.make_metered_llm(model, calls_budget))
 
 
 def _make_score_evaluator(pool: sandbox.Sandbox, preset: Preset) -> function.CandidateEvaluator:

@@ -6,7 +6,8 @@ from typing import Any
 
 from atoll import cluster, control, errors, journal, llm, system
 from atoll.candidate import JSON
-from atoll.evaluation import Cost
+from atoll.evaluation import ZERO_COST
+from atoll.llm import budget
 from atoll.mind import build, fitness, plan_evaluator, problem_status, problems, worldline_manager
 from atoll.mind.config import Options
 from atoll.mind.tasks.problem import Problem
@@ -48,7 +49,7 @@ class MindEvolutionEngine:
         budget: Budget of the run.
         island_budget: LLM budget of one island of one problem: calls, tokens, US dollars.
         run_journal: Journal of the run. A journal that contains a run resumes it.
-        max_response_tokens: Tokens reserved for each response, so that the budget holds.
+        max_response_tokens: Longest response, reserved for each call so that the budget holds.
         workers: Parallel iterations.
         window: Iterations in flight. With 1, the islands take turns as in the paper.
         seed: Random seed.
@@ -76,7 +77,9 @@ class MindEvolutionEngine:
         problem_set = problems.ProblemSet(
             self.problems, self._make_evaluator(options), f"{len(self.problems)} problems"
         )
-        llm_budget = llm.LLMBudget(island_budget=self.island_budget)
+        charges = budget.read_charges(self.run_journal.read())
+        used = sum(charges.values(), ZERO_COST)
+        llm_budget = llm.LLMBudget(self.budget, self.island_budget, used, charges, journal=self.run_journal)
         built_system = build.assemble(problem_set, options, self._make_llm(llm_budget))
         status = built_system.config.learner
         assert isinstance(status, problem_status.ProblemStatus)  # as `assemble` makes it
@@ -92,22 +95,20 @@ class MindEvolutionEngine:
         )
 
     def _make_run_config(self, config: cluster.EvolverConfig) -> cluster.EvolverConfig:
-        is_timed = self.budget.seconds is not None or self.budget.usd is not None
+        is_timed = any(limit is not None for limit in (self.budget.seconds, self.budget.usd, self.budget.tokens))
         window = self.window or self.workers
         run_config = replace(config, num_parallel=self.workers, seed=self.seed, ordered=not is_timed, window=window)
         return replace(run_config, journal=self.run_journal, budget=self.budget)
 
     def _make_llm(self, llm_budget: llm.LLMBudget) -> llm.LLM | None:
-        model = llm.make_llm(self.model) if isinstance(self.model, str) else self.model
+        max_tokens = self.max_response_tokens
+        model = llm.make_llm(self.model, max_tokens=max_tokens) if isinstance(self.model, str) else self.model
         if model is None:
             return None
         if not callable(model):
             raise errors.SetupError(f"model is {model!r:.60}. Pass the name of an LLM, a function, or None.")
-        counting_llm = llm.TokenCountingLLM(llm.FunctionLLM(model))
-        return llm.JournaledLLM(llm.MeteredLLM(counting_llm, llm_budget, self._bound_cost))
-
-    def _bound_cost(self, prompt: str) -> Cost:
-        return Cost(tokens_in=-(-len(prompt) // 4), tokens_out=self.max_response_tokens, calls=1)
+        metered_model = model if isinstance(model, llm.HostedLLM) else llm.FunctionLLM(model)
+        return llm.JournaledLLM(budget.make_metered_llm(metered_model, llm_budget, self.max_response_tokens))
 
     def _make_result(
         self, status: problem_status.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver

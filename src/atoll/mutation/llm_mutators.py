@@ -162,7 +162,8 @@ class EditMutator:
         if not self.can_repair:
             raise program
         is_repeat = program.kind in ("unchanged", "duplicate")
-        second_request = replace(request, failure=str(program), response=response.text, is_repeat=is_repeat)
+        failure = f"{program} Make another change." if is_repeat else str(program)
+        second_request = replace(request, failure=failure, response=response.text, is_repeat=is_repeat)
         second_prompt = self.build_prompt(context, second_request)
         ask = partial(self.llm, second_prompt.text)
         second_response = errors.capture(ask, (errors.JournalFailed, errors.SetupError))

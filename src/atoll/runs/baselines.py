@@ -54,8 +54,9 @@ def list_names(llm: str) -> list[str]:
 
 def make_equal_budget(limits: control.Budget, usage: Totals, name: str) -> control.Budget:
     """Returns the budget of a baseline: the usage of the run, within its limits of seconds and dollars."""
-    calls = usage.cost.calls if name != "no_llm" and usage.cost.calls else None
-    tokens, usd = (limits.tokens, limits.usd) if calls else (None, None)
+    has_llm = name != "no_llm"
+    calls = usage.cost.calls or limits.calls if has_llm else None
+    tokens, usd = (limits.tokens, limits.usd) if has_llm else (None, None)
     # A repeated proposal needs no evaluation; the baseline may repeat less.
     evaluations = max(usage.evaluations, 1 + (calls or 0))
     return control.Budget(max(1, usage.steps) * _ITERATION_FACTOR, evaluations, calls, tokens, usd, limits.seconds)

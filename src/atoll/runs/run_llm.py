@@ -7,25 +7,28 @@ from threading import Lock
 
 from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.evaluation import ZERO_COST, Cost
+from atoll.llm import budget as llm_budget
 from atoll.llm import registry, routing
+from atoll.llm.budget import DEFAULT_MAX_TOKENS, CallPrice
 from atoll.runs.data_export import iter_responses
 from atoll.runs.summary import find_end_record, find_run
 
 type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
 
-# Assumed for LLMs without a known maximum. A longer response may exceed the budget, by one call per worker.
-DEFAULT_MAX_TOKENS = 4096
 MAX_FAILURES = 10  # in a row, after the retries of each call
 MAX_REFUSALS = 3  # in a row, of errors that no retry can fix: a wrong key, a wrong name
 _REFUSAL_STATUSES = (401, 402, 403, 404)
-_FRAME_TOKENS = 64  # added to each prompt by the service
 _PROMPT_CHARS = 3000  # typical length of a prompt without its programs
 _PROGRAMS_SHOWN = 3  # typical number of programs in a prompt
 _CHARS_PER_TOKEN = 4
 
 
-def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None) -> llm.LLM | None:
+def make_llm(
+    run_config: config.RunConfig, run_store: store.Store | None = None, budget: control.Budget | None = None
+) -> llm.LLM | None:
     """Returns the LLM that the configuration names; None for `none`.
+
+    With a budget (by default that of the configuration) in tokens or dollars, its responses have a maximum length.
 
     `recorded:NAME` plays back a recording: a file, or a run of the store if no such file exists.
 
@@ -35,9 +38,12 @@ def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None)
     """
     if run_store is not None and (run_id := find_recorded_run(run_config, run_store)):
         return llm.RecordedLLM(iter_responses(run_store, run_id), name=f"Run {run_id}")
-    options, seconds = run_config.llm.to_options(), run_config.get_budget().seconds
-    if seconds is not None:  # waiting for a server longer than the run lasts is useless
-        options["outage_seconds"] = min(options["outage_seconds"], seconds)
+    options, budget = run_config.llm.to_options(), budget or run_config.get_budget()
+    if budget.seconds is not None:  # waiting for a server longer than the run lasts is useless
+        options["outage_seconds"] = min(options["outage_seconds"], budget.seconds)
+    budgets = (budget, config.parse_budget(run_config.run.island_budget))
+    if any(limits.tokens is not None or limits.usd is not None for limits in budgets):
+        options["max_tokens"] = options["max_tokens"] or DEFAULT_MAX_TOKENS
     return llm.make_llm(run_config.run.llm, **options)
 
 
@@ -62,45 +68,26 @@ def find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class CallPrice:
-    """Upper bound for the cost of one LLM call.
-
-    Attributes:
-        price: Price of the tokens; None if unknown.
-        max_tokens: Length of the longest response.
-        is_bounded: Whether `max_tokens` is a limit of the LLM and not an assumption.
-    """
-
-    price: llm.Price | None
-    max_tokens: int
-    is_bounded: bool
-
-    def max_cost(self, prompt: str) -> Cost:
-        """Returns the highest possible cost of a call. A token has at least one byte."""
-        tokens = len(prompt.encode("utf-8", "replace")) + _FRAME_TOKENS
-        usd = self.price.compute_usd(tokens, self.max_tokens) if self.price else 0.0
-        return Cost(0.0, tokens, self.max_tokens, usd, 1)
-
-
-@dataclass(frozen=True, slots=True)
 class RunLLM:
     """The LLM of a run with its limits.
 
     Attributes:
         journaled_llm: For the system: stored responses first, then calls within the budget, until it fails too often.
         base_llm: The LLM itself, as the factory made it.
-        call_price: None if calls reserve nothing.
-        budget: None if calls reserve nothing.
     """
 
     journaled_llm: llm.LLM
     base_llm: llm.LLM
     failure_limit: "LLMFailureLimit"
-    call_price: CallPrice | None = None
-    budget: llm.LLMBudget | None = None
+    call_price: CallPrice
+    budget: llm.LLMBudget
 
     def connect(
-        self, evolver: system.SystemEvolver, num_islands: int, get_budget: Callable[[], control.Budget]
+        self,
+        evolver: system.SystemEvolver,
+        num_islands: int,
+        get_budget: Callable[[], control.Budget],
+        run_journal: journal.Journal,
     ) -> None:
         """Lets the LLM stop the run when it fails or its budget is used, and the run stop waiting for a mailbox."""
         self.failure_limit.on_stop = lambda reason: evolver.stop(f"failed: {reason}")
@@ -109,10 +96,10 @@ class RunLLM:
         for member in _list_members(self.base_llm):
             if isinstance(member, llm.MailboxLLM):
                 member.is_stopped = lambda: bool(evolver.reason)
-        if self.budget is not None:
-            self.budget.num_islands = num_islands
-            self.budget.get_budget = get_budget
-            self.budget.on_exhausted = evolver.stop
+        self.budget.num_islands = num_islands
+        self.budget.get_budget = get_budget
+        self.budget.on_exhausted = evolver.stop
+        self.budget.journal = journal.CheckedJournal(run_journal)
 
 
 def make_run_llm(
@@ -122,7 +109,7 @@ def make_run_llm(
     run_store: store.Store,
     run_id: str | None,
     *,
-    reserves_cost: bool,
+    needs_price: bool,
 ) -> RunLLM:
     """Wraps an LLM with the journal and the limits of a run.
 
@@ -130,7 +117,7 @@ def make_run_llm(
 
     Args:
         run_id: The run to resume, whose earlier calls count; None for a new run.
-        reserves_cost: Whether each call reserves its highest cost first. False: the run counts costs afterwards.
+        needs_price: Whether a budget in dollars needs a known price. False: the LLM reports the dollars of each call.
 
     Raises:
         SetupError: The price is unknown and the budget is in dollars, or a setting is invalid.
@@ -138,16 +125,15 @@ def make_run_llm(
     failure_limit = LLMFailureLimit(base_llm)
     if run_id and (end_record := find_end_record(run_store, run_id)):
         failure_limit.earlier_outage = system.find_outage(str(end_record.data["reason"]))
-    if not reserves_cost:
-        return RunLLM(llm.JournaledLLM(failure_limit), base_llm, failure_limit)
-    configured_price = _get_configured_price(run_config.llm)
+    configured_price = run_config.llm.get_price()
     call_price = _get_call_price(base_llm, configured_price)
-    _check_dollar_budget(run_config, budget, call_price)
+    if needs_price:
+        _check_dollar_budget(run_config, budget, call_price)
     counting_llm: llm.LLM = llm.TokenCountingLLM(failure_limit)
     priced_llm = llm.PricedLLM(counting_llm, configured_price) if configured_price else counting_llm
-    llm_budget = _make_llm_budget(run_config, budget, run_store, run_id)
-    metered_llm = llm.MeteredLLM(priced_llm, llm_budget, call_price.max_cost)
-    return RunLLM(llm.JournaledLLM(metered_llm), base_llm, failure_limit, call_price, llm_budget)
+    calls_budget = _make_llm_budget(run_config, budget, run_store, run_id)
+    metered_llm = llm.MeteredLLM(priced_llm, calls_budget, call_price.max_cost)
+    return RunLLM(llm.JournaledLLM(metered_llm), base_llm, failure_limit, call_price, calls_budget)
 
 
 def add_routing(
@@ -171,29 +157,24 @@ def _list_members(base_llm: llm.LLM) -> list[llm.LLM]:
 
 def _get_call_price(base_llm: llm.LLM, configured_price: llm.Price | None) -> CallPrice:
     """Returns the price of a call; of an ensemble, the highest price and the longest response."""
-    max_tokens, prices = list[int | None](), list[llm.Price | None]()
+    max_tokens, prices, system_tokens = list[int | None](), list[llm.Price | None](), 0
     for member in _list_members(base_llm):
         hosted = member if isinstance(member, llm.HostedLLM) else None
         max_tokens.append(hosted.max_tokens if hosted else None)
         prices.append(configured_price or (hosted.price if hosted else None))
+        system_tokens = max(system_tokens, len((hosted.system_message or "").encode()) if hosted else 0)
     known_prices = [price for price in prices if price is not None]
     price = None
     if len(known_prices) == len(prices):
         price = llm.Price(max(p.input_mtok for p in known_prices), max(p.output_mtok for p in known_prices))
-    return CallPrice(price, max(limit or DEFAULT_MAX_TOKENS for limit in max_tokens), None not in max_tokens)
-
-
-def _get_configured_price(settings: config.LLMSettings) -> llm.Price | None:
-    if (settings.price_in is None) != (settings.price_out is None):
-        raise errors.SetupError("Set both llm.price_in and llm.price_out, in USD per million tokens, or neither.")
-    if settings.price_in is None or settings.price_out is None:
-        return None
-    return llm.Price(settings.price_in, settings.price_out)
+    return CallPrice(price, max(limit or DEFAULT_MAX_TOKENS for limit in max_tokens), system_tokens)
 
 
 def _check_dollar_budget(run_config: config.RunConfig, budget: control.Budget, call_price: CallPrice) -> None:
     is_recorded = run_config.run.llm.lower().startswith(("replay:", "recorded:"))
-    if budget.usd is not None and call_price.price is None and not is_recorded:
+    island_usd = config.parse_budget(run_config.run.island_budget).usd
+    has_limit = budget.usd is not None or island_usd is not None
+    if has_limit and call_price.price is None and not is_recorded:
         raise errors.SetupError(
             f"The price of {run_config.run.llm} is unknown, so a budget in dollars cannot be enforced. Set "
             "llm.price_in and llm.price_out (USD per million tokens), or give the budget in tokens or calls."
@@ -208,12 +189,13 @@ def _make_llm_budget(
         raise errors.SetupError(
             f"run.island_budget is {run_config.run.island_budget!r}. Give dollars, tokens or calls: '$0.1,50calls'."
         )
-    used, used_by_island = ZERO_COST, dict[int, Cost]()
-    for record in run_store.journal(run_id).read_kinds(journal.RESPONSE) if run_id else ():
-        cost = Cost(*record.data.get("usage", ())) + Cost(calls=1)
-        used += cost
-        used_by_island[record.island] = used_by_island.get(record.island, ZERO_COST) + cost
-    return llm.LLMBudget(budget, per_island, used, used_by_island)
+    used_by_island = read_charges(run_store, run_id) if run_id else {}
+    return llm.LLMBudget(budget, per_island, sum(used_by_island.values(), ZERO_COST), used_by_island)
+
+
+def read_charges(run_store: store.Store, run_id: str) -> dict[int, Cost]:
+    """Returns the cost of all LLM requests of a run by island, including those that were in flight at a crash."""
+    return llm_budget.read_charges(run_store.journal(run_id).read_kinds(journal.CHARGED, journal.RESPONSE))
 
 
 def describe_cost(call_price: CallPrice, budget: control.Budget, initial_program: str) -> str:

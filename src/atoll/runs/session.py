@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from atoll import cluster, config, control, errors, executor, journal, llm, store, system
 from atoll.candidate import EMPTY, normalize_json
+from atoll.evaluation import ZERO_COST, Cost
 from atoll.runs import executor_config, limits, run_llm, search_methods
 from atoll.runs.live_channel import StoreLiveChannel
 from atoll.runs.run_llm import LLMFactory
@@ -48,7 +49,7 @@ class Session:
         extra_config: Stored with a new run, e.g. the run that it is a baseline of.
         has_dashboard: Whether the user watches the run in a browser.
         build_system: Builds the system; by default the builder that the configuration names.
-        reserves_cost: Whether an LLM call reserves its highest cost before it starts. False counts costs afterwards.
+        needs_price: Whether a budget in dollars needs a known price. False: the LLM reports the dollars of each call.
 
     Attributes:
         run_config: The configuration, with the values of its parameters.
@@ -77,20 +78,21 @@ class Session:
         extra_config: Mapping[str, str] = EMPTY,
         has_dashboard: bool = False,
         build_system: BuildSystem | None = None,
-        reserves_cost: bool = True,
+        needs_price: bool = True,
     ) -> None:
         self._store = run_store
         is_recording_fixed = run_id is not None or llm_factory is not None
         self.run_config = run_config = _resolve_config(run_config, run_store, is_recording_fixed)
         self.budget = budget or run_config.get_budget()
 
-        base_llm = run_llm.make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
+        make_llm = llm_factory or (lambda run_config: run_llm.make_llm(run_config, run_store, self.budget))
+        base_llm = make_llm(run_config)
         has_llm = base_llm is not None
         limits.check_budget(self.budget, has_llm=has_llm)
         self._run_llm: run_llm.RunLLM | None = None
         if base_llm is not None:
             self._run_llm = run_llm.make_run_llm(
-                base_llm, run_config, self.budget, run_store, run_id, reserves_cost=reserves_cost
+                base_llm, run_config, self.budget, run_store, run_id, needs_price=needs_price
             )
 
         self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=has_llm)
@@ -119,7 +121,7 @@ class Session:
             )
             if self._run_llm is not None:
                 num_islands = evolver_config.island_config.num_islands
-                self._run_llm.connect(self.evolver, num_islands, self._get_llm_limits)
+                self._run_llm.connect(self.evolver, num_islands, lambda: self.evolver.budget, run_journal)
             run_journal.write(journal.Record(journal.STARTED, 0, ALL_ISLANDS, self._describe_start()))
             on_error.pop_all()
 
@@ -144,10 +146,7 @@ class Session:
             stored_config = self._store.get_run(run_id).config
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
         settings, schedule = self.run_config.run, built_system.config.schedule
-        # Without reservations the kernel counts tokens as it applies iterations, which does not depend on timing.
-        counts_in_order = self._run_llm is not None and self._run_llm.budget is None
-        tokens = None if counts_in_order else self.budget.tokens
-        timed_limits = (self.budget.seconds, self.budget.usd, tokens, settings.island_budget)
+        timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
         uses_clock = schedule is not None and schedule.uses_clock
         is_timed = uses_clock or any(limit is not None for limit in timed_limits)
         if settings.deterministic and is_timed:
@@ -200,11 +199,6 @@ class Session:
         self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
     ) -> system.SystemEvolver:
         return system.SystemEvolver(evolver_config, report, built_system.close, built_system.use_profiler)
-
-    def _get_llm_limits(self) -> control.Budget:
-        """Returns the current limits for LLM calls. In an ordered run the kernel counts the calls by iteration."""
-        budget = self.evolver.budget
-        return replace(budget, calls=None) if self._order.is_ordered else budget
 
     def _make_report(self) -> Mapping[str, Any]:
         """Returns the settings that are printed when the run starts."""
@@ -363,7 +357,7 @@ def resume(
         sections["run"] = {**sections["run"], **dict.fromkeys(limits.LIMIT_KEYS)}
     run_config = config.RunConfig.from_data(sections, changes)
     if has_new_limits:
-        budget = limits.extend_budget(run_config.get_budget(), compute_totals(run_store, run_id))
+        budget = _extend_budget(run_store, run_id, run_config.get_budget())
     return Session(
         run_store,
         run_config,
@@ -373,6 +367,15 @@ def resume(
         allowed=allowed,
         has_dashboard=has_dashboard,
     )
+
+
+def _extend_budget(run_store: store.Store, run_id: str, budget: control.Budget) -> control.Budget:
+    """Adds to a budget what the run has used, including LLM requests of iterations that are not finished."""
+    usage, charges = compute_totals(run_store, run_id), run_llm.read_charges(run_store, run_id)
+    applied, charged = usage.cost, sum(charges.values(), ZERO_COST)  # the first has evaluators' costs too
+    tokens = (max(applied.tokens_in, charged.tokens_in), max(applied.tokens_out, charged.tokens_out))
+    cost = Cost(0.0, *tokens, max(applied.usd, charged.usd), max(applied.calls, charged.calls))
+    return limits.extend_budget(budget, replace(usage, cost=cost))
 
 
 def _load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:

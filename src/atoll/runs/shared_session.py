@@ -167,8 +167,8 @@ class SharedEvolver(system.SystemEvolver):
         self._last_iteration = self._get_lowest_step() - 1
         return loaded
 
-    def _issue(self, island: archipelago.Island, max_evaluations: int | None) -> journal.Record:
-        record = super()._issue(island, max_evaluations)  # type: ignore[arg-type]  # the population's own
+    def _issue(self, island: archipelago.Island, *limits: int | None) -> journal.Record:
+        record = super()._issue(island, *limits)  # type: ignore[arg-type]  # the population's own
         self._next_steps[record.island] = self._find_next_step(record.step, record.island)
         self._last_iteration = self._get_lowest_step() - 1
         return record

@@ -150,6 +150,11 @@ def _describe_response(data: Mapping[str, Any]) -> str:
     return f"{data.get('model') or 'unknown LLM'}: {usage[1]}+{usage[2]} tokens, {usage[0]:.2f} s, ${usage[3]:.4f}"
 
 
+def _describe_charge(data: Mapping[str, Any]) -> str:
+    word, cost = ("at most", data["reserved"]) if "reserved" in data else ("a failed request:", data["cost"])
+    return f"{word} {cost[1] + cost[2]} tokens, ${cost[3]:.4f}"
+
+
 def _describe_command(data: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{name}={value}" for name, value in data["data"].items())
     return f"{data['kind']} {settings}{f' refused: {data["refused"]}' if 'refused' in data else ''}"
@@ -166,6 +171,7 @@ _FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "begun": lambda data: f"from {', '.join(data.get('parents', ())) or 'no parent'}",
     "judged": _describe_evaluation,
     "applied": _describe_applied,
+    "charged": _describe_charge,
     "replied": _describe_response,
     "observed": _describe_observation,
     "controlled": _describe_command,

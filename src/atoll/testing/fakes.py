@@ -10,7 +10,7 @@ from typing import Any
 from atoll import errors, evaluation, function
 from atoll.candidate import EMPTY, Candidate
 from atoll.evaluation import Evaluation
-from atoll.journal import CONTROLLED, ENDED, RESPONSE, STARTED, Journal, Record
+from atoll.journal import CHARGED, CONTROLLED, ENDED, RESPONSE, STARTED, Journal, Record
 
 
 class FakeClock:
@@ -111,7 +111,7 @@ def _raise_on_evaluation(skeleton: object) -> Evaluation:
     raise AssertionError("the function already has an evaluation and must not be evaluated again")
 
 
-_SESSION_KINDS = (STARTED, ENDED, CONTROLLED)  # records of a process, not of the run
+_SESSION_KINDS = (STARTED, ENDED, CONTROLLED, CHARGED)  # records of a process, not of the run
 _TIMED_FIELDS = ("cost", "usage")  # fields with seconds
 
 

@@ -11,6 +11,7 @@ from atoll.programs.prompt.token_limit import PromptPart, PromptSection, Section
 
 _USER_TEMPLATES = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
 _MARKER_NOTE = "Change only the lines between the EVOLVE-BLOCK markers. Keep the markers and all other lines."
+_REPEAT_TEMPERATURE_SHIFT = 0.3  # for the second call, if the first repeated a known program
 _HISTORY_SECTIONS = ("previous_attempts", "top_programs", "inspiration_programs")
 _JOINED_SECTIONS = ("artifacts", "description", "last_answer", "fault")
 _INLINE_SECTIONS = ("metrics", "feature_coords", "improvement_areas", "partner")
@@ -155,7 +156,8 @@ class ProgramPromptBuilder:
         prompt = llm.ChatPrompt(("system", fill("system_message", values)), ("user", user_text))
         if not request.failure:
             return prompt
-        return llm.continue_prompt(prompt, values["last_answer"], fill("repair", values))
+        shift = _REPEAT_TEMPERATURE_SHIFT if request.is_repeat else 0.0
+        return llm.continue_prompt(prompt, values["last_answer"], fill("repair", values), temperature_shift=shift)
 
 
 def _make_parts(text: str) -> Sequence[PromptPart]:

@@ -87,7 +87,7 @@ _REFLECT_REQUEST = """RESULT
 
 @dataclass(slots=True)
 class LLMThinker:
-    """Asks an LLM for plans and reflections. It falls back to rules if a response is invalid.
+    """Asks an LLM for plans and reflections. It falls back to rules if a response is invalid or no call is left.
 
     Attributes:
         parse_errors: Errors of invalid responses.
@@ -109,7 +109,7 @@ class LLMThinker:
         try:
             prompt = _make_prompt(_PLAN_TASK, _PLAN_REQUEST, values)
             response = json_output.ask_json(self.model, prompt, PlanResponse)
-        except json_output.InvalidResponse as error:
+        except (json_output.InvalidResponse, llm.BudgetExhausted) as error:
             self.parse_errors.append(str(error)[:MAX_CHARS])
             return self.fallback.plan(agent, context)
         actions = tuple(Action(action.name, action.target[:MAX_CHARS], action.text) for action in response.actions)
@@ -127,7 +127,7 @@ class LLMThinker:
         try:
             prompt = _make_prompt(_REFLECT_TASK, _REFLECT_REQUEST, {"report": report})
             response = json_output.ask_json(self.model, prompt, ReflectionResponse)
-        except json_output.InvalidResponse as error:
+        except (json_output.InvalidResponse, llm.BudgetExhausted) as error:
             self.parse_errors.append(str(error)[:MAX_CHARS])
             return rule_reflection
         alerts = [

@@ -7,7 +7,7 @@ import { inline, piece } from "../text.js";
 
 export default { mount };
 
-const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded", "executed"];
+const KINDS = ["started", "founded", "begun", "charged", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded", "executed"];
 const PAGE = 100;
 const MOST = 2000; // maximum in the page; older ones are removed
 
