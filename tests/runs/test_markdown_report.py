@@ -39,7 +39,7 @@ def test_report_counts_failures_by_reason(run_store):
     text = page(run_store, "asked")
     assert "| 1 | `judge` | `the evaluator raised ValueError: -1.000 is below zero` |" in text
     assert "| 1 | `engine` | `the mutator raised ValueError: could not convert string to float: 'no number'` |" in text
-    assert "5 evaluations, 3 failures, 6 LLM calls, 60 tokens in, 30 tokens out, $0.0060" in text
+    assert "5 evaluations, 3 failures, 7 LLM calls, 60 tokens in, 30 tokens out, $0.0060" in text
 
 
 def test_failure_reasons_that_differ_in_numbers_are_grouped(run_store):
