@@ -101,7 +101,8 @@ def read_as_before(reply: Reply) -> str | None:
                 program = program.replace(block.search, block.replace)
         return program if program != reply.parent else None
     fences = re.findall(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", reply.text, re.S | re.M)
-    texts = [text for label, text in fences if label.lower() in ("python", "py")] or [text for _, text in fences]
+    own_texts: list[str] = [text for label, text in fences if label.lower() in ("python", "py")]
+    texts: list[str] = own_texts or [text for _, text in fences]
     if not texts:
         return None
     marker = re.compile(r"(EVOLVE-BLOCK-START[^\n]*\n)(.*?)([^\n]*EVOLVE-BLOCK-END)", re.S)

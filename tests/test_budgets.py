@@ -1,6 +1,7 @@
 """Budgets in calls and tokens hold in every system, for 8 workers, retries included: a server counts the requests."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 import atoll
 from atoll import cluster, config, llm, playbook, runs, store, testing
+from atoll.evaluation import Cost
 from atoll.llm import budget as llm_budget
 from tests.cli import tasks
 
@@ -31,7 +33,7 @@ class CountingServer(testing.ModelServer):
     """Samples the budget while each request is in flight."""
 
     def __init__(self) -> None:
-        self.budgets, self.samples = list[llm.LLMBudget](), list[llm_budget.Cost]()
+        self.budgets, self.samples = list[llm.LLMBudget](), list[Cost]()
         super().__init__(self._sample_and_answer, faults=BUSY)
 
     def _sample_and_answer(self, prompt: str, number: int) -> str:
@@ -75,7 +77,7 @@ def run_evolve(server: CountingServer, budget: str) -> None:
     atoll.evolve("Be kind.", lambda text: -len(text), budget=budget, llm=f"openai:m@{server.url}", workers=WORKERS)
 
 
-SYSTEMS = {
+SYSTEMS: dict[str, Callable[[CountingServer, str], object]] = {
     "programs": partial(run_session, EXAMPLES / "programs_minimum"),
     "llmsr": partial(run_session, Path("task")),
     "mind": partial(run_session, EXAMPLES / "mind_stegpoet"),

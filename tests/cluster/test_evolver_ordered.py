@@ -1,6 +1,7 @@
 """Ordered runs: the result depends on the seed, not on workers, timing or crashes."""
 
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -126,7 +127,8 @@ def test_ordered_run_keeps_its_call_budget_and_is_independent_of_worker_count() 
     results = []
     for workers in (1, 8):
         records, model = memory.MemoryJournal(), fixtures.CountingLLM()
-        options = {"ordered": True, "window": 8, "num_parallel": workers, "budget": control.Budget(calls=13)}
+        options: dict[str, Any] = {"ordered": True, "window": 8, "num_parallel": workers}
+        options["budget"] = control.Budget(calls=13)
         evolver = fixtures.make_evolver(fixtures.LLMWalker(model), records=records, **options)
         evolver.run()
         assert (len(model.requests), evolver.usage.cost.calls, evolver.reason) == (13, 13, "budget of 13 calls used")

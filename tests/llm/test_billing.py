@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from atoll import control, llm, store
+from atoll.evaluation import ZERO_COST
 from atoll.llm import budget as llm_budget
 from atoll.testing import Fault, ModelServer
 from tests.cli import tasks
@@ -93,7 +94,7 @@ def test_request_that_never_reaches_the_server_is_free():
     model = llm.OpenAICompatibleLLM("m", base_url=url, price=PRICE, max_tokens=40, backoff_seconds=0.0)
     with pytest.raises(llm.LLMError, match="3 attempts"):
         llm_budget.make_metered_llm(model, budget)(PROMPT)
-    assert budget.used == llm_budget.ZERO_COST
+    assert budget.used == ZERO_COST
 
 
 @pytest.mark.process
@@ -115,4 +116,4 @@ def test_requests_in_flight_at_kill_are_charged_after_resume(tmp_path):
     with store.Store(tmp_path / "atoll.db") as run_store:
         (run,) = run_store.list_runs()
         charges = llm_budget.read_charges(run_store.journal(run.id).read())
-    assert sum(charges.values(), llm_budget.ZERO_COST).calls == 4
+    assert sum(charges.values(), ZERO_COST).calls == 4

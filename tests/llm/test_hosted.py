@@ -56,7 +56,8 @@ def test_tokens_of_a_server_that_does_not_count_them_are_estimated_and_priced() 
     body = completion(choices=[{**NO_TEXT, "message": {"role": "assistant", "content": "hi"}}])
     with ModelServer(faults=Fault(body=body)) as server:
         cost = model_of(server, "gpt-4o-mini")("prompt").cost
-        assert (cost.tokens_in, cost.tokens_out, cost.usd) == (2, 1, pytest.approx(9e-07))
+        assert (cost.tokens_in, cost.tokens_out) == (2, 1)
+        assert cost.usd == pytest.approx(9e-07)
 
 
 def test_the_prompt_is_the_one_message_and_options_that_are_none_are_not_sent() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ from atoll.testing.server import ModelServer
 from tests.llm.test_services import KEY, make
 
 PROMPT = llm.ChatPrompt(("system", "Pack circles."), ("user", "Improve this."), schema={"type": "object"})
-TURNS = (("system", "Pack circles."), ("user", "Improve this."), ("assistant", "No."), ("user", "Again."))
+TURNS: tuple[base.Message, ...] = (
+    ("system", "Pack circles."),
+    ("user", "Improve this."),
+    ("assistant", "No."),
+    ("user", "Again."),
+)
 
 
 def test_prompt_is_its_texts_joined():
@@ -79,7 +85,7 @@ def test_journal_stores_text_and_roles():
 def test_each_llm_of_several_has_its_own_options():
     with ModelServer(lambda prompt, number: "Yes.") as server:
         names = [f"openai:a@{server.url}", f"openai:b@{server.url}", f"openai:a@{server.url}#2"]
-        models = {
+        models: dict[str, dict[str, Any]] = {
             names[1]: {"temperature": 1.5, "max_tokens": 7, "api_key": lambda: "sk-of-b", "system_message": "Be b."},
             names[2]: {"temperature": 0.0},
         }
