@@ -55,6 +55,7 @@ BENCHES = (
     Bench("folders", quick=("--iterations", "3"), needs="--folders"),
     Bench("tuner", quick=("--seeds", "1", "--groups", "test")),
     Bench("gepa", quick=("--seeds", "2")),
+    Bench("replies", quick=(), needs="replies"),
     Bench("concurrency", quick=()),
     Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
     Bench("mind_alone", quick=("--methods", "Mind Evolution"), takes="natural_plan"),
@@ -76,7 +77,7 @@ def main() -> None:
     """Runs all benchmarks that are not done and prints the result of each."""
     parser = argparse.ArgumentParser(prog="scripts/bench all", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="run small versions; write tables to .bench/quick")
-    parser.add_argument("--data", type=Path, help="folder with llmsr/, binpacking/ and natural_plan/")
+    parser.add_argument("--data", type=Path, help="folder with llmsr/, binpacking/, natural_plan/ and replies/")
     parser.add_argument("--folders", type=Path, help="examples folder of an OpenEvolve checkout")
     parser.add_argument("--llm", help="LLM as in atoll run, for benchmarks that need one; local takes about a day")
     parser.add_argument("--only", nargs="+", choices=[bench.name for bench in BENCHES], help="run only these")

@@ -66,7 +66,7 @@ def test_response_gives_fenced_text_and_note():
 
 
 def test_response_without_block_raises():
-    with pytest.raises(ValueError, match="returned no fenced block"):
+    with pytest.raises(ValueError, match="returned no text in a fenced block"):
         writer("I cannot.").write(REQUEST)
 
 

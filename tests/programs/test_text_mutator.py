@@ -84,7 +84,8 @@ def test_child_without_batches_has_no_minibatch_scores():
 
 
 @pytest.mark.parametrize(
-    ("response", "reason"), [("No.", "returned no fenced block"), ("```text\none\n```", "returned the same text")]
+    ("response", "reason"),
+    [("No.", "returned no text in a fenced block"), ("```text\none\n```", "returned the same text")],
 )
 def test_useless_response_is_rejected_by_the_prefilter(response, reason):
     child_meta = propose(response, text("one"))

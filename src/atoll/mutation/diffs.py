@@ -193,9 +193,9 @@ def _find_match(lines: Sequence[str], block: DiffBlock, position: int) -> _Match
     if not block.search.strip():
         return _find_append_position(lines)
     spans = find_evolving_spans("\n".join(lines))
-    for wanted in (search_lines, [line for line in search_lines if not is_marker_line(line)]):
-        for level in _LEVELS if any(line.strip() for line in wanted) else ():
-            matches = list(_find_matches(lines, wanted, level))
+    for required in (search_lines, [line for line in search_lines if not is_marker_line(line)]):
+        for level in _LEVELS if any(line.strip() for line in required) else ():
+            matches = list(_find_matches(lines, required, level))
             allowed = [m for m in matches if any(m.first < end and first < m.end for first, end in spans)]
             if allowed and (len(allowed) == 1 or level.normalize in (str, str.rstrip)):
                 match = next((match for match in allowed if match.first >= position), allowed[0])
@@ -219,14 +219,14 @@ def _find_append_position(lines: Sequence[str]) -> _Match:
 def _find_matches(lines: Sequence[str], search_lines: Sequence[str], level: _Level) -> Iterator[_Match]:
     """Yields the places where the normalized SEARCH lines are."""
     numbered = [(index, level.normalize(line)) for index, line in enumerate(lines)]
-    wanted = [level.normalize(line) for line in search_lines]
+    required = [level.normalize(line) for line in search_lines]
     if level.ignores_blank:
-        numbered, wanted = [row for row in numbered if row[1]], [line for line in wanted if line]
+        numbered, required = [row for row in numbered if row[1]], [line for line in required if line]
     first_line = next((line for line in search_lines if level.normalize(line)), "")
     texts = [line for _, line in numbered]
-    for start in range(len(texts) - len(wanted) + 1) if wanted else ():
-        if texts[start] == wanted[0] and texts[start : start + len(wanted)] == wanted:
-            first, end = numbered[start][0], numbered[start + len(wanted) - 1][0] + 1
+    for start in range(len(texts) - len(required) + 1) if required else ():
+        if texts[start] == required[0] and texts[start : start + len(required)] == required:
+            first, end = numbered[start][0], numbered[start + len(required) - 1][0] + 1
             shift = _get_indent(lines[first]) - _get_indent(first_line) if level.ignores_blank else 0
             yield _Match(first, end, shift)
 
@@ -242,11 +242,11 @@ _MAX_LINES_SHOWN, _MAX_COMPARED_LINES, _MAX_COMPARED_CHARS, _MAX_COMPARED_WINDOW
 def _find_similar(lines: Sequence[str], search_lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> _Match | str:
     """Returns the nearly equal lines, if no others come close; otherwise a message that quotes the nearest lines."""
     problem = "its SEARCH block is not in the program"
-    wanted = [line.strip() for line in search_lines if line.strip() and not is_marker_line(line)]
+    required = [line.strip() for line in search_lines if line.strip() and not is_marker_line(line)]
     editable = [i for first, end in spans for i in range(first, min(end, len(lines))) if lines[i].strip()]
-    if not wanted or len(editable) > _MAX_COMPARED_LINES or sum(map(len, wanted)) > _MAX_COMPARED_CHARS:
+    if not required or len(editable) > _MAX_COMPARED_LINES or sum(map(len, required)) > _MAX_COMPARED_CHARS:
         return problem
-    scored = sorted(_score_windows([lines[i].strip() for i in editable], wanted), reverse=True)
+    scored = sorted(_score_windows([lines[i].strip() for i in editable], required), reverse=True)
     if not scored or scored[0][0] < _MIN_SHOWN_SIMILARITY:
         return problem
     score, start, size = scored[0]
@@ -256,18 +256,18 @@ def _find_similar(lines: Sequence[str], search_lines: Sequence[str], spans: Sequ
         first_line = next(line for line in search_lines if line.strip() and not is_marker_line(line))
         shift = _get_indent(lines[first]) - _get_indent(first_line)
         return _Match(first, end, shift, f"its SEARCH block is {score:.0%} similar to lines {first + 1} to {end}")
-    shown = "\n".join(f"{i + 1}: {lines[i]}" for i in range(first, min(end, first + _MAX_LINES_SHOWN)))
-    return f"{problem}; the nearest lines are\n{shown}"
+    excerpt = "\n".join(f"{i + 1}: {lines[i]}" for i in range(first, min(end, first + _MAX_LINES_SHOWN)))
+    return f"{problem}; the nearest lines are\n{excerpt}"
 
 
-def _score_windows(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[float, int, int]]:
+def _score_windows(lines: Sequence[str], required: Sequence[str]) -> Iterator[tuple[float, int, int]]:
     """Yields the similarity of the best windows with about as many lines, with start and size."""
     matcher = difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2("\n".join(wanted))
-    margin = len(wanted) // 5
+    matcher.set_seq2("\n".join(required))
+    margin = len(required) // 5
     windows = list[tuple[float, int, int]]()
     for size in sorted(
-        {len(wanted) + change for change in (-margin, -1, 0, 1, margin) if len(wanted) > 2 or not change}
+        {len(required) + change for change in (-margin, -1, 0, 1, margin) if len(required) > 2 or not change}
     ):
         for start in range(len(lines) - size + 1):
             matcher.set_seq1("\n".join(lines[start : start + size]))

@@ -59,12 +59,15 @@ class Segment:
         return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in self.nodes)
 
 
+@lru_cache(maxsize=32)
 def parse_python(text: str) -> ast.Module | None:
-    """Returns the syntax tree of a text; None if it is not valid Python."""
+    """Returns the syntax tree of a text; None if it is not valid Python or nested too deeply to compare."""
     try:
-        return ast.parse(text)
+        tree = ast.parse(text)
+        ast.dump(tree)
     except _PARSE_ERRORS:
         return None
+    return tree
 
 
 def merge(parent: str, child: str, language: str = "python", required_names: Sequence[str] = ()) -> Merged:
@@ -289,7 +292,7 @@ def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list
 
 
 def _is_trial(segment: Segment) -> bool:
-    """Whether a segment calls something at the top level without binding a name that others may need."""
+    """Returns whether a segment calls something at the top level without binding a name that others may need."""
     return all(
         isinstance(node, ast.For | ast.While | ast.With)
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))

@@ -233,7 +233,7 @@ class _Signature(NamedTuple):
     required_keywords: int
 
     def accepts(self, old: "_Signature") -> bool:
-        """Whether a call that fits the old signature can fit this one."""
+        """Returns whether a call that fits the old signature can fit this one."""
         return (
             self.required <= old.maximum
             and self.maximum >= old.required
@@ -258,6 +258,6 @@ def _get_signatures(text: str) -> dict[str, _Signature]:
 def describe_syntax_error(text: str, error: SyntaxError) -> str:
     """Describes why a program does not compile, with the lines around the error."""
     lines, number = text.split("\n"), error.lineno or 1
-    shown = range(max(1, number - _CONTEXT_LINES), min(len(lines), number + _CONTEXT_LINES) + 1)
-    rows = [f"{'>' if index == number else ' '} {index}: {lines[index - 1][:200]}" for index in shown]
+    line_numbers = range(max(1, number - _CONTEXT_LINES), min(len(lines), number + _CONTEXT_LINES) + 1)
+    rows = [f"{'>' if index == number else ' '} {index}: {lines[index - 1][:200]}" for index in line_numbers]
     return "\n".join([f"The program does not compile: {error.msg} in line {number}:", *rows])

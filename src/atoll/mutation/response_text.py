@@ -46,7 +46,7 @@ _MAX_CUTS = 20  # each cut costs one more parse
 
 
 def is_delimiter(line: str) -> bool:
-    """Whether a line is a delimiter of an edit: five or more of `<`, `=` or `>`, perhaps with a label."""
+    """Returns whether a line is a delimiter of an edit: five or more of `<`, `=` or `>`, perhaps with a label."""
     mark = line.strip()[:5]
     return mark in ("<<<<<", "=====", ">>>>>") and len(line.strip()) < 40
 
@@ -266,7 +266,7 @@ def _find_error(lines: Sequence[str]) -> int | None:
 
 
 def fill_placeholders(parent: str, child: str) -> str:
-    """Replaces lines such as "# ... rest unchanged" by the parent's lines between the same neighbours."""
+    """Replaces lines such as "# ... rest unchanged" by the parent's lines between the same neighbors."""
     lines = child.split("\n")
     marks = [i for i, line in enumerate(lines) if _PLACEHOLDER.fullmatch(line) and _PLACEHOLDER_WORDS.search(line)]
     parent_lines = parent.split("\n")

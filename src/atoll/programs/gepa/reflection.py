@@ -9,6 +9,7 @@ from atoll import llm, mutation
 from atoll.mutation import text_blocks
 from atoll.programs.gepa.text_mutator import RewriteRequest, RewrittenText
 
+_MIN_BARE_CHARS = 20  # a shorter response without a block is a refusal, not a text
 _MAX_FEEDBACK_CHARS = 12_000
 # White space of one line only: otherwise the search over many empty lines would be quadratic.
 _FENCE = re.compile(r"^[^\S\n]*+(?:```|~~~)", re.MULTILINE)
@@ -31,7 +32,7 @@ class ReflectionWriter:
         """Returns the text of the response's block, or the whole response; the note is the text before it.
 
         Raises:
-            ValueError: The response is empty.
+            ValueError: The response has no block and is too short to be the text.
         """
         return self._ask_llm(make_reflection_prompt(request, self.objective), request)
 
@@ -39,15 +40,15 @@ class ReflectionWriter:
         """Asks for one text that combines the strengths of two.
 
         Raises:
-            ValueError: The response is empty.
+            ValueError: The response has no block and is too short to be the text.
         """
         return self._ask_llm(make_merge_prompt(request, self.objective), request)
 
     def _ask_llm(self, prompt: str, request: RewriteRequest) -> RewrittenText:
         response = self.model(prompt)
-        text = mutation.extract_text(response.text)
-        if not text.strip():
-            raise ValueError(f"The response of {response.model} is empty.")
+        text, old_text = mutation.extract_text(response.text), request.parts[request.part]
+        if "```" not in response.text and len(text) < max(_MIN_BARE_CHARS, len(old_text) // 4):
+            raise ValueError(f"{response.model} returned no text in a fenced block: {response.text[:80]!r}.")
         end = "\n" if request.parts[request.part].endswith("\n") else ""
         return RewrittenText(text.rstrip("\n") + end, _extract_note(response.text))
 
