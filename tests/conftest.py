@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -12,10 +13,57 @@ from tests import postgres
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+TESTS = Path(__file__).resolve().parent
 pytest.register_assert_rewrite("atoll.testing")
 # The same examples on every machine; a loaded one may be slow, so no example has a deadline.
 hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("atoll")
+
+
+# Folders and files whose tests `scripts/test --fast` leaves out, by marker. Single tests are marked where they are.
+TIERS = {
+    "browser": ("dashboard/browser/",),
+    "process": (
+        *("bench/", "chaos/", "cli/", "docs/", "executor/", "integration/", "mind/workspace/", "sandbox/", "testing/"),
+        *(f"llm/test_{name}.py" for name in ("billing", "chaos", "command_line", "http_client", "pydantic_ai_chat")),
+        *(f"llm/test_{name}.py" for name in ("mailbox", "model_server", "secrets", "services", "transcript")),
+        *("llm/test_json_output.py", "llm/test_openai_http.py", "programs/test_folder_text.py"),
+        *(f"runs/test_{name}.py" for name in ("coordinator", "hostile_replies", "run_llm_recorded")),
+        *(f"programs/test_{name}.py" for name in ("edit_proposer", "openevolve_contract")),
+        *("config/test_systems.py", "governed/parameters/test_processes.py", "governed/test_examples.py"),
+        *("store/test_leases.py", "store/test_run_lock.py", "mind/test_resume.py", "dashboard/test_snapshots.py"),
+        *(
+            f"dashboard/test_{name}.py"
+            for name in ("api", "episodes", "event_stream", "governance", "playbook", "worldlines")
+        ),
+        *(f"governed/agent/{name}.py" for name in ("skills/test_skills", "tools/test_tools")),
+        *(f"programs/test_{name}.py" for name in ("build", "folder_evaluator", "openevolve_folder")),
+        *("evolve/test_evolve.py", "llm/test_hosted.py", "mind/test_build.py"),
+        *(f"survival/test_{name}.py" for name in ("build", "episode_reports", "live_controls")),
+        "survival/grid/test_survival_grid.py",
+        *("test_budgets.py", "test_compatibility.py", "test_examples.py", "test_strategies.py", "test_vocabulary.py"),
+    ),
+    "statistical": (
+        *(f"cluster/test_{name}.py" for name in ("clusters", "evolver_ordered", "random_features", "selectors")),
+        *(
+            f"mutation/test_{name}.py"
+            for name in ("edit_mutator", "syntax_mutator", "syntax_search", "syntax_validity")
+        ),
+        *("cluster/test_populations.py", "programs/test_population.py", "programs/test_text_mutator.py"),
+        *("fuzz/", "llmsr/laws/", "llmsr/test_presets.py", "llmsr/test_spawn_evolver.py", "mutation/tuner/"),
+    ),
+}
+POSTGRES_FIXTURES = {"postgres_server", "postgres_url"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        path = item.path.relative_to(TESTS).as_posix()
+        for marker, prefixes in TIERS.items():
+            if path.startswith(prefixes):
+                item.add_marker(marker)
+        if "postgres" in item.name or POSTGRES_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("process")
 
 
 @pytest.fixture(autouse=True)

@@ -307,6 +307,7 @@ def python_blocks(page: Path) -> str:
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(PACKAGE.rglob("README.md"))]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python_blocks(page).strip()], ids=lambda page: str(page.relative_to(ROOT))
 )

@@ -178,7 +178,7 @@ class TestRepetition:
         )
         exports = set()
         for workers in ("1", "2", "4", "4"):
-            result, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "30", "--workers", workers)
+            result, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "10", "--workers", workers)
             exports.add(self.export(capsys, result["run"]))
         assert len(exports) == 1
         assert result["failures"] > 0
@@ -348,7 +348,8 @@ class TestBadInput:
         self.refuse(capsys, ["run", "task", "--store", str(folder)], 2, "cannot be opened")
 
     def test_unreachable_llm_prints_reason(self, capsys):
-        result, message = run(capsys, "run", "task", "--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "2")
+        arguments = ["run", "task", "--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "2"]
+        result, message = run(capsys, *arguments, status=1)
         assert result["failures"] == 2
         assert "More than half of the iterations failed" in message
         assert "127.0.0.1:9" in message

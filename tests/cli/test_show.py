@@ -58,7 +58,7 @@ class TestShowARun:
         assert data["cost_usd"] == pytest.approx(0.006)
 
     def test_llm_cost_is_shown(self, shell):
-        assert re.search(r"\n  cost +\$0.0060 for 6 LLM calls, 90 tokens\n", shell("show", "asked").out)
+        assert re.search(r"\n  cost +\$0.0060 for 7 LLM calls, 90 tokens\n", shell("show", "asked").out)
 
     def test_empty_run_has_no_islands_and_no_best(self, shell):
         output = shell("show", "empty")
