@@ -44,6 +44,13 @@ def test_token_count_that_no_float_can_hold_is_limited() -> None:
     assert response.cost.usd >= 1e6
 
 
+def test_impossible_retry_date_is_ignored() -> None:
+    headers = {"retry-after": "Mon, 99999999999999999999 Jan 1 1:1:1"}
+    with ModelServer(faults=Fault(429, headers=headers)) as server, pytest.raises(llm.LLMError) as caught:
+        model_of(server)("a prompt")
+    assert caught.value.retry_seconds is None
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -167,7 +167,9 @@ def _read_usage(usage: object) -> Cost:
 
 
 def _parse_count(value: object) -> int:
-    return min(value, _MAX_TOKENS) if isinstance(value, int) and value > 0 else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return max(0, min(value, _MAX_TOKENS))
 
 
 def _parse_retry_after(headers: httpx2.Headers) -> float | None:
@@ -182,7 +184,7 @@ def _parse_retry_after(headers: httpx2.Headers) -> float | None:
         return seconds
     try:
         return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
