@@ -257,3 +257,10 @@ def test_partial_program_keeps_the_order_of_its_statements() -> None:
 def test_carriage_returns_in_json_are_line_ends() -> None:
     response = json.dumps({"code": "def pack(n):\r    y = 5\r    return y\r\n\r\ndef radius(i):\n    return 1\n"})
     assert run(read(response).text) == 5
+
+
+def test_block_inside_of_a_function_keeps_the_function() -> None:
+    parent = "def run(x=3):\n    y = 1\n    # EVOLVE-BLOCK-START\n    z = y + x\n    # EVOLVE-BLOCK-END\n    return z\n"
+    assert run(read(edit("    z = y + x\n", "    z = math.sqrt(y + x)\n"), parent).text) == 2
+    with pytest.raises(mutation.UnusableResponse):
+        read(fenced("def run(x=3):\n    y = 100\n    z = y * x\n    return z\n"), parent)

@@ -85,6 +85,9 @@ def merge(parent: str, child: str, language: str = "python", required_names: Seq
     if not parent_blocks:
         return Merged(child)
     content = _strip_fixed_lines(parent_lines, parent_blocks, child.split("\n"))
+    is_inside = parent_lines[parent_blocks[0][0] - 1][:1].isspace()  # the block is a part of a function or class
+    if language == "python" and is_inside and set(parent_lines) & {line for line in content if _TOP_LEVEL.match(line)}:
+        return Merged(parent, ["it repeats fixed code"])
     contents = ["\n".join(parent_lines[first:end]) for first, end in parent_blocks]
     contents[0] = "\n".join(content).strip("\n")
     return Merged(_fill_blocks(parent_lines, parent_blocks, contents), ["put the program between the markers"])
@@ -406,8 +409,9 @@ def add_missing_imports(text: str) -> Merged:
     if header:
         segment_lines = (parse_python(content) or ast.Module([], [])).body[header - 1].end_lineno or 0
         first += segment_lines
-    added = [_KNOWN_IMPORTS[name] for name in missing]
-    return Merged("\n".join([*lines[:first], *added, *lines[first:]]), [f"added {', '.join(added)}"])
+    indent = re.match(r"[ \t]*", lines[first - 1])[0] if blocks else ""  # type: ignore[index]  # it always matches
+    added = [f"{indent}{_KNOWN_IMPORTS[name]}" for name in missing]
+    return Merged("\n".join([*lines[:first], *added, *lines[first:]]), [f"added {', '.join(map(str.strip, added))}"])
 
 
 @lru_cache(maxsize=32)
