@@ -29,11 +29,26 @@ def completion(content: object, **more: Any) -> str:
         ("so <think>well</think> yes", "so  yes"),
         ("<think> is a tag", "<think> is a tag"),
         ("</think> yes", "</think> yes"),
+        ("```\nre.sub('<think>.*</think>', '', x)\n```", "```\nre.sub('<think>.*</think>', '', x)\n```"),
     ],
 )
 def test_what_a_model_thought_first_is_left_out(content: str, text: str) -> None:
     with ModelServer(faults=Fault(body=completion(content))) as server:
         assert model_of(server)("a prompt").text == text
+
+
+def test_token_count_that_no_float_can_hold_is_limited() -> None:
+    body = completion("yes", usage={"prompt_tokens": 10**400, "completion_tokens": 1})
+    with ModelServer(faults=Fault(body=body)) as server:
+        response = model_of(server, price=llm.Price(1.0, 1.0))("a prompt")
+    assert response.cost.usd >= 1e6
+
+
+def test_impossible_retry_date_is_ignored() -> None:
+    headers = {"retry-after": "Mon, 99999999999999999999 Jan 1 1:1:1"}
+    with ModelServer(faults=Fault(429, headers=headers)) as server, pytest.raises(llm.LLMError) as caught:
+        model_of(server)("a prompt")
+    assert caught.value.retry_seconds is None
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_replay_is_made_of_a_file(tmp_path: Path) -> None:
         ("openai:m@http://", "is not an http:// or https:// address"),
         ("openai:m@http://127.0.0.1:port/v1", "'http://127.0.0.1:port/v1' is not a valid address"),
         ("openai:m@http://a b/v1", "is not an http:// or https:// address"),
-        ("openai:m@http://127.0.0.1/v1?key=1", "contains a '?' or a '#'"),
+        ("openai:m@http://127.0.0.1/v1?key=secret", "contains a '?' or a '#'"),
         ("openai:m@http://me:secret@127.0.0.1/v1", "The address of 127.0.0.1 contains an '@'"),
         ("openai:gpt-4o", "No API key for https://api.openai.com/v1. Set OPENAI_API_KEY"),
     ],

@@ -102,6 +102,13 @@ def test_each_llm_of_several_has_its_own_options():
         assert server.requests[1].get_messages() == [("system", "Be b."), ("user", "Improve this.")]
 
 
+def test_own_system_message_keeps_the_raised_temperature():
+    with ModelServer(lambda prompt, number: "Yes.") as server:
+        model = llm.OpenAICompatibleLLM("a", base_url=server.url, temperature=0.5, system_message="Be b.")
+        model(llm.ChatPrompt(("user", "Improve this."), temperature_shift=0.3))
+        assert server.requests[0].parse_data()["temperature"] == 0.8
+
+
 def test_unknown_option_of_one_llm_is_refused():
     with pytest.raises(errors.SetupError, match="did you mean temperature"):
         llm.make_llm("openai:a@http://127.0.0.1:9/v1", models={"openai:a": {"temperatur": 1.0}})

@@ -1,5 +1,8 @@
 """ResponseReader: every form in which LLMs answer becomes a program."""
 
+import json
+import time
+
 import pytest
 
 from atoll import mutation
@@ -191,3 +194,73 @@ def test_required_names_come_from_evaluator_fixed_code_or_calls():
     assert mutation.find_required_names(source) == ["solve", "extra"]
     assert mutation.find_required_names(source, "program.helper()") == ["helper"]
     assert mutation.find_required_names("not a program") == ()
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "SEARCH" + " " * 300_000 + "x",
+        "```python\n#" + " " * 300_000 + "x\n```",
+        "".join(edit(f"def f{i}(y):\n" + "    b = a * 2 + y\n" * 30, "pass\n") for i in range(200)),
+    ],
+    ids=["heading", "comment", "unknown lines"],
+)
+def test_hostile_response_is_read_fast(response: str) -> None:
+    start = time.process_time()
+    with pytest.raises(mutation.UnusableResponse):
+        read(response)
+    assert time.process_time() - start < 5.0
+
+
+@pytest.mark.parametrize("default", ["-" * 800 + "1", "+".join(["1"] * 900)])
+def test_deep_default_is_unusable(default: str) -> None:
+    with pytest.raises(mutation.UnusableResponse):
+        read(fenced(f"def pack(n={default}):\n    return 1\n"))
+
+
+def test_reasoning_tag_in_code_stays() -> None:
+    new = 'import re\n\ndef pack(n):\n    return len(re.sub(r"<think>.*?</think>", "", "<think>a</think>bc"))\n'
+    assert run(read(f"<think>\nsome ideas\n</think>\n{fenced(new)}").text) == 2
+
+
+def test_omitted_code_is_filled_in_or_refused() -> None:
+    response = fenced("def pack(n):\n    total = 0.0\n    # ... rest unchanged\n\ndef other():\n    return 1\n")
+    assert run(read(response).text) == run(PARENT)
+    with pytest.raises(mutation.UnusableResponse, match="omits code"):
+        read(response.replace("0.0", "5.0"))
+
+
+@pytest.mark.parametrize(
+    ("new", "score"),
+    [
+        ("T = {}\n\ndef pack(n):\n    return T[n]\n\nfor i in range(99):\n    T[i] = 2 * i\n", 52),
+        ("def pack(n):\n    return 1\n\npack = lambda n: 7\nprint(pack(3))\n", 7),
+        ("if True:\n    def pack(n):\n        return 3\n", 3),
+        ("if True:\n    def run():\n        return 1e9\n\ndef pack(n):\n    return 4\n", 4),
+        ("import functools\n\n@functools.cache\ndef run(n:\n    pass\n\ndef pack(n):\n    return len([n])\n", 1),
+    ],
+    ids=["table", "assigned function", "conditional function", "fixed name", "invalid fixed function"],
+)
+def test_statements_outside_of_functions_keep_their_effect(new: str, score: float) -> None:
+    program = read(fenced(new)).text
+    assert run(program) == score
+    assert "@functools.cache" not in program
+
+
+def test_partial_program_keeps_the_order_of_its_statements() -> None:
+    parent = "A = 1\nB = 2\n\ndef helper():\n    return A + B\n\ndef run():\n    return helper()\n"
+    new_run = "\ndef run():\n    return helper() + len(T)\n"
+    assert run(read(fenced(f"A, B = 5, 6\nT = {{}}\nT[0] = 1\n{new_run}"), parent).text) == 12
+    assert run(read(fenced(f"A = 5\nA = A + 1\nA *= 2\nT = ()\n{new_run}"), parent).text) == 14
+
+
+def test_carriage_returns_in_json_are_line_ends() -> None:
+    response = json.dumps({"code": "def pack(n):\r    y = 5\r    return y\r\n\r\ndef radius(i):\n    return 1\n"})
+    assert run(read(response).text) == 5
+
+
+def test_block_inside_of_a_function_keeps_the_function() -> None:
+    parent = "def run(x=3):\n    y = 1\n    # EVOLVE-BLOCK-START\n    z = y + x\n    # EVOLVE-BLOCK-END\n    return z\n"
+    assert run(read(edit("    z = y + x\n", "    z = math.sqrt(y + x)\n"), parent).text) == 2
+    with pytest.raises(mutation.UnusableResponse):
+        read(fenced("def run(x=3):\n    y = 100\n    z = y * x\n    return z\n"), parent)

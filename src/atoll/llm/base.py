@@ -238,5 +238,5 @@ def split_stored_prompt(data: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 def _to_data(response: Response) -> Mapping[str, JSON]:
     cost = response.cost
     amounts = (cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd)
-    usage = [amount if 0 < amount < _MAX_AMOUNT else 0 for amount in amounts]  # an LLM may report anything
+    usage = [min(amount, _MAX_AMOUNT) if amount > 0 else 0 for amount in amounts]  # an LLM may report anything
     return {"text": response.text, "model": response.model, "usage": usage}

@@ -132,7 +132,8 @@ def _check_url(text: str, variable: str) -> str:
     if url.scheme not in ("http", "https") or not url.hostname or any(char.isspace() for char in text):
         raise errors.SetupError(f"{text!r} is not an http:// or https:// address. {_URL_HINT}.")
     if url.query or url.fragment:
-        raise errors.SetupError(f"The address {text!r} contains a '?' or a '#'. {_URL_HINT}.")
+        address = text.partition("?")[0].partition("#")[0]  # the rest may be a key
+        raise errors.SetupError(f"The address of {address!r} contains a '?' or a '#'. {_URL_HINT}.")
     return text
 
 

@@ -4,7 +4,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from atoll.llm import budget, endpoint
-from atoll.llm.base import ChatPrompt, Response, get_messages, get_schema
+from atoll.llm.base import ChatPrompt, Message, Response, get_messages, get_schema
 from atoll.llm.endpoint import SamplingOptions, Thinking
 from atoll.llm.retry_policy import RetryPolicy
 
@@ -118,7 +118,9 @@ class HostedLLM:
         """
         if self._system_message is not None:
             others = [message for message in get_messages(prompt) if message[0] != "system"]
-            prompt = ChatPrompt(("system", self._system_message), *others, schema=get_schema(prompt))
+            shift = prompt.temperature_shift if isinstance(prompt, ChatPrompt) else 0.0
+            system: Message = ("system", self._system_message)
+            prompt = ChatPrompt(system, *others, schema=get_schema(prompt), temperature_shift=shift)
         return self._get_client()(prompt)
 
     def _get_client(self) -> LLMClient:

@@ -22,6 +22,7 @@ from atoll.llm.endpoint import Endpoint, SamplingOptions
 from atoll.llm.error_messages import LLMErrorFactory
 
 _THINKING_TAGS = ("<think>", "</think>")
+_MAX_TOKENS = 10**12  # that a server can report; larger integers do not fit in a float
 _MAX_TEMPERATURE = 1.5  # of a prompt that raises it
 _SUPPORTED_OPTIONS = ("temperature", "top_p", "top_k", "seed", "max_tokens")
 
@@ -154,7 +155,8 @@ def _strip_thinking(content: str) -> str:
     """Returns a response without the reasoning that some servers leave in it."""
     opening, closing = _THINKING_TAGS
     before, _, after = content.partition(opening)
-    return before + after.partition(closing)[2] if closing in after else content
+    is_code = "```" in before or before.endswith(("'", '"', "`"))
+    return before + after.partition(closing)[2] if closing in after and not is_code else content
 
 
 def _read_usage(usage: object) -> Cost:
@@ -165,7 +167,9 @@ def _read_usage(usage: object) -> Cost:
 
 
 def _parse_count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return max(0, min(value, _MAX_TOKENS))
 
 
 def _parse_retry_after(headers: httpx2.Headers) -> float | None:
@@ -180,7 +184,7 @@ def _parse_retry_after(headers: httpx2.Headers) -> float | None:
         return seconds
     try:
         return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

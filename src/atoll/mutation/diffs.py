@@ -1,6 +1,7 @@
 """SEARCH/REPLACE blocks, with which an LLM changes parts of a program, and custom patterns for them."""
 
 import difflib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def _classify_line(line: str) -> str:
     return {("<", "SEARCH"): "search", ("=", ""): "middle", (">", "REPLACE"): "end"}.get((delimiter[0], label), "")
 
 
-_HEADING = re.compile(r"[#*_\s]*(?:\d+[.)]\s*)?(SEARCH|REPLACE)(?:\s+(?:WITH|BLOCK|PART))?\s*[:*_]*\s*", re.I)
+_HEADING = re.compile(r"[#*_\s]*+(?:\d+[.)]\s*+)?(SEARCH|REPLACE)(?:\s++(?:WITH|BLOCK|PART))?\s*+[:*_]*+\s*+", re.I)
 _TAG = re.compile(r"\s*</?(search|replace)>\s*", re.I)
 
 
@@ -129,11 +130,15 @@ def apply_blocks(text: str, blocks: Sequence[DiffBlock]) -> EditResult:
     at last takes the most similar lines if they are nearly equal and no others come close. Of several exact matches
     it takes the first after the previous edit. The replacement gets the indentation of the lines it replaces.
     """
-    current, position = text, 0
+    current, position, compared_chars = text, 0, 0
     problems, notes = list[str](), list[str]()
     for block_number, block in enumerate(blocks, 1):
         lines = current.split("\n")
         match = _find_match(lines, block, position) if block_number <= _MAX_BLOCKS else f"only {_MAX_BLOCKS} are read"
+        if match is None:
+            compared_chars += len(block.search)
+            can_compare = compared_chars <= _MAX_COMPARED_CHARS
+            match = _find_similar(lines, block.search.split("\n")) if can_compare else _NOT_FOUND
         if isinstance(match, str):
             problems.append(f"block {block_number} ({_format_first_line(block.search)}): {match}")
             continue
@@ -187,8 +192,8 @@ _LEVELS = (
 )
 
 
-def _find_match(lines: Sequence[str], block: DiffBlock, position: int) -> _Match | str:
-    """Returns the lines that a block replaces, or the problem."""
+def _find_match(lines: Sequence[str], block: DiffBlock, position: int) -> _Match | str | None:
+    """Returns the lines that a block replaces, or the problem; None if no lines are equal."""
     search_lines = block.search.removesuffix("\n").split("\n")
     if not block.search.strip():
         return _find_append_position(lines)
@@ -206,7 +211,7 @@ def _find_match(lines: Sequence[str], block: DiffBlock, position: int) -> _Match
                 return f"its SEARCH block matches {len(allowed)} places, at lines {numbers}; add more lines"
             if matches:
                 return "its SEARCH block is outside of the EVOLVE-BLOCK markers, where nothing may change"
-    return _find_similar(lines, search_lines, spans)
+    return None
 
 
 def _find_append_position(lines: Sequence[str]) -> _Match:
@@ -235,20 +240,23 @@ def _get_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+_NOT_FOUND = "its SEARCH block is not in the program"
 _MIN_SIMILARITY, _MIN_LEAD, _MIN_SHOWN_SIMILARITY = 0.92, 0.05, 0.6
-_MAX_LINES_SHOWN, _MAX_COMPARED_LINES, _MAX_COMPARED_CHARS, _MAX_COMPARED_WINDOWS = 12, 1000, 4000, 10
+_MAX_LINES_SHOWN, _MAX_COMPARED_LINES, _MAX_COMPARED_WINDOWS = 12, 1000, 10
+_MAX_LIKELY_WINDOWS = 200  # whose characters are counted
+_MAX_COMPARED_CHARS = 4000  # of all blocks of a response
 
 
-def _find_similar(lines: Sequence[str], search_lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> _Match | str:
+def _find_similar(lines: Sequence[str], search_lines: Sequence[str]) -> _Match | str:
     """Returns the nearly equal lines, if no others come close; otherwise a message that quotes the nearest lines."""
-    problem = "its SEARCH block is not in the program"
+    spans = find_evolving_spans("\n".join(lines))
     required = [line.strip() for line in search_lines if line.strip() and not is_marker_line(line)]
     editable = [i for first, end in spans for i in range(first, min(end, len(lines))) if lines[i].strip()]
-    if not required or len(editable) > _MAX_COMPARED_LINES or sum(map(len, required)) > _MAX_COMPARED_CHARS:
-        return problem
+    if not required or len(editable) > _MAX_COMPARED_LINES:
+        return _NOT_FOUND
     scored = sorted(_score_windows([lines[i].strip() for i in editable], required), reverse=True)
     if not scored or scored[0][0] < _MIN_SHOWN_SIMILARITY:
-        return problem
+        return _NOT_FOUND
     score, start, size = scored[0]
     first, end = editable[start], editable[start + size - 1] + 1
     others = [other for other, at, length in scored if at + length <= start or at >= start + size]
@@ -257,23 +265,34 @@ def _find_similar(lines: Sequence[str], search_lines: Sequence[str], spans: Sequ
         shift = _get_indent(lines[first]) - _get_indent(first_line)
         return _Match(first, end, shift, f"its SEARCH block is {score:.0%} similar to lines {first + 1} to {end}")
     excerpt = "\n".join(f"{i + 1}: {lines[i]}" for i in range(first, min(end, first + _MAX_LINES_SHOWN)))
-    return f"{problem}; the nearest lines are\n{excerpt}"
+    return f"{_NOT_FOUND}; the nearest lines are\n{excerpt}"
 
 
 def _score_windows(lines: Sequence[str], required: Sequence[str]) -> Iterator[tuple[float, int, int]]:
-    """Yields the similarity of the best windows with about as many lines, with start and size."""
+    """Yields the similarity of the best windows with about as many lines, with start and size.
+
+    Windows with few words of the required lines are left out first: comparing all of them would take seconds.
+    """
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2("\n".join(required))
     margin = len(required) // 5
+    required_words = set(_TOKEN.findall("\n".join(required)))
+    words = [_TOKEN.findall(line) for line in lines]
+    num_words = [0, *itertools.accumulate(len(row) for row in words)]
+    num_shared = [0, *itertools.accumulate(sum(word in required_words for word in row) for row in words)]
     windows = list[tuple[float, int, int]]()
     for size in sorted(
         {len(required) + change for change in (-margin, -1, 0, 1, margin) if len(required) > 2 or not change}
     ):
         for start in range(len(lines) - size + 1):
-            matcher.set_seq1("\n".join(lines[start : start + size]))
-            if matcher.real_quick_ratio() >= _MIN_SHOWN_SIMILARITY:
-                windows.append((matcher.quick_ratio(), start, size))
-    for _, start, size in sorted(windows, reverse=True)[:_MAX_COMPARED_WINDOWS]:
+            shared, total = (sums[start + size] - sums[start] for sums in (num_shared, num_words))
+            windows.append((shared / max(total, 1), start, size))
+    likely_windows = list[tuple[float, int, int]]()
+    for _, start, size in sorted(windows, reverse=True)[:_MAX_LIKELY_WINDOWS]:
+        matcher.set_seq1("\n".join(lines[start : start + size]))
+        if matcher.real_quick_ratio() >= _MIN_SHOWN_SIMILARITY:
+            likely_windows.append((matcher.quick_ratio(), start, size))
+    for _, start, size in sorted(likely_windows, reverse=True)[:_MAX_COMPARED_WINDOWS]:
         matcher.set_seq1("\n".join(lines[start : start + size]))
         yield matcher.ratio(), start, size
 

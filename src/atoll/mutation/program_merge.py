@@ -85,6 +85,9 @@ def merge(parent: str, child: str, language: str = "python", required_names: Seq
     if not parent_blocks:
         return Merged(child)
     content = _strip_fixed_lines(parent_lines, parent_blocks, child.split("\n"))
+    is_inside = parent_lines[parent_blocks[0][0] - 1][:1].isspace()  # the block is a part of a function or class
+    if language == "python" and is_inside and set(parent_lines) & {line for line in content if _TOP_LEVEL.match(line)}:
+        return Merged(parent, ["it repeats fixed code"])
     contents = ["\n".join(parent_lines[first:end]) for first, end in parent_blocks]
     contents[0] = "\n".join(content).strip("\n")
     return Merged(_fill_blocks(parent_lines, parent_blocks, contents), ["put the program between the markers"])
@@ -162,11 +165,15 @@ def _iter_bound_names(node: ast.stmt) -> Iterator[str]:
     elif isinstance(node, ast.Import | ast.ImportFrom):
         yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
     else:
-        for child in ast.walk(node):
+        children: list[ast.AST] = [node]
+        while children:
+            child = children.pop()
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 yield child.id
-            elif isinstance(child, ast.Import | ast.ImportFrom):
-                yield from ((alias.asname or alias.name).split(".")[0] for alias in child.names)
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+                yield from _iter_bound_names(child)
+            elif not isinstance(child, ast.Lambda | ast.comprehension):  # these have their own names
+                children += ast.iter_child_nodes(child)
 
 
 def find_unbound_names(text: str) -> set[str]:
@@ -223,13 +230,17 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     return Merged(_fill_segments(parent_lines, blocks, editable_parts), notes)
 
 
-_TOP_LEVEL = re.compile(r"^(?=(?:async def|def|class|@)\b)", re.M)
+_TOP_LEVEL = re.compile(r"^(?=@|(?:async def|def|class)\b)", re.M)
 
 
 def _drop_broken(text: str, fixed_names: set[str]) -> str:
     """Removes invalid definitions whose names are fixed: the parent has them."""
     chunks = _TOP_LEVEL.split(text)[:200] if fixed_names else []
-    names = [match[1] if (match := re.match(r"(?:async )?(?:def|class) (\w+)", chunk)) else "" for chunk in chunks]
+    for index in range(len(chunks) - 1, 0, -1):
+        if chunks[index - 1].startswith("@"):  # a decorator belongs to its function
+            chunks[index - 1 : index + 1] = [chunks[index - 1] + chunks[index]]
+    pattern = re.compile(r"^(?:async )?(?:def|class) (\w+)", re.M)
+    names = [match[1] if (match := pattern.search(chunk)) else "" for chunk in chunks]
     return "".join(
         chunk
         for name, chunk in zip(names, chunks, strict=True)
@@ -278,17 +289,41 @@ def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list
     if any(_is_trial(segment) for segment in parent):
         return segments
     last = max((index for index, segment in enumerate(segments) if segment.is_definition), default=len(segments))
-    body_names = {name for segment in segments[: last + 1] for name in _iter_used_names(segment.nodes)}
+    body_names = {name for segment in segments[: last + 1] for name in _iter_used_names(segment.nodes)} | {"sys"}
+    defined_names = _collect_names(segment for segment in segments[: last + 1] if segment.is_definition)
     end = len(segments)
     while end > last + 1 and (_is_trial(segments[end - 1]) or not (segments[end - 1].names & body_names)):
         if segments[end - 1].is_import or _is_main_guard(segments[end - 1]):
             break
+        changed_names = _find_changed_names(segments[end - 1].nodes)
+        if segments[end - 1].names & defined_names or changed_names & (body_names | defined_names):
+            break  # the functions need it
         end -= 1
     trials = segments[end:]
     if not any(_is_trial(segment) for segment in trials):
         return segments
     notes.append("removed code that only tries the program")
     return segments[:end]
+
+
+def _find_changed_names(nodes: Iterable[ast.stmt]) -> set[str]:
+    """Returns the names whose objects statements change: by an item, an attribute or a call of a method."""
+    changed = list[ast.expr]()
+    for node in (node for tree in nodes for node in ast.walk(tree)):
+        if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            changed.append(node)
+        elif (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+        ):
+            changed.append(node.value.func)
+    names = set[str]()
+    for expression in changed:
+        while isinstance(expression, ast.Subscript | ast.Attribute):
+            expression = expression.value
+        names |= {expression.id} if isinstance(expression, ast.Name) else set()
+    return names
 
 
 def _is_trial(segment: Segment) -> bool:
@@ -303,7 +338,7 @@ def _is_trial(segment: Segment) -> bool:
 def _replace_namesakes(parts: Sequence[list[Segment]], new_segments: Sequence[Segment]) -> None:
     """Replaces each definition where its name is. New imports go to the top, other new code before its first use."""
     known_dumps = {segment.dump for part in parts for segment in part}
-    inserted = list[Segment]()
+    inserted, placed = list[Segment](), list[Segment]()
     for segment in new_segments:
         if segment.dump in known_dumps:
             continue
@@ -318,14 +353,34 @@ def _replace_namesakes(parts: Sequence[list[Segment]], new_segments: Sequence[Se
         )
         if position is not None:
             part, index = position
-            part[index] = segment
+            if part[index] in placed:  # a second statement for the same name
+                while index + 1 < len(part) and part[index + 1] in placed:
+                    index += 1
+                part.insert(index + 1, segment)
+            else:
+                part[index] = segment
+                _remove_rebound(parts, segment, placed)
+            placed.append(segment)
         elif segment.is_import:
             parts[0].insert(_count_header(parts[0]), segment)
-        elif segment.names:
+        elif segment.names or _find_changed_names(segment.nodes) & _collect_names(inserted):
             inserted.append(segment)
     first = parts[0]
     index = next((i for i, segment in enumerate(first) if segment.is_definition), len(first))
     first[index:index] = inserted
+
+
+def _remove_rebound(parts: Sequence[list[Segment]], new: Segment, placed: Sequence[Segment]) -> None:
+    """Removes old assignments to some of the names that a new one binds: they would undo it."""
+    for part in parts if len(new.names) > 1 else ():
+        part[:] = [
+            old
+            for old in part
+            if old is new
+            or old in placed
+            or not all(isinstance(node, ast.Assign | ast.AnnAssign) for node in old.nodes)
+            or not old.names <= new.names
+        ]
 
 
 def _count_header(segments: Sequence[Segment]) -> int:
@@ -354,8 +409,9 @@ def add_missing_imports(text: str) -> Merged:
     if header:
         segment_lines = (parse_python(content) or ast.Module([], [])).body[header - 1].end_lineno or 0
         first += segment_lines
-    added = [_KNOWN_IMPORTS[name] for name in missing]
-    return Merged("\n".join([*lines[:first], *added, *lines[first:]]), [f"added {', '.join(added)}"])
+    indent = re.match(r"[ \t]*", lines[first - 1])[0] if blocks else ""  # type: ignore[index]  # it always matches
+    added = [f"{indent}{_KNOWN_IMPORTS[name]}" for name in missing]
+    return Merged("\n".join([*lines[:first], *added, *lines[first:]]), [f"added {', '.join(map(str.strip, added))}"])
 
 
 @lru_cache(maxsize=32)

@@ -19,6 +19,7 @@ from atoll.mutation.response_text import (
     drop_incomplete_end,
     extract_text,
     fill_placeholders,
+    find_omission,
     find_programs,
     is_delimiter,
     iter_fenced_blocks,
@@ -90,6 +91,8 @@ class ResponseReader:
                 return self._check(parent, attempt)
             except UnusableResponse as failure:
                 failures.append(failure)
+            except (RecursionError, MemoryError):
+                failures.append(UnusableResponse("The program is nested too deeply.", "syntax", attempt.text))
         raise _choose_failure(failures, response)
 
     def _iter_attempts(self, parent: str, text: str) -> Iterator[ReadProgram]:
@@ -147,6 +150,9 @@ class ResponseReader:
             points += 3.0 * (is_python and program_merge.parse_python(text) is not None)
             rated.append((points, index, text, notes))
         for _, _, text, notes in sorted(rated, reverse=True):
+            if is_python and (omission := find_omission(parent, text)):
+                yield ReadProgram("", "program", notes, [omission])
+                continue
             merged = program_merge.merge(parent, text, self.language, sorted(names))
             yield ReadProgram(merged.text, "program", [*notes, *merged.notes])
 
@@ -162,6 +168,8 @@ class ResponseReader:
             UnusableResponse: The program cannot be used.
         """
         text = program.text
+        if program.problems and not text and program.form == "program":
+            raise UnusableResponse(f"The program omits code: {program.problems[0]!r:.80}. Write all of it.", "syntax")
         if program.problems and not text:
             raise UnusableResponse(f"Too few edits could be applied: {'; '.join(program.problems)}.", "edits")
         if self.language == "python":

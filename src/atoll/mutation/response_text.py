@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from atoll.mutation.program_merge import parse_python
 
 _OPENING = re.compile(r"(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<label>[^\s`]*+)[^`]*+")
+_FENCE_LINE = re.compile(r"^[ \t]*+(?:```|~~~)", re.M)
 _ALIASES: Mapping[str, Sequence[str]] = {
     "python": ("python", "py", "python3"),
     "javascript": ("javascript", "js"),
@@ -34,10 +35,11 @@ _TYPOGRAPHY = str.maketrans(
     "\u00a0\u2007\u202f\u2018\u2019\u201c\u201d\u2212", "   ''\"\"-", "\u200b\u200c\u200d\ufeff"
 )
 _PLACEHOLDER = re.compile(
-    r"\s*(?:#|//|--)\s*(?:\.{3}|…)?\s*\(?(?:(?:the\s+)?(?:rest|remain|existing|previous|other|unchanged|same|keep)\b|\.{3}|…).*",
+    r"\s*+(?:#|//|--)\s*+(?:\.{3}|…)?\s*+\(?(?:(?:the\s+)?(?:rest|remain|existing|previous|other|unchanged|same|keep)\b|\.{3}|…).*",
     re.I,
 )
 _PLACEHOLDER_WORDS = re.compile(r"\.{3}|…|unchanged|the same|as before|as above|remains?\b|rest of|existing", re.I)
+_OMISSION = re.compile(r"(?:\.{3}|…).*\w|unchanged", re.I)
 MAX_RESPONSE_LENGTH = 500_000  # characters that are read
 GUESS = "(guess)"  # label of a part that is not in a fence
 MAX_GUESS_LENGTH = 100_000
@@ -73,14 +75,30 @@ def clean_response(response: str) -> str:
 
 
 def _strip_between(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
-    """Removes the text between tags; before a closing tag without an opening one, which the prompt may contain."""
-    parts, position = list[str](), 0
-    while end := closing.search(text, position):
-        start = opening.search(text, position, end.start())
-        parts += [text[position : start.start()]] if start else []
+    """Removes the text between tags; before a closing tag without an opening one, which the prompt may contain.
+
+    An opening tag in a line of code or in a fence belongs to the program.
+    """
+    parts, position, search_position = list[str](), 0, 0
+    while end := closing.search(text, search_position):
+        start = opening.search(text, search_position, end.start())
+        search_position = end.end()
+        if start and not _begins_reasoning(text, position, start.start()):
+            continue
+        if not start and position != 0:
+            continue
+        if start:
+            parts.append(text[position : start.start()])
         position = end.end()
     rest = text[position:]
     return "".join([*parts, rest]) if rest.strip() or any(part.strip() for part in parts) else text
+
+
+def _begins_reasoning(text: str, first: int, tag: int) -> bool:
+    """Returns whether a tag begins a line outside of a fence."""
+    before = text[first:tag]
+    line_start = before.rpartition("\n")[2]
+    return not line_start.strip() and len(_FENCE_LINE.findall(before)) % 2 == 0
 
 
 def iter_fenced_blocks(response: str, *, is_nested: bool = False) -> Iterator[FencedBlock]:
@@ -182,7 +200,8 @@ def _iter_json_texts(texts: Sequence[str]) -> Iterator[str]:
         except (ValueError, RecursionError):
             continue
         values = [value for value in data.values() if isinstance(value, str)]
-        yield from (value for value in values if "\n" in value)
+        texts_with_lines = (re.sub(r"\r\n?", "\n", value) for value in values)
+        yield from (value for value in texts_with_lines if "\n" in value)
 
 
 def mend_python(text: str) -> tuple[str, str]:
@@ -270,13 +289,25 @@ def fill_placeholders(parent: str, child: str) -> str:
     lines = child.split("\n")
     marks = [i for i, line in enumerate(lines) if _PLACEHOLDER.fullmatch(line) and _PLACEHOLDER_WORDS.search(line)]
     parent_lines = parent.split("\n")
-    marks += [i for i, line in enumerate(lines) if line.strip() in ("...", "…") and line not in parent_lines]
+    known_lines = {line.strip() for line in parent_lines}
+    marks += [i for i, line in enumerate(lines) if line.strip() in ("...", "…")]
+    marks = [i for i in marks if lines[i].strip() not in known_lines]
     for index in sorted(marks, reverse=True)[:20]:
         before = next((line for line in reversed(lines[:index]) if line.strip()), None)
         after = next((line for line in lines[index + 1 :] if line.strip()), None)
         if hidden := _find_between(parent_lines, before, after):
             lines[index : index + 1] = hidden
     return "\n".join(lines)
+
+
+def find_omission(parent: str, child: str) -> str:
+    """Returns the first line of a body that stands for omitted code; empty if there is none."""
+    known_lines = {line.strip() for line in parent.split("\n")}
+    for line in child.split("\n"):
+        is_inside = line[:1].isspace() and line.strip() not in known_lines
+        if is_inside and _PLACEHOLDER.fullmatch(line) and _OMISSION.search(line):
+            return line.strip()
+    return ""
 
 
 def _find_between(parent_lines: Sequence[str], before: str | None, after: str | None) -> Sequence[str]:
@@ -288,7 +319,8 @@ def _find_between(parent_lines: Sequence[str], before: str | None, after: str | 
     if after is not None and after.strip() in stripped[first:]:
         return parent_lines[first : stripped.index(after.strip(), first)]
     indent = len(parent_lines[first - 1]) - len(parent_lines[first - 1].lstrip())
-    if after is not None or not indent:
+    is_end = after is None or not after[:1].isspace()
+    if not is_end or not indent:
         return []
     end = first
     while end < len(parent_lines) and (not stripped[end] or parent_lines[end][:1].isspace()):

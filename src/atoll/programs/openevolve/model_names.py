@@ -139,6 +139,8 @@ def _parse_options(path: str, model: Mapping[str, Any], notes: list[str]) -> dic
     notes += _make_provider_notes(path, model)
     options = dict[str, Any]()
     for key, value in model.items():
+        if key == "api_key" and value is not None and not isinstance(value, str):
+            notes.append(f"{path}.{key} has no effect: it is not a text. Put it in quotes.")
         if value is None or key in _NAME_KEYS:
             continue
         if key == "reasoning_effort" and value not in _THINKING_LEVELS:
@@ -169,8 +171,8 @@ def _make_key_place(
     key = key or config.get("api_key")
     if not isinstance(key, str) or not key.strip():
         return {}
-    if re.fullmatch(r"\$\{\w+\}", key):
-        return {"api_key": key}
+    if re.fullmatch(r"\$\{\w+\}", key.strip()):
+        return {"api_key": key.strip()}
     return {"api_key": f"@{file.absolute()}#{key_path}"} if file else {}
 
 
