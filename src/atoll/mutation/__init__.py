@@ -20,8 +20,8 @@ from atoll.mutation.llm_mutators import (
     PromptBuilder,
     RewriteMutator,
 )
-from atoll.mutation.program_merge import find_required_names
 from atoll.mutation.prompts import build_program_prompt
+from atoll.mutation.python_statements import find_required_names
 from atoll.mutation.response_reader import ReadProgram, ResponseReader, UnusableResponse
 from atoll.mutation.response_text import clean_response, extract_text, iter_fenced_blocks, mend_python
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable

@@ -4,17 +4,22 @@ Python is merged by top-level statements, other languages by lines. Each guess b
 """
 
 import ast
-import builtins
 import re
-import symtable
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from atoll.mutation.python_statements import (
+    Segment,
+    collect_names,
+    find_unbound_names,
+    is_main_guard,
+    iter_used_names,
+    parse_python,
+    split_fixed,
+    split_segments,
+)
 from atoll.mutation.text_blocks import END_MARKER, START_MARKER, find_evolve_blocks, is_marker_line
 
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 _KNOWN_IMPORTS = {
     "np": "import numpy as np",
     "numpy": "import numpy",
@@ -32,42 +37,6 @@ class Merged(NamedTuple):
 
     text: str
     notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Top-level statements that share lines, with the comments above them.
-
-    Attributes:
-        text: Source lines.
-        names: Names that the statements bind.
-        dump: Syntax tree as text, to compare statements.
-        nodes: The statements.
-    """
-
-    text: str
-    names: frozenset[str]
-    dump: str
-    nodes: Sequence[ast.stmt] = field(repr=False)
-
-    @property
-    def is_import(self) -> bool:
-        return all(isinstance(node, ast.Import | ast.ImportFrom) for node in self.nodes)
-
-    @property
-    def is_definition(self) -> bool:
-        return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in self.nodes)
-
-
-@lru_cache(maxsize=32)
-def parse_python(text: str) -> ast.Module | None:
-    """Returns the syntax tree of a text; None if it is not valid Python or nested too deeply to compare."""
-    try:
-        tree = ast.parse(text)
-        ast.dump(tree)
-    except _PARSE_ERRORS:
-        return None
-    return tree
 
 
 def merge(parent: str, child: str, language: str = "python", required_names: Sequence[str] = ()) -> Merged:
@@ -133,70 +102,6 @@ def _skip_equal(lines: Sequence[str], fixed: Sequence[str]) -> int:
     return len(lines) if count == len(fixed) else 0
 
 
-@lru_cache(maxsize=32)  # the parts of one response are compared several times
-def split_segments(text: str) -> Sequence[Segment] | None:
-    """Returns the top-level statements of a Python text; None if it is not valid."""
-    tree = parse_python(text)
-    if tree is None:
-        return None
-    lines, segments = text.split("\n"), list[Segment]()
-    position, group, group_end = 0, list[ast.stmt](), 0
-    for node in tree.body:
-        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-        if group and first > group_end:
-            segments.append(_make_segment(lines[position:group_end], group))
-            position, group = group_end, []
-        group.append(node)
-        group_end = max(group_end, node.end_lineno or first)
-    if group:
-        segments.append(_make_segment(lines[position:group_end], group))
-    return segments
-
-
-def _make_segment(lines: Sequence[str], nodes: Sequence[ast.stmt]) -> Segment:
-    names = frozenset(name for node in nodes for name in _iter_bound_names(node))
-    text = "\n".join(lines)
-    return Segment(text.rstrip() + "\n", names, "".join(map(ast.dump, nodes)), tuple(nodes))
-
-
-def _iter_bound_names(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
-    else:
-        children: list[ast.AST] = [node]
-        while children:
-            child = children.pop()
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                yield child.id
-            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
-                yield from _iter_bound_names(child)
-            elif not isinstance(child, ast.Lambda | ast.comprehension):  # these have their own names
-                children += ast.iter_child_nodes(child)
-
-
-def find_unbound_names(text: str) -> set[str]:
-    """Returns the global names that a Python text uses and never binds."""
-    try:
-        table = symtable.symtable(text, "<program>", "exec")
-    except _PARSE_ERRORS:
-        return set()
-    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    used, tables = set[str](), [table]
-    while tables:
-        current = tables.pop()
-        tables += current.get_children()
-        symbols = current.get_symbols()
-        bound |= {symbol.get_name() for symbol in symbols if symbol.is_declared_global() and symbol.is_assigned()}
-        used |= {
-            symbol.get_name()
-            for symbol in symbols
-            if symbol.is_referenced() and (symbol.is_global() or current.get_type() == "module")
-        }
-    return used - bound - set(vars(builtins)) - {"__file__", "__name__"}
-
-
 def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Merged | None:
     """Merges by top-level statements; None if one of the programs is not valid Python."""
     parent_lines = parent.split("\n")
@@ -204,9 +109,9 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     has_markers = blocks != [(0, len(parent_lines))]
     contents = ["\n".join(parent_lines[first:end]) for first, end in blocks]
     editable = [split_segments(content) for content in contents]
-    fixed = _split_fixed(parent_lines, blocks) if has_markers else []
+    fixed = split_fixed(parent_lines, blocks) if has_markers else []
     parent_segments = split_segments(parent)
-    child_segments = split_segments(child) or split_segments(_drop_broken(child, _collect_names(fixed)))
+    child_segments = split_segments(child) or split_segments(_drop_broken(child, collect_names(fixed)))
     if parent_segments is None or not child_segments or None in editable:
         return None
     editable_parts = [list(part) for part in editable if part is not None]
@@ -215,9 +120,7 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     new_segments = _drop_trials(new_segments, parent_segments, notes)
     rest = "".join(segment.text for segment in [*fixed, *new_segments])
     parent_names = {name for part in editable_parts for segment in part for name in segment.names}
-    missing = (
-        find_unbound_names(rest) | (set(required_names) - _collect_names([*fixed, *new_segments]))
-    ) & parent_names
+    missing = (find_unbound_names(rest) | (set(required_names) - collect_names([*fixed, *new_segments]))) & parent_names
     if not missing and len(editable_parts) == 1:
         if has_markers:
             notes.append("put the program between the markers")
@@ -225,7 +128,7 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     if not any(segment.names & parent_names for segment in new_segments if not segment.is_import):
         return None if not has_markers else Merged(parent, ["it defines nothing that the program has"])
     _replace_namesakes(editable_parts, new_segments)
-    replaced = sorted(_collect_names(new_segments) & parent_names)
+    replaced = sorted(collect_names(new_segments) & parent_names)
     notes.append(f"replaced {', '.join(replaced[:5])} in the program and kept the rest")
     return Merged(_fill_segments(parent_lines, blocks, editable_parts), notes)
 
@@ -252,36 +155,22 @@ def _fill_segments(lines: Sequence[str], blocks: Sequence[tuple[int, int]], part
     return _fill_blocks(lines, blocks, [_join_segments(part) for part in parts]).rstrip("\n") + "\n"
 
 
-def _split_fixed(lines: Sequence[str], blocks: Sequence[tuple[int, int]]) -> Sequence[Segment]:
-    """Returns the statements outside of the blocks; none if they are not valid by themselves."""
-    editable = {index for first, end in blocks for index in range(first, end)}
-    return split_segments("\n".join(line for index, line in enumerate(lines) if index not in editable)) or []
-
-
-def _collect_names(segments: Iterable[Segment]) -> set[str]:
-    return {name for segment in segments for name in segment.names}
-
-
 def _join_segments(segments: Sequence[Segment]) -> str:
     return "".join(segment.text for segment in segments).strip("\n")
 
 
 def _drop_fixed(segments: Sequence[Segment], fixed: Sequence[Segment], notes: list[str]) -> list[Segment]:
     """Removes statements that repeat fixed code or define fixed names."""
-    dumps, fixed_names = {segment.dump for segment in fixed}, _collect_names(s for s in fixed if not s.is_import)
+    dumps, fixed_names = {segment.dump for segment in fixed}, collect_names(s for s in fixed if not s.is_import)
     remaining = list[Segment]()
     for segment in segments:
         if segment.dump in dumps:
             continue
         if segment.names and segment.names <= fixed_names and not segment.is_import:
             notes.append(f"ignored its version of {', '.join(sorted(segment.names)[:3])}, which is fixed")
-        elif not (_is_main_guard(segment) and fixed):
+        elif not (is_main_guard(segment) and fixed):
             remaining.append(segment)
     return remaining
-
-
-def _is_main_guard(segment: Segment) -> bool:
-    return any(isinstance(node, ast.If) and "__name__" in ast.dump(node.test) for node in segment.nodes)
 
 
 def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list[str]) -> list[Segment]:
@@ -289,11 +178,11 @@ def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list
     if any(_is_trial(segment) for segment in parent):
         return segments
     last = max((index for index, segment in enumerate(segments) if segment.is_definition), default=len(segments))
-    body_names = {name for segment in segments[: last + 1] for name in _iter_used_names(segment.nodes)} | {"sys"}
-    defined_names = _collect_names(segment for segment in segments[: last + 1] if segment.is_definition)
+    body_names = {name for segment in segments[: last + 1] for name in iter_used_names(segment.nodes)} | {"sys"}
+    defined_names = collect_names(segment for segment in segments[: last + 1] if segment.is_definition)
     end = len(segments)
     while end > last + 1 and (_is_trial(segments[end - 1]) or not (segments[end - 1].names & body_names)):
-        if segments[end - 1].is_import or _is_main_guard(segments[end - 1]):
+        if segments[end - 1].is_import or is_main_guard(segments[end - 1]):
             break
         changed_names = _find_changed_names(segments[end - 1].nodes)
         if segments[end - 1].names & defined_names or changed_names & (body_names | defined_names):
@@ -363,7 +252,7 @@ def _replace_namesakes(parts: Sequence[list[Segment]], new_segments: Sequence[Se
             placed.append(segment)
         elif segment.is_import:
             parts[0].insert(_count_header(parts[0]), segment)
-        elif segment.names or _find_changed_names(segment.nodes) & _collect_names(inserted):
+        elif segment.names or _find_changed_names(segment.nodes) & collect_names(inserted):
             inserted.append(segment)
     first = parts[0]
     index = next((i for i, segment in enumerate(first) if segment.is_definition), len(first))
@@ -412,38 +301,3 @@ def add_missing_imports(text: str) -> Merged:
     indent = re.match(r"[ \t]*", lines[first - 1])[0] if blocks else ""  # type: ignore[index]  # it always matches
     added = [f"{indent}{_KNOWN_IMPORTS[name]}" for name in missing]
     return Merged("\n".join([*lines[:first], *added, *lines[first:]]), [f"added {', '.join(map(str.strip, added))}"])
-
-
-@lru_cache(maxsize=32)
-def find_required_names(program: str, evaluator: str = "") -> Sequence[str]:
-    """Returns the functions and classes of a Python program that its caller needs.
-
-    Those that the evaluator or the fixed code names; without any, those that no other part of the program uses.
-    """
-    lines = program.split("\n")
-    blocks, segments = find_evolve_blocks(lines), split_segments(program)
-    if segments is None:
-        return ()
-    editable = split_segments("\n".join("\n".join(lines[first:end]) for first, end in blocks)) if blocks else segments
-    if editable is None:
-        return ()
-    defined = [name for segment in editable if segment.is_definition for name in sorted(segment.names)]
-    fixed = _split_fixed(lines, blocks) if blocks else []
-    fixed_names = {name for segment in fixed for name in _iter_used_names(segment.nodes)}
-    called = fixed_names | set(re.findall(r"\w+", evaluator))
-    if needed := [name for name in defined if name in called]:
-        return needed
-    used = {
-        name
-        for segment in editable
-        for name in _iter_used_names(segment.nodes)
-        if not (segment.is_definition and name in segment.names) and not _is_main_guard(segment)
-    }
-    return [name for name in defined if name not in used and not name.startswith("_")]
-
-
-def _iter_used_names(nodes: Iterable[ast.stmt]) -> Iterator[str]:
-    for tree in nodes:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                yield node.id

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from atoll.mutation import program_merge
+from atoll.mutation import program_merge, python_statements
 from atoll.mutation.diffs import DiffBlock, DiffParser, apply_blocks, parse_blocks, parse_loose_blocks
 from atoll.mutation.response_text import (
     GUESS,
@@ -147,7 +147,7 @@ class ResponseReader:
             points += 4.0 * (bool(names) and names <= _get_defined_names(text)) - 2.0 * (
                 bool(note) + (block.label == GUESS)
             )
-            points += 3.0 * (is_python and program_merge.parse_python(text) is not None)
+            points += 3.0 * (is_python and python_statements.parse_python(text) is not None)
             rated.append((points, index, text, notes))
         for _, _, text, notes in sorted(rated, reverse=True):
             if is_python and (omission := find_omission(parent, text)):
@@ -158,7 +158,7 @@ class ResponseReader:
 
     def _get_names(self, parent: str) -> Sequence[str]:
         if self.required_names is None:
-            return program_merge.find_required_names(parent) if self.language == "python" else ()
+            return python_statements.find_required_names(parent) if self.language == "python" else ()
         return self.required_names
 
     def _check(self, parent: str, program: ReadProgram) -> ReadProgram:
@@ -201,7 +201,7 @@ def _choose_failure(failures: Sequence[UnusableResponse], response: str) -> Unus
 
 def _get_defined_names(text: str) -> set[str]:
     """Returns the functions and classes of a Python text; none if it is invalid."""
-    segments = program_merge.split_segments(text) or ()
+    segments = python_statements.split_segments(text) or ()
     return {name for segment in segments if segment.is_definition for name in segment.names}
 
 
@@ -210,7 +210,7 @@ def _is_equal(parent: str, text: str, language: str) -> bool:
         return True
     if language != "python":
         return False
-    trees = [program_merge.parse_python(program) for program in (parent, text)]
+    trees = [python_statements.parse_python(program) for program in (parent, text)]
     return None not in trees and ast.dump(trees[0]) == ast.dump(trees[1])  # type: ignore[arg-type]  # both are trees
 
 
@@ -222,7 +222,7 @@ def _check_python(parent: str, text: str, names: Sequence[str]) -> None:
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise UnusableResponse(f"The program does not compile: {error}.", "syntax", text) from error
     signatures, old_signatures = _get_signatures(text), _get_signatures(parent)
-    segments = program_merge.split_segments(text) or ()
+    segments = python_statements.split_segments(text) or ()
     bound = {name for segment in segments for name in segment.names}
     if missing := [name for name in names if name not in bound]:
         raise UnusableResponse(
@@ -250,7 +250,7 @@ class _Signature(NamedTuple):
 
 
 def _get_signatures(text: str) -> dict[str, _Signature]:
-    tree = program_merge.parse_python(text)
+    tree = python_statements.parse_python(text)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)] if tree else []
     signatures = dict[str, _Signature]()
     for node in functions:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atoll.mutation.program_merge import parse_python
+from atoll.mutation.python_statements import parse_python
 
 _OPENING = re.compile(r"(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<label>[^\s`]*+)[^`]*+")
 _FENCE_LINE = re.compile(r"^[ \t]*+(?:```|~~~)", re.M)
