@@ -1,5 +1,6 @@
 """ASGI application of the dashboard and its HTTP server."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -199,6 +200,11 @@ class _Server(uvicorn.Server):
         assert isinstance(app, FastAPI), "made so"
         await app.state.tails.close()
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):  # those that did not end in time
+            if (transport := getattr(connection, "transport", None)) is not None:
+                transport.abort()
+        for _ in range(3):  # closed transports release their sockets in the next cycles of the loop
+            await asyncio.sleep(0)
 
 
 class DashboardServer:
