@@ -83,7 +83,10 @@ class PydanticAIChat:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in range(3):  # closed transports release their sockets in the next cycles of the loop
+        # A transport that is closed waits for its peer to read the rest. Aborted ones release their sockets at once.
+        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
+            transport.abort()
+        for _ in range(3):  # transports call back in the next cycles of the loop
             await asyncio.sleep(0)
 
     async def _ask(self, prompt: str) -> Response:
