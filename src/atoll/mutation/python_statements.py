@@ -40,21 +40,24 @@ class Segment:
 
 @lru_cache(maxsize=32)
 def parse_python(text: str) -> ast.Module | None:
-    """Returns the syntax tree of a text; None if it is not valid Python or nested too deeply to compare."""
+    """Returns the syntax tree of a text; None if it is not valid Python."""
     try:
-        tree = ast.parse(text)
-        ast.dump(tree)
+        return ast.parse(text)
     except _PARSE_ERRORS:
         return None
-    return tree
 
 
 @lru_cache(maxsize=32)  # the parts of one response are compared several times
 def split_segments(text: str) -> Sequence[Segment] | None:
-    """Returns the top-level statements of a Python text; None if it is not valid."""
+    """Returns the top-level statements of a Python text; None if it is not valid or nested too deeply to compare."""
     tree = parse_python(text)
-    if tree is None:
+    try:
+        return None if tree is None else _split_tree(text, tree)
+    except RecursionError:
         return None
+
+
+def _split_tree(text: str, tree: ast.Module) -> Sequence[Segment]:
     lines, segments = text.split("\n"), list[Segment]()
     position, group, group_end = 0, list[ast.stmt](), 0
     for node in tree.body:

@@ -102,11 +102,13 @@ class ResponseReader:
         if edited is not None and not edited.problems:
             yield edited
         if self.language != "text":
-            programs = [] if edited is not None else find_programs(text, self.language)
+            fenced = list(iter_fenced_blocks(text))
             if edited is not None:
-                programs = [
-                    block for block in iter_fenced_blocks(text) if not any(map(is_delimiter, block.text.split("\n")))
-                ]
+                programs = [block for block in fenced if not any(map(is_delimiter, block.text.split("\n")))]
+            else:
+                if len(fenced) == 1:  # nearly always the program: guesses take ten times as long
+                    yield from self._iter_programs(parent, text, fenced)
+                programs = list(find_programs(text, self.language))
             yield from self._iter_programs(parent, text, [*programs, *self._find_edit_parts(parent, blocks)])
         elif not blocks:
             yield ReadProgram(extract_text(text).rstrip("\n") + "\n", "text")
@@ -210,8 +212,8 @@ def _is_equal(parent: str, text: str, language: str) -> bool:
         return True
     if language != "python":
         return False
-    trees = [python_statements.parse_python(program) for program in (parent, text)]
-    return None not in trees and ast.dump(trees[0]) == ast.dump(trees[1])  # type: ignore[arg-type]  # both are trees
+    old, new = (python_statements.split_segments(program) for program in (parent, text))
+    return bool(old and new) and [part.dump for part in old or ()] == [part.dump for part in new or ()]
 
 
 def _check_python(parent: str, text: str, names: Sequence[str]) -> None:
@@ -259,7 +261,8 @@ def _get_signatures(text: str) -> dict[str, _Signature]:
         keywords = sum(default is None for default in arguments.kw_defaults)
         maximum = float("inf") if arguments.vararg else total
         required = total - len(arguments.defaults)
-        signatures[node.name] = _Signature(ast.unparse(arguments), required, maximum, keywords)
+        names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        signatures[node.name] = _Signature(", ".join(names), required, maximum, keywords)
     return signatures
 
 
