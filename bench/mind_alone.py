@@ -39,7 +39,7 @@ def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
     solved = sum(bool(grade) for grade in grades.values())
     share = 100 * solved / len(problems)
     verdict = "" if METHODS[method] != "mind" else " MET" if share >= LEAST else " MISSED"
-    rows: Any = result.facts["instances"]
+    rows: Any = result.stats["instances"]
     evaluated = [row["evaluations"] for row in rows]
     effort = [round(statistics.fmean(evaluated), 1), statistics.median(evaluated), max(evaluated)]
     unsolved = [id.rpartition("_")[2] for id, is_good in grades.items() if not is_good]

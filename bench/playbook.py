@@ -258,11 +258,11 @@ def main() -> None:
         notes = (f"Where it ran: {json.dumps(facts['where'])}.",)
         outcome.keep("playbook_formulas", tables, notes, bench="playbook", **facts)
         return
-    rows = [turns(options.turns, options.seed, budget) for budget in options.budgets]
+    turn_rows = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
     rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]
-    tables = {"Turns": (COLUMNS, rows)}
+    tables = {"Turns": (COLUMNS, turn_rows)}
     tables[f"Questions whose rule is one of 100 among 500 distractors ({bullets} bullets at the end)"] = (
         headings,
         rows,
