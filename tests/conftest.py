@@ -56,6 +56,13 @@ TIERS = {
 POSTGRES_FIXTURES = {"postgres_server", "postgres_url"}
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skips the import of files that the marker expression leaves out."""
+    excluded = [marker for marker in TIERS if f"not {marker}" in config.option.markexpr]
+    path = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
+    return any(f"{path}/".startswith(TIERS[marker]) or path.startswith(TIERS[marker]) for marker in excluded) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         path = item.path.relative_to(TESTS).as_posix()
