@@ -22,7 +22,7 @@ class Response:
     Every LLM and every stored response becomes one, so this is where text is cleaned.
 
     Attributes:
-        text: The text; U+FFFD replaces characters that cannot be stored, and only the first million are kept.
+        text: The text; U+FFFD replaces characters that cannot be stored, and text after the first million is cut.
         model: Name of the model that responded.
         cost: Seconds, tokens and US dollars.
     """

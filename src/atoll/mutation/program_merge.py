@@ -129,7 +129,7 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
         return None if not has_markers else Merged(parent, ["it defines nothing that the program has"])
     _replace_namesakes(editable_parts, new_segments)
     replaced = sorted(collect_names(new_segments) & parent_names)
-    notes.append(f"replaced {', '.join(replaced[:5])} in the program and kept the rest")
+    notes.append(f"replaced {', '.join(replaced[:5])} in the program; the rest is unchanged")
     return Merged(_fill_segments(parent_lines, blocks, editable_parts), notes)
 
 
