@@ -261,8 +261,8 @@ def make_metered_llm(model: LLM, llm_budget: LLMBudget, max_tokens: int = DEFAUL
     if has_dollars and price is None and hasattr(model, "price"):
         raise errors.SetupError(
             f"The price of {model!r:.80} is unknown, so a budget in dollars cannot be enforced. Pass "
-            "price=llm.Price(...), as llm.price_in and llm.price_out in a configuration, or give the budget in tokens or "
-            "calls."
+            "price=llm.Price(...), as llm.price_in and llm.price_out in a configuration, or give the budget in "
+            "tokens or calls."
         )
     call_price = CallPrice(price, getattr(model, "max_tokens", None) or max_tokens)
     return MeteredLLM(TokenCountingLLM(model), llm_budget, call_price.max_cost)
