@@ -1,6 +1,7 @@
 """HTTP clients: framing, connection reuse, closed connections, timeouts, size limits; synchronous and asynchronous."""
 
 import asyncio
+import contextlib
 import gc
 import gzip
 import json
@@ -28,15 +29,25 @@ class Wire:
 
     def __init__(self, speak: Speak) -> None:
         self._speak, self.num_connections = speak, 0
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.num_connections += 1
+        self._writers.append(writer)
         try:
             await self._speak(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client has gone
         finally:
             writer.close()
+
+    async def aclose(self) -> None:
+        """Aborts every connection, also one with bytes that its client never read."""
+        for writer in self._writers:
+            writer.transport.abort()
+        for writer in self._writers:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await asyncio.wait_for(writer.wait_closed(), 5)
 
 
 async def request(reader: asyncio.StreamReader) -> bytes:
@@ -72,7 +83,7 @@ def session(request) -> Session:
             server = await asyncio.start_server(wire.serve, "127.0.0.1")
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/x?y=z"
             endpoint = Endpoint("openai", "some-model", url, "some-key")
-            async with server:
+            async with contextlib.aclosing(wire), server:
                 if request.param == "async":
                     async with http_client.make_async_client(endpoint, TIMEOUT_SECONDS) as client:
                         await use(lambda **options: client.post(url, **{"content": b"prompt", **options}))
@@ -83,7 +94,6 @@ def session(request) -> Session:
                                 sync_client.post, url, **{"content": b"prompt", **options}
                             )
                         )
-            await asyncio.sleep(0.01)  # for the sockets of the server
 
         asyncio.run(main())
         return wire
@@ -215,10 +225,11 @@ def ask(speak: Speak, num_calls: int, **options: Any) -> Wire:
             assert model("prompt").text == "hello"
 
     async def main() -> None:
-        async with await asyncio.start_server(wire.serve, "127.0.0.1") as server:
-            await asyncio.to_thread(call, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
-            gc.collect()  # closes the connections: the errors of httpx are in reference cycles
-        await asyncio.sleep(0.01)
+        async with contextlib.aclosing(wire), await asyncio.start_server(wire.serve, "127.0.0.1") as server:
+            try:
+                await asyncio.to_thread(call, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+            finally:
+                gc.collect()  # closes the connections: the errors of httpx are in reference cycles
 
     asyncio.run(main())
     return wire
