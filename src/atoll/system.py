@@ -82,6 +82,9 @@ class BuildContext(NamedTuple):
         get_run_id: Returns the run id. Call it only after the build.
         get_channel: Returns the live channel of the run, or None. Call it only after the build.
         has_dashboard: Whether the dashboard is open during the run.
+        budget: Limits of the run.
+        first_budget: Limits at the first start of the run; a resume may have extended them.
+        target: Score at which the run ends.
     """
 
     folder: Path
@@ -94,6 +97,9 @@ class BuildContext(NamedTuple):
     get_run_id: Callable[[], str] = lambda: "run"
     get_channel: Callable[[], LiveChannel | None] = lambda: None
     has_dashboard: bool = False
+    budget: control.Budget = control.UNLIMITED
+    first_budget: control.Budget = control.UNLIMITED
+    target: float | None = None
 
 
 class CandidateSummary(NamedTuple):
@@ -121,6 +127,7 @@ class BuiltSystem(NamedTuple):
         baseline_proposer: Makes one child with one LLM call, for the baselines; None: use the config's own mutator.
         use_profiler: Registers a profiler for the system's own events; None: it has no events.
         summarize_candidate: Makes the progress line of a candidate; None: show the new lines of its text.
+        is_free: Apply iterations when they finish, unless the user asks for a deterministic run.
     """
 
     config: cluster.EvolverConfig
@@ -132,6 +139,7 @@ class BuiltSystem(NamedTuple):
     baseline_proposer: function.Proposer | None = None
     use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None
     summarize_candidate: Callable[[function.Function], CandidateSummary] | None = None
+    is_free: bool = False
 
 
 # Lists in TOML and JSON.

@@ -2,6 +2,7 @@
 
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
 from atoll.mutation.combined import (
+    BestTuner,
     MixedMutator,
     MutatorBandit,
     MutatorName,
@@ -21,20 +22,20 @@ from atoll.mutation.llm_mutators import (
     RewriteMutator,
 )
 from atoll.mutation.prompts import build_program_prompt
-from atoll.mutation.python_statements import find_required_names
+from atoll.mutation.python_statements import find_required_names, find_signature
 from atoll.mutation.response_reader import ReadProgram, ResponseReader, UnusableResponse
 from atoll.mutation.response_text import clean_response, extract_text, iter_fenced_blocks, mend_python
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
-from atoll.mutation.text_blocks import NotApplicable, fence, with_text
+from atoll.mutation.text_blocks import NotApplicable, fence, hide_markers, with_text
 from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off
 __all__ = [
-    "MODES", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable", "MixedMutator", "Mode", "MutatorBandit",
+    "MODES", "BestTuner", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable", "MixedMutator", "Mode", "MutatorBandit",
     "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "ReadProgram", "ResponseReader", "RewriteMutator",
     "SyntaxMutator", "TunedMutator", "Tuner", "UnusableResponse", "Vocabulary", "add_tuner", "apply_blocks",
     "build_program_prompt", "clean_response", "extract_text", "fence", "find_choices",
-    "find_required_names", "is_mutable", "iter_fenced_blocks", "make_default_mutator", "make_diff_parser",
+    "find_required_names", "find_signature", "hide_markers", "is_mutable", "iter_fenced_blocks", "make_default_mutator", "make_diff_parser",
     "mend_python", "parse_blocks", "tunable", "with_text",
 ]
 # fmt: on

@@ -1,15 +1,15 @@
 """Combined mutators: a mix whose shares a bandit learns, and a mutator whose children are tuned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
-from atoll import candidate, errors, function
+from atoll import candidate, errors, evaluation, function
 from atoll.candidate import EMPTY, JSON
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
-from atoll.mutation.text_blocks import NotApplicable
+from atoll.mutation.text_blocks import NotApplicable, summarize_change
 from atoll.mutation.tuner import Tuner, find_tunables
 
 type MutatorName = Literal[
@@ -210,6 +210,64 @@ class TunedMutator:
             return _with_trials(child, 1 + trials)
         tuned_child = child.clone(skeleton).with_evaluation(replace(_get_candidate(child), content=str(skeleton)))
         return _with_trials(tuned_child, 1 + trials)
+
+
+@dataclass(frozen=True, slots=True)
+class BestTuner:
+    """Lets another mutator propose, and tunes the constants of each child that is better than all before it.
+
+    The tuned program is a further child, so that its gain is credited to the tuner.
+
+    Attributes:
+        mutator: Makes the children.
+        is_failure: Whether an evaluation with a score reports an error.
+        max_trials: Maximal trials per child.
+        max_seconds: Maximal time of all trials of a child, estimated from its own evaluation.
+    """
+
+    mutator: function.Proposer
+    is_failure: Callable[[evaluation.Evaluation], object] = lambda result: False
+    max_trials: int = 40
+    max_seconds: float = 15.0
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        """Returns the children of the mutator, each followed by its tuned version if there is a better one."""
+        children = list[function.Function]()
+        for child in self.mutator.propose(context):
+            children += [child, *self._tune(context, child)]
+        return children
+
+    def _tune(self, context: function.ProposalContext, child: function.Function) -> Sequence[function.Function]:
+        if context.max_evaluations is not None and context.max_evaluations < 2:
+            return []
+        [result] = context.evaluate([child])
+        state = context.advice.get("state")
+        known = state.get("best") if isinstance(state, Mapping) else None
+        scores = [
+            fn.score() for fn in context.parents if fn.evaluation is not None and not self.is_failure(fn.evaluation)
+        ]
+        best = max((score for score in (known, *scores) if isinstance(score, int | float)), default=None)
+        if result.score is None or self.is_failure(result) or (best is not None and result.score <= best):
+            return []
+        num_trials = min(self.max_trials, int(self.max_seconds / max(result.cost.seconds, 1e-3)))
+        if num_trials < 4:
+            return []
+        try:
+            skeleton, trials = Tuner(budget=num_trials, with_literals=True).tune(context, child, result.score)
+        except (NotApplicable, errors.SetupError):
+            return []  # nothing to tune, or an LLM declared an impossible range
+        if skeleton is None:
+            return []
+        meta: dict[str, JSON] = {"engine": "tuner", "trials": trials, "from_score": result.score}
+        meta |= {"idea": "tuned constants", "change": summarize_change(str(child.skeleton()), str(skeleton))}
+        parents = _get_candidate(child).parents
+        tuned = candidate.Candidate("", str(skeleton), parents, meta={**meta, **_get_operator(child)})
+        return [child.clone(skeleton).with_evaluation(tuned)]
+
+
+def _get_operator(fn: function.Function) -> Mapping[str, JSON]:
+    meta = _get_candidate(fn).meta
+    return {"operator": meta["operator"]} if "operator" in meta else {}
 
 
 def _with_trials(fn: function.Function, trials: int) -> function.Function:

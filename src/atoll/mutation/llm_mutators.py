@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 from atoll import errors, function
 from atoll.candidate import JSON
 from atoll.mutation.response_reader import DEFAULT_READER, ReadProgram, ResponseReader, UnusableResponse
+from atoll.mutation.response_text import find_idea, remove_idea
 from atoll.mutation.text_blocks import summarize_change, with_text
 
 
@@ -70,6 +71,7 @@ class EditRequest:
         failure: In a second request, the reason why the last response was not usable.
         response: In a second request, the last response.
         is_repeat: Whether the last response repeated a known program. The LLM should vary more.
+        kind: In a second request, the kind of failure.
     """
 
     parent: function.Function
@@ -78,6 +80,7 @@ class EditRequest:
     failure: str = ""
     response: str = ""
     is_repeat: bool = False
+    kind: str = ""
 
 
 class Prompt(NamedTuple):
@@ -158,12 +161,14 @@ class EditMutator:
         response = self.llm(prompt.text)
         program = self._try_read(context, request, response)
         if not isinstance(program, UnusableResponse):
-            return _build_function(request, program, response, prompt)
+            return _build_function(context, request, program, response, prompt)
         if not self.can_repair:
             raise program
         is_repeat = program.kind in ("unchanged", "duplicate")
         failure = f"{program} Make another change." if is_repeat else str(program)
-        second_request = replace(request, failure=failure, response=response.text, is_repeat=is_repeat)
+        second_request = replace(
+            request, failure=failure, response=response.text, is_repeat=is_repeat, kind=program.kind
+        )
         second_prompt = self.build_prompt(context, second_request)
         ask = partial(self.llm, second_prompt.text)
         second_response = errors.capture(ask, (errors.JournalFailed, errors.SetupError))
@@ -172,7 +177,7 @@ class EditMutator:
         second_program = self._try_read(context, request, second_response)
         if isinstance(second_program, UnusableResponse):
             raise second_program
-        return _build_function(request, second_program, second_response, second_prompt, is_repaired=True)
+        return _build_function(context, request, second_program, second_response, second_prompt, is_repaired=True)
 
     def _try_read(
         self, context: function.ProposalContext, request: EditRequest, response: TextResponse
@@ -182,6 +187,7 @@ class EditMutator:
             program = self.reader.read(str(request.parent.skeleton()), response.text)
         except UnusableResponse as failure:
             return failure
+        program = program._replace(text=remove_idea(program.text))
         if duplicate := self.find_duplicate(program.text, context):
             return UnusableResponse(f"The program is not new: {duplicate}.", "duplicate", program.text)
         return program
@@ -197,12 +203,20 @@ def _choose_partner(context: function.ProposalContext, parent: function.Function
 
 
 def _build_function(
-    request: EditRequest, program: ReadProgram, response: TextResponse, prompt: Prompt, *, is_repaired: bool = False
+    context: function.ProposalContext,
+    request: EditRequest,
+    program: ReadProgram,
+    response: TextResponse,
+    prompt: Prompt,
+    *,
+    is_repaired: bool = False,
 ) -> function.Function:
     parent, base = request.parent, str(request.parent.skeleton())
     parents = [parent, request.partner] if request.partner else [parent]
     engine: Mode = "diff" if program.form == "edits" else "cross" if request.mode == "cross" else "rewrite"
     meta: dict[str, JSON] = {"engine": engine, "model": response.model, "change": summarize_change(base, program.text)}
+    meta |= find_idea(response.text)
+    meta |= {"operator": context.advice["operator"]} if "operator" in context.advice else {}
     meta |= {"from_score": parent.score()} if parent.evaluation is not None else {}
     meta |= {"is_repaired": True} if is_repaired else {}
     meta |= {"cut": list(prompt.omitted)} if prompt.omitted else {}

@@ -131,6 +131,16 @@ def is_main_guard(segment: Segment) -> bool:
 
 
 @lru_cache(maxsize=32)
+def find_signature(program: str, name: str) -> str:
+    """Returns `name(arguments)` of a top-level function, as in its source; empty if there is none."""
+    tree = parse_python(program)
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            return f"{name}({ast.unparse(node.args)}){returns}"
+    return ""
+
+
 def find_required_names(program: str, evaluator: str = "") -> Sequence[str]:
     """Returns the functions and classes of a Python program that its caller needs.
 

@@ -326,3 +326,25 @@ def _find_between(parent_lines: Sequence[str], before: str | None, after: str | 
     while end < len(parent_lines) and (not stripped[end] or parent_lines[end][:1].isspace()):
         end += 1
     return parent_lines[first:end]
+
+
+_IDEA_LINE = re.compile(
+    r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
+)
+_IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY)[*_`]*[ \t]*:[^\n]*\n?", re.M)
+_MAX_IDEA_CHARS = 200
+
+
+def find_idea(response: str) -> dict[str, str]:
+    """Returns the idea of a change and the reason for it, in the words of the LLM, as far as the response has them."""
+    found = dict[str, str]()
+    for match in _IDEA_LINE.finditer(response):
+        text = " ".join(match["text"].split()).strip("*_` ")[:_MAX_IDEA_CHARS]
+        if text:
+            found.setdefault(match["name"].lower(), text)
+    return found
+
+
+def remove_idea(program: str) -> str:
+    """Returns a program without the comments that state its idea."""
+    return _IDEA_COMMENT.sub("", program)

@@ -41,6 +41,30 @@ def find_evolve_blocks(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
     return blocks
 
 
+def hide_markers(text: str) -> str:
+    """Returns a program without marker lines. Where fixed code surrounds a block, comments name both parts."""
+    lines = text.split("\n")
+    blocks = find_evolve_blocks(lines)
+    if not blocks:
+        return text
+    editable = {index for first, end in blocks for index in range(first, end)}
+    fixed = [i for i, line in enumerate(lines) if i not in editable and line.strip() and not is_marker_line(line)]
+    shown_lines = list[str]()
+    for index, line in enumerate(lines):
+        if not is_marker_line(line):
+            shown_lines.append(line)
+        elif fixed:
+            prefix = line[: len(line) - len(line.lstrip())] + ("//" if line.lstrip().startswith("//") else "#")
+            is_start = START_MARKER in line
+            if is_start or fixed[-1] > index:
+                shown_lines.append(f"{prefix} {'editable:' if is_start else 'fixed, do not change:'}")
+    if fixed and fixed[0] < blocks[0][0]:
+        shown_lines.insert(
+            0, f"{'//' if lines[blocks[0][0] - 1].lstrip().startswith('//') else '#'} fixed, do not change:"
+        )
+    return "\n".join(shown_lines).strip("\n") + "\n"
+
+
 CUT_MARKER = "\n[... cut ...]\n"
 
 

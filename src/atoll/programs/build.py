@@ -11,7 +11,7 @@ from typing import Any
 
 from atoll import archipelago, cluster, errors, executor, function, llm, mutation, strategies, system
 from atoll.candidate import JSON
-from atoll.programs import prompt
+from atoll.programs import llm_build, prompt
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluation import folder_text, llm_review
 from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, find_stages
@@ -22,6 +22,7 @@ from atoll.programs.openevolve import checkpoints, folder
 from atoll.programs.openevolve.folder import discover
 from atoll.programs.population import population
 from atoll.programs.population.features import DEFAULT_FEATURES
+from atoll.programs.population.leader import LeaderSearch, choose_window
 from atoll.programs.population.novelty import DuplicateTagger, NoveltyFilter, ProgramIndex
 
 
@@ -59,6 +60,7 @@ class LengthLimit:
 
 __all__ = ["Options", "Task", "build", "discover"]
 
+_DEFAULT_ISLANDS, _DETERMINISTIC_WINDOW = 5, 8
 LANGUAGES = {
     ".py": "python",
     ".rs": "rust",
@@ -67,11 +69,8 @@ LANGUAGES = {
     ".txt": "text",
     ".md": "text",
     ".js": "javascript",
-    folder_text.FOLDER: "files",
+    folder_text.FOLDER: llm_build.FILES_LANGUAGE,
 }
-
-_FILES_LANGUAGE = LANGUAGES[folder_text.FOLDER]
-RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the program
 
 
 def build(task: Task, options: Options, parts: system.BuildContext) -> system.BuiltSystem:
@@ -80,7 +79,11 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     text, suffix = _read_initial(program)
     evaluator_source = "" if task.command else _read_text(evaluator, "task.evaluator")
     chosen = strategies.choose("programs", options, parts.folder)
-    is_python = suffix == ".py"
+    is_python, language = suffix == ".py", _get_language(task, suffix)
+    search = (
+        llm_build.make_search(text, options, parts, language) if llm_build.uses_leader(options, parts.llm) else None
+    )
+    num_islands = _choose_num_islands(options, search)
     threshold = options.similarity_threshold
     program_index = ProgramIndex(text, is_python=is_python, threshold=threshold) if parts.llm else None
     mutator = _make_mutator(text, task, options, suffix, parts, chosen.mutator, evaluator_source, program_index)
@@ -95,7 +98,6 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
         job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint
     )
     if options.llm_feedback and parts.llm is not None:
-        language = _get_language(task, suffix)
         candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, language)
     files = [*_list_files(program), *(() if task.command else (evaluator,)), *chosen.files]
     if task.checkpoint is not None:
@@ -110,37 +112,60 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     make_population = _make_population_factory(task, options, num_parents, parts.llm, chosen)
     prefilter = novelty_filter if parts.llm else None
     islands = cluster.IslandConfig(
-        options.num_islands,
-        num_parents,
+        num_islands,
+        1 if search else num_parents,
         initial,
         proposer,
         prefilter=prefilter,
         gate=chosen.make_gate(),
-        make_population=chosen.make_population(num_parents) or make_population,
+        make_population=search.make_population if search else chosen.make_population(num_parents) or make_population,
     )
     config = cluster.EvolverConfig(
         islands,
-        schedule=_make_schedule(options, parts.seed, chosen.schedule),
-        learner=_make_learner(mutator, options, program_index),
+        schedule=_make_schedule(options, num_islands, parts.seed, chosen.schedule),
+        learner=_make_learner(mutator, options, program_index, search),
+        window=choose_window(llm_build.count_calls(parts), _DETERMINISTIC_WINDOW) if search else None,
     )
-    llm_proposer = None if parts.llm is None else _limit_length(next(iter(mutator.mutators.values())), options)
-    report = _build_report(task, options, parts, stages, make_population)
+    llm_proposer = None if parts.llm is None else _limit_length(_get_llm_mutator(mutator), options)
+    report = _build_report(task, options, parts, stages, make_population, num_islands, search)
     report |= chosen.report | _build_remarks(task, options, parts, hint)
     return system.BuiltSystem(
-        config, report, files, job_executor.level, job_executor.close, baseline_proposer=llm_proposer
+        config,
+        report,
+        files,
+        job_executor.level,
+        job_executor.close,
+        baseline_proposer=llm_proposer,
+        is_free=search is not None,
     )
 
 
-def _get_migrate_every(options: Options) -> int | None:
+def _get_llm_mutator(mutator: mutation.MixedMutator) -> function.Proposer:
+    """Returns the mutator that makes one LLM call, without the tuner."""
+    proposer = next(iter(mutator.mutators.values()))
+    return proposer.mutator if isinstance(proposer, mutation.BestTuner) else proposer
+
+
+def _choose_num_islands(options: Options, search: LeaderSearch | None) -> int:
+    if options.num_islands is not None:
+        return options.num_islands
+    if search is not None:
+        return min(search.settings.num_islands, options.max_islands or search.settings.num_islands)
+    return options.max_islands or _DEFAULT_ISLANDS
+
+
+def _get_migrate_every(options: Options, num_islands: int) -> int | None:
     """Returns the iterations of the run between migrations; the setting counts iterations per island."""
-    return options.migration_interval * options.num_islands if options.migration_interval else None
+    return options.migration_interval * num_islands if options.migration_interval and num_islands > 1 else None
 
 
-def _make_schedule(options: Options, seed: int, chosen: strategies.Strategy | None) -> archipelago.Schedule:
+def _make_schedule(
+    options: Options, num_islands: int, seed: int, chosen: strategies.Strategy | None
+) -> archipelago.Schedule:
     select_emigrants = population.make_emigrant_selector(options.migration_rate)
     make_schedule = cluster.RoundRobin if chosen is None else partial(chosen.make, seed=seed)
     schedule: archipelago.Schedule = make_schedule(
-        options.num_islands, migrate_every=_get_migrate_every(options), select_emigrants=select_emigrants
+        num_islands, migrate_every=_get_migrate_every(options, num_islands), select_emigrants=select_emigrants
     )
     return schedule
 
@@ -151,15 +176,20 @@ def _build_report(
     parts: system.BuildContext,
     stages: Sequence[str],
     make_population: population.PopulationFactory,
+    num_islands: int,
+    search: LeaderSearch | None,
 ) -> dict[str, JSON]:
-    interval = _get_migrate_every(options)
+    interval = _get_migrate_every(options, num_islands)
+    islands: JSON = num_islands
+    if search and options.max_islands and options.max_islands > num_islands:
+        islands = f"{num_islands}; config.yaml allows {options.max_islands}, more pay only in longer runs"
     return {
         "program": task.program,
         "description": task.description,
         "engine": _describe_mutator(options, parts.llm),
-        "islands": options.num_islands,
-        "parents": make_population.num_parents,
-        "population": options.population or make_population.kind,
+        "islands": islands,
+        "parents": 1 if search else make_population.num_parents,
+        "population": "leader" if search else options.population or make_population.kind,
         "workers": parts.workers,
         "evaluator": system.SHARED_SANDBOX_RISK,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
@@ -169,7 +199,7 @@ def _build_report(
 
 def _limit_length(proposer: function.Proposer, options: Options) -> function.Proposer:
     if options.prompt_tokens is not None:  # a longer program would not fit into the next prompt
-        max_tokens = options.prompt_tokens - RESERVED_TOKENS
+        max_tokens = options.prompt_tokens - llm_build.RESERVED_TOKENS
         proposer = LengthLimit(proposer, max_tokens, prompt.estimate_tokens, "tokens", "prompt_tokens leaves room for")
     return LengthLimit(proposer, options.max_code_length) if options.max_code_length else proposer
 
@@ -195,19 +225,18 @@ def _add_review(
     score_function: ScoreFunction,
     language: str,
 ) -> function.CandidateEvaluator:
-    review_options = (options.llm_feedback_prompt, options.llm_feedback_weight, _read_templates(options, parts))
+    review_options = (
+        options.llm_feedback_prompt,
+        options.llm_feedback_weight,
+        llm_build.read_templates(options, parts.folder),
+    )
     return llm_review.LLMReviewedEvaluator(evaluator, model, parts.blobs, score_function, language, *review_options)
 
 
 def _get_language(task: Task, suffix: str) -> str:
     if suffix == folder_text.FOLDER:
-        return _FILES_LANGUAGE
+        return llm_build.FILES_LANGUAGE
     return task.language or LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
-
-
-def _read_templates(options: Options, parts: system.BuildContext) -> prompt.Templates:
-    folder = parts.folder / options.template_dir if options.template_dir else None
-    return prompt.Templates.read(folder, options.templates, options.template_variations)
 
 
 def _open_executor(
@@ -264,18 +293,19 @@ def _read_text(path: Path, key: str) -> str:
 def _describe_mutator(options: Options, model: llm.LLM | None) -> str:
     if model is None:
         return "syntax and tuner, no LLM"
+    if llm_build.uses_leader(options, model):
+        return "LLM, diffs and full rewrites" if options.diff_based_evolution else "LLM, full rewrites"
     return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
 
 
 def _make_learner(
-    mutator: mutation.MixedMutator, options: Options, program_index: ProgramIndex | None
+    mutator: mutation.MixedMutator, options: Options, program_index: ProgramIndex | None, search: LeaderSearch | None
 ) -> function.Learner | None:
     """Returns the learner; with an LLM it also holds the history of attempts."""
     if program_index is None:
         return mutator.learner
-    return CombinedLearner(
-        [learner for learner in (mutator.learner, AttemptHistory(options.num_attempts), program_index) if learner]
-    )
+    history = search or AttemptHistory(options.num_attempts)
+    return CombinedLearner([learner for learner in (mutator.learner, history, program_index) if learner])
 
 
 def _make_mutator(
@@ -290,49 +320,19 @@ def _make_mutator(
 ) -> mutation.MixedMutator:
     if chosen is not None:
         return mutation.MixedMutator({chosen.name: chosen.make(text, parts.llm)})
-    if parts.llm is not None:
+    if parts.llm is not None and program_index is not None:
         language = _get_language(task, suffix)
-        names = mutation.find_required_names(text, evaluator_source) if language == "python" else ()
-        llm_mutator = _make_llm_mutator(task, options, language, parts, parts.llm, names)
-        if program_index is not None:
-            llm_mutator = replace(llm_mutator, find_duplicate=program_index.find_any_duplicate)
+        llm_mutator = llm_build.make_llm_mutator(
+            task, options, language, parts, parts.llm, evaluator_source, text, program_index
+        )
+        if llm_build.uses_leader(options, parts.llm):
+            return llm_build.mix_mutators(llm_mutator, text, options, language)
         return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
     if suffix != ".py" or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(
             f"{task.program} is not Python that the syntax mutator can change: pass an LLM with --llm."
         )
     return mutation.make_default_mutator(text, weights=options.engine_weights)
-
-
-def _make_llm_mutator(
-    task: Task,
-    options: Options,
-    language: str,
-    parts: system.BuildContext,
-    model: llm.LLM,
-    required_names: Sequence[str],
-) -> mutation.EditMutator:
-    """Makes the LLM mutator with its prompts."""
-    metric_name = task.metric or "combined_score"
-    prompt_builder = prompt.ProgramPromptBuilder(
-        parts.blobs,
-        f"{task.description}\n\n{folder_text.FORMAT_NOTE}".strip() if language == _FILES_LANGUAGE else task.description,
-        language,
-        f"minus {metric_name}: lower values of it are better" if task.minimize else "higher is better",
-        task.features or DEFAULT_FEATURES,
-        _read_templates(options, parts),
-        options.prompt_chars,
-        options.max_artifact_bytes if options.include_artifacts else 0,
-        options.use_template_stochasticity,
-        options.prompt_tokens,
-    )
-    parse_blocks = mutation.make_diff_parser(options.diff_pattern) if options.diff_pattern else mutation.parse_blocks
-    mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
-    max_chars = options.prompt_chars - RESERVED_CHARS  # a longer program would not fit into the next prompt
-    reader = mutation.ResponseReader(language, required_names, parse_blocks, max_chars)
-    return mutation.EditMutator(
-        model, prompt_builder, reader, mode, options.crossover, options.proposals, options.repair
-    )
 
 
 def _make_population_factory(

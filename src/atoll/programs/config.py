@@ -1,7 +1,7 @@
 """Settings of the system `programs`."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pydantic
 
@@ -50,7 +50,10 @@ class Options(system.Settings):
     """Section `[programs]`: how it evolves.
 
     Attributes:
-        num_islands: Number of islands.
+        policy: `leader` refines the best program and gives a few others a fair number of tries; `openevolve` samples a
+            grid of programs on islands, with OpenEvolve's ratios and prompts. It matters only with an LLM.
+        num_islands: Number of islands; None: by the budget (one below 500 LLM calls), five without an LLM.
+        max_islands: Upper limit of islands if `num_islands` is None.
         num_parents: Parents per iteration; None: one with an LLM, two without.
         migration_interval: Iterations per island between migrations of the best to the next island; None: never.
         cascade: Run `evaluate_stage1`, `evaluate_stage2`, ... of the evaluator one after another.
@@ -63,18 +66,21 @@ class Options(system.Settings):
         template_dir: Folder whose files replace the prompt templates of the same name.
         templates: Texts that replace templates by name, such as `diff_user`; they override the folder.
         template_variations: Texts by placeholder of a template; each prompt draws one.
-        engine_weights: Weight of each mutator's gains (syntax, refined, tuner, choices; with an LLM: diff or rewrite,
-            and tuner) when iterations are assigned; default 1; 0 disables a mutator.
+        engine_weights: Weight of each mutator's gains (syntax, refined, tuner, choices) when iterations are assigned;
+            default 1; 0 disables a mutator. With an LLM: shares of iterations of `syntax` and `llm`; `tuner` = 0 turns
+            the tuner off.
         use_template_stochasticity: Vary the wording of prompts.
         prompt_chars: Maximum prompt length in characters.
         prompt_tokens: Maximum prompt length in estimated tokens; None: only characters count.
+        show_evaluator: Show the evaluator's source in prompts, if it is short.
         max_artifact_bytes: Maximum length of an artifact in a prompt.
         include_artifacts: Show artifacts in prompts.
         num_top_programs: Best programs in a prompt.
         num_diverse_programs: Diverse programs in a prompt, and as many inspirations.
         num_attempts: Latest attempts in a prompt.
         similarity_threshold: Similarity to a known program from which on a program is rejected.
-        population: `grid`, `front`, `clusters` or "file.py:Class"; None: grid with an LLM, clusters without.
+        population: `grid`, `front`, `clusters` or "file.py:Class"; None: by the policy, clusters without an LLM. This and
+            `selector` turn the policy `leader` off.
         selector: Draws parents; this and the next three are names of `atoll doctor --strategies`, or "file.py:Class".
         schedule: Chooses islands, migrations and resets.
         mutator: Makes proposals.
@@ -92,7 +98,9 @@ class Options(system.Settings):
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"pool": "population"}
-    num_islands: int = pydantic.Field(default=5, ge=1)
+    policy: Literal["leader", "openevolve"] = "leader"
+    num_islands: int | None = pydantic.Field(default=None, ge=1)
+    max_islands: int | None = pydantic.Field(default=None, ge=1)
     num_parents: int | None = pydantic.Field(default=None, ge=1)
     migration_interval: int | None = pydantic.Field(default=50, ge=1)
     cascade: bool = True
@@ -109,6 +117,7 @@ class Options(system.Settings):
     use_template_stochasticity: bool = True
     prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)
     prompt_tokens: int | None = pydantic.Field(default=None, ge=4_000)
+    show_evaluator: bool = True
     max_artifact_bytes: int = pydantic.Field(default=20_480, ge=0)
     include_artifacts: bool = True
     num_top_programs: int = pydantic.Field(default=3, ge=0, le=50)

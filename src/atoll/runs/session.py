@@ -97,7 +97,7 @@ class Session:
 
         self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=has_llm)
         reference = _RunReference()
-        context = self._make_context(reference, has_dashboard)
+        context = self._make_context(reference, run_id, has_dashboard)
         built_system = _build(run_config, context, build_system, base_llm)
         self._close = built_system.close
         self.sandbox = built_system.sandbox
@@ -125,8 +125,11 @@ class Session:
             run_journal.write(journal.Record(journal.STARTED, 0, ALL_ISLANDS, self._describe_start()))
             on_error.pop_all()
 
-    def _make_context(self, reference: "_RunReference", has_dashboard: bool) -> system.BuildContext:
-        settings = self.run_config.run
+    def _make_context(self, reference: "_RunReference", run_id: str | None, has_dashboard: bool) -> system.BuildContext:
+        settings, first_budget = self.run_config.run, self.budget
+        if run_id is not None and "run" in (stored_config := self._store.get_run(run_id).config):
+            limits_data = {name: stored_config["run"].get(name) for name in limits.LIMIT_KEYS}
+            first_budget = replace(self.run_config, run=settings.model_copy(update=limits_data)).get_budget()
         return system.BuildContext(
             folder=self.run_config.folder,
             llm=self._run_llm.journaled_llm if self._run_llm else None,
@@ -138,6 +141,9 @@ class Session:
             get_run_id=lambda: reference.run_id,
             get_channel=lambda: reference.channel,
             has_dashboard=has_dashboard,
+            budget=self.budget,
+            first_budget=first_budget,
+            target=settings.target,
         )
 
     def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
@@ -154,9 +160,11 @@ class Session:
                 "A deterministic run cannot depend on seconds, dollars or tokens. Give the budget in iterations, evals "
                 "or calls and resets in evaluations, and leave run.island_budget out."
             )
+        fixed_window = built_system.config.window or config.DETERMINISTIC_WINDOW  # a system may need its own
+        if built_system.is_free and not settings.deterministic:
+            return IterationOrder(False, settings.window or min(fixed_window, settings.workers))
         if settings.window or is_timed:
             return IterationOrder(not is_timed, settings.window or settings.workers)
-        fixed_window = built_system.config.window or config.DETERMINISTIC_WINDOW  # a system may need its own
         return IterationOrder(True, fixed_window if settings.deterministic else 2 * settings.workers)
 
     def _open_run(self, run_id: str | None, files: Sequence[Path], extra_config: Mapping[str, str]) -> str:

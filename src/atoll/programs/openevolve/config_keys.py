@@ -108,7 +108,7 @@ PROMPT_KEYS: Mapping[str, ConfigKey] = {
 }
 _NOVELTY_KEY = ConfigKey(reason="duplicates are found without an LLM")
 DATABASE_KEYS: Mapping[str, ConfigKey] = {
-    "num_islands": ConfigKey("programs.num_islands"),
+    "num_islands": ConfigKey("programs.max_islands"),
     "migration_interval": ConfigKey("programs.migration_interval"),
     "migration_rate": ConfigKey("programs.migration_rate"),
     "random_seed": ConfigKey("run.seed"),

@@ -1,0 +1,359 @@
+"""Prompts of the policy `leader`: the system message is the same for the whole run, the user message shows its state."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
+
+from atoll import errors, function, llm, mutation, system
+from atoll.mutation import text_blocks
+from atoll.programs.prompt import sections as prompt_sections
+from atoll.programs.prompt.templates import Templates
+from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
+from atoll.secret_scanner import redact
+
+_COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
+_REPEAT_TEMPERATURE_SHIFT = 0.3  # for `new`, and for a second call after a repeated program
+_MIN_DIGITS, _MAX_DIGITS = 6, 12
+_FORMS = {
+    "rewrite": (
+        "Write the complete new {unit} in one ```{language} block. Its first line is the comment `{comment} IDEA:` with "
+        "your change in one sentence, its second line `{comment} WHY:` with the reason why the score should rise. Below "
+        "them comes the whole changed {unit}. Write nothing after the block."
+    ),
+    "text": (
+        "Write one line `IDEA:` with your change in one sentence, then the complete new {unit} in one fenced block. Write "
+        "nothing after the block."
+    ),
+    "diff": (
+        "If edits are requested: write one line `IDEA:` with your change in one sentence, then one block for each place "
+        "that changes. Copy complete lines of the {unit} into the upper part.\n"
+        "<<<<<<< SEARCH\nlines of the {unit}\n=======\nnew lines\n>>>>>>> REPLACE"
+    ),
+}
+_FOCUSES = (
+    "Find what limits the score, and change that.",
+    "Replace the weakest step by a better algorithm.",
+    "Change the structure of the {unit}, not only its constants.",
+    "Handle the cases in which it does worst.",
+    "Use a method from the literature that fits this task and is not used yet.",
+    "Remove what does not help, and put the effort where it raises the score.",
+)
+_TIME_FOCUS = "The evaluation takes {used} of {limit} seconds. Use more of that time to reach a higher score."
+_OTHER_FOCUS = "Take one idea of another {unit} above that this one does not have."
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPromptBuilder:
+    """Builds the prompt of an iteration. Depends only on the context and the request.
+
+    Attributes:
+        blobs: Storage of artifacts.
+        description: Purpose of the program.
+        language: Language of the program.
+        direction: Meaning of the score, such as "higher is better".
+        interface: Names that the evaluator needs.
+        limits: Limits of an evaluation, in words.
+        evaluator: Source of the evaluator; empty: hidden.
+        max_seconds: Time limit of an evaluation.
+        target: Score at which the run ends.
+        can_diff: Whether edits may be requested.
+        templates: Templates of the prompt.
+        limit: Maximum prompt length in characters.
+        max_artifact: Maximum length of an artifact; 0 hides artifacts.
+        max_tokens: Maximum estimated tokens; None: only characters count.
+    """
+
+    blobs: system.BlobStore
+    description: str = ""
+    language: str = "python"
+    direction: str = "higher is better"
+    interface: str = ""
+    limits: str = ""
+    evaluator: str = ""
+    max_seconds: float | None = None
+    target: float | None = None
+    can_diff: bool = True
+    templates: Templates = field(default_factory=Templates.read)
+    limit: int = 60_000
+    max_artifact: int = 20_000
+    max_tokens: int | None = None
+
+    def __call__(self, context: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
+        """Returns a prompt of at most `limit` characters and `max_tokens` tokens.
+
+        Raises:
+            SetupError: The program and the instructions alone are longer.
+        """
+        sections, limit = self._make_sections(context, request), self.limit
+        assemble = partial(self._assemble, context, request)
+        text, cut = fit_to_limit(sections, assemble, limit)
+        while len(text) <= limit and self.max_tokens and (excess := estimate_tokens(text) / self.max_tokens) > 1:
+            limit = int(len(text) / excess)  # tokens shrink roughly in proportion
+            text, cut = fit_to_limit(sections, assemble, limit)
+        if len(text) > limit:
+            max_size, key = (limit, "chars") if limit == self.limit else (f"{self.max_tokens} tokens", "tokens")
+            raise errors.SetupError(
+                f"A program of {len(str(request.parent.skeleton()))} characters does not fit into a prompt of "
+                f"{max_size}: raise programs.prompt_{key}, or shorten it."
+            )
+        return mutation.Prompt(text, cut)
+
+    @property
+    def _unit(self) -> str:
+        return "text" if self.language == "text" else "program"
+
+    def _make_sections(
+        self, context: function.ProposalContext, request: mutation.EditRequest
+    ) -> Sequence[PromptSection]:
+        format_score = make_score_format(_list_scores(context, request))
+        others = self._make_program_parts(context, request, format_score)
+        attempts = format_attempts(context.advice.get("attempts"), format_score)
+        notes = format_notes(context.advice.get("run_notes"), format_score)
+        artifacts = (
+            prompt_sections.make_artifact_parts(request.parent, self.blobs, self.templates, self.max_artifact)
+            if self.max_artifact
+            else []
+        )
+        metrics = self._format_metrics(request.parent, format_score)
+        sections = [
+            PromptSection("other_programs", others, 1),
+            PromptSection("run_notes", [PromptPart(note, is_indivisible=True) for note in notes], 2),
+            PromptSection("previous_attempts", [PromptPart(line, is_indivisible=True) for line in attempts], 3),
+            PromptSection("artifacts", artifacts, 4),
+            PromptSection("evaluator", _make_parts(redact(self.evaluator)), 5),
+            PromptSection("last_answer", _make_parts(request.response), 6),
+            PromptSection("metrics", _make_parts(metrics), 7),
+            PromptSection("fault", _make_parts(request.failure), 8),
+            PromptSection("description", _make_parts(self.description.strip()), 9),
+        ]
+        return [section for section in sections if section.parts]
+
+    def _make_program_parts(
+        self, context: function.ProposalContext, request: mutation.EditRequest, format_score: Callable[[Any], str]
+    ) -> list[PromptPart]:
+        """Returns the other programs, the most important first: a partner, the best, and the rest."""
+        parent, parts, shown_texts = request.parent, list[PromptPart](), {str(request.parent.skeleton())}
+        roles = context.inspirations
+        labeled = [("Second program", request.partner)] if request.partner else []
+        labeled += [("Best program so far", fn) for fn in roles.get("best", ())]
+        labeled += [
+            ("Another program", fn) for role, fns in roles.items() if role not in ("best", "failed") for fn in fns
+        ]
+        for label, fn in labeled:
+            text = str(fn.skeleton())
+            if text in shown_texts or fn.evaluation is None:
+                continue
+            shown_texts.add(text)
+            difference = _describe_difference(fn.score(), parent.score() if parent.evaluation else None, format_score)
+            meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
+            label = label.replace("program", self._unit)
+            values = {"title": f"{label}: score {format_score(fn.score())}{difference}", "language": self.language}
+            values["idea"] = f"Idea: {_flatten(str(meta['idea']), 160)}" if meta.get("idea") else ""
+            render = partial(self._render_program, values)
+            parts.append(PromptPart(mutation.hide_markers(text), render, is_indivisible=True))
+        return parts
+
+    def _render_program(self, values: Mapping[str, str], text: str) -> str:
+        return self.templates.fill("search_program", {**values, "program_snippet": text})
+
+    def _format_metrics(self, fn: function.Function, format_score: Callable[[Any], str]) -> str:
+        """Returns metrics and evaluation time; the score is in the title of the program."""
+        result = fn.evaluation
+        if result is None:
+            return ""
+        metrics = [
+            f"- {prompt_sections.format_label(name)}: {value:.9g}"
+            for name, value in list(result.metrics.items())[:30]
+            if value != result.score or len(result.metrics) > 1
+        ]
+        seconds = result.cost.seconds
+        limit = f" of {self.max_seconds:g} s" if self.max_seconds else ""
+        return "\n".join([*metrics, *([f"- evaluation time: {seconds:.2g} s{limit}"] if seconds else [])])
+
+    def _assemble(
+        self, context: function.ProposalContext, request: mutation.EditRequest, texts: SectionTexts
+    ) -> llm.ChatPrompt:
+        """Fills the templates.
+
+        A second call after an invalid program continues the conversation. After an answer without a new program it is a
+        new prompt with another focus, because LLMs repeat their own answers.
+        """
+        fill, unit = self.templates.fill, self._unit
+        joined = {name: "\n".join(parts) for name, parts in texts.items()}
+        names = {"unit": unit, "language": self.language, "comment": _COMMENTS.get(self.language, "#")}
+        form = "text" if self.language not in _COMMENTS else "rewrite"
+        forms = [_FORMS[form].format(**names), *([_FORMS["diff"].format(**names)] if self.can_diff else [])]
+        kind = unit if self.language == "text" else f"{self.language.capitalize()} program"
+        constants = (
+            "A tuner can search good values after your change. To give it a range, write a comment behind a constant, such "
+            "as `WIDTH = 0.3  # tunable: 0.1..0.9`."
+            if self.language == "python"
+            else ""
+        )
+        system_values = {"kind": kind, "direction": self.direction, "description": joined.get("description", "")}
+        system_values |= {"interface": self.interface, "limits": self.limits, "constants": constants}
+        system_values |= {"evaluator": joined.get("evaluator", ""), "forms": "\n".join(forms)}
+        is_fresh = bool(request.failure) and (request.is_repeat or request.kind == "unreadable")
+        values = {
+            **names,
+            "state": self._describe_state(context),
+            "title": self._make_title(context, request),
+            "current_program": mutation.hide_markers(str(request.parent.skeleton())),
+            "run_notes": joined.get("run_notes", ""),
+            "other_programs": "\n\n".join(reversed(texts.get("other_programs", ()))),
+            "metrics": joined.get("metrics", ""),
+            "artifacts": "\n\n".join(texts.get("artifacts", ())),
+            "previous_attempts": joined.get("previous_attempts", ""),
+            "instruction": self._write_instruction(context, request, joined.get("fault", "") if is_fresh else ""),
+        }
+        is_new = context.advice.get("operator") == "new" or is_fresh
+        messages = ("system", fill("search_system", system_values)), ("user", fill("search_user", values) + "\n")
+        prompt = llm.ChatPrompt(*messages, temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else 0.0)
+        if not request.failure or is_fresh:
+            return prompt
+        repair = fill("repair", {"fault": joined.get("fault", "")})
+        return llm.continue_prompt(prompt, joined.get("last_answer", ""), repair)
+
+    def _describe_state(self, context: function.ProposalContext) -> str:
+        state: Any = context.advice.get("state")
+        if not isinstance(state, Mapping):
+            return ""
+        format_score = make_score_format([state.get("best"), state.get("initial"), self.target])
+        sentences = [f"Iteration {context.iteration}."]
+        if (budget := state.get("budget")) is not None:
+            sentences.append(f"{max(0, budget - state.get('calls', 0))} of {budget} calls left.")
+        if state.get("best") is not None:
+            sentences.append(f"Best score so far: {format_score(state['best'])}.")
+        if state.get("initial") is not None:
+            sentences.append(f"Score of the initial {self._unit}: {format_score(state['initial'])}.")
+        if self.target is not None:
+            sentences.append(f"Target: {format_score(self.target)}.")
+        if (since := state.get("since", 0)) > 2:
+            sentences.append(f"The last {since} versions brought no gain.")
+        return " ".join(sentences)
+
+    def _make_title(self, context: function.ProposalContext, request: mutation.EditRequest) -> str:
+        fn, operator = request.parent, context.advice.get("operator")
+        state: Any = context.advice.get("state") or {}
+        format_score = make_score_format(_list_scores(context, request))
+        is_best = bool(fn.candidate) and state.get("best_id") == (fn.candidate.id if fn.candidate else "")
+        score = format_score(fn.score() if fn.evaluation else None)
+        if operator == "new":
+            name = f"Best {self._unit} so far" if is_best else f"Initial {self._unit}"
+        else:
+            name = f"{self._unit.capitalize()} to {'repair' if operator == 'fix' else 'improve'}"
+        return f"{name}: score {score}{', the best so far' if is_best and operator != 'new' else ''}"
+
+    def _write_instruction(self, context: function.ProposalContext, request: mutation.EditRequest, fault: str) -> str:
+        """Returns the operator, the focus and the requested form; after a useless answer, with its fault."""
+        rng = copy.copy(context.rng)  # from a copy, so that a second prompt changes no later random number
+        rng.random()
+        names = {"unit": self._unit, "language": self.language}
+        sentences = [f"Your last answer could not be used: {_flatten(fault, 300)}"] if fault else []
+        operator, has_attempts = context.advice.get("operator"), bool(context.advice.get("attempts"))
+        if request.partner is not None:
+            sentences.append("Combine the second {unit} with this one: keep the better parts of each.")
+        elif operator == "new":
+            sentences.append(
+                "Write a {unit} that solves the task by a different method, not a variation of the one above. It may score "
+                "lower at first."
+            )
+        elif operator == "fix":
+            sentences.append("The {unit} fails, see its evaluation. Write one that works.")
+        else:
+            sentences.append(self._draw_focus(context, request, rng, 1 if fault else 0))
+            sentences.append("Make one change that is not listed above." if has_attempts else "Make one change.")
+        if request.mode == "diff":
+            sentences.append("Answer with edits.")
+        elif self.language in _COMMENTS:
+            comment = _COMMENTS[self.language]
+            sentences.append(
+                f"Answer with the complete new {{unit}} in one ```{{language}} block that starts with `{comment} IDEA:`."
+            )
+        else:
+            sentences.append("Answer with the complete new {unit}.")
+        return " ".join(
+            sentence.replace("{unit}", names["unit"]).replace("{language}", self.language) for sentence in sentences
+        )
+
+    def _draw_focus(
+        self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int
+    ) -> str:
+        focuses = list(_FOCUSES)
+        seconds = request.parent.evaluation.cost.seconds if request.parent.evaluation else 0.0
+        if self.max_seconds and 0 < seconds < 0.1 * self.max_seconds:
+            focuses.append(_TIME_FOCUS.replace("{used}", f"{seconds:.2g}").replace("{limit}", f"{self.max_seconds:g}"))
+        if context.inspirations:
+            focuses.append(_OTHER_FOCUS)
+        return focuses[(rng.randrange(len(focuses)) + offset) % len(focuses)]
+
+
+def make_score_format(values: Sequence[Any]) -> Callable[[Any], str]:
+    """Returns a format with as many digits as it takes to tell all these scores apart, 6 to 12."""
+    numbers = {float(value) for value in values if isinstance(value, int | float)}
+    digits = next(
+        (d for d in range(_MIN_DIGITS, _MAX_DIGITS) if len({f"{n:.{d}g}" for n in numbers}) == len(numbers)),
+        _MAX_DIGITS,
+    )
+    return lambda value: f"{value:.{digits}g}" if isinstance(value, int | float) else "none"
+
+
+def _list_scores(context: function.ProposalContext, request: mutation.EditRequest) -> Sequence[Any]:
+    fns = [request.parent, *(fn for fns in context.inspirations.values() for fn in fns)]
+    state, attempts = context.advice.get("state"), context.advice.get("attempts")
+    scores: list[Any] = [fn.score() for fn in fns if fn.evaluation is not None]
+    scores += [state.get("best"), state.get("initial")] if isinstance(state, Mapping) else []
+    rows = attempts if isinstance(attempts, Sequence) else ()
+    return scores + [row.get("score") for row in rows if isinstance(row, Mapping)]
+
+
+def _describe_difference(score: float | None, other: float | None, format_score: Callable[[Any], str]) -> str:
+    if score is None or other is None or score == other:
+        return ""
+    return f" ({'+' if score > other else ''}{score - other:.6g} against the one to improve)"
+
+
+def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
+    """Returns one line per earlier change: its outcome and the LLM's own idea."""
+    rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
+    lines = list[str]()
+    for row in rows:
+        idea = _flatten(str(row.get("idea") or row.get("change") or ""), 300)
+        why = f" Why: {_flatten(str(row['why']), 200)}" if row.get("why") else ""
+        reason = _flatten(str(row.get("reason") or ""), 300)
+        score, difference = row.get("score"), row.get("difference")
+        outcome = str(row.get("outcome"))
+        if score is not None:
+            change = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
+            outcome = f"score {format_score(score)}{change}"
+        elif reason:
+            outcome = f"{outcome}: {reason}"
+        lines.append(f"- {outcome}{f'. Change: {idea}' if idea else ''}{why}")
+    return lines
+
+
+def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
+    """Returns the notes of the run on changes that helped and on repeated errors."""
+    rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
+    lines = list[str]()
+    for row in rows:
+        if row.get("note") == "helped":
+            difference = row.get("difference")
+            gain = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
+            lines.append(f"- Helped{gain}: {_flatten(str(row.get('idea')), 200)}")
+        else:
+            lines.append(f"- Failed {row.get('count')} times: {_flatten(str(row.get('reason')), 200)}")
+    return lines
+
+
+def _flatten(text: str, max_chars: int) -> str:
+    """Returns a text on one line, shortened in the middle, without fences and secrets."""
+    line = " ".join(redact(text).replace("```", "'''").split())
+    return " ".join(text_blocks.cut_middle(line, max_chars).split())
+
+
+def _make_parts(text: str) -> Sequence[PromptPart]:
+    return [PromptPart(text)] if text else []
