@@ -77,12 +77,12 @@ class TestCascade:
         result = evaluate("word")
         assert result.score is None
         assert "could not convert string to float" in str(result.failure)
-        assert blobs.load_blob(result.artifacts["failure_stage"]) == b"evaluate_stage1"
-        assert b"Traceback" in blobs.load_blob(result.artifacts["output"])
+        assert blobs.load_blob(result.artifacts["failure_stage"]) == b"stage1"
+        assert blobs.load_blob(result.artifacts["traceback"]).startswith(b"Traceback")
 
 
 class TestArtifacts:
-    def test_success_always_has_an_output_artifact(self, make_evaluator):
+    def test_success_without_artifacts_has_an_output_artifact(self, make_evaluator):
         evaluate, blobs = make_evaluator("def evaluate(path): return 1.0")
         result = evaluate("")
         assert blobs.load_blob(result.artifacts["output"]) == b"It printed nothing."
@@ -90,7 +90,7 @@ class TestArtifacts:
     def test_printed_output_is_stored_on_success(self, make_evaluator):
         evaluate, blobs = make_evaluator("def evaluate(path):\n    print('half way')\n    return 1.0")
         result = evaluate("")
-        assert blobs.load_blob(result.artifacts["output"]) == b"half way"
+        assert blobs.load_blob(result.artifacts["stdout"]) == b"half way"
         assert "half way" in result.feedback
 
     def test_bytes_and_long_texts_are_stored_complete(self, make_evaluator):

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atoll import evaluation, function, sandbox, system
-from atoll.candidate import JSON
+from atoll.candidate import EMPTY, JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
+from atoll.programs.evaluation import failures
 from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, passes_threshold
 
 _MAX_FEEDBACK_CHARS, _MAX_ARTIFACT_CHARS = 4000, 2000  # in total, and of one artifact
-OUTPUT_ARTIFACT = "output"  # name of the artifact with the printed output
+STDOUT_ARTIFACT = "stdout"  # name of the artifact with the end of the printed output
+OUTPUT_ARTIFACT = "output"  # name of the artifact with the full output, if `stdout` has only its end
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class StageResults:
     feedback: list[str] = field(default_factory=list)
     artifacts: dict[str, JSON] = field(default_factory=dict)
     printed: list[str] = field(default_factory=list)
+    failure_artifacts: Mapping[str, str] = EMPTY
     failure: str | None = None
     cost: Cost = ZERO_COST
 
@@ -33,28 +36,42 @@ class StageResults:
         self.scores = value["scores"] or self.scores
         self.feedback += [value["feedback"]] if value["feedback"] else []
         self.artifacts |= value["artifacts"]
-        self.add_output(response)
+        self._add_output(response.output, response.seconds)
 
-    def add_failure(self, stage: str, response: sandbox.SandboxResult, *, is_first: bool) -> None:
+    def add_failure(
+        self, stage: str, response: sandbox.SandboxResult, program: str, *, is_first: bool, attempt: int
+    ) -> None:
         """Adds a failed stage. A failed first stage fails the evaluation; later ones keep the earlier results."""
         failure = str(response.failure)
-        self.artifacts |= {"failure_stage": stage, "error_type": _classify_failure(failure)}
+        self.failure_artifacts, printed = failures.make_failure_artifacts(response, program, stage, attempt)
         self.feedback.append(f"{stage} failed: {failure}")
         if is_first:
             self.failure = failure
         else:
             self.metrics[f"{stage.removeprefix('evaluate_')}_passed"] = 0.0
-        self.add_output(response)
+        self._add_output(printed, response.seconds)
 
     def format_feedback(self) -> str:
         """Returns feedback, short artifacts and the end of the output, for the next prompt."""
         artifact_lines = [f"{name}: {body}" for name, body in self.artifacts.items() if isinstance(body, str)]
         parts = [*self.feedback, *(text[:_MAX_ARTIFACT_CHARS] for text in artifact_lines), *self.printed]
-        return "\n".join(parts)[-_MAX_FEEDBACK_CHARS:]
+        parts.append(self.failure_artifacts.get("traceback", ""))
+        return "\n".join(part for part in parts if part)[-_MAX_FEEDBACK_CHARS:]
 
-    def add_output(self, response: sandbox.SandboxResult) -> None:
-        self.printed += [response.output.strip()] if response.output.strip() else []
-        self.cost += Cost(seconds=response.seconds)
+    def collect_artifacts(self) -> Mapping[str, bytes]:
+        """Returns all artifacts, at least one: those of the failure, of the evaluator, and the printed output."""
+        artifacts = {name: text.encode() for name, text in self.failure_artifacts.items()}
+        artifacts |= {name: _decode_artifact(body) for name, body in self.artifacts.items() if name not in artifacts}
+        printed = clean_text("\n".join(self.printed))
+        if printed and artifacts.setdefault(STDOUT_ARTIFACT, _cut_output(printed)) != printed.encode():
+            artifacts.setdefault(OUTPUT_ARTIFACT, printed.encode())
+        if not artifacts:
+            artifacts[OUTPUT_ARTIFACT] = b"It printed nothing."
+        return artifacts
+
+    def _add_output(self, printed: str, seconds: float) -> None:
+        self.printed += [printed.strip()] if printed.strip() else []
+        self.cost += Cost(seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +103,15 @@ class FolderEvaluator:
         program = str(skeleton)
         evaluations = [self._run_stages(program)]
         while evaluations[-1].score is not None and len(evaluations) < self.repeats:
-            evaluations.append(self._run_stages(program))
+            evaluations.append(self._run_stages(program, len(evaluations) + 1))
         return evaluations[0] if len(evaluations) == 1 else _average_evaluations(evaluations)
 
-    def _run_stages(self, program: str) -> Evaluation:
+    def _run_stages(self, program: str, attempt: int = 1) -> Evaluation:
         results = StageResults()
         for index, stage in enumerate(self.stages):
             response = sandbox.run_job(self.executor, {"program": program, "call": stage})
             if response.failure is not None:
-                results.add_failure(stage, response, is_first=index == 0)
+                results.add_failure(stage, response, program, is_first=index == 0, attempt=attempt)
                 break
             value: Any = response.value
             results.add(value, response)
@@ -113,7 +130,7 @@ class FolderEvaluator:
             scores if failure is None else (),
             results.metrics,
             results.format_feedback(),
-            self._store_artifacts(results),
+            {name: self.blobs.save_blob(body) for name, body in results.collect_artifacts().items()},
             failure,
             results.cost,
         )
@@ -125,26 +142,15 @@ class FolderEvaluator:
         returned = ", ".join(metrics) or "no number"
         return f"the evaluator returned no {self.score_function.metric}; it returned {returned}"
 
-    def _store_artifacts(self, results: StageResults) -> Mapping[str, evaluation.BlobRef]:
-        """Stores the artifacts; the printed output is one of them."""
-        artifacts = {name: _decode_artifact(body) for name, body in results.artifacts.items()}
-        printed = "\n".join(results.printed)
-        if printed or not artifacts:
-            artifacts[OUTPUT_ARTIFACT] = (printed or "It printed nothing.").encode("utf-8", "replace")
-        return {name: self.blobs.save_blob(body) for name, body in artifacts.items()}
 
-
-def _classify_failure(failure: str) -> str:
-    """Returns the kind of failure in OpenEvolve's words."""
-    if "longer than" in failure:
-        return "timeout"
-    return failure.partition("it raised ")[2].partition(":")[0] or "crash"
+def _cut_output(printed: str) -> bytes:
+    return printed[-failures.MAX_STDOUT_CHARS :].encode()
 
 
 def _decode_artifact(body: JSON) -> bytes:
     if isinstance(body, Mapping):
         return base64.b64decode(str(body["base64"]))
-    return str(body).encode("utf-8", "replace")
+    return clean_text(str(body)).encode()
 
 
 def _average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:

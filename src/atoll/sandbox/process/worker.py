@@ -17,6 +17,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, NamedTuple, NoReturn
 
 # Header of a frame in both directions: token of the request, size of the body. The body is JSON, except for the job.
@@ -25,6 +26,7 @@ EXIT_CHANNEL_LOST = 70  # exit status
 MAX_FILE_BYTES = 256 * 2**20
 _FIRST_PRIVATE_FD = 64  # above the descriptors that a candidate opens and closes
 _MAX_ERROR_CHARS = 500
+_MAX_MESSAGE_CHARS, _MAX_TRACEBACK_CHARS, _MAX_LINE_CHARS = 2000, 5000, 300  # of a printed traceback
 _MIN_FREE_BYTES = 16 * 2**20  # that a job must leave to the candidate
 
 
@@ -133,7 +135,7 @@ class CleanState:
     def print_traceback(self, error: BaseException) -> None:
         """Prints the traceback without Atoll's own frames."""
         tb = error.__traceback__.tb_next if error.__traceback__ else None
-        traceback.print_exception(type(error), error, tb, limit=-10, file=self._stream)
+        self._stream.write(format_traceback(error, tb))
 
     def finish(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -234,6 +236,22 @@ def describe(error: BaseException) -> str:
     except BaseException as str_error:
         text = f"(its __str__ raised {type(str_error).__name__})"
     return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
+
+
+def format_traceback(error: BaseException, tb: TracebackType | None) -> str:
+    """Formats the last frames and the message; a long message loses its middle, and other text its start."""
+    report = traceback.TracebackException(type(error), error, tb, limit=-10, compact=True)
+    text, message = "".join(report.format()), "".join(report.format_exception_only())
+    message = message if text.endswith(message) else ""  # groups are indented
+    frames = text.removesuffix(message)
+    if len(message) > _MAX_MESSAGE_CHARS:
+        half = _MAX_MESSAGE_CHARS // 2
+        message = f"{message[:half]} ... {message[-half:]}"
+    if len(frames) > _MAX_TRACEBACK_CHARS:
+        frames = "".join(f"{line[:_MAX_LINE_CHARS].rstrip()}\n" for line in frames.splitlines())
+        first = frames.find("\n", max(len(frames) - _MAX_TRACEBACK_CHARS, 0)) + 1
+        frames = f"Traceback (most recent call last):\n  ...\n{frames[first:]}" if first else frames
+    return frames + message
 
 
 def format_bytes(size: int) -> str:
