@@ -1,0 +1,100 @@
+"""Scores a heuristic for online bin packing by the bins that it uses above the lower bound."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FAIL, SECONDS = -100.0, 10.0
+PARTS: dict[str, Sequence[int]] = {"run": range(100, 104), "test": range(900, 906)}
+
+
+def measure(program: Any, seeds: Sequence[int]) -> float:
+    """Returns minus the mean excess over the lower bound, in percent."""
+    excesses = list[float]()
+    for seed in seeds:
+        items = np.clip(np.round(np.random.default_rng(seed).weibull(3.0, 800) * 45), 1, 100)
+        bound = math.ceil(items.sum() / 100)
+        excesses.append(100 * (count_bins(program, items) - bound) / bound)
+    return -float(np.mean(excesses))
+
+
+def count_bins(program: Any, items: Any) -> int:
+    bins = np.full(len(items), 100.0)
+    for item in items:
+        fitting = np.nonzero(bins >= item)[0]
+        scores = np.asarray(program.priority(float(item), bins[fitting].copy()), dtype=float)
+        assert scores.shape == fitting.shape, "priority must return one number per bin"
+        assert not np.isnan(scores).any(), "priority must not return NaN"
+        bins[fitting[int(np.argmax(scores))]] -= item
+    return int((bins < 100).sum())
+
+
+def evaluate(program_path: str) -> dict[str, Any]:
+    return judge(program_path, "run")
+
+
+def evaluate_test(program_path: str) -> dict[str, Any]:
+    """Evaluates on data that no run sees."""
+    return judge(program_path, "test")
+
+
+def judge(program_path: str, part: str) -> dict[str, Any]:
+    """Measures a program in its own process, so that it can be killed and its output does not matter.
+
+    A program that fails, takes too long or has a score that is not finite gets `FAIL` and an error text.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, errors = Path(folder, "result"), Path(folder, "errors")
+        command = [sys.executable, str(Path(__file__).resolve()), program_path, part, str(result)]
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=folder,
+                start_new_session=True,
+            )
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        try:
+            score = float(result.read_text())
+        except (OSError, ValueError):
+            error = errors.read_text(errors="replace").strip()[-400:]
+            return {"combined_score": FAIL, "error": error or "The program ended the process."}
+    if not math.isfinite(score):
+        return {"combined_score": FAIL, "error": f"The score is not finite: {score}."}
+    return {"combined_score": score}
+
+
+def run_child(program_path: str, part: str, result_path: str) -> None:
+    """Loads and measures a program in this process. Writes the score to a file."""
+    del sys.argv[1:]
+    warnings.simplefilter("ignore")
+    spec = importlib.util.spec_from_file_location("program", program_path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    Path(result_path).write_text(repr(float(measure(program, PARTS[part]))))
+
+
+if __name__ == "__main__":
+    run_child(*sys.argv[1:])

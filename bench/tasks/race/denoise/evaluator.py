@@ -1,0 +1,103 @@
+"""Scores a filter by how much closer it brings noisy signals to the clean ones."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FAIL, SECONDS = -50.0, 10.0
+PARTS: dict[str, Sequence[int]] = {"run": range(10, 16), "test": range(700, 712)}
+
+
+def measure(program: Any, seeds: Sequence[int]) -> float:
+    """Returns the mean reduction of the squared error in decibels."""
+    gains = list[float]()
+    for seed in seeds:
+        clean, noisy = sample(seed)
+        result = np.asarray(program.denoise(noisy.copy()), dtype=float)
+        assert result.shape == clean.shape, "denoise must return an array of the same length"
+        error = float(np.mean((result - clean) ** 2))
+        gains.append(10 * math.log10(float(np.mean((noisy - clean) ** 2)) / max(error, 1e-12)))
+    return float(np.mean(gains))
+
+
+def sample(seed: int) -> tuple[Any, Any]:
+    """Returns a signal of two waves, a slope and two steps, and the same with noise and spikes."""
+    rng = np.random.default_rng(seed)
+    time = np.linspace(0, 1, 400)
+    waves = np.sin(2 * np.pi * (rng.uniform(1, 3) * time + rng.random()))
+    clean = waves + 0.5 * np.sin(2 * np.pi * (rng.uniform(4, 7) * time + rng.random())) + rng.normal() * time
+    for place in rng.uniform(0.1, 0.9, 2):
+        clean = clean + rng.choice([-1.5, 1.5]) * (time > place)
+    spikes = rng.choice([-4.0, 4.0], 400) * (rng.random(400) < 0.04)
+    return clean, clean + rng.normal(0, 0.3, 400) + spikes
+
+
+def evaluate(program_path: str) -> dict[str, Any]:
+    return judge(program_path, "run")
+
+
+def evaluate_test(program_path: str) -> dict[str, Any]:
+    """Evaluates on data that no run sees."""
+    return judge(program_path, "test")
+
+
+def judge(program_path: str, part: str) -> dict[str, Any]:
+    """Measures a program in its own process, so that it can be killed and its output does not matter.
+
+    A program that fails, takes too long or has a score that is not finite gets `FAIL` and an error text.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, errors = Path(folder, "result"), Path(folder, "errors")
+        command = [sys.executable, str(Path(__file__).resolve()), program_path, part, str(result)]
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=folder,
+                start_new_session=True,
+            )
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        try:
+            score = float(result.read_text())
+        except (OSError, ValueError):
+            error = errors.read_text(errors="replace").strip()[-400:]
+            return {"combined_score": FAIL, "error": error or "The program ended the process."}
+    if not math.isfinite(score):
+        return {"combined_score": FAIL, "error": f"The score is not finite: {score}."}
+    return {"combined_score": score}
+
+
+def run_child(program_path: str, part: str, result_path: str) -> None:
+    """Loads and measures a program in this process. Writes the score to a file."""
+    del sys.argv[1:]
+    warnings.simplefilter("ignore")
+    spec = importlib.util.spec_from_file_location("program", program_path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    Path(result_path).write_text(repr(float(measure(program, PARTS[part]))))
+
+
+if __name__ == "__main__":
+    run_child(*sys.argv[1:])

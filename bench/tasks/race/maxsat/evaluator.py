@@ -1,0 +1,94 @@
+"""Scores a heuristic for MAX-3-SAT by the clauses that stay unsatisfied."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FAIL, SECONDS = -1000.0, 10.0
+PARTS: dict[str, Sequence[int]] = {"run": range(30, 33), "test": range(630, 635)}
+
+
+def measure(program: Any, seeds: Sequence[int]) -> float:
+    """Returns minus the mean number of unsatisfied clauses."""
+    counts = list[int]()
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        clauses = list[tuple[int, ...]]()
+        for _ in range(500):
+            variables = rng.choice(100, 3, replace=False) + 1
+            clauses.append(tuple(int(number) for number in variables * rng.choice([-1, 1], 3)))
+        values = [bool(value) for value in program.solve(100, list(clauses))]
+        assert len(values) == 100, "solve must return one truth value per variable"
+        counts.append(sum(not any(values[abs(item) - 1] == (item > 0) for item in clause) for clause in clauses))
+    return -float(np.mean(counts))
+
+
+def evaluate(program_path: str) -> dict[str, Any]:
+    return judge(program_path, "run")
+
+
+def evaluate_test(program_path: str) -> dict[str, Any]:
+    """Evaluates on data that no run sees."""
+    return judge(program_path, "test")
+
+
+def judge(program_path: str, part: str) -> dict[str, Any]:
+    """Measures a program in its own process, so that it can be killed and its output does not matter.
+
+    A program that fails, takes too long or has a score that is not finite gets `FAIL` and an error text.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, errors = Path(folder, "result"), Path(folder, "errors")
+        command = [sys.executable, str(Path(__file__).resolve()), program_path, part, str(result)]
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=folder,
+                start_new_session=True,
+            )
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        try:
+            score = float(result.read_text())
+        except (OSError, ValueError):
+            error = errors.read_text(errors="replace").strip()[-400:]
+            return {"combined_score": FAIL, "error": error or "The program ended the process."}
+    if not math.isfinite(score):
+        return {"combined_score": FAIL, "error": f"The score is not finite: {score}."}
+    return {"combined_score": score}
+
+
+def run_child(program_path: str, part: str, result_path: str) -> None:
+    """Loads and measures a program in this process. Writes the score to a file."""
+    del sys.argv[1:]
+    warnings.simplefilter("ignore")
+    spec = importlib.util.spec_from_file_location("program", program_path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    Path(result_path).write_text(repr(float(measure(program, PARTS[part]))))
+
+
+if __name__ == "__main__":
+    run_child(*sys.argv[1:])

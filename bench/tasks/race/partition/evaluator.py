@@ -1,0 +1,87 @@
+"""Scores how evenly numbers are divided into groups of equal sum."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FAIL, SECONDS = -10.0, 10.0
+PARTS: dict[str, Sequence[int]] = {"run": range(60, 66)}
+
+
+def measure(program: Any, seeds: Sequence[int]) -> float:
+    """Returns minus the mean of log10 of the spread of the sums, relative to their mean."""
+    scores = list[float]()
+    for seed in seeds:
+        numbers = [int(number) for number in np.random.default_rng(seed).integers(1, 10**6, 40)]
+        groups = [int(group) for group in program.split(list(numbers), 5)]
+        assert len(groups) == 40, "split must return one group per number"
+        assert set(groups) <= set(range(5)), "groups are numbered from 0 to 4"
+        sums = [sum(number for number, group in zip(numbers, groups, strict=True) if group == k) for k in range(5)]
+        scores.append(-math.log10(max((max(sums) - min(sums)) / np.mean(sums), 1e-7)))
+    return float(np.mean(scores))
+
+
+def evaluate(program_path: str) -> dict[str, Any]:
+    return judge(program_path, "run")
+
+
+def judge(program_path: str, part: str) -> dict[str, Any]:
+    """Measures a program in its own process, so that it can be killed and its output does not matter.
+
+    A program that fails, takes too long or has a score that is not finite gets `FAIL` and an error text.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, errors = Path(folder, "result"), Path(folder, "errors")
+        command = [sys.executable, str(Path(__file__).resolve()), program_path, part, str(result)]
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=folder,
+                start_new_session=True,
+            )
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        try:
+            score = float(result.read_text())
+        except (OSError, ValueError):
+            error = errors.read_text(errors="replace").strip()[-400:]
+            return {"combined_score": FAIL, "error": error or "The program ended the process."}
+    if not math.isfinite(score):
+        return {"combined_score": FAIL, "error": f"The score is not finite: {score}."}
+    return {"combined_score": score}
+
+
+def run_child(program_path: str, part: str, result_path: str) -> None:
+    """Loads and measures a program in this process. Writes the score to a file."""
+    del sys.argv[1:]
+    warnings.simplefilter("ignore")
+    spec = importlib.util.spec_from_file_location("program", program_path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    Path(result_path).write_text(repr(float(measure(program, PARTS[part]))))
+
+
+if __name__ == "__main__":
+    run_child(*sys.argv[1:])
