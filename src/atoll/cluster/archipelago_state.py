@@ -109,19 +109,28 @@ class ArchipelagoState:
             raise errors.RunFailed(f"Island {island.index} is empty: {decision.reason}.") from error
         return decision
 
-    def apply(self, outcome: IterationOutcome) -> Sequence[Record]:
-        """Applies a finished iteration. A child of a reset island may become the best, but is not added."""
+    def apply(self, outcome: IterationOutcome, *, is_recovered: bool = False) -> Sequence[Record]:
+        """Applies a finished iteration. A child of a reset island may become the best, but is not added.
+
+        A recovered iteration emits no event of its own: a long journal would fill the queue.
+        """
         pending = outcome.pending
         island = self.islands[pending.island]
         new_records = list[Record]()
         for id, result in outcome.observed:
             new_records += self.update_evaluation(pending.iteration, pending.island, id, result)
         self.applied_count += 1
+        best_score = None if self.best is None else self._best_score
         children = [
             (fn, self._apply_decision(island, pending.epoch, fn, decision)) for fn, decision in outcome.children
         ]
         new_records += [records.make_held_record(fn) for fn, decision in children if decision.verdict == "hold"]
-        self._update_usage(outcome, children)
+        result = self._update_usage(outcome, children)
+        if self.profilers and not is_recovered:
+            applied = archipelago.AppliedIteration(
+                result, outcome.evaluations, self.applied_count, replace(self.usage), best_score
+            )
+            self.profilers.emit(archipelago.OnIterationApplied("on_iteration_applied", applied))
         data: dict[str, Any] = {"children": [records.child_to_data(*child) for child in children]}
         data |= {"evaluations": outcome.evaluations}
         data |= {"failure": outcome.failure} if outcome.failure else {}
@@ -254,13 +263,15 @@ class ArchipelagoState:
             self.best, self._best_score, self.last_improved = fn, score, self.applied_count
             self.profilers.emit(archipelago.OnBestIslandImproved("on_best_island_improved", island))
 
-    def _update_usage(self, outcome: IterationOutcome, children: Sequence[records.Child]) -> None:
+    def _update_usage(self, outcome: IterationOutcome, children: Sequence[records.Child]) -> function.IterationResult:
         pending, usage = outcome.pending, self.usage
         usage.evaluations += outcome.evaluations
         self.idle_iterations = 0 if outcome.evaluations else self.idle_iterations + 1
         failures = (decision.reason for _, decision in children if decision.decided_by in ("gate", "rank"))
         self._warn_first_failure(outcome.failure or next(failures, None))
         usage.cost += outcome.cost
+        context = (pending.iteration, pending.island, pending.selection.parents, pending.advice)
+        result = function.IterationResult(*context, children, outcome.failure, outcome.cost)
         if self._learner is not None:
-            context = (pending.iteration, pending.island, pending.selection.parents, pending.advice)
-            self._learner.learn(function.IterationResult(*context, children, outcome.failure, outcome.cost))
+            self._learner.learn(result)
+        return result
