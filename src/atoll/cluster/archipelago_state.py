@@ -50,6 +50,7 @@ class Island:
 
 
 log = logging.getLogger(__name__)
+FIRST_FAILURE = "iteration %d: %s; later failures are only recorded"
 
 ALL_ISLANDS = -1  # in a record that concerns all islands
 LATE_PREFIX = "late: its island was reset"  # journals of version 0.1 begin like this too
@@ -125,10 +126,10 @@ class ArchipelagoState:
             (fn, self._apply_decision(island, pending.epoch, fn, decision)) for fn, decision in outcome.children
         ]
         new_records += [records.make_held_record(fn) for fn, decision in children if decision.verdict == "hold"]
-        result = self._update_usage(outcome, children)
+        iteration_result = self._update_usage(outcome, children)
         if self.profilers and not is_recovered:
             applied = archipelago.AppliedIteration(
-                result, outcome.evaluations, self.applied_count, replace(self.usage), best_score
+                iteration_result, outcome.evaluations, self.applied_count, replace(self.usage), best_score
             )
             self.profilers.emit(archipelago.OnIterationApplied("on_iteration_applied", applied))
         data: dict[str, Any] = {"children": [records.child_to_data(*child) for child in children]}
@@ -243,7 +244,7 @@ class ArchipelagoState:
     def _warn_first_failure(self, failure: str | None) -> None:
         """Logs the first failure of a mutator or a gate, since all later ones may be like it."""
         if failure and not self.last_failure:
-            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, failure)
+            log.warning(FIRST_FAILURE, self.applied_count, failure)
         self.last_failure = failure or self.last_failure
 
     def _make_island(self, index: int, epoch: int) -> Island:
