@@ -9,9 +9,10 @@ from atoll import archipelago, evaluation, function, gate
 from atoll.cli.terminal import console as terminal
 from atoll.runs import text_format
 
-MIN_TEXT_WIDTH = 16  # columns of the change or the reason, also on a narrow terminal
+MIN_TEXT_WIDTH = 8  # columns; a narrower change or reason is omitted
 _MAX_TEXT_CHARS = 200
-_MAX_DECIMALS = 15
+_MAX_DECIMALS = 17
+_LONG_DECIMALS = 8  # a difference with more is written with an exponent
 _RAISED = re.compile(r"the mutator raised (\w+): ")
 _CHANGED_LINES = re.compile(r"(\d+) lines removed, (\d+) added")
 _OUTCOME_WIDTH = 8  # that of "new best"
@@ -45,9 +46,11 @@ class CandidateLine(NamedTuple):
         call = " " * (5 + call_digits) if self.call is None else f"call {self.call:>{call_digits}}"
         start = f"{call}  {self.scores} {self.outcome:{_OUTCOME_WIDTH}}"
         end = "" if self.seconds is None else f"  {self.seconds:.1f} s"
-        width_left = max(width - len(start) - len(end) - 2, MIN_TEXT_WIDTH)
-        text = terminal.truncate(text_format.format_one_line(self.text, _MAX_TEXT_CHARS), width_left)
-        return f"{start}{f'  {text}' if text else ''}{end}"
+        width_left = width - len(start) - len(end) - 2
+        text = text_format.format_one_line(self.text, _MAX_TEXT_CHARS)
+        if not text or width_left < MIN_TEXT_WIDTH:
+            return f"{start}{end}"
+        return f"{start}  {terminal.truncate(text, width_left)}{end}"
 
 
 def iter_lines(applied: archipelago.AppliedIteration) -> Iterator[CandidateLine]:
@@ -144,7 +147,8 @@ def format_scores(old: float | None, new: float) -> str:
         return f"{old:.{digits}g} -> {new:.{digits}g} ({difference:+.3g})"
     # The difference of unequal scores has a digit other than 0 too.
     decimals = next((d for d in range(6, _MAX_DECIMALS) if old == new or abs(difference) >= 10**-d), _MAX_DECIMALS)
-    return f"{old:.{decimals}f} -> {new:.{decimals}f} ({difference:+.{decimals}f})"
+    short_difference = f"{difference:+.{decimals}f}" if decimals <= _LONG_DECIMALS else f"{difference:+.2g}"
+    return f"{old:.{decimals}f} -> {new:.{decimals}f} ({short_difference})"
 
 
 def _format_score(score: float | None) -> str:
