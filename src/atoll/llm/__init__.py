@@ -11,6 +11,7 @@ from atoll.llm.base import (
     get_messages,
 )
 from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
+from atoll.llm.call_tracker import CallTracker, WaitingCall
 from atoll.llm.command_line import CommandLineLLM
 from atoll.llm.ensemble import EnsembleLLM, EnsembleMember, RoutedProposer
 from atoll.llm.function_llm import FunctionLLM
@@ -23,9 +24,9 @@ from atoll.llm.registry import make_llm
 
 # fmt: off
 __all__ = [
-    "LLM", "BudgetExhausted", "ChatPrompt", "CommandLineLLM", "EnsembleLLM", "EnsembleMember", "FunctionLLM",
-    "HostedLLM", "InvalidResponse", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM", "MeteredLLM",
-    "OpenAICompatibleLLM", "Price", "PricedLLM", "RecordedLLM", "RecordingLLM", "Response", "RoutedProposer",
-    "TokenCountingLLM", "ask_json", "continue_prompt", "get_messages", "make_llm",
+    "LLM", "BudgetExhausted", "CallTracker", "ChatPrompt", "CommandLineLLM", "EnsembleLLM", "EnsembleMember",
+    "FunctionLLM", "HostedLLM", "InvalidResponse", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM",
+    "MeteredLLM", "OpenAICompatibleLLM", "Price", "PricedLLM", "RecordedLLM", "RecordingLLM", "Response",
+    "RoutedProposer", "TokenCountingLLM", "WaitingCall", "ask_json", "continue_prompt", "get_messages", "make_llm",
 ]
 # fmt: on

@@ -81,6 +81,7 @@ class RunLLM:
     failure_limit: "LLMFailureLimit"
     call_price: CallPrice
     budget: llm.LLMBudget
+    call_tracker: llm.CallTracker
 
     def connect(
         self,
@@ -122,7 +123,8 @@ def make_run_llm(
     Raises:
         SetupError: The price is unknown and the budget is in dollars, or a setting is invalid.
     """
-    failure_limit = LLMFailureLimit(base_llm)
+    call_tracker = llm.CallTracker(base_llm, run_config.run.llm)
+    failure_limit = LLMFailureLimit(call_tracker)
     if run_id and (end_record := find_end_record(run_store, run_id)):
         failure_limit.earlier_outage = system.find_outage(str(end_record.data["reason"]))
     configured_price = run_config.llm.get_price()
@@ -133,7 +135,7 @@ def make_run_llm(
     priced_llm = llm.PricedLLM(counting_llm, configured_price) if configured_price else counting_llm
     calls_budget = _make_llm_budget(run_config, budget, run_store, run_id)
     metered_llm = llm.MeteredLLM(priced_llm, calls_budget, call_price.max_cost)
-    return RunLLM(llm.JournaledLLM(metered_llm), base_llm, failure_limit, call_price, calls_budget)
+    return RunLLM(llm.JournaledLLM(metered_llm), base_llm, failure_limit, call_price, calls_budget, call_tracker)
 
 
 def add_routing(

@@ -242,6 +242,10 @@ class Session:
         return self._run_llm.budget if self._run_llm else None
 
     @property
+    def call_tracker(self) -> llm.CallTracker | None:
+        return self._run_llm.call_tracker if self._run_llm else None
+
+    @property
     def ray_stats(self) -> executor.RayStats | None:
         """Statistics of the Ray cluster; None if candidates are evaluated on this machine."""
         return self._executor_config.ray_stats if self._executor_config.ray_config is not None else None

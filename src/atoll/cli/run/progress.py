@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atoll import archipelago, config, control, errors, function, runs, system
+from atoll.cli.run import llm_progress
 from atoll.cli.terminal import console
 from atoll.runs import text_format
 
@@ -30,8 +31,18 @@ class ProgressView(Protocol):
     def __exit__(self, *raised: object) -> None: ...
 
 
+def has_candidate_lines(session: runs.Session) -> bool:
+    """Returns whether each candidate of a run gets a line."""
+    return session.run_config.system == "programs" and session.call_tracker is not None
+
+
 def make_progress_view(session: runs.Session, console: Console) -> ProgressView:
-    """Returns a live table for a terminal, otherwise lines."""
+    """Returns lines of candidates for programs that an LLM changes; otherwise a live table for a terminal, or lines.
+
+    Without an LLM a run evaluates hundreds of candidates per second, too many for a line each.
+    """
+    if has_candidate_lines(session):
+        return llm_progress.LLMProgress(session, console)
     is_live = console.is_terminal and not console.is_dumb_terminal
     return LiveTable(session, console) if is_live else ProgressLines(session, console)
 

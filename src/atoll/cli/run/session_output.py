@@ -17,6 +17,7 @@ from atoll.candidate import EMPTY
 from atoll.cli.run import progress
 from atoll.cli.terminal import console as terminal
 from atoll.cli.terminal import options
+from atoll.cluster.archipelago_state import FIRST_FAILURE
 from atoll.runs import baselines, text_format
 from atoll.runs.summary import count_failures, format_result, list_best_candidates
 
@@ -133,7 +134,7 @@ def run_session(
     result: Mapping[str, Any] = {}
     if not quiet:
         _print_introduction(session, run_store, console, has_baselines=baseline_options is not None)
-    with session, _print_warnings(console, quiet), terminal.interrupt_on_sigterm():
+    with session, _print_warnings(session, console, quiet), terminal.interrupt_on_sigterm():
         try:
             _run_with_progress(session, console, quiet)
             result = session.conclude()
@@ -207,26 +208,32 @@ def _run_baselines_with_progress(
     console = terminal.get_stderr_console()
 
     def run_to_end(baseline_session: runs.Session) -> None:
-        with _print_warnings(console, quiet), terminal.interrupt_on_sigterm(), suppress(errors.RunFailed):
+        with (
+            _print_warnings(baseline_session, console, quiet),
+            terminal.interrupt_on_sigterm(),
+            suppress(errors.RunFailed),
+        ):
             _run_with_progress(baseline_session, console, quiet)
 
     return list(run_baselines(run_store, session.run_id, unsafe_options, console, quiet, run_to_end))
 
 
 class _WarningPrinter(logging.Handler):
-    """Prints the warnings of a run among its progress."""
+    """Prints the warnings of a run among its progress, but not a failure that has its own line there."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, session: runs.Session, console: Console) -> None:
         super().__init__()
-        self._console = console
+        self._console, self._hides_failures = console, progress.has_candidate_lines(session)
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self._hides_failures and record.msg == FIRST_FAILURE:
+            return
         terminal.print_line(self._console, f"  {record.getMessage()}")
 
 
 @contextmanager
-def _print_warnings(console: Console, quiet: bool) -> Iterator[None]:
-    log, handler = logging.getLogger("atoll"), logging.NullHandler() if quiet else _WarningPrinter(console)
+def _print_warnings(session: runs.Session, console: Console, quiet: bool) -> Iterator[None]:
+    log, handler = logging.getLogger("atoll"), logging.NullHandler() if quiet else _WarningPrinter(session, console)
     log.addHandler(handler)
     try:
         yield
