@@ -146,7 +146,6 @@ class _YieldRecord(msgspec.Struct):
     """Fields of a response or an evaluation; a long content is stored elsewhere."""
 
     call: str = ""
-    label: str = ""
     paid: bool = False
     content: str | None = None
     meta: dict[str, Any] = {}
@@ -172,8 +171,7 @@ def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
             if record.kind == "replied":
                 calls[record.step] += "/" not in data.call  # otherwise an evaluator or a gate made it
                 continue
-            is_evaluated_child = data.paid and not data.label.startswith("d")
-            if calls[record.step] and is_evaluated_child and data.meta.get("engine") not in _CALL_FREE_MUTATORS:
+            if calls[record.step] and data.paid and data.meta.get("engine") not in _CALL_FREE_MUTATORS:
                 contents.add(hash(data.content or record.links))
                 repairs += bool(data.meta.get("is_repaired"))
     return CallYield(len(contents), calls.total(), repairs) if calls.total() else None

@@ -364,7 +364,8 @@ class LeaderSearch:
             usable, total = self._yields.get(form, (0.0, 0.0))
             self._yields[form] = (usable + any(fn.evaluation is not None for fn, _ in result.children), total + 1)
         if result.failure is not None:
-            self._add_attempt(parent, {"outcome": "unusable", "reason": result.failure[:_MAX_ERROR_CHARS]})
+            reason = result.failure.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ")
+            self._add_attempt(parent, {"outcome": "unusable", "reason": reason[:_MAX_ERROR_CHARS]})
         old_best = self._best
         for fn, decision in result.children:
             self._learn_child(parent, fn, decision)

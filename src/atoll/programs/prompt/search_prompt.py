@@ -117,6 +117,7 @@ class SearchPromptBuilder:
             if self.max_artifact
             else []
         )
+        artifacts = [part for part in artifacts if part.text != "It printed nothing."]
         metrics = self._format_metrics(request.parent, format_score)
         sections = [
             PromptSection("other_programs", others, 1),
