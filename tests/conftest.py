@@ -37,7 +37,7 @@ TIERS = {
             for name in ("api", "episodes", "event_stream", "governance", "playbook", "worldlines")
         ),
         *(f"governed/agent/{name}.py" for name in ("skills/test_skills", "tools/test_tools")),
-        *(f"programs/test_{name}.py" for name in ("build", "folder_evaluator", "openevolve_folder")),
+        *(f"programs/test_{name}.py" for name in ("build", "failures", "folder_evaluator", "openevolve_folder")),
         *("evolve/test_evolve.py", "llm/test_hosted.py", "mind/test_build.py"),
         *(f"survival/test_{name}.py" for name in ("build", "episode_reports", "live_controls")),
         "survival/grid/test_survival_grid.py",

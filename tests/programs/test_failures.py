@@ -188,9 +188,9 @@ class TestReportedErrors:
         assert artifacts == {"stdout": "mine", "stderr": "a warning", "output": "before"}
         assert failures.find_error(result) == ""
 
-    def test_errors_are_found_after_a_restart(self, evaluate, tmp_path):
+    def test_errors_are_found_after_a_restart(self, tmp_path):
         with store.Store(str(tmp_path / "atoll.db")) as database:
-            ref = database.blobs.save_blob(b"first line \0\xc3\xbc" + b"x" * 5000)
+            ref = database.blobs().save_blob(b"first line \0\xc3\xbc" + b"x" * 5000)
         data = json.loads(json.dumps(evaluation.to_data(Evaluation(-1.0, artifacts={"error": ref}))))
         assert failures.find_error(evaluation.from_data(data)).startswith("first line \0ü")
 
