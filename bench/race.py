@@ -95,7 +95,8 @@ class Race:
                 best.write_text(result.best)
                 row |= {"status": result.status, "judged": race_systems.judge(find_task(key.task), best)}
             except (RuntimeError, OSError, ValueError, KeyError) as error:
-                return row | {"error": f"{type(error).__name__}: {error}", "seconds": time.monotonic() - started}
+                message = " ".join(f"{type(error).__name__}: {error}".split())
+                return row | {"error": message, "seconds": time.monotonic() - started}
         usage = self._endpoint.get_usage(name)
         tokens = usage.tokens_in + usage.tokens_out
         fail_score = race_systems.find_fail_score(find_task(key.task))
@@ -201,7 +202,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         missing
     )
     notes += [f"{len(failed)} runs failed: {'; '.join(failed)[:2000]}."] * bool(failed)
+    short = [f"{key}: {row['status']}" for key, row in rows.items() if is_short(row, options.calls)]
+    notes += [f"{len(short)} runs ended before their last call: {'; '.join(short)}."] * bool(short)
     show(options, [rows[key] for key in keys if key in rows], notes)
+
+
+def is_short(row: Mapping[str, Any], calls: int) -> bool:
+    return bool(row["status"] != "done" or row["calls"] < calls)
 
 
 def describe(key: Key, row: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from bench.race_systems import Program
 type Row = Mapping[str, Any]
 
 GAIN_SHARE = 0.9
+MIN_RUNS = 3  # quartiles of fewer runs are not compared
 _MEASURES = {
     "yield": "yield",
     "calls_to_gain": "calls to 90 % of gain",
@@ -131,7 +132,7 @@ def _compare_scores(first: Sequence[float], second: Sequence[float]) -> Iterator
     verdict = "better" if ours > theirs else "worse"
     yield verdict
     (low, high), (their_low, their_high) = find_quartiles(first), find_quartiles(second)
-    if low > their_high or high < their_low:
+    if len(first) >= MIN_RUNS and (low > their_high or high < their_low):
         yield f"{verdict} apart"
 
 

@@ -137,7 +137,7 @@ def test_comparison_uses_medians_of_common_seeds():
         return [{"task": "t", "system": system, "seed": seed, "judged": score} for seed, score in enumerate(scores)]
 
     compared = race_tables.compare(
-        [*rows("atoll", [3, 4, 5]), *rows("openevolve", [1, 2]), *rows("atoll:x", [4, 3, 5])]
+        [*rows("atoll", [3, 4, 5]), *rows("openevolve", [1, 2, 2.5, 9]), *rows("atoll:x", [4, 3, 5])]
     )
     assert {(line[0], line[1]): line[2:] for line in compared} == {
         ("atoll", "openevolve"): [1, 0, 0, 1, 0],

@@ -98,6 +98,7 @@ def judge(program_path: str, part: str) -> dict[str, Any]:
 
 def run_child(program_path: str, part: str, result_path: str) -> None:
     """Loads and measures a program in this process. Writes the score to a file."""
+    signal.alarm(math.ceil(SECONDS) + 1)  # ends this process even if its parent is killed
     del sys.argv[1:]
     warnings.simplefilter("ignore")
     spec = importlib.util.spec_from_file_location("program", program_path)
