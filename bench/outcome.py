@@ -78,8 +78,15 @@ def command(name: str) -> str:
 
 
 def spoken(arguments: Sequence[str]) -> str:
-    """Formats arguments for publication: local paths become DIR."""
-    return shlex.join("DIR" if Path(argument).is_dir() else argument for argument in arguments)
+    """Formats arguments for publication: local paths become DIR or FILE."""
+    return shlex.join(_hide_path(argument) for argument in arguments)
+
+
+def _hide_path(argument: str) -> str:
+    path = Path(argument)
+    if path.is_dir():
+        return "DIR"
+    return "FILE" if path.is_absolute() and path.is_file() else argument
 
 
 def _format_cell(cell: object) -> str:
