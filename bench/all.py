@@ -32,6 +32,7 @@ class Bench(NamedTuple):
         needs: Required folder of `--data`, or `--folders`; "" if none.
         takes: Optional folder of `--data`; "" if none.
         asks: Whether it needs `--llm`.
+        needs_endpoint: Whether that LLM must be an OpenAI-compatible endpoint.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Bench(NamedTuple):
     needs: str = ""
     takes: str = ""
     asks: bool = False
+    needs_endpoint: bool = False
 
 
 BENCHES = (
@@ -60,6 +62,24 @@ BENCHES = (
     Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
     Bench("mind_alone", quick=("--methods", "Mind Evolution"), takes="natural_plan"),
     Bench("mind_model", quick=None, needs="natural_plan", asks=True),
+    Bench(
+        "race",
+        ("--write",),
+        quick=(
+            "--write",
+            "--calls",
+            "12",
+            "--seeds",
+            "0",
+            "--tasks",
+            "roots",
+            "binpack",
+            "--out",
+            ".bench/quick.jsonl",
+        ),
+        asks=True,
+        needs_endpoint=True,
+    ),
     Bench("workspace", quick=("--num", "10")),
     Bench("playbook", quick=("--turns", "1000")),
     Bench("survival", quick=("--only", "contest", "--seeds", "4")),
@@ -140,6 +160,8 @@ def _run(bench: Bench, args: argparse.Namespace, done_list: DoneList, results: P
         return bench.name, f"skipped, needs {flag}", 0, shown_args
     if bench.asks and not args.llm:
         return bench.name, "skipped, needs --llm", 0, shown_args
+    if bench.needs_endpoint and not args.llm.startswith("openai:"):
+        return bench.name, "skipped, needs --llm openai:NAME@URL", 0, shown_args
     if (done := done_list.minutes(bench.name)) is not None:
         return bench.name, "done before", done, shown_args
     since = time.monotonic()

@@ -19,15 +19,21 @@ RESULTS_DIR = Path(os.environ.get(RESULTS_VARIABLE) or Path(__file__).parent / "
 
 def machine() -> Mapping[str, Any]:
     """Returns the properties of the machine that affect the numbers."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
-        "commit": commit.stdout.strip(),
+        "commit": _commit(),
         **({"gpu": gpu} if (gpu := _gpu()) else {}),
     }
+
+
+def _commit() -> str:
+    if shutil.which("git") is None:
+        return ""
+    query = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _gpu() -> str:
@@ -72,8 +78,15 @@ def command(name: str) -> str:
 
 
 def spoken(arguments: Sequence[str]) -> str:
-    """Formats arguments for publication: local paths become DIR."""
-    return shlex.join("DIR" if Path(argument).is_dir() else argument for argument in arguments)
+    """Formats arguments for publication: local paths become DIR or FILE."""
+    return shlex.join(_hide_path(argument) for argument in arguments)
+
+
+def _hide_path(argument: str) -> str:
+    path = Path(argument)
+    if path.is_dir():
+        return "DIR"
+    return "FILE" if path.is_absolute() and path.is_file() else argument
 
 
 def _format_cell(cell: object) -> str:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,14 +93,20 @@ def judge(program_path: str, part: str) -> dict[str, Any]:
 
 def run_child(program_path: str, part: str, result_path: str) -> None:
     """Loads and measures a program in this process. Writes the score to a file."""
+    signal.alarm(math.ceil(SECONDS) + 1)  # ends this process even if its parent is killed
     del sys.argv[1:]
     warnings.simplefilter("ignore")
     spec = importlib.util.spec_from_file_location("program", program_path)
     assert spec is not None
     assert spec.loader is not None
     program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    Path(result_path).write_text(repr(float(measure(program, PARTS[part]))))
+    try:
+        spec.loader.exec_module(program)
+        score = float(measure(program, PARTS[part]))
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == program_path]
+        sys.exit(f"{type(error).__name__}: {error}" + (f" (line {lines[-1]} of the program)" if lines else ""))
+    Path(result_path).write_text(repr(score))
 
 
 if __name__ == "__main__":
