@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from atoll import archipelago, candidate, cli, control, evaluation, function, gate, testing
+from atoll import candidate, cli, control, evaluation, function, gate, system, testing
 from atoll.cli.run import candidate_lines, llm_progress
 from atoll.testing import Fault
 from tests.cli import terminals
@@ -122,17 +122,17 @@ def make_fn(score: float | None, id: str, failure: str | None = None, **meta: ca
 
 def make_applied(
     *children: tuple[function.Function, gate.Decision], failure: str | None = None, calls: int = 1
-) -> archipelago.AppliedIteration:
+) -> system.AppliedIteration:
     cost = evaluation.Cost(seconds=6.24, calls=calls)
     result = function.IterationResult(1, 0, [make_fn(2.5, "0.0")], {}, children, failure, cost)
     usage = control.Usage(iterations=1, evaluations=2, cost=evaluation.Cost(calls=14))
-    return archipelago.AppliedIteration(result, 1, 1, usage, 2.5)
+    return system.AppliedIteration(result, 1, usage, 2.5)
 
 
 ACCEPT = gate.Decision("accept", "", "test")
 
 
-def format_all(applied: archipelago.AppliedIteration, width: int = 200) -> list[str]:
+def format_all(applied: system.AppliedIteration, width: int = 200) -> list[str]:
     return [text for line in candidate_lines.iter_lines(applied) for text in line.format(width)]
 
 

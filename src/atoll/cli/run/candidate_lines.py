@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
-from atoll import archipelago, evaluation, function, gate
+from atoll import evaluation, function, gate, system
 from atoll.cli.terminal import console as terminal
 from atoll.runs import text_format
 
@@ -57,7 +57,7 @@ class CandidateLine(NamedTuple):
         return [f"{start}  {terminal.truncate(text, width_left)}{end}"]
 
 
-def iter_lines(applied: archipelago.AppliedIteration) -> Iterator[CandidateLine]:
+def iter_lines(applied: system.AppliedIteration) -> Iterator[CandidateLine]:
     """Yields a line for each child of an iteration, or one about an unusable response.
 
     An iteration without an LLM call, for example of the tuner, gets a line only for a new best candidate.

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from atoll import archipelago, control, errors, runs
+from atoll import archipelago, control, errors, runs, system
 from atoll.cli.run import candidate_lines
 from atoll.cli.terminal import console as terminal
 from atoll.runs import limits, text_format
@@ -59,11 +59,11 @@ class SessionUsage:
         self._estimated_use: LimitUse | None = None
         self._ends_at = self._started_at
 
-    def count(self, applied: archipelago.AppliedIteration) -> None:
+    def count(self, applied: system.AppliedIteration) -> None:
         """Counts an applied iteration."""
         if self._iterations is None:
             self._iterations = applied.applied_count - 1, applied.applied_count
-            self._evaluations = applied.usage.evaluations - applied.evaluations, applied.usage.evaluations
+            self._evaluations = applied.usage.evaluations - len(applied.result.children), applied.usage.evaluations
         self._iterations = self._iterations[0], applied.applied_count
         self._evaluations = self._evaluations[0], applied.usage.evaluations
 
@@ -140,7 +140,7 @@ class LLMProgress:
             self._print_line(", ".join(part for part in status if part))
 
     def _on_event(self, event: Any) -> None:
-        if isinstance(event, archipelago.OnIterationApplied):
+        if isinstance(event, system.OnIterationApplied):
             self._usage.count(event.payload)
             for line in candidate_lines.iter_lines(event.payload):
                 for text in line.format(self._console.width, self._call_digits):
