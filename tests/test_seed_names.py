@@ -33,7 +33,6 @@ EVENTS: list[tuple[Any, str, Any]] = [
     (archipelago.OnIslandsRemoved, "on_islands_removed", list[archipelago.Island]),
     (archipelago.OnIslandsRevived, "on_islands_revived", list[archipelago.Island]),
     (archipelago.OnBestIslandImproved, "on_best_island_improved", archipelago.Island),
-    (archipelago.OnIterationApplied, "on_iteration_applied", archipelago.AppliedIteration),
     (archipelago.OnBestFnImproved, "on_best_fn_improved", function.Function),
     (function.OnMutate, "on_mutate", list[function.Function]),
     (function.OnMutated, "on_mutated", tuple[list[function.Function], function.Function]),

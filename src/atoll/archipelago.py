@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from atoll import candidate, control, function, gate, profiler
+from atoll import candidate, function, gate, profiler
 
 
 class OnIslandsRemoved(NamedTuple):
@@ -21,30 +21,7 @@ class OnBestIslandImproved(NamedTuple):
     payload: "Island"
 
 
-class AppliedIteration(NamedTuple):
-    """An applied iteration and its effect on the run.
-
-    Attributes:
-        result: Its parents, children and cost.
-        evaluations: Its number of evaluations.
-        applied_count: Iterations applied so far, with this one.
-        usage: Usage of the run so far, with this iteration.
-        best_score: Best score of the run before it; None without one.
-    """
-
-    result: function.IterationResult
-    evaluations: int
-    applied_count: int
-    usage: control.Usage
-    best_score: float | None
-
-
-class OnIterationApplied(NamedTuple):
-    type: Literal["on_iteration_applied"]
-    payload: AppliedIteration
-
-
-type EvolverEvent = OnIslandsRemoved | OnIslandsRevived | OnBestIslandImproved | OnIterationApplied
+type EvolverEvent = OnIslandsRemoved | OnIslandsRevived | OnBestIslandImproved
 
 
 class Evolver(profiler.Pluggable[EvolverEvent], Protocol):

@@ -4,8 +4,9 @@ import difflib
 import json
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pydantic
@@ -24,6 +25,29 @@ class OnStarted(NamedTuple):
 
     type: Literal["on_started"]
     payload: Mapping[str, JSON]
+
+
+class AppliedIteration(NamedTuple):
+    """An applied iteration and its effect on the run.
+
+    Attributes:
+        result: Its parents, children and cost.
+        applied_count: Iterations applied so far, with this one.
+        usage: Usage of the run so far, with this iteration.
+        best_score: Best score of the run before it; None without one.
+    """
+
+    result: function.IterationResult
+    applied_count: int
+    usage: control.Usage
+    best_score: float | None
+
+
+class OnIterationApplied(NamedTuple):
+    """An iteration was applied. Recovered iterations are not announced."""
+
+    type: Literal["on_iteration_applied"]
+    payload: AppliedIteration
 
 
 class BlobStore(Protocol):
@@ -266,10 +290,26 @@ def find_outage(reason: str) -> str:
     return failure if separator else ""
 
 
+@dataclass(frozen=True, slots=True)
+class _ObservedLearner:
+    """A learner, or none, whose results are also passed to a function."""
+
+    learner: function.Learner | None
+    observe: Callable[[function.IterationResult], None]
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return EMPTY if self.learner is None else self.learner.advise(rng)
+
+    def learn(self, result: function.IterationResult) -> None:
+        if self.learner is not None:
+            self.learner.learn(result)
+        self.observe(result)
+
+
 class SystemEvolver(cluster.Evolver):
     """Evolver that reports its setup when it starts and releases the system's resources when it ends.
 
-    Its profilers also receive the system's own events.
+    Its profilers also receive every applied iteration and the system's own events.
 
     Attributes:
         find_failure: Returns why a run that ended by itself failed nevertheless; empty if it did not.
@@ -282,15 +322,28 @@ class SystemEvolver(cluster.Evolver):
         close: Callable[[], None],
         use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None,
     ) -> None:
-        super().__init__(config)
+        super().__init__(replace(config, learner=_ObservedLearner(config.learner, self._announce_iteration)))
+        self._previous_best: float | None = None
         self._report, self._close, self._use_system_profiler = report, close, use_profiler
         self._start_profilers = profiler.Profilers[OnStarted]()
+        self._iteration_profilers = profiler.Profilers[OnIterationApplied](self._events)
         self.find_failure: Callable[[], str] = lambda: ""
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[Any]) -> profiler.Remove:
         removes = [super().use_profiler(profiler_fn), self._start_profilers.use(profiler_fn)]
+        removes += [self._iteration_profilers.use(profiler_fn)]
         removes += [self._use_system_profiler(profiler_fn)] if self._use_system_profiler else []
         return lambda: [remove() for remove in removes][-1]
+
+    def _announce_iteration(self, result: function.IterationResult) -> None:
+        """Emits an event for an iteration, under the lock; its listeners are called after the commit."""
+        scores = (fn.evaluation.score for fn in result.parents if fn.evaluation and fn.evaluation.score is not None)
+        best_score = max(scores, default=None) if self._previous_best is None else self._previous_best
+        best = self._state.best.evaluation if self._state.best else None  # of this iteration, if it improved
+        self._previous_best = best.score if best else best_score
+        if self._is_loaded and self._iteration_profilers:
+            applied = AppliedIteration(result, self._state.applied_count, replace(self.usage), best_score)
+            self._iteration_profilers.emit(OnIterationApplied("on_iteration_applied", applied))
 
     @property
     def reason(self) -> str:

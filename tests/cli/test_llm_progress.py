@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from atoll import archipelago, candidate, cli, control, evaluation, function, gate, testing
+from atoll import candidate, cli, control, evaluation, function, gate, system, testing
 from atoll.cli.run import candidate_lines, llm_progress
 from atoll.testing import Fault
 from tests.cli import terminals
@@ -91,10 +91,11 @@ def test_each_candidate_of_run_and_resume_gets_line(capsys):
 
 
 def test_terminal_shows_waiting_call_and_bar():
-    faults = {0: Fault(delay_seconds=1.3)}
+    faults = {0: Fault(delay_seconds=1.3), 1: Fault(delay_seconds=0.5)}
     with testing.ModelServer(answer, faults=faults) as server:
         options = ("--llm", f"openai:gpt-4o-mini@{server.url}", "--workers", "1", "--budget", "3calls")
-        status, written = terminals.on_a_terminal("run", "task", *options, columns=80)
+        prices = ("--set", "llm.price_in=10", "--set", "llm.price_out=10")
+        status, written = terminals.on_a_terminal("run", "task", *options, *prices, columns=80)
     assert status == 0
     screen = terminals.without_codes(written)
     assert "waiting for gpt-4o-mini, 1 s  best 1.5" in screen
@@ -121,18 +122,18 @@ def make_fn(score: float | None, id: str, failure: str | None = None, **meta: ca
 
 def make_applied(
     *children: tuple[function.Function, gate.Decision], failure: str | None = None, calls: int = 1
-) -> archipelago.AppliedIteration:
+) -> system.AppliedIteration:
     cost = evaluation.Cost(seconds=6.24, calls=calls)
     result = function.IterationResult(1, 0, [make_fn(2.5, "0.0")], {}, children, failure, cost)
     usage = control.Usage(iterations=1, evaluations=2, cost=evaluation.Cost(calls=14))
-    return archipelago.AppliedIteration(result, 1, 1, usage, 2.5)
+    return system.AppliedIteration(result, 1, usage, 2.5)
 
 
 ACCEPT = gate.Decision("accept", "", "test")
 
 
-def format_all(applied: archipelago.AppliedIteration, width: int = 200) -> list[str]:
-    return [line.format(width) for line in candidate_lines.iter_lines(applied)]
+def format_all(applied: system.AppliedIteration, width: int = 200) -> list[str]:
+    return [text for line in candidate_lines.iter_lines(applied) for text in line.format(width)]
 
 
 def test_line_has_idea_of_candidate():
@@ -150,9 +151,13 @@ def test_hostile_idea_becomes_short_plain_line():
     assert line.isprintable()
 
 
-def test_long_scores_leave_no_room_for_idea():
-    (line,) = format_all(make_applied((make_fn(2.5 + 1e-15, "1.0", idea=HOSTILE), ACCEPT)), width=80)
-    assert line == "call 14  2.5000000000000000 -> 2.5000000000000009 (+8.9e-16) new best  6.2 s"
+def test_long_idea_of_new_best_gets_its_own_line():
+    first, second = format_all(make_applied((make_fn(2.5 + 1e-15, "1.0", idea=HOSTILE), ACCEPT)), width=80)
+    assert first == "call 14  2.5000000000000000 -> 2.5000000000000009 (+8.9e-16) new best  6.2 s"
+    assert second.startswith(r"         \x1b[2J[red]new")
+    assert cell_len(second) <= 80
+    (line,) = format_all(make_applied((make_fn(2.5 - 1e-15, "1.0", idea=HOSTILE), ACCEPT)), width=80)
+    assert line == "call 14  2.5000000000000000 -> 2.4999999999999991 (-8.9e-16) worse     6.2 s"
 
 
 def test_outcomes_of_candidates():

@@ -50,7 +50,6 @@ class Island:
 
 
 log = logging.getLogger(__name__)
-FIRST_FAILURE = "iteration %d: %s; later failures are only recorded"
 
 ALL_ISLANDS = -1  # in a record that concerns all islands
 LATE_PREFIX = "late: its island was reset"  # journals of version 0.1 begin like this too
@@ -110,28 +109,19 @@ class ArchipelagoState:
             raise errors.RunFailed(f"Island {island.index} is empty: {decision.reason}.") from error
         return decision
 
-    def apply(self, outcome: IterationOutcome, *, is_recovered: bool = False) -> Sequence[Record]:
-        """Applies a finished iteration. A child of a reset island may become the best, but is not added.
-
-        A recovered iteration emits no event of its own: a long journal would fill the queue.
-        """
+    def apply(self, outcome: IterationOutcome) -> Sequence[Record]:
+        """Applies a finished iteration. A child of a reset island may become the best, but is not added."""
         pending = outcome.pending
         island = self.islands[pending.island]
         new_records = list[Record]()
         for id, result in outcome.observed:
             new_records += self.update_evaluation(pending.iteration, pending.island, id, result)
         self.applied_count += 1
-        best_score = None if self.best is None else self._best_score
         children = [
             (fn, self._apply_decision(island, pending.epoch, fn, decision)) for fn, decision in outcome.children
         ]
         new_records += [records.make_held_record(fn) for fn, decision in children if decision.verdict == "hold"]
-        iteration_result = self._update_usage(outcome, children)
-        if self.profilers and not is_recovered:
-            applied = archipelago.AppliedIteration(
-                iteration_result, outcome.evaluations, self.applied_count, replace(self.usage), best_score
-            )
-            self.profilers.emit(archipelago.OnIterationApplied("on_iteration_applied", applied))
+        self._update_usage(outcome, children)
         data: dict[str, Any] = {"children": [records.child_to_data(*child) for child in children]}
         data |= {"evaluations": outcome.evaluations}
         data |= {"failure": outcome.failure} if outcome.failure else {}
@@ -244,7 +234,7 @@ class ArchipelagoState:
     def _warn_first_failure(self, failure: str | None) -> None:
         """Logs the first failure of a mutator or a gate, since all later ones may be like it."""
         if failure and not self.last_failure:
-            log.warning(FIRST_FAILURE, self.applied_count, failure)
+            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, failure)
         self.last_failure = failure or self.last_failure
 
     def _make_island(self, index: int, epoch: int) -> Island:
@@ -264,15 +254,13 @@ class ArchipelagoState:
             self.best, self._best_score, self.last_improved = fn, score, self.applied_count
             self.profilers.emit(archipelago.OnBestIslandImproved("on_best_island_improved", island))
 
-    def _update_usage(self, outcome: IterationOutcome, children: Sequence[records.Child]) -> function.IterationResult:
+    def _update_usage(self, outcome: IterationOutcome, children: Sequence[records.Child]) -> None:
         pending, usage = outcome.pending, self.usage
         usage.evaluations += outcome.evaluations
         self.idle_iterations = 0 if outcome.evaluations else self.idle_iterations + 1
         failures = (decision.reason for _, decision in children if decision.decided_by in ("gate", "rank"))
         self._warn_first_failure(outcome.failure or next(failures, None))
         usage.cost += outcome.cost
-        context = (pending.iteration, pending.island, pending.selection.parents, pending.advice)
-        result = function.IterationResult(*context, children, outcome.failure, outcome.cost)
         if self._learner is not None:
-            self._learner.learn(result)
-        return result
+            context = (pending.iteration, pending.island, pending.selection.parents, pending.advice)
+            self._learner.learn(function.IterationResult(*context, children, outcome.failure, outcome.cost))

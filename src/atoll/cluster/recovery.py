@@ -67,7 +67,7 @@ class JournalRecovery:
                 self.stored_calls[iteration].evaluated[data["label"]] = stored
                 self.cache.put(content_hash(data["content"]), iteration, result)
             case journal.APPLIED:
-                state.apply(self._read_outcome(record), is_recovered=True)
+                state.apply(self._read_outcome(record))
                 del self.pending[iteration]
                 self.stored_calls.pop(iteration, None)
             case journal.MIGRATED:

@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from atoll import archipelago, evaluation, function, gate
+from rich.cells import cell_len
+
+from atoll import evaluation, function, gate, system
 from atoll.cli.terminal import console as terminal
 from atoll.runs import text_format
 
@@ -41,19 +43,21 @@ class CandidateLine(NamedTuple):
     def style(self) -> str:
         return _STYLES.get(self.outcome, "dim")
 
-    def format(self, width: int, call_digits: int = 1) -> str:
-        """Returns the line. Only the text is shortened to the width."""
+    def format(self, width: int, call_digits: int = 1) -> list[str]:
+        """Returns the line. Only the text is shortened to the width; that of a new best gets its own line instead."""
         call = " " * (5 + call_digits) if self.call is None else f"call {self.call:>{call_digits}}"
         start = f"{call}  {self.scores} {self.outcome:{_OUTCOME_WIDTH}}"
         end = "" if self.seconds is None else f"  {self.seconds:.1f} s"
-        width_left = width - len(start) - len(end) - 2
-        text = text_format.format_one_line(self.text, _MAX_TEXT_CHARS)
+        text, width_left = text_format.format_one_line(self.text, _MAX_TEXT_CHARS), width - len(start) - len(end) - 2
+        if self.outcome == "new best" and cell_len(text) > width_left:
+            indent = " " * (len(call) + 2)
+            return [f"{start}{end}", f"{indent}{terminal.truncate(text, max(width - len(indent), MIN_TEXT_WIDTH))}"]
         if not text or width_left < MIN_TEXT_WIDTH:
-            return f"{start}{end}"
-        return f"{start}  {terminal.truncate(text, width_left)}{end}"
+            return [f"{start}{end}"]
+        return [f"{start}  {terminal.truncate(text, width_left)}{end}"]
 
 
-def iter_lines(applied: archipelago.AppliedIteration) -> Iterator[CandidateLine]:
+def iter_lines(applied: system.AppliedIteration) -> Iterator[CandidateLine]:
     """Yields a line for each child of an iteration, or one about an unusable response.
 
     An iteration without an LLM call, for example of the tuner, gets a line only for a new best candidate.

@@ -3,6 +3,7 @@
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from threading import Lock
 from typing import Any, NamedTuple, Self
 
 from rich.console import Console, Group, RenderableType
@@ -11,14 +12,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from atoll import archipelago, control, errors, runs
+from atoll import archipelago, control, errors, runs, system
 from atoll.cli.run import candidate_lines
 from atoll.cli.terminal import console as terminal
 from atoll.runs import limits, text_format
 
-REFRESH_SECONDS = 0.1
+REFRESH_RATE = 5.0  # per second
 HEARTBEAT_SECONDS = 30.0  # without a terminal: time after which a status line is printed
 MIN_SHARE = 0.01  # of the tightest limit; with less of it used, the remaining time is unknown
+MIN_USD = 0.00005  # a lower cost would read $0.0000
 BAR_WIDTH = 30
 _LIMIT_ORDER = ("calls", "usd", "tokens", "evaluations", "iterations", "seconds")  # of equal shares the first counts
 _UNITS = {"evaluations": "evaluations", "iterations": "iterations", "calls": "LLM calls", "tokens": "tokens"}
@@ -42,7 +44,7 @@ class LimitUse(NamedTuple):
         if self.name == "usd":
             return f"${self.used:.4f} of ${self.limit:g}"
         if self.name == "seconds":
-            return f"{self.used:.0f} of {self.limit:g} s"
+            return f"{min(self.used, self.limit):.0f} of {self.limit:g} s"  # the last iterations may take longer
         return f"{self.used:,.0f} of {self.limit:,.0f} {_UNITS[self.name]}"
 
 
@@ -57,11 +59,11 @@ class SessionUsage:
         self._estimated_use: LimitUse | None = None
         self._ends_at = self._started_at
 
-    def count(self, applied: archipelago.AppliedIteration) -> None:
+    def count(self, applied: system.AppliedIteration) -> None:
         """Counts an applied iteration."""
         if self._iterations is None:
             self._iterations = applied.applied_count - 1, applied.applied_count
-            self._evaluations = applied.usage.evaluations - applied.evaluations, applied.usage.evaluations
+            self._evaluations = applied.usage.evaluations - len(applied.result.children), applied.usage.evaluations
         self._iterations = self._iterations[0], applied.applied_count
         self._evaluations = self._evaluations[0], applied.usage.evaluations
 
@@ -107,36 +109,42 @@ class LLMProgress:
         self._session, self._evolver, self._console = session, session.evolver, console
         self._usage, self._exits = SessionUsage(session), ExitStack()
         is_live = console.is_terminal and not console.is_dumb_terminal
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, transient=True)
-        self._is_live, self._has_lines = is_live, False
-        self._drawn_at = self._printed_at = time.monotonic()
+        self._lock = Lock()  # a line printed while the status starts would continue the line of the status
+        # Its own thread draws the status, so that it is current also while an interrupted run waits for its calls.
+        self._live = Live(
+            console=console,
+            get_renderable=self._draw,
+            refresh_per_second=REFRESH_RATE,
+            redirect_stdout=False,
+            transient=True,
+        )
+        self._is_live, self._has_lines, self._printed_at = is_live, False, time.monotonic()
         budget = session.budget
         self._call_digits = len(str(budget.calls or budget.iterations or 1))
 
     def __enter__(self) -> Self:
         self._exits.callback(self._evolver.use_profiler(self._on_event))
-        if self._is_live:
-            self._live.start()
-            self._exits.callback(self._live.stop)
         return self
 
     def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._live.stop()  # does nothing if it has not started
         self._exits.close()
 
     def refresh(self) -> None:
-        now = time.monotonic()
-        if self._is_live and now - self._drawn_at >= REFRESH_SECONDS:
-            self._live.update(self._draw(), refresh=True)
-            self._drawn_at = now
-        elif not self._is_live and now - self._printed_at >= HEARTBEAT_SECONDS:
+        if self._is_live and not self._live.is_started:
+            with self._lock:
+                self._live.start(refresh=True)
+        elif not self._is_live and time.monotonic() - self._printed_at >= HEARTBEAT_SECONDS:
             status = (self._describe_wait(), *self._describe_usage(), self._describe_best())
             self._print_line(", ".join(part for part in status if part))
 
     def _on_event(self, event: Any) -> None:
-        if isinstance(event, archipelago.OnIterationApplied):
+        if isinstance(event, system.OnIterationApplied):
             self._usage.count(event.payload)
             for line in candidate_lines.iter_lines(event.payload):
-                self._print_line(line.format(self._console.width, self._call_digits), line.style)
+                for text in line.format(self._console.width, self._call_digits):
+                    self._print_line(text, line.style)
         elif isinstance(event, archipelago.OnBestIslandImproved) and not self._has_lines:
             best = self._evolver.best_fn()
             if best.candidate is not None and best.candidate.iteration == 0:
@@ -144,16 +152,17 @@ class LLMProgress:
 
     def _print_line(self, line: str, style: str = "") -> None:
         self._printed_at, self._has_lines = time.monotonic(), True
-        terminal.print_line(self._console, line, style)
+        with self._lock:
+            terminal.print_line(self._console, line, style)
 
     def _describe_wait(self) -> str:
         tracker = self._session.call_tracker
         call = tracker.find_longest() if tracker is not None else None
         if call is None:
             return "evaluating"
-        others = f" and {call.num_calls - 1} more" if call.num_calls > 1 else ""
+        count = f" ({call.num_calls} calls)" if call.num_calls > 1 else ""
         model = text_format.format_one_line(call.model, 40)
-        return f"waiting for {model}, {call.seconds:.0f} s{others}"
+        return f"waiting for {model}, {call.seconds:.0f} s{count}"
 
     def _describe_best(self) -> str:
         try:
@@ -166,7 +175,7 @@ class LLMProgress:
         """Returns the use of the tightest limit, the cost if it is known, and the remaining time."""
         tightest, usd = self._usage.find_tightest(), self._usage.usd
         parts = [f"{self._usage.calls:,} LLM calls" if tightest is None else str(tightest)]
-        parts += [f"${usd:.4f}"] if usd and (tightest is None or tightest.name != "usd") else []
+        parts += [f"${usd:.4f}"] if usd >= MIN_USD and (tightest is None or tightest.name != "usd") else []
         seconds = None if tightest is None else self._usage.estimate_seconds_left(tightest)
         return parts if seconds is None else [*parts, f"{format_duration(seconds)} left"]
 

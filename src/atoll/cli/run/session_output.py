@@ -17,7 +17,7 @@ from atoll.candidate import EMPTY
 from atoll.cli.run import progress
 from atoll.cli.terminal import console as terminal
 from atoll.cli.terminal import options
-from atoll.cluster.archipelago_state import FIRST_FAILURE
+from atoll.cluster import archipelago_state
 from atoll.runs import baselines, text_format
 from atoll.runs.summary import count_failures, format_result, list_best_candidates
 
@@ -226,7 +226,7 @@ class _WarningPrinter(logging.Handler):
         self._console, self._hides_failures = console, progress.has_candidate_lines(session)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._hides_failures and record.msg == FIRST_FAILURE:
+        if self._hides_failures and record.name == archipelago_state.log.name:
             return
         terminal.print_line(self._console, f"  {record.getMessage()}")
 
