@@ -48,7 +48,10 @@ def hide_markers(text: str) -> str:
     if not blocks:
         return text
     editable = {index for first, end in blocks for index in range(first, end)}
+    outside = "\n".join(line for i, line in enumerate(lines) if i not in editable and not is_marker_line(line))
     fixed = [i for i, line in enumerate(lines) if i not in editable and line.strip() and not is_marker_line(line)]
+    if not _has_code(outside):
+        fixed = []  # a docstring or imports need no comment
     shown_lines = list[str]()
     for index, line in enumerate(lines):
         if not is_marker_line(line):
@@ -63,6 +66,15 @@ def hide_markers(text: str) -> str:
             0, f"{'//' if lines[blocks[0][0] - 1].lstrip().startswith('//') else '#'} fixed, do not change:"
         )
     return "\n".join(shown_lines).strip("\n") + "\n"
+
+
+_PASSIVE_LINE = re.compile(r"\s*(?:#|//|import\b|from\b|use\b|library\(|$)")
+
+
+def _has_code(text: str) -> bool:
+    """Returns whether a text has lines besides comments, imports and a leading docstring."""
+    without_docstring = re.sub(r"\A\s*(\"{3}|'{3}).*?\1", "", text, flags=re.S)
+    return any(not _PASSIVE_LINE.match(line) for line in without_docstring.splitlines())
 
 
 CUT_MARKER = "\n[... cut ...]\n"

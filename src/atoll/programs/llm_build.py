@@ -18,7 +18,7 @@ from atoll.programs.prompt.search_prompt import SearchPromptBuilder
 
 RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the program
 FILES_LANGUAGE = "files"
-_MAX_EVALUATOR_TOKENS = 3_000
+_MAX_EVALUATOR_TOKENS = 1_000  # a longer one distracts small LLMs
 _MAX_SYNTAX_LINES = 300
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "networkx", "sympy", "torch", "ortools", "highspy")
 
@@ -162,7 +162,6 @@ def _make_search_prompt(
         evaluator_source if options.show_evaluator and is_short else "",
         parts.executor_config.limits.seconds,
         parts.target,
-        options.diff_based_evolution,
         templates,
         options.prompt_chars,
         options.max_artifact_bytes if options.include_artifacts else 0,
@@ -187,9 +186,7 @@ def _describe_limits(task: Task, options: Options, language: str, parts: system.
     if options.max_code_length:
         sentences.append(f"At most {options.max_code_length:,} characters.")
     if options.include_artifacts and language == "python":
-        sentences.append(
-            "You see what the program prints: a few short lines on what limits it help with the next change."
-        )
+        sentences.append("You will see what the program prints: a few short lines on what limits it can help.")
     return " ".join(sentences)
 
 

@@ -13,6 +13,7 @@ A selection depends on the applied iterations and on random numbers of the itera
 """
 
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ _SPREAD_SIZE = 20  # programs of the leader that `spread` draws from
 _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against stagnation
 _SCRATCH_SHARE = 0.3  # of `new` programs that do not see the best one
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
+_MAX_FAILURES, _FIX_SHARE = 4, 0.25  # failed programs that may be repaired, and the share of iterations for it
 _MAX_RETIRED = 8  # lineages without tries left that may still inspire
 _MAX_ATTEMPTS, _MAX_IDEA_CHARS, _MAX_ERROR_CHARS = 6, 160, 300
 
@@ -95,6 +97,7 @@ class LeaderPopulation:
         self._best: function.Function | None = None
         self._initial: function.Function | None = None
         self._tries = 0  # since the best score rose
+        self._failures = deque[function.Function](maxlen=_MAX_FAILURES)  # not repaired yet
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         """Adds a program. A program whose evaluation reports an error is rejected, except for the initial one."""
@@ -134,6 +137,16 @@ class LeaderPopulation:
             if self._lineages[root].best is not self._initial:
                 del self._lineages[root]
 
+    def note_failure(self, fn: function.Function, parent: function.Function) -> None:
+        """Keeps a failed program, so that one iteration may repair it."""
+        id = _get_id(fn)
+        self._failures.append(fn)
+        self._by_id[id], self._roots[id] = fn, self._roots.get(_get_id(parent), id)
+
+    def drop_failure(self, id: str) -> None:
+        """Forgets a failed program after an attempt to repair it."""
+        self._failures = deque((fn for fn in self._failures if _get_id(fn) != id), maxlen=_MAX_FAILURES)
+
     def count_try(self, parent: function.Function, *, is_new: bool) -> None:
         """Counts an applied iteration for the lineage of its parent."""
         self._tries += 1
@@ -146,13 +159,15 @@ class LeaderPopulation:
         best = self.best_fn()
         mode, parent, is_scratch = self._choose_parent(best)
         self._search.note_selection(mode, parent, is_scratch=is_scratch)
-        inspirations = {} if is_scratch or mode == "fix" else self._choose_inspirations(parent)
+        inspirations = {} if is_scratch else self._choose_inspirations(parent)
         return archipelago.Selection((parent,), inspirations)
 
     def _choose_parent(self, best: function.Function) -> tuple[Mode, function.Function, bool]:
         """Returns the mode, the parent, and whether a new program is written without seeing the best one."""
         if self._search.find_error(best):
             return "fix", best, False
+        if self._failures and self._rng.random() < _FIX_SHARE:
+            return "fix", self._rng.choice(self._failures), False
         if self._tries < 2:
             return "refine", best, False
         explore, spread = self._search.compute_shares()
@@ -366,17 +381,25 @@ class LeaderSearch:
         if result.failure is not None:
             reason = result.failure.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ")
             self._add_attempt(parent, {"outcome": "unusable", "reason": reason[:_MAX_ERROR_CHARS]})
-        old_best = self._best
+        old_best, population = self._best, self._populations.get(result.island)
         for fn, decision in result.children:
             self._learn_child(parent, fn, decision)
+            if population is not None and uses_llm and operator != "fix" and self._is_failure(fn):
+                population.note_failure(fn, parent)
+        if population is not None and operator == "fix":
+            population.drop_failure(_get_id(parent))
         has_risen = self._best is not old_best and self._is_large_rise(old_best, self._best)
         if has_risen:
             self._since_rise = 0
             self._num_gains += 1
         elif uses_llm and any(fn.evaluation is not None for fn, _ in result.children):
             self._since_rise += 1
-        if (population := self._populations.get(result.island)) is not None and uses_llm:
+        if population is not None and uses_llm:
             population.count_try(parent, is_new=operator == "new")
+
+    def _is_failure(self, fn: function.Function) -> bool:
+        result = fn.evaluation
+        return result is not None and bool(result.failure or self._find_error(result))
 
     def _is_large_rise(self, old: function.Function, new: function.Function) -> bool:
         old_score, new_score, initial = old.score(), new.score(), self._initial
@@ -388,13 +411,14 @@ class LeaderSearch:
         meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
         score, parent_score = (each.score() if each.evaluation else None for each in (fn, parent))
         error = (fn.evaluation.failure or self._find_error(fn.evaluation)) if fn.evaluation else decision.reason
+        error = summarize_error(error)
         attempt: dict[str, JSON] = {"id": _get_id(fn), "idea": str(meta.get("idea") or "")[:_MAX_IDEA_CHARS]}
         attempt |= {"why": str(meta["why"])[:200]} if meta.get("why") else {}
         attempt |= {"change": str(meta.get("change") or "")[:_MAX_ERROR_CHARS]} if not attempt["idea"] else {}
         if error:
-            attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": error[-_MAX_ERROR_CHARS:]}
+            attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": error[:_MAX_ERROR_CHARS]}
             if fn.evaluation:
-                self._errors[" ".join(error.split())[-120:]] += 1
+                self._errors[error[:120]] += 1
         else:
             difference = score - parent_score if score is not None and parent_score is not None else None
             attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}
@@ -434,6 +458,19 @@ class LeaderSearch:
         ]
         failed = [{"note": "failed", "reason": text, "count": count} for text, count in self._errors.most_common(3)]
         return [*helped, *(note for note in failed if _to_number(note["count"]) > 1)]
+
+
+_PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
+
+
+def summarize_error(error: str) -> str:
+    """Returns the last line of an error, and the line of the program that raised it."""
+    lines = [line.strip() for line in error.splitlines() if line.strip().strip("^~ ")]
+    if len(lines) < 2:
+        return " ".join(error.split())
+    frames = _PROGRAM_FRAME.findall(error)
+    place = f" (line {frames[-1][0]}: {frames[-1][1].strip()})" if frames else ""
+    return " ".join(f"{lines[-1]}{place}".split())
 
 
 def _to_number(value: object) -> float:

@@ -17,22 +17,15 @@ from atoll.secret_scanner import redact
 _COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
 _REPEAT_TEMPERATURE_SHIFT = 0.3  # for `new`, and for a second call after a repeated program
 _MIN_DIGITS, _MAX_DIGITS = 6, 12
-_FORMS = {
-    "rewrite": (
-        "Write the complete new {unit} in one ```{language} block. Its first line is the comment `{comment} IDEA:` with "
-        "your change in one sentence, its second line `{comment} WHY:` with the reason why the score should rise. Below "
-        "them comes the whole changed {unit}. Write nothing after the block."
-    ),
-    "text": (
-        "Write one line `IDEA:` with your change in one sentence, then the complete new {unit} in one fenced block. Write "
-        "nothing after the block."
-    ),
-    "diff": (
-        "If edits are requested: write one line `IDEA:` with your change in one sentence, then one block for each place "
-        "that changes. Copy complete lines of the {unit} into the upper part.\n"
-        "<<<<<<< SEARCH\nlines of the {unit}\n=======\nnew lines\n>>>>>>> REPLACE"
-    ),
-}
+_EDIT_FORM = (
+    "Answer with one line `IDEA:` that states your change in one sentence, then with one block for each place that changes. "
+    "Copy complete lines of the {unit} into its upper part:\n"
+    "<<<<<<< SEARCH\nlines of the {unit}\n=======\nnew lines\n>>>>>>> REPLACE"
+)
+_TEXT_FORM = (
+    "Answer with one line `IDEA:` that states your change in one sentence, then with the complete new {unit} in one fenced "
+    "block."
+)
 _FOCUSES = (
     "Find what limits the score, and change that.",
     "Replace the weakest step by a better algorithm.",
@@ -59,7 +52,6 @@ class SearchPromptBuilder:
         evaluator: Source of the evaluator; empty: hidden.
         max_seconds: Time limit of an evaluation.
         target: Score at which the run ends.
-        can_diff: Whether edits may be requested.
         templates: Templates of the prompt.
         limit: Maximum prompt length in characters.
         max_artifact: Maximum length of an artifact; 0 hides artifacts.
@@ -75,7 +67,6 @@ class SearchPromptBuilder:
     evaluator: str = ""
     max_seconds: float | None = None
     target: float | None = None
-    can_diff: bool = True
     templates: Templates = field(default_factory=Templates.read)
     limit: int = 60_000
     max_artifact: int = 20_000
@@ -124,13 +115,17 @@ class SearchPromptBuilder:
             PromptSection("run_notes", [PromptPart(note, is_indivisible=True) for note in notes], 2),
             PromptSection("previous_attempts", [PromptPart(line, is_indivisible=True) for line in attempts], 3),
             PromptSection("artifacts", artifacts, 4),
-            PromptSection("evaluator", _make_parts(redact(self.evaluator)), 5),
+            PromptSection("evaluator", self._make_evaluator_parts(), 5),
             PromptSection("last_answer", _make_parts(request.response), 6),
             PromptSection("metrics", _make_parts(metrics), 7),
             PromptSection("fault", _make_parts(request.failure), 8),
             PromptSection("description", _make_parts(self.description.strip()), 9),
         ]
         return [section for section in sections if section.parts]
+
+    def _make_evaluator_parts(self) -> Sequence[PromptPart]:
+        source = redact(self.evaluator).strip()
+        return [PromptPart(source, partial(mutation.fence, language="python"))] if source else []
 
     def _make_program_parts(
         self, context: function.ProposalContext, request: mutation.EditRequest, format_score: Callable[[Any], str]
@@ -185,8 +180,6 @@ class SearchPromptBuilder:
         fill, unit = self.templates.fill, self._unit
         joined = {name: "\n".join(parts) for name, parts in texts.items()}
         names = {"unit": unit, "language": self.language, "comment": _COMMENTS.get(self.language, "#")}
-        form = "text" if self.language not in _COMMENTS else "rewrite"
-        forms = [_FORMS[form].format(**names), *([_FORMS["diff"].format(**names)] if self.can_diff else [])]
         kind = unit if self.language == "text" else f"{self.language.capitalize()} program"
         constants = (
             "A tuner can search good values after your change. To give it a range, write a comment behind a constant, such "
@@ -196,7 +189,7 @@ class SearchPromptBuilder:
         )
         system_values = {"kind": kind, "direction": self.direction, "description": joined.get("description", "")}
         system_values |= {"interface": self.interface, "limits": self.limits, "constants": constants}
-        system_values |= {"evaluator": joined.get("evaluator", ""), "forms": "\n".join(forms)}
+        system_values |= {"evaluator": joined.get("evaluator", "")}
         is_fresh = bool(request.failure) and (request.is_repeat or request.kind == "unreadable")
         values = {
             **names,
@@ -208,6 +201,7 @@ class SearchPromptBuilder:
             "metrics": joined.get("metrics", ""),
             "artifacts": "\n\n".join(texts.get("artifacts", ())),
             "previous_attempts": joined.get("previous_attempts", ""),
+            "answer": self._write_answer(request, names),
             "instruction": self._write_instruction(context, request, joined.get("fault", "") if is_fresh else ""),
         }
         is_new = context.advice.get("operator") == "new" or is_fresh
@@ -252,7 +246,6 @@ class SearchPromptBuilder:
         """Returns the operator, the focus and the requested form; after a useless answer, with its fault."""
         rng = copy.copy(context.rng)  # from a copy, so that a second prompt changes no later random number
         rng.random()
-        names = {"unit": self._unit, "language": self.language}
         sentences = [f"Your last answer could not be used: {_flatten(fault, 300)}"] if fault else []
         operator, has_attempts = context.advice.get("operator"), bool(context.advice.get("attempts"))
         if request.partner is not None:
@@ -263,22 +256,19 @@ class SearchPromptBuilder:
                 "lower at first."
             )
         elif operator == "fix":
-            sentences.append("The {unit} fails, see its evaluation. Write one that works.")
+            sentences.append("The {unit} fails, see its evaluation. Repair it, and keep its idea.")
         else:
             sentences.append(self._draw_focus(context, request, rng, 1 if fault else 0))
             sentences.append("Make one change that is not listed above." if has_attempts else "Make one change.")
+        return " ".join(sentence.replace("{unit}", self._unit) for sentence in sentences)
+
+    def _write_answer(self, request: mutation.EditRequest, names: Mapping[str, str]) -> str:
+        """Returns the requested form of the answer. A small LLM follows a form that it sees."""
         if request.mode == "diff":
-            sentences.append("Answer with edits.")
-        elif self.language in _COMMENTS:
-            comment = _COMMENTS[self.language]
-            sentences.append(
-                f"Answer with the complete new {{unit}} in one ```{{language}} block that starts with `{comment} IDEA:`."
-            )
-        else:
-            sentences.append("Answer with the complete new {unit}.")
-        return " ".join(
-            sentence.replace("{unit}", names["unit"]).replace("{language}", self.language) for sentence in sentences
-        )
+            return _EDIT_FORM.format(**names)
+        if self.language not in _COMMENTS:
+            return _TEXT_FORM.format(**names)
+        return self.templates.fill("search_answer", names)
 
     def _draw_focus(
         self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int
