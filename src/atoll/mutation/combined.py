@@ -259,7 +259,9 @@ class BestTuner:
         if skeleton is None:
             return []
         meta: dict[str, JSON] = {"engine": "tuner", "trials": trials, "from_score": result.score}
-        meta |= {"idea": "tuned constants", "change": summarize_change(str(child.skeleton()), str(skeleton))}
+        idea = _get_candidate(child).meta.get("idea")
+        meta |= {"idea": f"{idea} (constants tuned)" if idea else "tuned constants"}
+        meta |= {"change": summarize_change(str(child.skeleton()), str(skeleton))}
         parents = _get_candidate(child).parents
         tuned = candidate.Candidate("", str(skeleton), parents, meta={**meta, **_get_operator(child)})
         return [child.clone(skeleton).with_evaluation(tuned)]

@@ -22,8 +22,9 @@ from atoll.programs.openevolve import checkpoints, folder
 from atoll.programs.openevolve.folder import discover
 from atoll.programs.population import population
 from atoll.programs.population.features import DEFAULT_FEATURES
-from atoll.programs.population.leader import LeaderSearch, choose_window
+from atoll.programs.population.leader import LeaderSearch
 from atoll.programs.population.novelty import DuplicateTagger, NoveltyFilter, ProgramIndex
+from atoll.programs.population.policy_settings import choose_window
 
 
 @dataclass(frozen=True, slots=True)

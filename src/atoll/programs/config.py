@@ -79,8 +79,8 @@ class Options(system.Settings):
         num_diverse_programs: Diverse programs in a prompt, and as many inspirations.
         num_attempts: Latest attempts in a prompt.
         similarity_threshold: Similarity to a known program from which on a program is rejected.
-        population: `grid`, `front`, `clusters` or "file.py:Class"; None: by the policy, clusters without an LLM. This and
-            `selector` turn the policy `leader` off.
+        population: `grid`, `front`, `clusters` or "file.py:Class"; None: by the policy, clusters without an LLM. This,
+            `selector`, `schedule` and `mutator` turn the policy `leader` off.
         selector: Draws parents; this and the next three are names of `atoll doctor --strategies`, or "file.py:Class".
         schedule: Chooses islands, migrations and resets.
         mutator: Makes proposals.

@@ -13,18 +13,19 @@ A selection depends on the applied iterations and on random numbers of the itera
 """
 
 import math
-import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from atoll import archipelago, cluster, errors, evaluation, function, gate
 from atoll.candidate import JSON
+from atoll.programs.population.attempts import MAX_ERROR_CHARS, AttemptMemory
 from atoll.programs.population.features import compute_distance
+from atoll.programs.population.policy_settings import choose_settings
 
 type Mode = Literal["fix", "refine", "spread", "challenge", "new"]
 
@@ -36,41 +37,6 @@ _SCRATCH_SHARE = 0.3  # of `new` programs that do not see the best one
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
 _MAX_FAILURES, _FIX_SHARE = 4, 0.25  # failed programs that may be repaired, and the share of iterations for it
 _MAX_RETIRED = 8  # lineages without tries left that may still inspire
-_MAX_ATTEMPTS, _MAX_IDEA_CHARS, _MAX_ERROR_CHARS = 6, 160, 300
-
-
-class PolicySettings(NamedTuple):
-    """Settings of the policy for a budget.
-
-    Attributes:
-        explore_start: Share of challenges while the best score rises.
-        explore_end: Share of challenges in lasting stagnation.
-        num_challengers: Challengers at the same time.
-        num_inspirations: Programs in a prompt beside the best one.
-        num_islands: Number of islands.
-    """
-
-    explore_start: float
-    explore_end: float
-    num_challengers: int
-    num_inspirations: int
-    num_islands: int
-
-
-def choose_settings(num_calls: int | None) -> PolicySettings:
-    """Returns the settings for a budget in LLM calls; None: unlimited."""
-    if num_calls is None:
-        return PolicySettings(0.2, 0.5, 2, 2, 1)
-    if num_calls < 50:
-        return PolicySettings(0.1, 0.4, 1, 1, 1)
-    if num_calls < 500:
-        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1)
-    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4)
-
-
-def choose_window(num_calls: int | None, workers: int) -> int:
-    """Returns the iterations in flight: few enough for 12 generations within the budget."""
-    return workers if num_calls is None else max(1, min(workers, num_calls // 12))
 
 
 @dataclass(slots=True)
@@ -104,7 +70,7 @@ class LeaderPopulation:
         if fn.score() is None:
             return decision
         if self._best is not None and (error := self._search.find_error(fn)):
-            return gate.Decision("reject", f"it failed: {error[:_MAX_ERROR_CHARS]}", "population")
+            return gate.Decision("reject", f"it failed: {error[:MAX_ERROR_CHARS]}", "population")
         id, root = _get_id(fn), self._find_root(fn)
         lineage = self._lineages.pop(root, None) or _Lineage(root)
         has_risen = not lineage.members or _get_order(fn) > _get_order(lineage.best)
@@ -199,9 +165,7 @@ class LeaderPopulation:
         scale = max(deviation, 0.01 * (scores[0] - middle), 1e-12)
         exponents = [min(50.0, max(-50.0, 3 * (score - middle) / scale)) for score in scores]
         counts = [self._search.count_fruitless(_get_id(fn)) for fn in members]
-        weights = [
-            1 / (1 + math.exp(-exponent)) / (1 + count) for exponent, count in zip(exponents, counts, strict=True)
-        ]
+        weights = [1 / (1 + math.exp(-value)) / (1 + count) for value, count in zip(exponents, counts, strict=True)]
         return self._rng.choices(members, weights)[0]
 
     def _choose_inspirations(self, parent: function.Function) -> Mapping[str, Sequence[function.Function]]:
@@ -284,9 +248,7 @@ class LeaderSearch:
         self._find_error = find_error
         self._populations: dict[int, LeaderPopulation] = {}
         self._fruitless = Counter[str]()
-        self._attempts: dict[str, deque[dict[str, JSON]]] = {}
-        self._gains = list[dict[str, JSON]]()
-        self._errors = Counter[str]()
+        self._memory = AttemptMemory()
         self._initial: float | None = None
         self._best: function.Function | None = None
         self._since_rise = self._applied = self._num_gains = self._used_calls = 0
@@ -330,9 +292,9 @@ class LeaderSearch:
         advice: dict[str, JSON] = {OPERATOR_KEY: mode, "mode": self._choose_form(mode, parent, rng)}
         advice |= {"engine": self._choose_engine(mode, rng), STATE_KEY: self._describe_state()}
         advice |= {SCRATCH_KEY: True} if is_scratch else {}
-        if attempts := self._choose_attempts(_get_id(parent)):
+        if attempts := self._memory.choose_attempts(_get_id(parent)):
             advice["attempts"] = attempts
-        if notes := self._write_notes():
+        if notes := self._memory.list_notes():
             advice[NOTES_KEY] = notes
         return advice
 
@@ -379,8 +341,7 @@ class LeaderSearch:
             usable, total = self._yields.get(form, (0.0, 0.0))
             self._yields[form] = (usable + any(fn.evaluation is not None for fn, _ in result.children), total + 1)
         if result.failure is not None:
-            reason = result.failure.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ")
-            self._add_attempt(parent, {"outcome": "unusable", "reason": reason[:_MAX_ERROR_CHARS]})
+            self._memory.add_unusable(_get_id(parent), result.failure)
         old_best, population = self._best, self._populations.get(result.island)
         for fn, decision in result.children:
             self._learn_child(parent, fn, decision)
@@ -408,79 +369,22 @@ class LeaderSearch:
         return new_score - old_score > _SMALL_RISE * (new_score - initial)
 
     def _learn_child(self, parent: function.Function, fn: function.Function, decision: gate.Decision) -> None:
-        meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
-        score, parent_score = (each.score() if each.evaluation else None for each in (fn, parent))
-        error = (fn.evaluation.failure or self._find_error(fn.evaluation)) if fn.evaluation else decision.reason
-        error = summarize_error(error)
-        attempt: dict[str, JSON] = {"id": _get_id(fn), "idea": str(meta.get("idea") or "")[:_MAX_IDEA_CHARS]}
-        attempt |= {"why": str(meta["why"])[:200]} if meta.get("why") else {}
-        attempt |= {"change": str(meta.get("change") or "")[:_MAX_ERROR_CHARS]} if not attempt["idea"] else {}
-        if error:
-            attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": error[:_MAX_ERROR_CHARS]}
-            if fn.evaluation:
-                self._errors[error[:120]] += 1
-        else:
-            difference = score - parent_score if score is not None and parent_score is not None else None
-            attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}
-            is_best = self._best is None or self.find_error(self._best) or _get_order(fn) > _get_order(self._best)
-            if is_best and decision.verdict == "accept":
-                self._gains.append(attempt | {"difference": self._compute_gain(score)})
-                self._gains = sorted(self._gains, key=lambda gain: -_to_number(gain.get("difference")))[:3]
-                self._best = fn
-        has_gained = not error and score is not None and parent_score is not None and score > parent_score
-        self._fruitless[_get_id(parent)] += not has_gained
-        self._add_attempt(parent, attempt)
+        result = fn.evaluation
+        error = (result.failure or self._find_error(result)) if result else decision.reason
+        is_best = not error and decision.verdict == "accept" and self._is_best(fn)
+        gain = self._compute_gain(fn) if is_best else None
+        self._memory.add_child(parent, fn, error, best_gain=gain)
+        if is_best:
+            self._best = fn
+        self._fruitless[_get_id(parent)] += bool(error) or function.get_fitness(fn) <= function.get_fitness(parent)
 
-    def _compute_gain(self, score: float | None) -> float | None:
-        best = self._best.score() if self._best else None
+    def _is_best(self, fn: function.Function) -> bool:
+        best = self._best
+        return best is None or bool(self.find_error(best)) or _get_order(fn) > _get_order(best)
+
+    def _compute_gain(self, fn: function.Function) -> float | None:
+        score, best = fn.score(), self._best.score() if self._best else None
         return score - best if score is not None and best is not None else None
-
-    def _add_attempt(self, parent: function.Function, attempt: dict[str, JSON]) -> None:
-        attempts = self._attempts.setdefault(_get_id(parent), deque(maxlen=12))
-        same = [old for old in attempts if old.get("reason") and old.get("reason") == attempt.get("reason")]
-        for old in same:
-            attempts.remove(old)
-        attempts.append(attempt)
-
-    def _choose_attempts(self, id: str) -> list[JSON]:
-        """Returns the best attempt from a program, the last three and other failures, newest first."""
-        attempts = list(self._attempts.get(id, ()))
-        scored = [attempt for attempt in attempts if attempt.get("score") is not None]
-        best = max(scored, key=lambda attempt: _to_number(attempt["score"]), default=None)
-        chosen = attempts[-3:] + [old for old in attempts[:-3] if old is best or old["outcome"] == "failed"]
-        return sorted(chosen, key=attempts.index, reverse=True)[:_MAX_ATTEMPTS]  # type: ignore[arg-type]
-
-    def _write_notes(self) -> list[JSON]:
-        helped = [
-            {"note": "helped", "idea": gain["idea"] or gain.get("change", ""), "difference": gain["difference"]}
-            for gain in self._gains
-            if gain.get("idea") or gain.get("change")
-        ]
-        failed = [{"note": "failed", "reason": text, "count": count} for text, count in self._errors.most_common(3)]
-        return [*helped, *(note for note in failed if _to_number(note["count"]) > 1)]
-
-
-_PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
-
-
-def summarize_error(error: str) -> str:
-    """Returns the last line of an error, and the line of the program that raised it."""
-    lines = [line.strip() for line in error.splitlines() if line.strip().strip("^~ ")]
-    if len(lines) < 2:
-        return " ".join(error.split())
-    frames = _PROGRAM_FRAME.findall(error)
-    place = f" (line {frames[-1][0]}: {frames[-1][1].strip()})" if frames else ""
-    return " ".join(f"{lines[-1]}{place}".split())
-
-
-def _to_number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else -math.inf
-
-
-def _classify(difference: float | None) -> str:
-    if difference is None:
-        return "scored"
-    return "better" if difference > 0 else "worse" if difference < 0 else "equal"
 
 
 def _get_id(fn: function.Function) -> str:

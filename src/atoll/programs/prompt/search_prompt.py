@@ -1,4 +1,4 @@
-"""Prompts of the policy `leader`: the system message is the same for the whole run, the user message shows its state."""
+"""Prompts of the policy `leader`: a system message for the whole run, and a user message that shows its state."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ _COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
 _REPEAT_TEMPERATURE_SHIFT = 0.3  # for `new`, and for a second call after a repeated program
 _MIN_DIGITS, _MAX_DIGITS = 6, 12
 _EDIT_FORM = (
-    "Answer with one line `IDEA:` that states your change in one sentence, then with one block for each place that changes. "
-    "Copy complete lines of the {unit} into its upper part:\n"
+    "Answer with one line `IDEA:` that states your change in one sentence, then with one block for each place that "
+    "changes. Copy complete lines of the {unit} into its upper part:\n"
     "<<<<<<< SEARCH\nlines of the {unit}\n=======\nnew lines\n>>>>>>> REPLACE"
 )
 _TEXT_FORM = (
-    "Answer with one line `IDEA:` that states your change in one sentence, then with the complete new {unit} in one fenced "
-    "block."
+    "Answer with one line `IDEA:` that states your change in one sentence, then with the complete new {unit} in one "
+    "fenced block."
 )
 _FOCUSES = (
     "Find what limits the score, and change that.",
@@ -144,13 +144,19 @@ class SearchPromptBuilder:
                 continue
             shown_texts.add(text)
             difference = _describe_difference(fn.score(), parent.score() if parent.evaluation else None, format_score)
-            meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
             label = label.replace("program", self._unit)
             values = {"title": f"{label}: score {format_score(fn.score())}{difference}", "language": self.language}
-            values["idea"] = f"Idea: {_flatten(str(meta['idea']), 160)}" if meta.get("idea") else ""
             render = partial(self._render_program, values)
-            parts.append(PromptPart(mutation.hide_markers(text), render, is_indivisible=True))
+            parts.append(PromptPart(self._format_program(fn), render, is_indivisible=True))
         return parts
+
+    def _format_program(self, fn: function.Function) -> str:
+        """Returns a program without markers, with its idea as the first comment, as in the requested answer."""
+        meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
+        text = mutation.hide_markers(str(fn.skeleton()))
+        if not meta.get("idea") or self.language not in _COMMENTS:
+            return text
+        return f"{_COMMENTS[self.language]} IDEA: {_flatten(str(meta['idea']), 160)}\n{text}"
 
     def _render_program(self, values: Mapping[str, str], text: str) -> str:
         return self.templates.fill("search_program", {**values, "program_snippet": text})
@@ -182,8 +188,8 @@ class SearchPromptBuilder:
         names = {"unit": unit, "language": self.language, "comment": _COMMENTS.get(self.language, "#")}
         kind = unit if self.language == "text" else f"{self.language.capitalize()} program"
         constants = (
-            "A tuner can search good values after your change. To give it a range, write a comment behind a constant, such "
-            "as `WIDTH = 0.3  # tunable: 0.1..0.9`."
+            "A tuner searches good values after your change. To give it a range, write a comment behind a constant, "
+            "such as `WIDTH = 0.3  # tunable: 0.1..0.9`."
             if self.language == "python"
             else ""
         )
@@ -195,7 +201,7 @@ class SearchPromptBuilder:
             **names,
             "state": self._describe_state(context),
             "title": self._make_title(context, request),
-            "current_program": mutation.hide_markers(str(request.parent.skeleton())),
+            "current_program": self._format_program(request.parent),
             "run_notes": joined.get("run_notes", ""),
             "other_programs": "\n\n".join(reversed(texts.get("other_programs", ()))),
             "metrics": joined.get("metrics", ""),
@@ -205,8 +211,11 @@ class SearchPromptBuilder:
             "instruction": self._write_instruction(context, request, joined.get("fault", "") if is_fresh else ""),
         }
         is_new = context.advice.get("operator") == "new" or is_fresh
-        messages = ("system", fill("search_system", system_values)), ("user", fill("search_user", values) + "\n")
-        prompt = llm.ChatPrompt(*messages, temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else 0.0)
+        prompt = llm.ChatPrompt(
+            ("system", fill("search_system", system_values)),
+            ("user", fill("search_user", values) + "\n"),
+            temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else 0.0,
+        )
         if not request.failure or is_fresh:
             return prompt
         repair = fill("repair", {"fault": joined.get("fault", "")})
@@ -252,8 +261,8 @@ class SearchPromptBuilder:
             sentences.append("Combine the second {unit} with this one: keep the better parts of each.")
         elif operator == "new":
             sentences.append(
-                "Write a {unit} that solves the task by a different method, not a variation of the one above. It may score "
-                "lower at first."
+                "Write a {unit} that solves the task by a different method, not a variation of the one above. It may "
+                "score lower at first."
             )
         elif operator == "fix":
             sentences.append("The {unit} fails, see its evaluation. Repair it, and keep its idea.")

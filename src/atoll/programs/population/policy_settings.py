@@ -1,0 +1,37 @@
+"""Settings of the policy `leader` by budget: a run of 30 LLM calls is not a run of 3,000."""
+
+from typing import NamedTuple
+
+
+class PolicySettings(NamedTuple):
+    """Settings of the policy for a budget.
+
+    Attributes:
+        explore_start: Share of challenges while the best score rises.
+        explore_end: Share of challenges in lasting stagnation.
+        num_challengers: Challengers at the same time.
+        num_inspirations: Programs in a prompt beside the best one.
+        num_islands: Number of islands.
+    """
+
+    explore_start: float
+    explore_end: float
+    num_challengers: int
+    num_inspirations: int
+    num_islands: int
+
+
+def choose_settings(num_calls: int | None) -> PolicySettings:
+    """Returns the settings for a budget in LLM calls; None: unlimited."""
+    if num_calls is None:
+        return PolicySettings(0.2, 0.5, 2, 2, 1)
+    if num_calls < 50:
+        return PolicySettings(0.1, 0.4, 1, 1, 1)
+    if num_calls < 500:
+        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1)
+    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4)
+
+
+def choose_window(num_calls: int | None, workers: int) -> int:
+    """Returns the iterations in flight: few enough for 12 generations within the budget."""
+    return workers if num_calls is None else max(1, min(workers, num_calls // 12))
