@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from atoll.testing.populations import PopulationSuite
 
 class TestLeaderPopulation(PopulationSuite):
     def make(self, rng: Random):
-        return LeaderSearch(60).make_population(0, rng, None)  # type: ignore[arg-type]
+        return LeaderSearch(60).make_population(0, rng, None)
 
 
 @dataclass
@@ -82,7 +83,8 @@ def test_best_is_the_usual_parent_while_gains_come(num_calls, min_share):
     world = World(add_one)
     run(world, num_calls, 1)
     parents = [context.parents[-1] for context in world.contexts]
-    best = [context.advice["state"].get("best_id") for context in world.contexts]
+    states: list[Any] = [context.advice["state"] for context in world.contexts]
+    best = [state["best_id"] for state in states]
     shares = Counter(get_id(parent) == id for parent, id in zip(parents[1:], best[1:], strict=True))
     assert shares[True] >= min_share * (len(parents) - 1)
 
@@ -159,7 +161,7 @@ def test_deceptive_world_is_left_where_refining_the_best_is_stuck():
         )
         evolver = cluster.Evolver(config)
         evolver.run()
-        scores.append(evolver.best_fn().score())
+        scores.append(function.get_fitness(evolver.best_fn()))
     assert sum(score > 6 for score in scores) >= 7
 
 

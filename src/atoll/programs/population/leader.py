@@ -86,6 +86,11 @@ class LeaderSearch:
         explore = settings.explore_start + (settings.explore_end - settings.explore_start) * level
         return max(0.1, explore), 0.1 if self.stagnation < 1 else 0.2
 
+    def note_initial(self, fn: function.Function) -> None:
+        """Keeps the first program of an island; that of the first island is the initial program of the run."""
+        if self._best is None:
+            self._best, self._initial = fn, fn.score()
+
     def note_selection(self, mode: Mode, parent: function.Function, *, is_scratch: bool) -> None:
         """Keeps a selection for the advice of the same iteration."""
         self._selection = (mode, parent, is_scratch)
@@ -139,8 +144,6 @@ class LeaderSearch:
         self._applied += 1
         self._used_calls += result.cost.calls
         parent, operator = result.parents[-1], str(result.advice.get(OPERATOR_KEY))
-        if self._best is None:
-            self._best, self._initial = parent, parent.score() if parent.evaluation else None
         uses_llm = result.advice.get("engine") == "llm"
         form = str(result.advice.get("mode"))
         if uses_llm:
@@ -156,7 +159,8 @@ class LeaderSearch:
                 self._repair_goals[get_id(fn)] = function.get_fitness(parent)
         if operator == "fix":
             self._learn_repair(result, population)
-        has_risen = self._best is not old_best and self.is_large_rise(old_best, self._best)
+        new_best = self._best if self._best is not old_best else None
+        has_risen = bool(new_best and old_best and self.is_large_rise(old_best, new_best))
         if has_risen:
             self._since_rise = 0
             self._num_gains += 1

@@ -1,6 +1,7 @@
 """Population of the policy `leader`: programs by lineage, and the choice of parents and inspirations."""
 
 import math
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ _SCRATCH_SHARE = 0.3  # of `new` programs that do not see the best one
 _MAX_FAILURES = 4  # failed programs that may be repaired
 _MAX_RETIRED = 8  # lineages without tries left that may still inspire
 
+_NUMBER = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)(?:[eE][-+]?\d+)?")
+
 
 class Policy(Protocol):
     """State of the run that a population asks for its choices."""
@@ -44,6 +47,9 @@ class Policy(Protocol):
     @property
     def fix_share(self) -> float:
         """Share of iterations that repair failed programs."""
+
+    def note_initial(self, fn: function.Function) -> None:
+        """Keeps the first program of an island; that of the first island is the initial program of the run."""
 
     def note_selection(self, mode: Mode, parent: function.Function, *, is_scratch: bool) -> None:
         """Keeps a selection for the advice of the same iteration."""
@@ -88,7 +94,9 @@ class LeaderPopulation:
         lineage.members = lineage.members[::-1][:_SPREAD_SIZE]
         lineage.tries = 0 if has_risen else lineage.tries
         self._lineages[root], self._roots[id], self._by_id[id] = lineage, root, fn
-        self._initial = self._initial or fn
+        if self._initial is None:
+            self._initial = fn
+            self._policy.note_initial(fn)
         if self._best is None or self._replaces_best(fn):
             is_rise = self._best is None or self._policy.is_large_rise(self._best, fn)
             self._best, self._tries = fn, 0 if is_rise else self._tries
@@ -199,9 +207,10 @@ class LeaderPopulation:
         same = self._lineages[root].members if root in self._lineages else []
         better = [fn for fn in same if fn is not best and function.get_fitness(fn) > function.get_fitness(parent)]
         worse = [fn for fn in same if fn is not best and initial_score < function.get_fitness(fn) and fn is not parent]
-        extra = [fn for fn in (*different, *better[-1:], *worse[:1]) if get_id(fn) != get_id(parent)]
-        if extra := list({get_id(fn): fn for fn in extra}.values())[:count]:
-            roles["other"] = tuple(extra)
+        shown = {_get_structure(parent), _get_structure(best)}
+        extra = {_get_structure(fn): fn for fn in (*worse[:1], *better[-1:], *different)}
+        if chosen := [fn for structure, fn in reversed(extra.items()) if structure not in shown][:count]:
+            roles["other"] = tuple(chosen)
         if get_id(best) != get_id(parent):
             roles["best"] = (best,)
         return roles
@@ -249,6 +258,11 @@ def get_id(fn: function.Function) -> str:
 def get_order(fn: function.Function) -> tuple[float, int]:
     """Returns the sort key: by score, then the shorter program; for equals the older one stays ahead."""
     return (function.get_fitness(fn), -len(str(fn.skeleton())))
+
+
+def _get_structure(fn: function.Function) -> str:
+    """Returns a program without its numbers: programs that differ only in constants have the same structure."""
+    return _NUMBER.sub("0", " ".join(str(fn.skeleton()).split()))
 
 
 def _get_lines(fn: function.Function) -> frozenset[str]:
