@@ -208,7 +208,7 @@ def derive_child(
     parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON
 ) -> Function:
     """Returns a clone with notes on its origin. Without `parents`, all parents of the context count."""
-    ids = tuple(fn.candidate.id for fn in parents if fn.candidate and fn.candidate.id)
+    ids = tuple(fn.candidate.id for fn in parents if fn.candidate)
     return parent.clone(new_skeleton).with_evaluation(Candidate("", str(new_skeleton), ids, meta=meta or EMPTY))
 
 

@@ -109,6 +109,7 @@ class BuildContext(NamedTuple):
         budget: Limits of the run.
         first_budget: Limits at the first start of the run; a resume may have extended them.
         target: Score at which the run ends.
+        is_deterministic: Whether the run must not depend on measured times.
     """
 
     folder: Path
@@ -124,6 +125,7 @@ class BuildContext(NamedTuple):
     budget: control.Budget = control.UNLIMITED
     first_budget: control.Budget = control.UNLIMITED
     target: float | None = None
+    is_deterministic: bool = False
 
 
 class CandidateSummary(NamedTuple):

@@ -44,7 +44,7 @@ def run(
     sections = build.discover(folder)
     assert sections is not None
     task = build.Task(**sections["task"])
-    chosen = build.Options(**{**sections["programs"], "num_islands": 2, **options})
+    chosen = build.Options(**{**sections["programs"], "policy": "openevolve", "num_islands": 2, **options})
     journal = store.MemoryJournal()
     executor_config = executor.ExecutorConfig(sandbox.Limits(seconds=20.0), is_unsafe=True)
     parts = system.BuildContext(

@@ -230,7 +230,7 @@ def test_resumed_run_makes_the_same_choices(window):
 def test_settings_grow_with_the_budget():
     assert [choose_settings(calls).num_islands for calls in (12, 120, 499, 500, 2000, None)] == [1, 1, 1, 2, 4, 1]
     assert [choose_settings(calls).num_challengers for calls in (12, 120, 300, 500)] == [1, 1, 2, 3]
-    assert [choose_window(calls, 8) for calls in (1, 12, 24, 48, 120, None)] == [1, 1, 2, 4, 8, 8]
+    assert [choose_window(calls) for calls in (1, 12, 24, 48, 120, None)] == [1, 1, 2, 4, 10, None]
 
 
 def test_error_is_summarized_by_its_last_line_and_the_line_of_the_program():

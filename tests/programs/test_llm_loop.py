@@ -40,7 +40,7 @@ def make_folder(path: Path, evaluator: str = EVALUATOR, program: str = PROGRAM) 
     return path
 
 
-def run(folder: Path, reply: Reply, num_calls: int, window: int = 2, **options: Any):
+def run(folder: Path, reply: Reply, num_calls: int, window: int = 2, *, is_deterministic: bool = False, **options: Any):
     """Runs a folder with a scripted LLM; returns the built system, its journal and the prompts."""
     prompts = list[str]()
 
@@ -55,7 +55,7 @@ def run(folder: Path, reply: Reply, num_calls: int, window: int = 2, **options: 
     llm = JournaledLLM(testing.ScriptedLLM(answer))
     parts = system.BuildContext(
         folder, llm, executor_config, 1, 0, store.MemoryBlobs(), budget=budget, first_budget=budget, target=99.0
-    )
+    )._replace(is_deterministic=is_deterministic)
     built = build.build(build.Task(**sections["task"]), build.Options(**{**sections["programs"], **options}), parts)
     journal = store.MemoryJournal()
     config = replace(built.config, journal=journal, budget=budget, num_parallel=1, ordered=True, window=window)
@@ -148,6 +148,22 @@ def test_second_call_after_a_useless_answer_is_a_new_prompt(tmp_path, answer):
     assert "Your last answer could not be used" in prompts[1]
     assert "You answered:" not in prompts[1]
     assert len(list_children(journal)) == 2
+
+
+def test_deterministic_prompts_show_no_measured_times(tmp_path):
+    folder = make_folder(tmp_path)
+    runs = [
+        run(
+            folder,
+            lambda step, call, prompt: write_program(step % 5 + step / 100),
+            16,
+            is_deterministic=is_deterministic,
+        )[2]
+        for is_deterministic in (True, True, False)
+    ]
+    assert runs[0] == runs[1]
+    assert not any("evaluation time" in prompt for prompt in runs[0])
+    assert all("evaluation time" in prompt for prompt in runs[2])
 
 
 def test_prompts_are_never_the_same_twice(tmp_path):

@@ -104,7 +104,7 @@ def test_llm_rewrites_the_program(run):
 
     with testing.ModelServer(rewrite) as server:
         config = "diff_based_evolution: false"
-        more = ("--llm", f"openai:m@{server.url}")
+        more = ("--llm", f"openai:m@{server.url}", "--set", "programs.policy=openevolve")
         result, _ = run("def evaluate(path): return {'combined_score': found(path)}", config, *more)
     assert result["best_score"] == pytest.approx(0.62)
 

@@ -94,7 +94,7 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
         assert (run_config.run.patience, run_config.run.min_gain) == (40, 0.01)
         assert (run_config.task.description, run_config.task.features) == ("Pack circles.", ("complexity", "spread"))
         options = run_config.options
-        assert (options.num_islands, options.migration_interval, options.max_code_length) == (3, 7, 900)
+        assert (options.max_islands, options.migration_interval, options.max_code_length) == (3, 7, 900)
         assert (options.cascade, options.cascade_thresholds) == (False, (0.3,))
         message = (options.llm_feedback, options.llm_feedback_weight, options.llm_feedback_prompt)
         assert message == (True, 0.2, "You review.")
@@ -151,7 +151,7 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
             ("max_iterations: many", "run.iterations is"),
             ("[1, 2]", "contains a list; it must be keys with values"),
             ("a: [", "is not valid YAML"),
-            ("database: {num_islands: 0}", "programs.num_islands is 0"),
+            ("database: {num_islands: 0}", "programs.max_islands is 0"),
             ("evaluator: {timeout: -1}", "sandbox.seconds is -1"),
             (f"{BOMB}prompt: {{system_message: *i}}", "its aliases expand to too much"),
             ("a: &a [*a]", "its aliases expand to too much, or to themselves"),
@@ -172,7 +172,7 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
 
     def test_aliases_are_expanded(self, load_config):
         run_config = load_config("database: &few {num_islands: 3}\nother: {<<: *few}\nmax_iterations: 7")
-        assert (run_config.options.num_islands, run_config.run.iterations) == (3, 7)
+        assert (run_config.options.max_islands, run_config.run.iterations) == (3, 7)
 
     def test_numeric_system_message_is_text(self, load_config):
         assert load_config("prompt: {system_message: 42}").task.description == "42"

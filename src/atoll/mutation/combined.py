@@ -180,6 +180,7 @@ class MixedMutator:
 
 
 NAME = "refined"
+_MIN_TRIALS = 4  # fewer tell nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +223,14 @@ class BestTuner:
         mutator: Makes the children.
         is_failure: Whether an evaluation with a score reports an error.
         max_trials: Maximal trials per child.
-        max_seconds: Maximal time of all trials of a child, estimated from its own evaluation.
+        max_seconds: Maximal time of all trials of a child, estimated from its own evaluation; None: any, so that the
+            result does not depend on time.
     """
 
     mutator: function.Proposer
     is_failure: Callable[[evaluation.Evaluation], object] = lambda result: False
     max_trials: int = 40
-    max_seconds: float = 15.0
+    max_seconds: float | None = None
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children of the mutator, each followed by its tuned version if there is a better one."""
@@ -249,8 +251,10 @@ class BestTuner:
         best = max((score for score in (known, *scores) if isinstance(score, int | float)), default=None)
         if result.score is None or self.is_failure(result) or (best is not None and result.score <= best):
             return []
-        num_trials = min(self.max_trials, int(self.max_seconds / max(result.cost.seconds, 1e-3)))
-        if num_trials < 4:
+        num_trials = self.max_trials
+        if self.max_seconds is not None:
+            num_trials = min(num_trials, int(self.max_seconds / max(result.cost.seconds, 1e-3)))
+        if num_trials < _MIN_TRIALS:
             return []
         try:
             skeleton, trials = Tuner(budget=num_trials, with_literals=True).tune(context, child, result.score)

@@ -337,12 +337,12 @@ _MAX_IDEA_CHARS = 200
 
 def find_idea(response: str) -> dict[str, str]:
     """Returns the idea of a change and the reason for it, in the words of the LLM, as far as the response has them."""
-    found = dict[str, str]()
+    idea = dict[str, str]()
     for match in _IDEA_LINE.finditer(response):
         text = " ".join(match["text"].split()).strip("*_` ")[:_MAX_IDEA_CHARS]
         if text:
-            found.setdefault(match["name"].lower(), text)
-    return found
+            idea.setdefault(match["name"].lower(), text)
+    return idea
 
 
 def remove_idea(program: str) -> str:

@@ -61,7 +61,7 @@ class LengthLimit:
 
 __all__ = ["Options", "Task", "build", "discover"]
 
-_DEFAULT_ISLANDS, _DETERMINISTIC_WINDOW = 5, 8
+_DEFAULT_ISLANDS = 5
 LANGUAGES = {
     ".py": "python",
     ".rs": "rust",
@@ -125,7 +125,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
         islands,
         schedule=_make_schedule(options, num_islands, parts.seed, chosen.schedule),
         learner=_make_learner(mutator, options, program_index, search),
-        window=choose_window(llm_build.count_calls(parts), _DETERMINISTIC_WINDOW) if search else None,
+        window=choose_window(llm_build.count_calls(parts)) if search else None,
     )
     llm_proposer = None if parts.llm is None else _limit_length(_get_llm_mutator(mutator), options)
     report = _build_report(task, options, parts, stages, make_population, num_islands, search)
@@ -327,7 +327,7 @@ def _make_mutator(
             task, options, language, parts, parts.llm, evaluator_source, text, program_index
         )
         if llm_build.uses_leader(options, parts.llm):
-            return llm_build.mix_mutators(llm_mutator, text, options, language)
+            return llm_build.mix_mutators(llm_mutator, text, options, language, parts)
         return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
     if suffix != ".py" or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(

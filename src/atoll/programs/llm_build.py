@@ -20,6 +20,7 @@ RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the progra
 FILES_LANGUAGE = "files"
 _MAX_EVALUATOR_TOKENS = 1_000  # a longer one distracts small LLMs
 _MAX_SYNTAX_LINES = 300
+_MAX_TUNING_SECONDS = 15.0  # of all trials after a new best
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "networkx", "sympy", "torch", "ortools", "highspy")
 
 
@@ -84,13 +85,14 @@ def make_llm_mutator(
 
 
 def mix_mutators(
-    llm_mutator: mutation.EditMutator, text: str, options: Options, language: str
+    llm_mutator: mutation.EditMutator, text: str, options: Options, language: str, parts: system.BuildContext
 ) -> mutation.MixedMutator:
     """Adds the mutators without an LLM. The policy chooses the mutator of each iteration."""
     weights: dict[str, float] = {str(name): weight for name, weight in options.engine_weights.items()}
     proposer: function.Proposer = llm_mutator
     if language == "python" and weights.get("tuner", 1.0) > 0:
-        proposer = mutation.BestTuner(llm_mutator, find_error)
+        max_seconds = None if parts.is_deterministic else _MAX_TUNING_SECONDS
+        proposer = mutation.BestTuner(llm_mutator, find_error, max_seconds=max_seconds)
     mutators: dict[str, function.Proposer] = {"llm": proposer}
     if _can_use_syntax(text, language) and weights.get("syntax", 0.0) > 0:
         mutators["syntax"] = mutation.SyntaxMutator.for_source(text)
@@ -149,9 +151,8 @@ def _make_search_prompt(
     interface = ""
     if names:
         signatures = [mutation.find_signature(text, name) or name for name in names]
-        interface = (
-            f"The evaluator uses {', '.join(f'`{each}`' for each in signatures)}. Keep these names and arguments."
-        )
+        quoted = ", ".join(f"`{signature}`" for signature in signatures)
+        interface = f"The evaluator uses {quoted}. Keep these names and arguments."
     return SearchPromptBuilder(
         parts.blobs,
         _describe_task(task, language),
@@ -160,7 +161,7 @@ def _make_search_prompt(
         interface,
         _describe_limits(task, options, language, parts),
         evaluator_source if options.show_evaluator and is_short else "",
-        parts.executor_config.limits.seconds,
+        None if parts.is_deterministic else parts.executor_config.limits.seconds,
         parts.target,
         templates,
         options.prompt_chars,
@@ -179,7 +180,7 @@ def _describe_limits(task: Task, options: Options, language: str, parts: system.
     """Describes time, memory, network, packages and length."""
     limits = parts.executor_config.limits
     memory = f" and {limits.memory_mb:g} MB of memory" if limits.memory_mb else ""
-    sentences = [f"One evaluation has {limits.seconds:g} seconds{memory}. There is no network."]
+    sentences = [f"One evaluation has {limits.seconds:g} seconds{memory}. The network is blocked."]
     if language == "python":
         versions = [f"{name} {version}" for name in _PACKAGES if (version := _find_version(name))]
         sentences.append(f"Packages: {', '.join([*versions, 'the standard library'])}.")

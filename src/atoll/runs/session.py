@@ -144,6 +144,7 @@ class Session:
             budget=self.budget,
             first_budget=first_budget,
             target=settings.target,
+            is_deterministic=settings.deterministic,
         )
 
     def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
@@ -160,9 +161,10 @@ class Session:
                 "A deterministic run cannot depend on seconds, dollars or tokens. Give the budget in iterations, evals "
                 "or calls and resets in evaluations, and leave run.island_budget out."
             )
-        fixed_window = built_system.config.window or config.DETERMINISTIC_WINDOW  # a system may need its own
+        max_window = built_system.config.window  # a system may need its own
         if built_system.is_free and not settings.deterministic:
-            return IterationOrder(False, settings.window or min(fixed_window, settings.workers))
+            return IterationOrder(False, settings.window or min(max_window or settings.workers, settings.workers))
+        fixed_window = min(max_window or config.DETERMINISTIC_WINDOW, config.DETERMINISTIC_WINDOW)
         if settings.window or is_timed:
             return IterationOrder(not is_timed, settings.window or settings.workers)
         return IterationOrder(True, fixed_window if settings.deterministic else 2 * settings.workers)

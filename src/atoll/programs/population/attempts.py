@@ -40,7 +40,7 @@ class AttemptMemory:
             best_gain: Gain of a new best program over the one before; None if it is not the best.
         """
         meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
-        score, parent_score = (each.score() if each.evaluation else None for each in (fn, parent))
+        score, parent_score = (program.score() if program.evaluation else None for program in (fn, parent))
         attempt: dict[str, JSON] = {"id": fn.candidate.id if fn.candidate else ""}
         attempt["idea"] = str(meta.get("idea") or "")[:_MAX_IDEA_CHARS]
         attempt |= {"why": str(meta["why"])[:_MAX_WHY_CHARS]} if meta.get("why") else {}

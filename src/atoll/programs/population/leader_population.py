@@ -205,11 +205,12 @@ class LeaderPopulation:
         lines = _get_lines(parent)
         different = sorted(others, key=lambda fn: compute_distance(lines, _get_lines(fn)))[::-1][:1]
         same = self._lineages[root].members if root in self._lineages else []
-        better = [fn for fn in same if fn is not best and function.get_fitness(fn) > function.get_fitness(parent)]
+        min_score = max(initial_score, function.get_fitness(parent))
+        better = [fn for fn in same if fn is not best and function.get_fitness(fn) > min_score]
         worse = [fn for fn in same if fn is not best and initial_score < function.get_fitness(fn) and fn is not parent]
-        shown = {_get_structure(parent), _get_structure(best)}
+        known = {_get_structure(parent), _get_structure(best)}
         extra = {_get_structure(fn): fn for fn in (*worse[:1], *better[-1:], *different)}
-        if chosen := [fn for structure, fn in reversed(extra.items()) if structure not in shown][:count]:
+        if chosen := [fn for structure, fn in reversed(extra.items()) if structure not in known][:count]:
             roles["other"] = tuple(chosen)
         if get_id(best) != get_id(parent):
             roles["best"] = (best,)

@@ -32,6 +32,6 @@ def choose_settings(num_calls: int | None) -> PolicySettings:
     return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4)
 
 
-def choose_window(num_calls: int | None, workers: int) -> int:
-    """Returns the iterations in flight: few enough for 12 generations within the budget."""
-    return workers if num_calls is None else max(1, min(workers, num_calls // 12))
+def choose_window(num_calls: int | None) -> int | None:
+    """Returns the most iterations in flight, so that 12 generations fit into the budget; None: any number."""
+    return None if num_calls is None else max(1, num_calls // 12)

@@ -50,7 +50,7 @@ class SearchPromptBuilder:
         interface: Names that the evaluator needs.
         limits: Limits of an evaluation, in words.
         evaluator: Source of the evaluator; empty: hidden.
-        max_seconds: Time limit of an evaluation.
+        max_seconds: Time limit of an evaluation; None: show no times, so that equal runs have equal prompts.
         target: Score at which the run ends.
         templates: Templates of the prompt.
         limit: Maximum prompt length in characters.
@@ -171,9 +171,9 @@ class SearchPromptBuilder:
             for name, value in list(result.metrics.items())[:30]
             if value != result.score or len(result.metrics) > 1
         ]
-        seconds = result.cost.seconds
-        limit = f" of {self.max_seconds:g} s" if self.max_seconds else ""
-        return "\n".join([*metrics, *([f"- evaluation time: {seconds:.2g} s{limit}"] if seconds else [])])
+        if self.max_seconds is not None and result.cost.seconds:
+            metrics.append(f"- evaluation time: {result.cost.seconds:.2g} s of {self.max_seconds:g} s")
+        return "\n".join(metrics)
 
     def _assemble(
         self, context: function.ProposalContext, request: mutation.EditRequest, texts: SectionTexts
