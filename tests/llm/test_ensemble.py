@@ -171,3 +171,24 @@ class TestEnsemble(testing.LLMSuite):
 
     def expected(self, prompt: str) -> str:
         return f"a says {prompt}"
+
+
+@pytest.mark.parametrize("make", [routing.WeightRouter, routing.BanditRouter])
+def test_unreliable_llm_loses_its_share_quickly_and_regains_it(make):
+    router = make([EnsembleMember(name, llm.FunctionLLM(str)) for name in ("good", "bad")])
+
+    def learn(name: str, *, is_useful: bool) -> None:
+        children = [(scored(1.0), gate.Decision("accept", "", "test"))] if is_useful else []
+        router.learn(function.IterationResult(1, 0, [scored(1.0)], {ADVICE_KEY: name}, children, None, Cost(calls=1)))
+
+    def count_bad() -> int:
+        return sum(router.advise(Random(seed))[ADVICE_KEY] == "bad" for seed in range(200))
+
+    for _ in range(10):
+        learn("good", is_useful=True)
+        learn("bad", is_useful=False)
+    assert count_bad() < 30
+    for _ in range(10):
+        learn("bad", is_useful=True)
+        learn("good", is_useful=False)
+    assert count_bad() > 170

@@ -92,7 +92,7 @@ def test_html_has_curve_best_lineage_and_islands(run_store):
         "Cost",
         "Settings",
     ]
-    assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations.</p>" in text
+    assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations. By mutator: " in text
     assert "<p>Baselines: not run. &#x27;atoll resume failing --baselines&#x27; runs them.</p>" in text
     assert '<span class="added">+1.4537245840844952</span>' in text
 

@@ -24,7 +24,7 @@ def test_report_describes_run_outcome_and_missing_baselines(run_store):
     text = page(run_store, "failing")
     assert "Evolved `kinetic_energy` with the system `llmsr` and no LLM; candidates ran in sandbox `L0`." in text
     assert "done (`budget of 60 iterations used`)." in text
-    assert "\nThe gain is 6.60903, reached after 121 of 121 evaluations.\n" in text
+    assert "\nThe gain is 6.60903, reached after 121 of 121 evaluations. By mutator: " in text
     assert "\n| initial | -9 | 0.0 |\n| best | -2.39097 | 60.0 |\n" in text
     assert "\nBaselines: not run. 'atoll resume failing --baselines' runs them.\n" in text
 
@@ -67,6 +67,20 @@ def test_report_of_run_without_gain(tmp_path):
         run_store.create_run("run")
         run_store.journal("run").write(founded(1.0), judged("1.0", 0.5), applied(1, child("1.0")))
         assert "No candidate is better than the initial one after 2 evaluations." in page(run_store, "run")
+
+
+def test_gain_is_divided_among_mutators(tmp_path):
+    with store.open(tmp_path / "atoll.db") as run_store:
+        run_store.create_run("run")
+        children = [("1.0", 1.5, "rewrite"), ("2.0", 2.0, "tuner"), ("3.0", 1.0, "tuner"), ("4.0", 3.0, "rewrite")]
+        records = [founded(1.0)]
+        for id, score, engine in children:
+            record = judged(id, score)
+            record = record._replace(data={**record.data, "meta": {"engine": engine}})
+            records += [record, applied(int(id[0]), child(id))]
+        run_store.journal("run").write(*records)
+        text = page(run_store, "run")
+    assert "By mutator: rewrite +1.5 in 2 new bests, tuner +0.5 in 1 new best." in text
 
 
 def test_report_shortens_long_improvement_list(tmp_path):

@@ -15,6 +15,7 @@ from atoll.llm.ensemble import ADVICE_KEY, EnsembleLLM, EnsembleMember
 
 type RoutingMethod = Literal["weights", "bandit", "plateau"]
 
+_DECAY, _MIN_FACTOR = 0.8, 0.05  # of the reliability per iteration; and the smallest factor for a share
 _MIN_COST_SHARE = 0.01  # of the highest price: a free LLM must not be infinitely good
 
 
@@ -36,18 +37,41 @@ def make_router(route: RoutingMethod, ensemble: EnsembleLLM, *, plateau_iteratio
             return PlateauRouter(ensemble.members, plateau_iterations)
 
 
-class WeightRouter:
-    """Draws an LLM by weight."""
+class Reliability:
+    """Recent share of the iterations of each LLM that led to an evaluated candidate.
 
-    def __init__(self, members: Sequence[EnsembleMember]) -> None:
-        self._names = [member.name for member in members]
-        self._weights = [member.weight for member in members]
+    An LLM that fails, repeats known programs or gives unreadable responses loses most of its share within a few
+    iterations, and regains it as quickly.
+    """
 
-    def advise(self, rng: Random) -> Mapping[str, JSON]:
-        return {ADVICE_KEY: rng.choices(self._names, self._weights)[0]}
+    def __init__(self) -> None:
+        self._rates: dict[str, float] = {}
+
+    def get_factor(self, name: str) -> float:
+        """Returns the factor for the share of an LLM, from 0.05 to 1."""
+        return max(_MIN_FACTOR, self._rates.get(name, 1.0) ** 2)
 
     def learn(self, result: function.IterationResult) -> None:
-        pass
+        """Learns from an iteration that called an LLM; others, such as those of a tuner, do not count."""
+        name = result.advice.get(ADVICE_KEY)
+        if isinstance(name, str) and (result.cost.calls or result.failure):
+            is_useful = any(fn.evaluation is not None for fn, _ in result.children)
+            self._rates[name] = _DECAY * self._rates.get(name, 1.0) + (1 - _DECAY) * is_useful
+
+
+class WeightRouter:
+    """Draws an LLM by weight, less often while it is unreliable."""
+
+    def __init__(self, members: Sequence[EnsembleMember]) -> None:
+        self._weights = {member.name: member.weight for member in members}
+        self._reliability = Reliability()
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        weights = [weight * self._reliability.get_factor(name) for name, weight in self._weights.items()]
+        return {ADVICE_KEY: rng.choices(list(self._weights), weights)[0]}
+
+    def learn(self, result: function.IterationResult) -> None:
+        self._reliability.learn(result)
 
 
 class PlateauRouter:
@@ -66,6 +90,7 @@ class PlateauRouter:
         )
 
     def learn(self, result: function.IterationResult) -> None:
+        self._weight_router.learn(result)
         parent_score = max((_get_score(fn) for fn in result.parents), default=-math.inf)
         child_score = _get_best_child_score(result)
         self._idle_iterations = 0 if child_score > max(self._best, parent_score) else self._idle_iterations + 1
@@ -91,7 +116,7 @@ class BanditRouter:
 
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
         self._arms = {member.name: _BanditArm() for member in members if member.weight > 0}
-        self._max_gain = 0.0
+        self._max_gain, self._reliability = 0.0, Reliability()
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         # Several iterations start before the first result, so it draws among the untried.
@@ -103,6 +128,7 @@ class BanditRouter:
         return {ADVICE_KEY: rng.choice([name for name, bound in upper_bounds.items() if bound == best])}
 
     def learn(self, result: function.IterationResult) -> None:
+        self._reliability.learn(result)
         arm = self._arms.get(str(result.advice.get(ADVICE_KEY)))
         if arm is None:
             return
@@ -122,6 +148,7 @@ class BanditRouter:
         return {
             name: (arm.gain / arm.num_iterations + scale * math.sqrt(2 * math.log(total) / arm.num_iterations))
             / max(costs[name] / max_cost, _MIN_COST_SHARE if any(costs.values()) else 1.0)
+            * self._reliability.get_factor(name)
             for name, arm in self._arms.items()
         }
 

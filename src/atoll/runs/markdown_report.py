@@ -36,6 +36,7 @@ class ReportData:
     islands: Sequence[progress.IslandSummary]
     failure_counts: FailureCounts
     baselines: Sequence[baselines.Baseline]
+    mutator_gains: Sequence[progress.MutatorGain] = ()
 
     def describe_run(self, quote: Quote) -> str:
         """Returns two sentences: what was run, and how it ended."""
@@ -57,7 +58,8 @@ class ReportData:
         if best <= initial:
             return f"No candidate is better than the initial one after {evaluations}."
         gain, evaluations_to_best = format_number(best - initial), self.improvements[-1].evaluations
-        return f"The gain is {gain}, reached after {evaluations_to_best:,} of {evaluations}."
+        by_mutator = f" By mutator: {', '.join(map(str, self.mutator_gains))}." if self.mutator_gains else ""
+        return f"The gain is {gain}, reached after {evaluations_to_best:,} of {evaluations}.{by_mutator}"
 
     def describe_cost(self) -> str:
         """Returns the usage of the run."""
@@ -85,6 +87,7 @@ def load_report_data(run_store: store.Store, run_id: str) -> ReportData:
         progress.summarize_islands(run_store, run_id),
         count_failures(run_store, run_id),
         baselines.find_baselines(run_store, run_id),
+        progress.compute_mutator_gains(run_store, run_id),
     )
 
 

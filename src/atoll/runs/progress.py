@@ -1,5 +1,7 @@
 """Progress of a run: its improvements, its islands, and the lineage of a candidate."""
 
+import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -99,6 +101,39 @@ def find_improvements(run_store: store.Store, run_id: str) -> Sequence[Improveme
         if not improvements or accepted.score > improvements[-1].score:
             improvements.append(accepted)
     return improvements
+
+
+_MUTATOR_NAME = re.compile("[a-z_]{1,20}")
+
+
+class MutatorGain(NamedTuple):
+    """Part of the gain of a run that one mutator found.
+
+    Attributes:
+        mutator: Name, such as `rewrite` or `tuner`.
+        num_bests: New best candidates.
+        gain: Sum of their gains over the best candidate before.
+    """
+
+    mutator: str
+    num_bests: int
+    gain: float
+
+    def __str__(self) -> str:
+        return f"{self.mutator} {self.gain:+.6g} in {self.num_bests} new best{'' if self.num_bests == 1 else 's'}"
+
+
+def compute_mutator_gains(run_store: store.Store, run_id: str) -> Sequence[MutatorGain]:
+    """Divides the gain of a run among the mutators that found new best candidates, the largest first."""
+    rows, gains = run_store.candidates(run_id), dict[str, MutatorGain]()
+    improvements = find_improvements(run_store, run_id)
+    for before, after in itertools.pairwise(improvements):
+        row = rows.find(after.id)
+        name = str(row.meta.get("engine")) if row else ""
+        name = name if _MUTATOR_NAME.fullmatch(name) else "other"
+        _, num_bests, gain = gains.get(name, MutatorGain(name, 0, 0.0))
+        gains[name] = MutatorGain(name, num_bests + 1, gain + after.score - before.score)
+    return sorted(gains.values(), key=lambda gain: -gain.gain)
 
 
 def _iter_accepted(run_store: store.Store, run_id: str) -> Iterator[Improvement]:

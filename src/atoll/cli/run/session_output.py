@@ -19,6 +19,7 @@ from atoll.cli.terminal import console as terminal
 from atoll.cli.terminal import options
 from atoll.cluster import archipelago_state
 from atoll.runs import baselines, text_format
+from atoll.runs import progress as run_progress
 from atoll.runs.summary import count_failures, format_result, list_best_candidates
 
 type RunToEnd = Callable[[runs.Session], None]  # runs a session until it ends
@@ -321,6 +322,8 @@ def print_summary(
     terminal.print_line(console, f"{status} after {seconds:.1f} s: {', '.join(usage_parts)}.")
     if summary.call_yield is not None:
         terminal.print_line(console, f"Yield {summary.call_yield}.")
+        if gains := run_progress.compute_mutator_gains(run_store, summary.run):
+            terminal.print_line(console, f"Gains: {', '.join(map(str, gains))}.")
     _print_failure_warning(console, run_store, summary)
     best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
     position = f"  {summary.best}, island {best.island}, iteration {best.step}" if best else ""
