@@ -14,7 +14,10 @@ from random import Random
 
 from atoll.testing import server
 
-CURRENT = re.compile(r"^# Current program$", re.MULTILINE | re.IGNORECASE)  # used by both systems
+# Titles of the program to change, in OpenEvolve's prompts and in those of the policies of Atoll.
+CURRENT = re.compile(
+    r"^# (?:Current program|(?:Program to \w+|Best program so far|Initial program): .*)$", re.MULTILINE | re.IGNORECASE
+)
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CONSTANT = re.compile(r"^([A-Z]\w*) = \d+\.\d+$", re.MULTILINE)
 

@@ -28,17 +28,19 @@ NAMES = {
         ToolDefinition Transaction Value WeightedEvaluator author_context get_current_author
     """,
     "atoll.llm": """
-        BudgetExhausted ChatPrompt CommandLineLLM EnsembleLLM EnsembleMember FunctionLLM HostedLLM InvalidResponse
+        BudgetExhausted CallTracker ChatPrompt CommandLineLLM EnsembleLLM EnsembleMember FunctionLLM HostedLLM
+        InvalidResponse
         JournaledLLM LLM LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM
-        RecordedLLM RecordingLLM Response RoutedProposer TokenCountingLLM ask_json continue_prompt get_messages make_llm
+        RecordedLLM RecordingLLM Response RoutedProposer TokenCountingLLM WaitingCall ask_json continue_prompt
+        get_messages make_llm
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
+        BestTuner ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
         NotApplicable Prompt PromptBuilder ReadProgram ResponseReader RewriteMutator SyntaxMutator TunedMutator Tuner
         UnusableResponse Vocabulary add_tuner apply_blocks build_program_prompt clean_response extract_text fence
-        find_choices find_required_names is_mutable iter_fenced_blocks make_default_mutator make_diff_parser mend_python
-        parse_blocks tunable with_text
+        find_choices find_required_names find_signature hide_markers is_mutable iter_fenced_blocks make_default_mutator
+        make_diff_parser mend_python parse_blocks tunable with_text
     """,
     "atoll.playbook": """
         Answer Bullet BulletIndex Config CurationResult Curator Delta Excerpt Experience Generator Grade HeldDelta

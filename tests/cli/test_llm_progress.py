@@ -27,6 +27,7 @@ def evaluate(path):
         raise ValueError("[red]too large\\x1b[31m" + "x" * 5000)
     return {"combined_score": value}
 """
+NO_TUNER = ("--set", "programs.engine_weights={tuner = 0.0}")
 CONFIG = "max_iterations: 50\ndiff_based_evolution: false\ndatabase:\n  num_islands: 1\n"
 REFUSAL = "I would [bold]rather\x1b[2J not."
 VALUES = ["2.25", "2.250000125", "1.75", "10.0", None, None, "2.5 * 1.0"]
@@ -59,7 +60,7 @@ def find_lines(text: str) -> list[str]:
 
 def test_each_candidate_of_run_and_resume_gets_line(capsys):
     with testing.ModelServer(answer) as server:
-        options = ["--llm", f"openai:gpt-4o-mini@{server.url}", "--workers", "1", "--set", "run.window=1", "--json"]
+        options = ["--llm", f"openai:gpt-4o-mini@{server.url}", "--workers", "1", *NO_TUNER, "--json"]
         assert cli.main(["run", "task", "--budget", "6calls", *options]) == 0
         output = capsys.readouterr()
         result = json.loads(output.out)
@@ -93,7 +94,7 @@ def test_each_candidate_of_run_and_resume_gets_line(capsys):
 def test_terminal_shows_waiting_call_and_bar():
     faults = {0: Fault(delay_seconds=1.3), 1: Fault(delay_seconds=0.5)}
     with testing.ModelServer(answer, faults=faults) as server:
-        options = ("--llm", f"openai:gpt-4o-mini@{server.url}", "--workers", "1", "--budget", "3calls")
+        options = ("--llm", f"openai:gpt-4o-mini@{server.url}", "--workers", "1", "--budget", "3calls", *NO_TUNER)
         prices = ("--set", "llm.price_in=10", "--set", "llm.price_out=10")
         status, written = terminals.on_a_terminal("run", "task", *options, *prices, columns=80)
     assert status == 0

@@ -135,7 +135,8 @@ class TestRun:
             "import runpy\ndef evaluate(path):\n    return {'combined_score': runpy.run_path(path)['KNOB']}\n"
         )
         with testing.ModelServer(lambda prompt, number: f"Better:\n```python\nKNOB = 0.{number + 60}\n```") as server:
-            result, _ = run(capsys, "run", "open", "--llm", f"openai:m@{server.url}", "--iterations", "10")
+            options = ("--llm", f"openai:m@{server.url}", "--iterations", "10", "--set", "programs.policy=openevolve")
+            result, _ = run(capsys, "run", "open", *options)
         assert result["best_score"] == 0.69
         assert "KNOB = 0.5" in server.prompts[0]
 

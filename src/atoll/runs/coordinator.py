@@ -12,8 +12,8 @@ from typing import Any
 
 from atoll import config, control, errors, store
 from atoll.runs import executor_config, limits
+from atoll.runs.limits import NON_SECTION_KEYS
 from atoll.runs.run_llm import LLMFactory
-from atoll.runs.session import NON_SECTION_KEYS
 from atoll.runs.shared_session import ISLANDS_MOVED, SharedEvolver, SharedSession
 
 LEASE_SECONDS = 15.0

@@ -3,15 +3,16 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from atoll import config, control, errors, store
+from atoll import config, control, errors, journal, store
 from atoll.runs.summary import Totals
 
 FIXED_KEYS = {"seed", "window", "deterministic", "method"}  # keys of [run] that determine the whole search
 LIMIT_KEYS = {"iterations", "budget", "target", "patience"}
+NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")
 
 
 def check_changes(changes: Sequence[config.Sections]) -> None:
@@ -46,6 +47,14 @@ def check_budget(budget: control.Budget, *, has_llm: bool) -> None:
 def get_limits(budget: control.Budget) -> dict[str, Any]:
     """Returns the limits of a budget by name, with None for those that are not set."""
     return {field.name: getattr(budget, field.name) for field in fields(budget)}
+
+
+def get_first_budget(run_config: config.RunConfig, stored_config: Mapping[str, Any] | None) -> control.Budget | None:
+    """Returns the budget with which a stored run started first; None for a new run."""
+    if not stored_config or "run" not in stored_config:
+        return None
+    first_limits = {name: stored_config["run"].get(name) for name in LIMIT_KEYS}
+    return replace(run_config, run=run_config.run.model_copy(update=first_limits)).get_budget()
 
 
 def extend_budget(budget: control.Budget, usage: Totals) -> control.Budget:
@@ -118,3 +127,20 @@ def make_stop_rules(settings: config.RunSettings, run_store: store.Store, run_id
         rows = ((row.step, row.score) for row in run_store.candidates(run_id) if row.score is not None and row.verdict)
         rules.append(PlateauRule(settings.patience, settings.min_gain, sorted(rows)))
     return rules
+
+
+def load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:
+    """Returns the stored sections of a run with the changes of earlier resumes, and the budget of its last start."""
+    sections = {name: value for name, value in run_store.get_run(run_id).config.items() if name not in NON_SECTION_KEYS}
+    if "programs" in sections and "policy" not in sections["programs"]:
+        sections["programs"] = {**sections["programs"], "policy": "openevolve"}  # the only one of version 0.1
+    budget = None
+    carried_keys = ("llm", "workers", *LIMIT_KEYS)
+    for record in run_store.journal(run_id).read_kinds(journal.STARTED):
+        last_config = record.data["plan"]
+        sections |= {name: last_config[name] for name in ("llm", "sandbox", "executor") if name in last_config}
+        last_settings = {key: last_config["run"][key] for key in carried_keys if key in last_config["run"]}
+        sections["run"] = {**sections["run"], **last_settings}
+        stored_budget = record.data.get("budget")
+        budget = None if stored_budget is None else control.Budget(**stored_budget)
+    return sections, budget

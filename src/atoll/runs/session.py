@@ -21,7 +21,6 @@ from atoll.store.versions import ledger
 
 POLL_SECONDS = 0.02
 # Keys of a stored run that are not part of its configuration.
-NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")
 ALL_ISLANDS = -1  # island of a record that concerns the whole run
 
 type BuildSystem = Callable[[system.BuildContext], system.BuiltSystem]
@@ -126,10 +125,7 @@ class Session:
             on_error.pop_all()
 
     def _make_context(self, reference: "_RunReference", run_id: str | None, has_dashboard: bool) -> system.BuildContext:
-        settings, first_budget = self.run_config.run, self.budget
-        if run_id is not None and "run" in (stored_config := self._store.get_run(run_id).config):
-            limits_data = {name: stored_config["run"].get(name) for name in limits.LIMIT_KEYS}
-            first_budget = replace(self.run_config, run=settings.model_copy(update=limits_data)).get_budget()
+        settings, stored_config = self.run_config.run, self._store.get_run(run_id).config if run_id else None
         return system.BuildContext(
             folder=self.run_config.folder,
             llm=self._run_llm.journaled_llm if self._run_llm else None,
@@ -142,7 +138,7 @@ class Session:
             get_channel=lambda: reference.channel,
             has_dashboard=has_dashboard,
             budget=self.budget,
-            first_budget=first_budget,
+            first_budget=limits.get_first_budget(self.run_config, stored_config) or self.budget,
             target=settings.target,
             is_deterministic=settings.deterministic,
         )
@@ -366,7 +362,7 @@ def resume(
         raise errors.SetupError(f"The task of run {run_id} is missing. Restore {stored_config['folder']} to continue.")
     limits.check_changes(changes)
     has_new_limits = any(key in limits.LIMIT_KEYS for layer in changes for key in layer.get("run", {}))
-    sections, budget = _load_last_sections(run_store, run_id)
+    sections, budget = limits.load_last_sections(run_store, run_id)
     if has_new_limits:
         sections["run"] = {**sections["run"], **dict.fromkeys(limits.LIMIT_KEYS)}
     run_config = config.RunConfig.from_data(sections, changes)
@@ -390,18 +386,3 @@ def _extend_budget(run_store: store.Store, run_id: str, budget: control.Budget) 
     tokens = (max(applied.tokens_in, charged.tokens_in), max(applied.tokens_out, charged.tokens_out))
     cost = Cost(0.0, *tokens, max(applied.usd, charged.usd), max(applied.calls, charged.calls))
     return limits.extend_budget(budget, replace(usage, cost=cost))
-
-
-def _load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:
-    """Returns the stored sections of a run with the changes of earlier resumes, and the budget of its last start."""
-    sections = {name: value for name, value in run_store.get_run(run_id).config.items() if name not in NON_SECTION_KEYS}
-    budget = None
-    carried_keys = ("llm", "workers", *limits.LIMIT_KEYS)
-    for record in run_store.journal(run_id).read_kinds(journal.STARTED):
-        last_config = record.data["plan"]
-        sections |= {name: last_config[name] for name in ("llm", "sandbox", "executor") if name in last_config}
-        last_settings = {key: last_config["run"][key] for key in carried_keys if key in last_config["run"]}
-        sections["run"] = {**sections["run"], **last_settings}
-        stored_budget = record.data.get("budget")
-        budget = None if stored_budget is None else control.Budget(**stored_budget)
-    return sections, budget

@@ -146,6 +146,7 @@ class _YieldRecord(msgspec.Struct):
     """Fields of a response or an evaluation; a long content is stored elsewhere."""
 
     call: str = ""
+    label: str = ""
     paid: bool = False
     content: str | None = None
     meta: dict[str, Any] = {}
@@ -153,6 +154,7 @@ class _YieldRecord(msgspec.Struct):
 
 _yield_reader = json_codec.JSONReader(_YieldRecord)
 _YIELD_BATCH = 5000  # records read at a time
+_LLM_MUTATORS = ("diff", "rewrite", "cross")  # a tuner evaluates their children as trials first
 _CALL_FREE_MUTATORS = ("syntax", "refined", "tuner", "choices")  # one of them may stand in for the LLM
 
 
@@ -171,7 +173,9 @@ def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
             if record.kind == "replied":
                 calls[record.step] += "/" not in data.call  # otherwise an evaluator or a gate made it
                 continue
-            if calls[record.step] and data.paid and data.meta.get("engine") not in _CALL_FREE_MUTATORS:
+            mutator = data.meta.get("engine")
+            is_trial = data.label.startswith("d") and mutator not in _LLM_MUTATORS
+            if calls[record.step] and data.paid and not is_trial and mutator not in _CALL_FREE_MUTATORS:
                 contents.add(hash(data.content or record.links))
                 repairs += bool(data.meta.get("is_repaired"))
     return CallYield(len(contents), calls.total(), repairs) if calls.total() else None
