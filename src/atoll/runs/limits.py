@@ -12,6 +12,7 @@ from atoll.runs.summary import Totals
 
 FIXED_KEYS = {"seed", "window", "deterministic", "method"}  # keys of [run] that determine the whole search
 LIMIT_KEYS = {"iterations", "budget", "target", "patience"}
+# Keys of a stored run that are not part of its configuration.
 NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")
 
 

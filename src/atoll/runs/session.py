@@ -20,7 +20,6 @@ from atoll.runs.summary import compute_totals
 from atoll.store.versions import ledger
 
 POLL_SECONDS = 0.02
-# Keys of a stored run that are not part of its configuration.
 ALL_ISLANDS = -1  # island of a record that concerns the whole run
 
 type BuildSystem = Callable[[system.BuildContext], system.BuiltSystem]
