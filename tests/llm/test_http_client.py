@@ -29,11 +29,9 @@ class Wire:
 
     def __init__(self, speak: Speak) -> None:
         self._speak, self.num_connections = speak, 0
-        self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.num_connections += 1
-        self._writers.append(writer)
         try:
             await self._speak(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -42,12 +40,12 @@ class Wire:
             writer.close()
 
     async def aclose(self) -> None:
-        """Aborts every connection, also one with bytes that its client never read."""
-        for writer in self._writers:
-            writer.transport.abort()
-        for writer in self._writers:
-            with contextlib.suppress(ConnectionError, TimeoutError):
-                await asyncio.wait_for(writer.wait_closed(), 5)
+        """Aborts every connection: one with bytes that its client never read, and one that was just accepted."""
+        await asyncio.sleep(0.01)  # connections that were accepted last get their transports
+        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
+            transport.abort()
+        for _ in range(5):  # transports release their sockets in the next cycles of the loop
+            await asyncio.sleep(0)
 
 
 async def request(reader: asyncio.StreamReader) -> bytes:
