@@ -331,7 +331,7 @@ def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Seque
             outcome = f"score {format_score(score)}{change}"
         elif reason:
             outcome = f"{outcome}: {reason}"
-        lines.append(f"- {outcome}{f'. Change: {idea}' if idea else ''}{why}")
+        lines.append(f"- {outcome.rstrip('.')}. Change: {idea}{why}" if idea else f"- {outcome}")
     return lines
 
 
