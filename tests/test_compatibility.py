@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import typer.main
 
 from atoll.cli import main
 
@@ -108,7 +107,6 @@ def git(home: Path, *words: str) -> str:
 def clean() -> Iterator[pytest.MonkeyPatch]:
     """The environment in which 0.1.0 wrote its outputs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         for name in ("ATOLL_STORE", "ATOLL_RULES", "COLUMNS", "LINES"):
             patch.delenv(name, raising=False)
         patch.setenv("ATOLL_AUTHOR", "ann")
