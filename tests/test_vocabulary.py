@@ -5,11 +5,13 @@ The lists are short on purpose: each entry has a plain replacement, given beside
 """
 
 import ast
+import functools
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -67,45 +69,57 @@ PHRASES = {
     r"\b(behaviour|neighbour|colour|licence)\w*": "American spelling",
 }
 STORED_NAMES = {("doctor.py", "found")}  # a JSON key of `atoll doctor`
+ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
 FIRST_WORD = re.compile(r"\s*(What|Who|Whose|Where|How|Whether|Which)\b")
 ALLOWED = re.compile(
     r"LLM[- ]judge|LLM-as-a-judge|judged_?|`judged`|no ?longer|No one"  # the record kind, and what papers call it
 )
 
 
+class Words(NamedTuple):
+    """Words of a file, each with its line: names that it binds, its texts and comments, and its docstrings."""
+
+    names: list[tuple[int, str]]
+    texts: list[tuple[int, str]]
+    docstrings: list[tuple[int, str]]
+
+
+@functools.cache
 def words_of(name: str) -> set[str]:
     return set(re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower().split("_"))
 
 
-def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+@functools.cache
+def read_words(path: Path) -> Words:
+    source, words = path.read_text("utf-8"), Words([], [], [])
+    for node in ast.walk(ast.parse(source)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield node.lineno, name
+                words.names.append((node.lineno, name))
             case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield node.lineno, name
-
-
-def texts(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield from enumerate(node.value.split("\n"), node.lineno)
+                words.names.append((node.lineno, name))
+            case ast.Constant(value=str(text)) if " " in text:
+                words.texts.extend(enumerate(text.split("\n"), node.lineno))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            words.docstrings.append((node.body[0].lineno if node.body else 0, ast.get_docstring(node) or ""))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+            words.texts.append((token.start[0], token.string))
+    return words
 
 
-def bad_phrases(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+def bad_phrases(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
     for number, line in lines:
-        for phrase, instead in PHRASES.items():
-            if match := re.search(phrase, ALLOWED.sub("", line), re.IGNORECASE):
+        text = ALLOWED.sub("", line)
+        for phrase, instead in PHRASES.items() if ANY_PHRASE.search(text) else ():
+            if match := re.search(phrase, text, re.IGNORECASE):
                 yield f"{path.relative_to(ROOT)}:{number}: {match[0]!r}; write: {instead}"
 
 
 def test_names_are_plain() -> None:
     wrong = []
     for path in [*SOURCES, *EXAMPLES]:
-        for line, name in bound_names(ast.parse(path.read_text("utf-8"))):
+        for line, name in read_words(path).names:
             instead = None if (path.name, name) in STORED_NAMES else NAMES.get(name.strip("_").lower())
             instead = instead or next((NAME_PARTS[word] for word in words_of(name) if word in NAME_PARTS), None)
             if instead:
@@ -116,19 +130,17 @@ def test_names_are_plain() -> None:
 def test_texts_are_plain() -> None:
     wrong: list[str] = []
     for path in [*SOURCES, *EXAMPLES]:
-        source = path.read_text("utf-8")
-        wrong += bad_phrases(path, texts(source, ast.parse(source)))
+        wrong += bad_phrases(path, read_words(path).texts)
     for path in PAGES:
-        wrong += bad_phrases(path, iter(enumerate(path.read_text("utf-8").split("\n"), 1)))
+        wrong += bad_phrases(path, enumerate(path.read_text("utf-8").split("\n"), 1))
     assert not wrong, "\n".join(wrong)
 
 
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
-    wrong = []
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            text = ast.get_docstring(node) or "" if isinstance(node, documented) else ""
-            if isinstance(node, documented) and FIRST_WORD.match(text):
-                wrong.append(f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {text[:60]!r}")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:60]!r}"
+        for path in SOURCES
+        for line, text in read_words(path).docstrings
+        if FIRST_WORD.match(text)
+    ]
     assert not wrong, "\n".join(wrong)

@@ -1,5 +1,7 @@
 """Files, commands and programs of the documents work, in the order of each page."""
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -11,9 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from atoll import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 EXIT = re.compile(r"\s*# exit (\d+)$")
-PROGRAMS = {"atoll": ["-P", "-m", "atoll"], "pytest": ["-m", "pytest", "-p", "no:cacheprovider"], "python": []}
+PROGRAMS = {"pytest": ["-m", "pytest", "-p", "no:cacheprovider"], "python": []}
+PRIVATE = ("ATOLL_STORE", "OPENAI_API_KEY")
 
 
 class Block(NamedTuple):
@@ -31,11 +36,19 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def run(command: list[str], folder: Path, status: int = 0) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in ("ATOLL_STORE", "OPENAI_API_KEY")}
+    environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has pytest without the plugins of these tests
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == status, f"{command}: {result.stdout}{result.stderr}"
     return result.stdout + result.stderr
+
+
+def run_atoll(arguments: list[str], folder: Path, status: int) -> str:
+    """Runs `atoll` in this process: a new one would spend most of its time on imports."""
+    output = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        assert cli.main(arguments) == status, f"{arguments}: {output.getvalue()}"
+    return output.getvalue()
 
 
 def run_console(text: str, folder: Path) -> None:
@@ -44,8 +57,12 @@ def run_console(text: str, folder: Path) -> None:
         line, *expected = part.splitlines()
         exit_comment = EXIT.search(line)
         program, *arguments = shlex.split(EXIT.sub("", line))
-        start = [sys.executable, *PROGRAMS[program]] if program in PROGRAMS else [program]
-        output = run([*start, *arguments], folder, int(exit_comment[1]) if exit_comment else 0)
+        status = int(exit_comment[1]) if exit_comment else 0
+        if program == "atoll":
+            output = run_atoll(arguments, folder, status)
+        else:
+            start = [sys.executable, *PROGRAMS[program]] if program in PROGRAMS else [program]
+            output = run([*start, *arguments], folder, status)
         for expected_line in expected:
             assert expected_line in output
 
@@ -75,7 +92,9 @@ def pages() -> list[str]:
 
 @pytest.mark.timeout(900)  # a busy machine is ten times slower
 @pytest.mark.parametrize("page", pages())
-def test_commands_of_page_work(tmp_path, page):
+def test_commands_of_page_work(tmp_path, page, monkeypatch):
+    for name in PRIVATE:
+        monkeypatch.delenv(name, raising=False)
     follow_page(ROOT / page, tmp_path)
 
 
