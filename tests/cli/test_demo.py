@@ -21,7 +21,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_demo_finds_the_law(capsys):
-    assert cli.main(["demo"]) == 0
+    assert cli.main(["demo", "--seconds", "110"]) == 0  # a busy machine may need more than the default
     output = capsys.readouterr()
     assert "Done (score 0 reached) after" in output.out
     assert re.search(r"initial +-9\.5297", output.out)
@@ -30,7 +30,7 @@ def test_demo_finds_the_law(capsys):
 
 
 def test_demo_json_is_one_object_on_stdout(capsys):
-    assert cli.main(["demo", "--iterations", "200", "--json"]) == 0
+    assert cli.main(["demo", "--iterations", "80", "--json"]) == 0
     output = capsys.readouterr()
     result = json.loads(output.out)
     assert result["status"] == "done"
@@ -40,7 +40,7 @@ def test_demo_json_is_one_object_on_stdout(capsys):
 
 def test_demo_is_deterministic(capsys, folder):
     for _ in range(2):
-        assert cli.main(["demo", "--iterations", "150", "--store", "kept.db", "--json"]) == 0
+        assert cli.main(["demo", "--iterations", "60", "--store", "kept.db", "--json"]) == 0
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     with store.Store("kept.db") as run_store:
         assert list(run_store.export(first["run"])) == list(run_store.export(second["run"]))
@@ -65,7 +65,7 @@ def test_next_commands_work():
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_live_table_fits_terminal(columns):
-    status, written = terminals.on_a_terminal("demo", "--iterations", "300", columns=columns)
+    status, written = terminals.on_a_terminal("demo", "--iterations", "60", columns=columns)
     assert status == 0
     plain = terminals.without_codes(written)
     assert re.search(r"island +resets +best +iteration", plain)
@@ -76,7 +76,7 @@ def test_live_table_fits_terminal(columns):
 
 
 def test_no_color_is_respected():
-    _, written = terminals.on_a_terminal("demo", "--iterations", "100", columns=80, NO_COLOR="1")
+    _, written = terminals.on_a_terminal("demo", "--iterations", "30", columns=80, NO_COLOR="1")
     assert "resets" in terminals.without_codes(written)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", written)
 

@@ -129,5 +129,7 @@ def test_deleted_store_ends_the_run_at_once(capsys, tmp_path, is_replaced):
     with testing.ModelServer(answer) as server:
         arguments = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "200", "--workers", "2"]
         assert cli.main([*arguments, "--store", "runs.db", "--quiet"]) == 1
-        assert server.num_requests <= 8  # two candidates in flight, each with a second prompt for a repeated reply
+        # Of 200 or more. Usually at most 8: two candidates in flight, each with a second prompt for a repeated reply.
+        # A busy machine sent more.
+        assert server.num_requests <= 20
     assert "runs.db was deleted, moved or replaced" in capsys.readouterr().err
