@@ -64,15 +64,16 @@ def sequential(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
 
 def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -> FittedModel:
     """Searches like Atoll with other parents. Moves, prefilters, archive and final selection are the same."""
-    from atoll.llmsr.laws import build, population, result, search, table
+    from atoll.llmsr.laws import build, result, search, table
 
     def make_pool(island: int, rng: Any, announce: Any) -> Any:
-        usual = population.make_population(island, rng, announce)
+        usual = make_population(island, rng, announce)
         return kind(usual.niche_key, usual.make_cluster, usual.selector, inspirations=usual.inspirations)
 
     train = table.Table([f"x{index}" for index in range(x.shape[1])], "y", x, y)
     searched = search.Search(train.rows, train.domain)
     config = build.make_config(train, searched, 1)
+    make_population: Any = config.island_config.make_population
     islands = replace(config.island_config, make_population=make_pool)
     is_over = (lambda now: "all seconds used" if time.process_time() >= seconds else None,)
     evolver = cluster.Evolver(replace(config, island_config=islands, num_parallel=1, seed=seed, stop_rules=is_over))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from atoll import cluster, errors, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
-from atoll.llmsr.laws import engine, law, population, result, search, table
+from atoll.llmsr.laws import engine, law, population, result, search, table, views
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.mutation_engine import PyMutationEngine
 
@@ -97,24 +98,28 @@ def build_law_search(data: str, num_islands: int, context: system.BuildContext) 
 
     report: dict[str, JSON] = {
         "data": f"{train_path}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
-        "engine": "LLM, with fitted constants" if context.llm else "sums of products, no LLM",
+        "engine": "LLM, with fitted constants" if context.llm else "expression trees and sums of products, no LLM",
         "score": "-log10(NMSE): correct digits on the training data",
         "islands": num_islands,
     }
     law_search = search.Search(train.rows, train.domain)
-    config = make_config(train, law_search, num_islands)
+    config = make_config(train, law_search, num_islands, uses_views=context.llm is None)
     if context.llm is not None:
         config = _with_llm(config, train, context.llm)
     return system.BuiltSystem(config, report, [train_path], "none: laws are data", lambda: None, finish)
 
 
-def make_config(train: table.Table, law_search: search.Search, num_islands: int) -> cluster.EvolverConfig:
+def make_config(
+    train: table.Table, law_search: search.Search, num_islands: int, *, uses_views: bool = True
+) -> cluster.EvolverConfig:
     """Returns the configuration of a law search without budget, seed and journal."""
     evaluator = engine.LawEvaluator(law_search.rows, train.names, fit.Data(train.names, train.x, train.y))
     initial_skeleton = engine.LawSkeleton(law.Law(((),), (float(train.y.mean()),)), train.names)
     initial = function.DefaultFunction(function.DefaultFunctionProps(initial_skeleton, candidate_evaluator=evaluator))
-    proposer = engine.LawMutator(law_search, train.names)
-    islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_population=population.make_population)
+    data_views = views.find_views(law_search.rows.columns, law_search.rows.target) if uses_views else []
+    proposer = engine.LawMutator(law_search.rows, law_search, train.names, data_views)
+    make_population = partial(population.make_population, num_views=len(data_views))
+    islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_population=make_population)
     schedule = cluster.RoundRobin(num_islands, migrate_every=MIGRATION_INTERVAL * num_islands)
     return cluster.EvolverConfig(islands, schedule=schedule)
 

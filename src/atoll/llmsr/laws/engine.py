@@ -1,4 +1,4 @@
-"""Laws as candidates: skeleton, mutator and evaluator."""
+"""Laws as candidates: skeleton, mutators and evaluator."""
 
 import hashlib
 import math
@@ -10,9 +10,11 @@ import numpy as np
 
 from atoll import evaluation, function
 from atoll.llmsr import fit
-from atoll.llmsr.laws import law, population, search
+from atoll.llmsr.laws import epoch, law, population, search, view_law, views
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
+from atoll.llmsr.laws.tree_moves import Individual
+from atoll.llmsr.laws.view_law import AnyLaw, ViewLaw
 
 _NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = 4, 0.01  # iterations that start without terms: the first, and later ones
 
@@ -20,7 +22,7 @@ _NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = 4, 0.01  # iterations that start w
 class LawSkeleton:
     """Law as a skeleton. Its text is a Python function with all constants."""
 
-    def __init__(self, law: Law, names: Sequence[str]) -> None:
+    def __init__(self, law: AnyLaw, names: Sequence[str]) -> None:
         self.law, self._names = law, names
         self._text = law.to_source(names)
 
@@ -34,11 +36,11 @@ class LawSkeleton:
         return function.PyAstSkeleton(text, {"np": np})
 
 
-def get_law(fn: function.Function) -> Law | None:
+def get_law(fn: function.Function) -> Law | ViewLaw | None:
     """Returns the law of a function; None if another proposer made it."""
     # Not from the skeleton: a resumed run has only its text, and must give the same results.
     data = _get_meta(fn).get("law")
-    return law.from_data(data) if data else None
+    return view_law.from_data(data) if data else None
 
 
 def _get_meta(fn: function.Function) -> Mapping[str, Any]:
@@ -46,21 +48,35 @@ def _get_meta(fn: function.Function) -> Mapping[str, Any]:
 
 
 class LawMutator:
-    """Varies a law of the parents and proposes the few variants that reach the front."""
+    """Varies laws with the search that the population chose: sums of products, or trees in a view of the data."""
 
-    def __init__(self, law_search: search.Search, names: Sequence[str]) -> None:
-        self._search, self._names = law_search, names
+    def __init__(
+        self, rows: Rows, law_search: search.Search, names: Sequence[str], data_views: Sequence[views.View]
+    ) -> None:
+        self._rows, self._search, self._names = rows, law_search, names
+        self._views = [epoch.ViewSearch(view, rows) for view in data_views]
+        self._individuals: dict[str, Individual] = {}  # cache, by id
+
+    @property
+    def num_fits(self) -> int:
+        """Number of fitted structures."""
+        return self._search.num_fits + sum(view_search.num_fits for view_search in self._views)
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        for role, fns in context.inspirations.items():
+            if role.startswith(population.VIEW_ROLE):
+                return self._search_view(int(role.removeprefix(population.VIEW_ROLE)), fns, context)
+        return self._search_products(context)
+
+    def _search_products(self, context: function.ProposalContext) -> Sequence[function.Function]:
         parents = [_to_screened_law(fn) for fn in context.parents]
         main, other = context.rng.choice(parents), context.rng.choice(parents)
         if context.iteration <= _NUM_EMPTY_STARTS or context.rng.random() < _EMPTY_START_PROBABILITY:
             main = search.ScreenedLaw(Law((), ()))
         children = self._search.search_batch(main, other.law, _get_front(context), context.rng)
-        return [self._make_child(context.parents[-1], child) for child in children]
+        return [self._make_product_child(context.parents[-1], child) for child in children]
 
-    def _make_child(self, parent: function.Function, child: search.ScreenedLaw) -> function.Function:
-        shape = hashlib.blake2b(repr(law.get_shape(child.law.terms)).encode(), digest_size=8).hexdigest()
+    def _make_product_child(self, parent: function.Function, child: search.ScreenedLaw) -> function.Function:
         return function.derive_child(
             parent,
             LawSkeleton(child.law, self._names),
@@ -68,13 +84,63 @@ class LawMutator:
             law=child.law.to_data(),
             rung=child.rung,
             screened=child.screened_error,
-            shape=shape,
+            shape=_hash(repr(law.get_shape(child.law.terms))),
         )
+
+    def _search_view(
+        self, index: int, pool: Sequence[function.Function], context: function.ProposalContext
+    ) -> Sequence[function.Function]:
+        view_search = self._views[index]
+        known = [self._get_individual(fn, origin) for origin, fn in enumerate(pool)]
+        individuals = view_search.run(known, context.rng)
+        new = epoch.select_new(individuals, known, population.MAX_PER_SIZE)
+        front = _get_front(context)
+        return [self._make_view_child(individual, index, pool, front, context) for individual in new]
+
+    def _get_individual(self, fn: function.Function, origin: int) -> Individual:
+        identifier = fn.candidate.id if fn.candidate else ""
+        individual = self._individuals.get(identifier)
+        if individual is None:
+            known_law = get_law(fn)
+            assert isinstance(known_law, ViewLaw)
+            error = float(_get_meta(fn).get("screened", math.inf))
+            size = epoch.compute_terms_size(known_law.terms)
+            individual = Individual(error, size, known_law.terms, known_law.coefficients)
+            self._individuals[identifier] = individual
+        return individual._replace(origin=origin)
+
+    def _make_view_child(
+        self,
+        individual: Individual,
+        index: int,
+        pool: Sequence[function.Function],
+        front: search.Front,
+        context: function.ProposalContext,
+    ) -> function.Function:
+        parent = pool[individual.origin] if individual.origin >= 0 else context.parents[-1]
+        found: AnyLaw = ViewLaw(self._views[index].view, individual.terms, individual.coefficients)
+        if search.is_near_front(found.size, individual.error, front):
+            refitted = view_law.refit(found, self._rows, steps=3, tolerance=1e-3)
+            found = found if refitted is None else refitted.law
+        assert isinstance(found, ViewLaw)
+        return function.derive_child(
+            parent,
+            LawSkeleton(found, self._names),
+            engine="laws",
+            law=found.to_data(),
+            view=index,
+            screened=individual.error,
+            shape=_hash(f"{index} {found.shape}"),
+        )
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _to_screened_law(fn: function.Function) -> search.ScreenedLaw:
     known_law, meta = get_law(fn), _get_meta(fn)
-    if known_law is None:
+    if not isinstance(known_law, Law):
         return search.ScreenedLaw(Law((), ()))
     error = fn.evaluation.metrics["nmse"] if fn.evaluation else math.inf
     return search.ScreenedLaw(known_law, int(meta.get("rung", 0)), error, float(meta.get("screened", math.inf)))

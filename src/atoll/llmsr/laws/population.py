@@ -10,8 +10,12 @@ from atoll.llmsr.laws import search
 
 FRONT_ERROR_RATIO = 0.98  # a larger law on the front must have less than this share of the error
 _MIN_ERROR = 1e-32  # NMSE: smaller errors are rounding, and all exact laws are equal
-_MAX_PER_SIZE = 5
+MAX_PER_SIZE = 4
 _FRONT_PROBABILITY = 0.6
+VIEW_ROLE = "view "  # role of the laws of a view, followed by its index
+_PRODUCTS = -1  # group of the sums of products and of equations from an LLM
+_PRODUCTS_PROBABILITY, _RANDOM_VIEW_PROBABILITY = 0.5, 0.25  # else the group with the best law
+_SIZE_PENALTY = 0.1  # of log error, per node
 
 
 def compute_score(error: float) -> float:
@@ -20,60 +24,68 @@ def compute_score(error: float) -> float:
 
 
 def get_structure_key(fn: function.Function) -> Sequence[Hashable]:
-    """Returns the niche of a law: its size and structure."""
+    """Returns the niche of a law: its size, view and structure."""
     size = int(fn.evaluation.metrics["size"]) if fn.evaluation else 0
-    shape = fn.candidate.meta.get("shape") if fn.candidate else None
-    return ((size, shape or str(fn.skeleton())),)
+    meta = fn.candidate.meta if fn.candidate else {}
+    return ((size, meta.get("view", _PRODUCTS), meta.get("shape") or str(fn.skeleton())),)
 
 
 class FrontSelector:
-    """Draws mostly from the front of error and size, larger laws more often, else from the best few of any size.
+    """Keeps the best few laws of every size in every group: the sums of products, and the laws of each view.
 
-    After a law is exact, it draws only smaller laws.
+    It draws sums of products mostly from the front of error and size, larger laws more often, else from the best few of
+    any size. For a view it gives all that it keeps.
     """
 
-    def __init__(self, rng: Random, announce: cluster.ClusterProfilers = None) -> None:
-        self._rng, self._announce = rng, announce
+    def __init__(self, rng: Random, num_views: int, announce: cluster.ClusterProfilers = None) -> None:
+        self._rng, self._num_views, self._announce = rng, num_views, announce
         self.clear()
 
     def clear(self) -> None:
         self._clusters: list[cluster.EliteCluster] = []
-        self._sizes: list[int] = []
-        self._ranked: dict[int, list[tuple[float, int]]] = {}  # by size: (-score, cluster), best first
+        self._keys: list[tuple[int, int]] = []  # (group, size) of every cluster
+        self._ranked: dict[tuple[int, int], list[tuple[float, int]]] = {}  # (-score, cluster), best first
 
     def make_cluster(self, key: Hashable) -> cluster.EliteCluster:
         """Makes the next cluster, for a key from `get_structure_key`."""
         assert isinstance(key, tuple)
-        self._sizes.append(key[0])
+        self._keys.append((key[1], key[0]))
         self._clusters.append(cluster.EliteCluster(self._rng, self._announce))
         return self._clusters[-1]
 
     def set(self, index: int, score: float, size: int) -> None:
-        ranked = self._ranked.setdefault(self._sizes[index], [])
+        ranked = self._ranked.setdefault(self._keys[index], [])
         ranked[:] = [entry for entry in ranked if entry[1] != index]
         insort(ranked, (-score, index))
-        del ranked[_MAX_PER_SIZE:]
+        del ranked[MAX_PER_SIZE:]
 
     def select(self, k: int, registered: int) -> Sequence[int]:
-        front = self._get_front_indices()
+        front = self._get_front_indices(_PRODUCTS)
         return [self._select_one(front) for _ in range(k)] if front else []
 
     def _select_one(self, front: Sequence[int]) -> int:
         if self._rng.random() < _FRONT_PROBABILITY:
             return front[int(len(front) * math.sqrt(self._rng.random()))]
-        largest = self._sizes[front[-1]]
-        sizes = [size for size in sorted(self._ranked) if size <= largest or not self._is_exact(front[-1])]
-        return self._rng.choice(self._ranked[self._rng.choice(sizes)])[1]
+        _, largest = self._keys[front[-1]]
+        sizes = [size for group, size in sorted(self._ranked) if group == _PRODUCTS]
+        if self._is_exact(front[-1]):
+            sizes = [size for size in sizes if size <= largest]
+        return self._rng.choice(self._ranked[_PRODUCTS, self._rng.choice(sizes)])[1]
 
     def _is_exact(self, index: int) -> bool:
         return function.get_fitness(self._clusters[index].best_fn()) > compute_score(search.EXACT_ERROR)
 
-    def _get_front_indices(self) -> list[int]:
+    def _get_front_indices(self, group: int | None) -> list[int]:
+        """Returns the clusters on the front of a group, or of all groups, smallest first."""
         front: list[int] = []
         best_score = -math.inf
-        for size in sorted(self._ranked):
-            score, index = -self._ranked[size][0][0], self._ranked[size][0][1]
+        for key in sorted(self._ranked, key=lambda key: (key[1], key[0])):
+            if group not in (None, key[0]):
+                continue
+            score, index = -self._ranked[key][0][0], self._ranked[key][0][1]
             if score > best_score - math.log10(FRONT_ERROR_RATIO):
+                if front and self._keys[front[-1]][1] == key[1]:
+                    front.pop()
                 front.append(index)
                 best_score = score
             if best_score > compute_score(search.EXACT_ERROR):
@@ -82,15 +94,42 @@ class FrontSelector:
 
     def get_front(self) -> Sequence[function.Function]:
         """Returns the laws that no smaller law beats, smallest first."""
-        return [self._clusters[index].best_fn() for index in self._get_front_indices()]
+        return [self._clusters[index].best_fn() for index in self._get_front_indices(None)]
+
+    def draw_view(self) -> int | None:
+        """Returns the view for the next iteration; None for sums of products."""
+        if self._rng.random() < _PRODUCTS_PROBABILITY or not self._num_views:
+            return None
+        known = {group for group, _ in self._ranked}
+        new = [view for view in range(self._num_views) if view not in known]
+        if new:
+            return new[0]
+        if self._rng.random() < _RANDOM_VIEW_PROBABILITY / (1.0 - _PRODUCTS_PROBABILITY):
+            return self._rng.randrange(self._num_views)
+        best = min(known, key=self._compute_merit)
+        return None if best == _PRODUCTS else best
+
+    def _compute_merit(self, group: int) -> float:
+        """Returns the best log error of a group with a penalty for size; lower is better."""
+        entries = [(key[1], ranked[0][0]) for key, ranked in self._ranked.items() if key[0] == group]
+        return min(negative_score * math.log(10.0) + _SIZE_PENALTY * size for size, negative_score in entries)
+
+    def get_laws(self, view: int) -> Sequence[function.Function]:
+        """Returns the laws of a view, smallest first."""
+        keys = sorted(key for key in self._ranked if key[0] == view)
+        return [self._clusters[index].best_fn() for key in keys for _, index in self._ranked[key]]
 
 
-def make_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-    """Makes the population of an island, which shows its front to every iteration."""
-    selector = FrontSelector(rng, announce)
+def make_population(
+    island: int, rng: Random, announce: cluster.ClusterProfilers, num_views: int
+) -> cluster.NichedPopulation:
+    """Makes the population of an island, which shows its front and the laws of one view to every iteration."""
+    selector = FrontSelector(rng, num_views, announce)
 
     def get_inspirations(population: cluster.NichedPopulation) -> Mapping[str, Sequence[function.Function]]:
-        return {"front": selector.get_front()}
+        view = selector.draw_view()
+        laws = {} if view is None else {f"{VIEW_ROLE}{view}": selector.get_laws(view)}
+        return {"front": selector.get_front(), **laws}
 
     return cluster.NichedPopulation(
         get_structure_key, selector.make_cluster, selector, num_parents=2, inspirations=get_inspirations

@@ -1,5 +1,6 @@
 """Law search with the interface of scikit-learn, which need not be installed."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -8,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
-from atoll.llmsr.laws import build, result, search, table
+from atoll.llmsr.laws import build, engine, result, search, table
 from atoll.llmsr.laws.factor import Array
 
+_MIN_SECONDS = 0.1  # of search, however long the preparation takes
 _OPTIONS = ("seconds", "steps", "seed", "names", "num_islands")
 
 
@@ -73,14 +75,21 @@ class Regressor:
         if self.seconds is None and self.steps is None:
             raise errors.SetupError("The search has no limit. Set seconds or steps.")
         train = self._make_table(X, y)
+        began = time.monotonic()
         law_search = search.Search(train.rows, train.domain)
         config = build.make_config(train, law_search, self.num_islands)
-        budget = control.Budget(seconds=self.seconds if self.steps is None else None, iterations=self.steps)
+        if self.steps is not None:
+            budget = control.Budget(iterations=self.steps)
+        else:  # the preparation takes part of the time
+            seconds = (self.seconds or 0.0) - (time.monotonic() - began)
+            budget = control.Budget(seconds=max(seconds, _MIN_SECONDS))
         run_config = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
         evolver = cluster.Evolver(run_config)
+        proposer = config.island_config.mutation_engine
+        assert isinstance(proposer, engine.LawMutator)
         evolver.run()
         conclusion = result.conclude(evolver, train)
-        self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, law_search.num_fits
+        self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, proposer.num_fits
         rows = [(item.law, item.error) for item in conclusion.front]
         self.front_ = [(found_law.size, error, found_law.to_text(train.names)) for found_law, error in rows]
         self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)

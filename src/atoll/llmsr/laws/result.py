@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
-from atoll.llmsr.laws import engine, law, least_squares, population, search, table
+from atoll.llmsr.laws import engine, population, search, table, tree, view_law
+from atoll.llmsr.laws.domain import Domain
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
+from atoll.llmsr.laws.view_law import AnyLaw, TreeLaw
 
 type RowIndices = npt.NDArray[np.intp]
 
@@ -21,30 +23,48 @@ _MAX_ROWS = 2000
 _EDGE_SHARE = 0.15  # share of the rows held out at each end of a variable
 _MAX_GROUPS = 20  # a variable with at most this many values is held out by value
 _NUM_FOLDS = 4
-_EQUAL_ERROR_RATIO = 1.25  # errors within this ratio are equal, and the smaller law wins
+_EXACT_ERROR = 1e-20  # smaller errors on training data show an exact law
+_MAX_COUNTED_ROWS = 1000  # more rows would make any better error worth any size
+_NATS_PER_NODE = math.log(10.0)
+_MAX_ROUNDING_NATS = 2.0  # likelihood that rounding one constant may cost
 _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
-_MAX_CANDIDATES = 24  # from the end of the front; smaller laws are far worse
+_MAX_CANDIDATES = 8  # with the shortest description by training error
 
 
 class LawCandidate(NamedTuple):
     """Law and its error on all training rows."""
 
-    law: Law
+    law: AnyLaw
     error: float
 
 
 def choose_law(front: Sequence[LawCandidate], rows: Rows) -> LawCandidate:
-    """Returns the law with the smallest error on held-out rows; of equal ones, the smallest law."""
-    candidates = sorted(front, key=lambda candidate: candidate.law.size)[-_MAX_CANDIDATES:]
-    if len(candidates) == 1:
+    """Returns the law with the shortest description: of its errors on held-out rows, its constants and its tree."""
+    candidates = sorted(front, key=lambda candidate: _compute_description(candidate.law, candidate.error, rows))
+    if candidates[0].error < _EXACT_ERROR:
         return candidates[0]
     sample = rows.select(np.linspace(0, len(rows) - 1, min(len(rows), _MAX_ROWS)).round().astype(np.intp))
     splits = [*_iter_folds(sample), *_iter_edges(sample)]
-    log_errors = [_compute_log_error(candidate, sample, splits) for candidate in candidates]
-    lowest = min(log_errors)
-    limit = lowest + math.log(_EQUAL_ERROR_RATIO)
-    return next(item for item, error in zip(candidates, log_errors, strict=True) if error <= limit)
+
+    def compute_length(candidate: LawCandidate) -> float:
+        return _compute_description(candidate.law, math.exp(_compute_log_error(candidate, sample, splits)), rows)
+
+    return min(candidates[:_MAX_CANDIDATES], key=compute_length)
+
+
+def _compute_description(law: AnyLaw, error: float, rows: Rows) -> float:
+    """Returns the description length of the data with a law, in nats up to a constant."""
+    num_rows = min(len(rows), _MAX_COUNTED_ROWS)
+    length = 0.5 * num_rows * math.log(max(error, _MIN_ERROR))
+    return length + 0.5 * _count_constants(law) * math.log(num_rows) + law.size * _NATS_PER_NODE
+
+
+def _count_constants(law: AnyLaw) -> int:
+    if isinstance(law, Law):
+        return len(law.coefficients) + sum(len(factor.theta) for term in law.terms for factor in term)
+    assert isinstance(law, TreeLaw)
+    return tree.count_constants(law.tree)
 
 
 def _compute_log_error(candidate: LawCandidate, rows: Rows, splits: Sequence[tuple[str, RowIndices]]) -> float:
@@ -52,11 +72,11 @@ def _compute_log_error(candidate: LawCandidate, rows: Rows, splits: Sequence[tup
     errors: dict[str, list[float]] = {"inner": [], "edge": []}
     for kind, held_out in splits:
         training_rows = np.setdiff1d(np.arange(len(rows)), held_out, assume_unique=True)
-        fitted = least_squares.fit(candidate.law.terms, rows.select(training_rows), steps=8, tolerance=1e-3)
+        fitted = view_law.refit(candidate.law, rows.select(training_rows), steps=8, tolerance=1e-3)
         held_out_rows = rows.select(held_out)
         predicted = None if fitted is None else fitted.law.predict(held_out_rows.columns)
         error = _MAX_ERROR if predicted is None else held_out_rows.error(held_out_rows.target - predicted)
-        errors[kind].append(min(error, _MAX_ERROR))
+        errors[kind].append(min(error, _MAX_ERROR) if math.isfinite(error) else _MAX_ERROR)
     # The mean of errors, not of logarithms, so that a law that fails at one edge fails.
     means = [math.log(max(float(np.mean(values)), _MIN_ERROR)) for values in errors.values() if values]
     return sum(means) / len(means)
@@ -105,17 +125,63 @@ class SearchResult(NamedTuple):
 def conclude(evolver: cluster.Evolver, train: table.Table) -> SearchResult:
     """Refits the front on all training rows and chooses a law. It reads no other rows."""
     rows, domain = train.rows, train.domain
-    constant_law = LawCandidate(law.Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
+    constant_law = LawCandidate(Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
     candidates = compute_front([constant_law, *_iter_candidates(evolver)], population.FRONT_ERROR_RATIO)
-    polished = [_polish(candidate, rows) for candidate in candidates]
-    accepted = [new if domain.accepts(new.law.terms) else old for new, old in zip(polished, candidates, strict=True)]
-    front = compute_front(accepted, population.FRONT_ERROR_RATIO)
-    return SearchResult(choose_law(front, rows), front)
+    polished = [_polish(candidate, rows, domain) for candidate in candidates]
+    chosen = _tidy(choose_law(compute_front(polished, population.FRONT_ERROR_RATIO), rows), rows)
+    front = compute_front([*polished, chosen], population.FRONT_ERROR_RATIO)
+    if chosen not in front:  # a smaller law has nearly the same error
+        front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
+    return SearchResult(chosen, front)
 
 
-def _polish(candidate: LawCandidate, rows: least_squares.Rows) -> LawCandidate:
-    fitted = least_squares.fit(candidate.law.terms, rows, steps=_STEPS, tolerance=_TOLERANCE)
-    return LawCandidate(*fitted) if fitted is not None and fitted.error <= candidate.error else candidate
+def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate:
+    fitted = view_law.refit(candidate.law, rows, steps=_STEPS, tolerance=_TOLERANCE)
+    if fitted is None or not fitted.error <= candidate.error:
+        return candidate
+    if isinstance(fitted.law, Law) and not domain.accepts(fitted.law.terms):
+        return candidate
+    return LawCandidate(*fitted)
+
+
+def _tidy(candidate: LawCandidate, rows: Rows) -> LawCandidate:
+    """Rounds constants of a tree to simple numbers as far as the data supports it, which also removes terms."""
+    if not isinstance(candidate.law, TreeLaw):
+        return candidate
+    limit = max(candidate.error * math.exp(_MAX_ROUNDING_NATS / len(rows)), _EXACT_ERROR * 1e-2)
+
+    def compute_error(law_tree: tree.Tree) -> float:
+        return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
+
+    best = tree.simplify(candidate.law.tree)
+    for path in [path for path, node in tree.iter_nodes(best) if node[0] == "c"]:
+        for value in _iter_simple_numbers(_get_node(best, path)[1]):
+            rounded = tree.replace_node(best, path, ("c", value))
+            if compute_error(rounded) <= limit:
+                best = rounded
+                break
+    simple = tree.simplify(best)
+    error = compute_error(simple)
+    return LawCandidate(TreeLaw(simple), error) if error <= 2.0 * limit else candidate
+
+
+def _get_node(law_tree: tree.Tree, path: tree.Path) -> tree.Tree:
+    for position in path:
+        law_tree = law_tree[position]
+    return law_tree
+
+
+def _iter_simple_numbers(value: float) -> Iterator[float]:
+    """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals."""
+    if not math.isfinite(value):
+        return
+    yield 0.0
+    for denominator in (1, 2, 3, 4):
+        yield round(value * denominator) / denominator
+    for denominator in (1, 2, 4):
+        yield round(value / math.pi * denominator) / denominator * math.pi
+    for digits in range(1, 13):
+        yield float(f"{value:.{digits}g}")
 
 
 def _iter_candidates(evolver: cluster.Evolver) -> Iterator[LawCandidate]:

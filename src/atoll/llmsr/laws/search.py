@@ -142,6 +142,14 @@ def _compute_max_size(front: Front) -> int:
 
 def _compute_excess(fit: least_squares.Fit, front: Front) -> float:
     """Returns the logarithm of the ratio of the error of a law to that of the front at its size."""
-    size = fit.law.size
-    front_error = min((error for front_size, error in front if front_size <= size), default=math.inf)
-    return math.log(max(fit.error, 1e-300) / max(front_error, 1e-300)) if front_error < math.inf else -math.inf
+    return _compute_log_ratio(fit.law.size, fit.error, front)
+
+
+def _compute_log_ratio(size: int, error: float, front: Front) -> float:
+    front_error = min((front_error for front_size, front_error in front if front_size <= size), default=math.inf)
+    return math.log(max(error, 1e-300) / max(front_error, 1e-300)) if front_error < math.inf else -math.inf
+
+
+def is_near_front(size: int, error: float, front: Front) -> bool:
+    """Returns whether an error is at most a few times that of the front at its size."""
+    return _compute_log_ratio(size, error, front) < math.log(_MAX_EXCESS_RATIO)
