@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from atoll import cluster, errors, function, llm, system
+from atoll import cluster, control, errors, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
 from atoll.llmsr.laws import engine, law, population, result, search, table, views
@@ -76,6 +76,8 @@ def _format_equation(fn: function.Function) -> str:
     return f"{str(fn.skeleton()).strip()}\n# params = {constants!r}" if constants else str(fn.skeleton()).strip()
 
 
+_EXACT_SCORE = 26.0  # digits; better ones are rounding
+_EXACT_ITERATIONS = 150  # without a better law
 MIGRATION_INTERVAL = 100  # iterations of an island between two migrations
 
 
@@ -121,7 +123,15 @@ def make_config(
     make_population = partial(population.make_population, num_views=len(data_views))
     islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_population=make_population)
     schedule = cluster.RoundRobin(num_islands, migrate_every=MIGRATION_INTERVAL * num_islands)
-    return cluster.EvolverConfig(islands, schedule=schedule)
+    return cluster.EvolverConfig(islands, schedule=schedule, stop_rules=[stop_at_exact_law])
+
+
+def stop_at_exact_law(progress: control.RunProgress) -> str | None:
+    """Stops some time after an exact law was found. A smaller one may still be found in that time."""
+    if progress.best_score is None or progress.best_score < _EXACT_SCORE:
+        return None
+    is_stale = progress.applied_count - progress.last_improved_at >= _EXACT_ITERATIONS
+    return "an exact law was found" if is_stale else None
 
 
 def _with_llm(config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM) -> cluster.EvolverConfig:

@@ -35,7 +35,8 @@ class Rows:
 
     def error(self, residual: Array) -> float:
         """Returns the mean square of a residual divided by the variance of the target (NMSE)."""
-        return float(residual @ residual) / len(self.target) / self.variance
+        with np.errstate(all="ignore"):
+            return float(residual @ residual) / len(self.target) / self.variance
 
     def select(self, indices: npt.NDArray[np.intp]) -> "Rows":
         """Returns some of the data points. Errors keep the scale of all."""

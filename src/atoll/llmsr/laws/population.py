@@ -14,7 +14,9 @@ MAX_PER_SIZE = 4
 _FRONT_PROBABILITY = 0.6
 VIEW_ROLE = "view "  # role of the laws of a view, followed by its index
 _PRODUCTS = -1  # group of the sums of products and of equations from an LLM
-_PRODUCTS_PROBABILITY, _RANDOM_VIEW_PROBABILITY = 0.5, 0.25  # else the group with the best law
+_TRIAL_PROBABILITY = 0.5  # of a view without laws
+_RANDOM_PROBABILITY = 0.1  # of a random view if the sums of products lead
+_PRODUCTS_SHARE, _RANDOM_SHARE = 0.3, 0.25  # of the sums of products and a random view if a view leads
 _SIZE_PENALTY = 0.1  # of log error, per node
 
 
@@ -98,16 +100,19 @@ class FrontSelector:
 
     def draw_view(self) -> int | None:
         """Returns the view for the next iteration; None for sums of products."""
-        if self._rng.random() < _PRODUCTS_PROBABILITY or not self._num_views:
+        if not self._num_views:
             return None
-        known = {group for group, _ in self._ranked}
+        known = sorted({group for group, _ in self._ranked})
         new = [view for view in range(self._num_views) if view not in known]
+        draw = self._rng.random()
         if new:
-            return new[0]
-        if self._rng.random() < _RANDOM_VIEW_PROBABILITY / (1.0 - _PRODUCTS_PROBABILITY):
-            return self._rng.randrange(self._num_views)
+            return new[0] if draw < _TRIAL_PROBABILITY else None
         best = min(known, key=self._compute_merit)
-        return None if best == _PRODUCTS else best
+        if best == _PRODUCTS:
+            return self._rng.randrange(self._num_views) if draw < _RANDOM_PROBABILITY else None
+        if draw < _PRODUCTS_SHARE:
+            return None
+        return self._rng.randrange(self._num_views) if draw < _PRODUCTS_SHARE + _RANDOM_SHARE else best
 
     def _compute_merit(self, group: int) -> float:
         """Returns the best log error of a group with a penalty for size; lower is better."""

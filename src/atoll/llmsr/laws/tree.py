@@ -49,7 +49,14 @@ def compute_size(tree: Tree) -> int:
     """Returns the number of nodes of its text: operators, functions, variables and constants."""
     if tree[0] in LEAVES:
         return 1
+    if _is_negated(tree):
+        return 1 + compute_size(tree[2])
     return 1 + _EXTRA_NODES.get(tree[0], 0) + sum(compute_size(argument) for argument in tree[1:])
+
+
+def _is_negated(tree: Tree) -> bool:
+    """Returns whether a tree is printed with a minus sign: -1 times another."""
+    return bool(tree[0] == "*" and tree[1] == ("c", -1.0))
 
 
 def get_shape(tree: Tree) -> str:
@@ -139,6 +146,8 @@ def _simplify_unary(op: str, argument: Tree) -> Tree:
         return ("abs", argument[1])
     if op in ("abs", "square", "cos") and argument[0] in ("abs", "neg"):
         return _simplify_unary(op, argument[1])
+    if op == "reciprocal" and argument[0] == "exp":
+        return ("exp", simplify(("neg", argument[1])))
     if op == "reciprocal" and argument[0] == "/":
         return _simplify_binary("/", argument[2], argument[1])
     return (op, argument)
@@ -272,6 +281,12 @@ def from_data(data: Sequence[Any]) -> Tree:
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
 
 
+def _is_negative(tree: Tree) -> bool:
+    """Returns whether a tree is a negative constant or has one as its first factor."""
+    constant = tree[1] if tree[0] == "*" else tree
+    return bool(constant[0] == "c" and constant[1] < 0.0)
+
+
 class _Printer:
     """Writes a tree with as few parentheses as Python needs."""
 
@@ -295,14 +310,16 @@ class _Printer:
             return f"{self.format(tree[1], 5)}**{exponent}", 4
         if op == "reciprocal":
             return f"1/{self.format(tree[1], 3)}", 2
-        if op == "neg":
-            return f"-{self.format(tree[1], 3)}", 3
+        if op == "neg" or _is_negated(tree):
+            return f"-{self.format(tree[-1], 3)}", 2
         if op in _PRECEDENCE:
             own = _PRECEDENCE[op]
             left, right = tree[1], tree[2]
+            if op == "+" and _is_negative(left) and not _is_negative(right):
+                left, right = right, left
             if op == "+" and right[0] == "c" and right[1] < 0.0:
                 op, right = "-", ("c", -right[1])
-            elif op == "+" and right[0] == "*" and right[1][0] == "c" and right[1][1] < 0.0:
+            elif op == "+" and _is_negative(right):
                 op, right = "-", simplify(("*", ("c", -right[1][1]), right[2]))
             spaced = f" {op} " if own == 1 else op
             return f"{self.format(left, own)}{spaced}{self.format(right, own + (op in ('-', '/')))}", own

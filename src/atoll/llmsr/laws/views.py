@@ -25,6 +25,7 @@ _RIDGES = (1e-11, 1e-8, 1e-5, 1e-2)
 _MIN_GAIN, _MIN_WEAK_GAIN = 0.95, 0.6  # a combination must have at most this share of the error: a good, a large one
 _POWERS = (1.0, -1.0, 2.0, -2.0, 0.5, -0.5)
 _LONG_TAIL = 5.0  # ratio of the largest to the smallest value, above which the kernel sees logarithms
+_MIN_LINK_DISTANCE = 1e-10  # of the target, likewise
 _MIN_DISTANCE = 1e-3  # from zero, relative to the largest value: closer values are not divided by
 
 
@@ -55,7 +56,7 @@ LINKS: Mapping[str, Link] = {
 
 def find_links(target: Array) -> list[str]:
     """Returns the transformations that are defined for all values."""
-    is_far = np.abs(target).min() > _MIN_DISTANCE * np.abs(target).max()
+    is_far = np.abs(target).min() > _MIN_LINK_DISTANCE * np.abs(target).max()
     is_positive = bool((target > 0.0).all())
     links = ["y"]
     if is_far:
