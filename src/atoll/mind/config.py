@@ -20,7 +20,7 @@ class Task(system.Settings):
         most: Number of problems to read from the file; all by default.
         problem: Kind of problems to generate. `workspace` repairs a repository.
         number: Number of problems to generate.
-        size: Cities, friends or numbers per problem.
+        size: Cities, friends, participants or numbers per problem.
         repository: Git repository to repair, relative to the task folder or the current folder. A plain folder is
             repaired in a private copy, and nothing is merged.
         runner: Test runner of the repository.
@@ -33,7 +33,7 @@ class Task(system.Settings):
 
     data: str | None = None
     most: int | None = pydantic.Field(default=None, ge=1)
-    problem: Literal["trip", "meeting", "stegpoet", "workspace"] = "trip"
+    problem: Literal["trip", "meeting", "calendar", "stegpoet", "workspace"] = "trip"
     number: int = pydantic.Field(default=3, ge=1)
     size: int = pydantic.Field(default=6, ge=2, le=12)
     repository: str | None = None

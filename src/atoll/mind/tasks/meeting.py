@@ -7,19 +7,21 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
+from atoll.mind.tasks import clock
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
-_CLOCK = r"(\d{1,2}):(\d{2})\s?([AP]M)"
 _DISTANCE = re.compile(r"^(.+?) to (.+?): (\d+)\.?$", re.MULTILINE)
-_ARRIVAL = re.compile(rf"You arrive at (.+?) at ({_CLOCK})")
+_ARRIVAL = re.compile(rf"You arrive at (.+?) at ({clock.CLOCK})")
 _FRIEND = re.compile(
-    rf"(\w[\w' ]*?) will be at (.+?) from ({_CLOCK}) to ({_CLOCK})\. "
+    rf"(\w[\w' ]*?) will be at (.+?) from ({clock.CLOCK}) to ({clock.CLOCK})\. "
     r"You'd like to meet \1 for a minimum of (\d+) minutes"
 )
 _TRAVEL = re.compile(r"You travel to (.+?) in (\d+) minutes")
-_WAIT = re.compile(rf"You wait until ({_CLOCK})")
+_WAIT = re.compile(rf"You wait until ({clock.CLOCK})")
 # The name is bounded. Otherwise a line with many "You meet" takes quadratic time.
-_MEET = re.compile(rf"You meet (.{{1,100}}?) for (\d++) minutes from ({_CLOCK}) to ({_CLOCK})")
+_MEET = re.compile(rf"You meet (.{{1,100}}?) for (\d++) minutes from ({clock.CLOCK}) to ({clock.CLOCK})")
+
+_ANSWER_RULE = "Your response should start with 'SOLUTION:'."
 
 MEET = "meet"  # the role of an action
 FORMAT_PENALTY, CONFLICT_PENALTY = 10.0, 2.0  # the penalties of the paper; a valid meeting earns 1
@@ -76,7 +78,7 @@ class Day:
     def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the plan of a trace. Each meeting starts as early as possible and is as short as allowed."""
         now, location = self.start_time, self.start_location
-        lines = [f"You start at {location} at {format_time(now)}."]
+        lines = [f"You start at {location} at {clock.format_time(now)}."]
         for action in trace:
             friend = self.friends.get(action.goal) if isinstance(action, Task) else None
             if friend is None:
@@ -84,12 +86,12 @@ class Day:
             if friend.location != location:
                 travel = self.travel_minutes.get((location, friend.location), 0)
                 now, location = now + travel, friend.location
-                lines.append(f"You travel to {location} in {travel} minutes and arrive at {format_time(now)}.")
+                lines.append(f"You travel to {location} in {travel} minutes and arrive at {clock.format_time(now)}.")
             if now < friend.start:
                 now = friend.start
-                lines.append(f"You wait until {format_time(now)}.")
+                lines.append(f"You wait until {clock.format_time(now)}.")
             end = now + friend.min_minutes
-            window = f"from {format_time(now)} to {format_time(end)}"
+            window = f"from {clock.format_time(now)} to {clock.format_time(end)}"
             lines.append(f"You meet {friend.name} for {friend.min_minutes} minutes {window}.")
             now = end
         return "\n".join(lines)
@@ -146,13 +148,15 @@ class Day:
                     plan_errors.append(PlanError("place", message, weight=CONFLICT_PENALTY))
                 now, location = now + (travel or 0), match[1]
             elif line.startswith("You wait") and (match := _WAIT.match(line)):
-                wait_end = parse_time(match[1])
+                wait_end = clock.parse_time(match[1])
                 if wait_end < now:
-                    message = f"You cannot wait until {format_time(wait_end)}: it is {format_time(now)} then."
+                    message = (
+                        f"You cannot wait until {clock.format_time(wait_end)}: it is {clock.format_time(now)} then."
+                    )
                     plan_errors.append(PlanError("time", message, weight=CONFLICT_PENALTY))
                 now = max(now, wait_end)
             elif line.startswith("You meet") and (match := _MEET.match(line)):
-                start, end = parse_time(match[3]), parse_time(match[7])
+                start, end = clock.parse_time(match[3]), clock.parse_time(match[4])
                 end += 24 * 60 if end < start else 0
                 meeting = Meeting(match[1], location, start, end)
                 plan_errors += self._check_meeting(meeting, now, met)
@@ -164,7 +168,7 @@ class Day:
     def _check_meeting(self, meeting: Meeting, now: int, met: set[str]) -> list[PlanError]:
         """Returns the first error of a meeting, if any."""
         friend = self.friends.get(meeting.name)
-        planned_window = f"{format_time(meeting.start)} to {format_time(meeting.end)}"
+        planned_window = f"{clock.format_time(meeting.start)} to {clock.format_time(meeting.end)}"
         details: tuple[str, str, int | None]
         if friend is None:
             details = ("unknown", f"{meeting.name} is not among the friends.", None)
@@ -173,13 +177,10 @@ class Day:
         elif meeting.location != friend.location:
             details = ("place", f"{meeting.name} is at {friend.location}, but you are at {meeting.location}.", None)
         elif meeting.start < now:
-            details = (
-                "time",
-                f"You cannot meet {meeting.name} at {format_time(meeting.start)}: it is {format_time(now)} then.",
-                now,
-            )
+            start_text, now_text = clock.format_time(meeting.start), clock.format_time(now)
+            details = ("time", f"You cannot meet {meeting.name} at {start_text}: it is {now_text} then.", now)
         elif meeting.start < friend.start or meeting.end > friend.end:
-            window = f"{format_time(friend.start)} to {format_time(friend.end)}"
+            window = f"{clock.format_time(friend.start)} to {clock.format_time(friend.end)}"
             details = (
                 "window",
                 f"{meeting.name} is there from {window}, but the plan has {planned_window}.",
@@ -205,24 +206,11 @@ def from_text(id: str, text: str) -> Day:
     """
     arrival = _ARRIVAL.search(text)
     friends = {
-        match[1]: Friend(match[1], match[2], parse_time(match[3]), parse_time(match[7]), int(match[11]))
+        match[1]: Friend(match[1], match[2], clock.parse_time(match[3]), clock.parse_time(match[4]), int(match[5]))
         for match in _FRIEND.finditer(text.partition("CONSTRAINTS:")[2])
     }
     minutes = {(match[1].strip(), match[2].strip()): int(match[3]) for match in _DISTANCE.finditer(text)}
     if arrival is None or not friends:
         raise errors.SetupError(f"{id} is not a readable meeting task: {text!r:.80}.")
-    return Day(id, text, arrival[1], parse_time(arrival[2]), dict(sorted(friends.items())), minutes)
-
-
-def parse_time(text: str) -> int:
-    """Returns a time of day such as 9:05AM in minutes."""
-    match = re.search(_CLOCK, text)
-    if match is None:
-        return 0
-    return (int(match[1]) % 12 + (12 if match[3] == "PM" else 0)) * 60 + int(match[2])
-
-
-def format_time(minutes: int) -> str:
-    """Returns minutes of the day as a time such as 9:05AM."""
-    hour = minutes // 60 % 24
-    return f"{hour % 12 or 12}:{minutes % 60:02d}{'AM' if hour < 12 else 'PM'}"
+    statement = text.replace(_ANSWER_RULE, "").strip()  # prompts have their own answer format
+    return Day(id, statement, arrival[1], clock.parse_time(arrival[2]), dict(sorted(friends.items())), minutes)
