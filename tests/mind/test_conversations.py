@@ -81,7 +81,8 @@ def test_prompt_sections_are_in_paper_order(trips):
     plan = prompts.PromptPlan("the plan", -3, "- The task lists no direct flight.")
     prompt = prompts.PlanPromptBuilder(examples="an example").build_improvement(trips[0], [plan])
     places = [
-        prompt.index(part) for part in ("# Task", "# Form", "# Examples", "# Plans so far", "# Critical", "# Answer")
+        prompt.index(part)
+        for part in ("# Task", "# Score", "# Plan format", "# Examples", "# Plans so far", "# Critical", "# Answer")
     ]
     assert places == sorted(places)
     assert "score -3" in prompt

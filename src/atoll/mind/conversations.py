@@ -157,12 +157,12 @@ class ConversationMutator:
             prompt = self.prompt_builder.build_revision(problem, plans, visible_dialogue)
         else:
             prompt = self.prompt_builder.build_improvement(problem, plans, earlier=earlier_plans)
-        text = ""
+        text, reason = "", ""
         for attempt in range(self.config.num_retries + 1):
-            request = prompts.RETRY_REQUEST.format(number=attempt)
+            request = prompts.RETRY_REQUEST.format(reason=reason, plan_format=problem.plan_format)
             shown_text = text[:_MAX_RESPONSE_CHARS]
             text = self.model(llm.continue_prompt(prompt, shown_text, request) if attempt else prompt).text
-            plan = problem.parse_plan(prompts.extract_plan(text))
+            plan, reason = prompts.read_plan(problem, text)
             if plan is not None:
                 if self.config.pattern == "self":
                     dialogue.append(f"Author:\n{plan}")

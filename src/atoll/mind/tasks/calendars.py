@@ -7,7 +7,7 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks import clock
+from atoll.mind.tasks import clock, plan_text
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
@@ -27,7 +27,7 @@ _PREFERENCE = re.compile(
 )
 _LIMIT = re.compile(rf"({_DAY})(?: (before|after) ({clock.CLOCK}))?")
 _EARLIEST = re.compile(r"earli?e?st availability")
-_SLOT = re.compile(rf"({_DAY})\W+(?:\w+\W+)?({clock.CLOCK})\s*(?:-|to|until)\s*({clock.CLOCK})")
+_SLOT = re.compile(rf"({_DAY})\W{{1,4}}(?:[a-z]+ ){{0,2}}({clock.CLOCK}) ?(?:-|to|until|and) ?({clock.CLOCK})")
 _EXAMPLES = re.compile(r"\s*Here are a few example tasks and solutions:\s*TASK:\s*")
 
 PROPOSE = "propose"  # the role of an action
@@ -71,6 +71,7 @@ class Calendars:
     wants_earliest: bool
 
     requires_all_moves = False
+    target = "The score is minus the number of errors. 0 is perfect."
     plan_format = "Write one line with the day, the start and the end:\nMonday, 14:30 - 15:00"
     questions = (
         "Which times are free in every calendar?",
@@ -191,7 +192,7 @@ def _parse_limit(day: str, side: str, time: str) -> Slot:
 
 def parse_slot(plan: str) -> Slot | None:
     """Returns the last time in a plan."""
-    matches = list(_SLOT.finditer(plan))
+    matches = list(_SLOT.finditer(plan_text.normalize(plan)))
     if not matches:
         return None
     return Slot(matches[-1][1], clock.parse_time(matches[-1][2]), clock.parse_time(matches[-1][3]))

@@ -65,6 +65,10 @@ class Problem(Protocol):
         """The task as text for an LLM."""
 
     @property
+    def target(self) -> str:
+        """Meaning of the score and the best score, as text for an LLM."""
+
+    @property
     def plan_format(self) -> str:
         """Format of a plan, as text for an LLM."""
 
@@ -87,7 +91,11 @@ class Problem(Protocol):
         """Returns the decisions of a plan."""
 
     def parse_plan(self, response: str) -> str | None:
-        """Returns the plan in a response as canonical text, or None."""
+        """Returns the plan in a response as canonical text, or None.
+
+        Raises:
+            ValueError: The response is not a plan. The message tells the LLM why.
+        """
 
     def evaluate(self, plan: str) -> PlanEvaluation:
         """Evaluates a plan. Accepts any text and never raises."""

@@ -39,6 +39,7 @@ class RepairProblem:
     num_tests: int
     describe_location: Callable[[str], str]
     id: str = "mend"
+    target: str = "The score is minus the number of failing tests and failed edits. 0 is perfect."
     plan_format: str = patches.EDIT_FORMAT
     questions: Sequence[str] = (
         "Which line makes each failing test fail, and what does the test expect there?",
