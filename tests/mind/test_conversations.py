@@ -105,10 +105,13 @@ def test_critic_and_feedback_can_be_disabled(trips, changes, missing):
 
 
 def test_response_without_plan_is_retried_num_retries_times(trips):  # A21
-    model = testing.ScriptedLLM(lambda step, call, prompt: "I do not know.")
-    result = make_engine(trips[0], model, num_gens=1, num_islands=1, num_convs=1, num_retries=5).run()
+    options = {"num_gens": 1, "num_islands": 1, "num_convs": 1, "num_retries": 5}
+    model = testing.ScriptedLLM(lambda step, call, prompt: f"I do not know, {call}.")
+    assert make_engine(trips[0], model, **options).run().plans == {}
     assert model.num_requests == 6
-    assert result.plans == {}
+    model = testing.ScriptedLLM(lambda step, call, prompt: "I do not know.")
+    make_engine(trips[0], model, **options).run()
+    assert model.num_requests == 2  # the third prompt would equal the second
 
 
 @pytest.mark.parametrize("pattern", ["self", "critic"])

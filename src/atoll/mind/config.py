@@ -61,6 +61,9 @@ class Options(system.Settings):
         pr_no_parents: Probability of a conversation without parents.
         num_emigrate: Number of worldlines that migrate to the next island.
         num_retries: Further attempts after a response without a plan.
+        num_repeats: Repeated plans that end a conversation. One more conversations in a row without a new plan end the
+            search for a problem with an LLM. 0 disables both.
+        memory_tokens: Budget of the earlier turns of a conversation in a prompt; older turns become one line each.
         method: `mind`, or a baseline with the same number of plans: `one_pass`, `best_of_n`, `sequential`.
         num_plans: Plans per problem for a baseline; by default as many as `mind` would make.
         num_threads: Independent conversations of `sequential`.
@@ -97,6 +100,8 @@ class Options(system.Settings):
     pr_no_parents: float = pydantic.Field(default=1 / 6, ge=0, le=1)
     num_emigrate: int = pydantic.Field(default=5, ge=0)
     num_retries: int = pydantic.Field(default=5, ge=0)
+    num_repeats: int = pydantic.Field(default=2, ge=0)
+    memory_tokens: int = pydantic.Field(default=2000, ge=0)
     method: Literal["mind", "best_of_n", "sequential", "one_pass"] = "mind"
     num_plans: int | None = pydantic.Field(default=None, ge=1)
     num_threads: int = pydantic.Field(default=10, ge=1)

@@ -10,6 +10,7 @@ from atoll.mind import plan_evaluator
 from atoll.mind.generations import GenerationClock
 
 DONE = "done"  # key of the advice: finished problems as bits of a hexadecimal number
+OPTIMAL = "optimal"  # key of a candidate's metadata: who agrees that it is optimal
 SATISFIED = "satisfied the evaluator"  # not "solved": only the grader knows the solutions
 
 
@@ -25,6 +26,7 @@ class ProblemState:
         tokens: Tokens of these calls.
         usd: Cost of these calls.
         evaluated: Distinct texts that were evaluated.
+        num_stale: Conversations in a row that made only known plans.
         reason: Why the search ended; empty while it runs.
     """
 
@@ -35,23 +37,26 @@ class ProblemState:
     tokens: int = 0
     usd: float = 0.0
     evaluated: set[str] = field(default_factory=set)
+    num_stale: int = 0
     reason: str = ""
 
 
 class ProblemStatus:
     """Tracks each problem, marks finished ones in the advice, and ends the run when all are finished.
 
-    A search ends when a worldline satisfies the evaluator, when the best fitness has not improved for some generations,
-    when an approved worldline hardly differs from the base, or after the last generation. The reason is stored.
+    A search ends when a worldline satisfies the evaluator or is proven optimal, when the best fitness has not improved
+    for some generations, when conversations repeat known plans, when an approved worldline hardly differs from the
+    base, or after the last generation. The reason is stored.
 
     Args:
         clock: Maps iterations to problems and generations.
         patience: Generations without improvement until the search for a problem ends; 0 disables it.
         epsilon: An approved worldline with less divergence ends the search; 0 disables it.
+        max_stale: Conversations in a row with only known plans that end the search; 0 disables it.
     """
 
-    def __init__(self, clock: GenerationClock, *, patience: int = 3, epsilon: float = 0.0) -> None:
-        self._clock, self._patience, self._epsilon = clock, patience, epsilon
+    def __init__(self, clock: GenerationClock, *, patience: int = 3, epsilon: float = 0.0, max_stale: int = 0) -> None:
+        self._clock, self._patience, self._epsilon, self._max_stale = clock, patience, epsilon, max_stale
         self.states = [ProblemState() for _ in range(clock.num_problems)]
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
@@ -65,13 +70,20 @@ class ProblemStatus:
         state.calls, state.usd = state.calls + cost.calls, state.usd + cost.usd
         state.tokens += cost.tokens_in + cost.tokens_out
         children = [fn for fn, _ in result.children]
-        state.evaluated.update(str(fn.skeleton()) for fn in children if fn.evaluation is not None)
+        texts = {str(fn.skeleton()) for fn in children if fn.evaluation is not None}
+        if texts:  # otherwise the LLM failed or wrote no plan
+            state.num_stale = 0 if texts - state.evaluated else state.num_stale + 1
+        state.evaluated |= texts
         best = plan_evaluator.find_best(children)
         if best is not None and (
             state.best is None or plan_evaluator.get_score(best) > plan_evaluator.get_score(state.best)
         ):
             state.best, state.generation = best, position.generation
-        state.reason = state.reason or self._find_end_reason(state, position.generation, result.iteration)
+        state.reason = (
+            state.reason
+            or _find_proof(state, children)
+            or self._find_end_reason(state, position.generation, result.iteration)
+        )
 
     def _find_end_reason(self, state: ProblemState, generation: int, iteration: int) -> str:
         result = state.best.evaluation if state.best is not None else None
@@ -80,6 +92,8 @@ class ProblemStatus:
             return f"{SATISFIED} in generation {state.generation + 1}"
         if result is not None and _is_approved(result) and result.metrics.get("divergence", 1.0) < self._epsilon:
             return f"an approved worldline diverges by less than {self._epsilon:g}"
+        if self._max_stale and state.num_stale >= self._max_stale:
+            return f"{self._max_stale} conversations in a row made no new plan"
         if not self._clock.is_generation_end(position):
             return ""
         if self._patience and generation - state.generation >= self._patience:
@@ -93,6 +107,15 @@ class ProblemStatus:
         if len(self.states) == 1:
             return self.states[0].reason
         return f"all {len(self.states)} problems ended: {', '.join(count_reasons(self.states))}"
+
+
+def _find_proof(state: ProblemState, children: Sequence[function.Function]) -> str:
+    """Returns who agrees that the best worldline is optimal, as a reason; empty without such a claim."""
+    for fn in children:
+        agreed_by = fn.candidate.meta.get(OPTIMAL) if fn.candidate else None
+        if agreed_by and state.best and plan_evaluator.get_score(fn) >= plan_evaluator.get_score(state.best):
+            return f"optimal: {agreed_by} agrees"
+    return ""
 
 
 def _is_approved(result: evaluation.Evaluation) -> bool:

@@ -31,6 +31,13 @@ RETRY_REQUEST = (
     "Your last response had no readable plan. {reason} Write the whole plan again, in this format:\n{plan_format}\n"
     f"{ANSWER_FORMAT}"
 )
+CLAIM_REQUEST = (
+    "If no plan can be better, write the best plan again, and after it the proof between <optimal> and </optimal>."
+)
+VERIFY_REQUEST = (
+    "Another planner claims that no plan can be better than this one. The reason:\n{claim}\nCheck the reason step by "
+    "step. End with the word AGREE if it is a proof, or with the word DISAGREE and the gap."
+)
 _MAX_QUOTE_CHARS = 200  # characters of a quoted line
 
 
@@ -51,12 +58,14 @@ class PlanPromptBuilder:
         has_feedback: Whether prompts contain the feedback, or only the score.
         has_questions: Whether prompts contain the questions of the task.
         examples: Text of solved examples of the same task.
+        attempt: Number of the attempt. It keeps prompts about the same plans different from each other.
     """
 
     has_critic: bool = True
     has_feedback: bool = True
     has_questions: bool = True
     examples: str = ""
+    attempt: str = ""
 
     def build_initial(self, problem: Problem) -> str:
         """Asks for a first plan."""
@@ -67,7 +76,8 @@ class PlanPromptBuilder:
         problem: Problem,
         plans: Sequence[PromptPlan],
         dialogue: Sequence[str] = (),
-        earlier: Sequence[PromptPlan] = (),
+        memory: Sequence[str] = (),
+        points: Sequence[str] = (),
     ) -> str:
         """Asks for a plan better than all shown.
 
@@ -75,26 +85,35 @@ class PlanPromptBuilder:
             problem: The problem.
             plans: Plans to improve on, worst first.
             dialogue: The dialogue so far.
-            earlier: Earlier plans of the same conversation, oldest first.
+            memory: Earlier plans of the same conversation as text, oldest first.
+            points: Points of the critic that no plan has answered.
         """
-        if earlier:
-            dialogue = [
-                "Your earlier attempts, oldest first:",
-                *(self._format_attempt(attempt) for attempt in earlier),
-                *dialogue,
-            ]
+        if memory:
+            dialogue = ["Your earlier attempts, oldest first:", *memory, *dialogue]
+        if points:
+            dialogue = [*dialogue, "Open points of the critic:\n" + "\n".join(points)]
         thinking = f"{CRITIC_REQUEST}\n{self._format_questions(problem)}".strip() if self.has_critic else ""
-        return self._join_sections(
-            problem, plans, dialogue, thinking, AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST
-        )
+        request = f"{AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST} {CLAIM_REQUEST}"
+        return self._join_sections(problem, plans, dialogue, thinking, request)
+
+    def build_verification(self, problem: Problem, plan: PromptPlan, claim: str) -> str:
+        """Asks a critic whether a plan is optimal."""
+        return self._join_sections(problem, [plan], (), "", VERIFY_REQUEST.format(claim=claim))
 
     def build_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = ()) -> str:
         """Asks for a critique only."""
         return self._join_sections(problem, plans, dialogue, self._format_questions(problem), CRITIC_ONLY_REQUEST)
 
-    def build_revision(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str]) -> str:
+    def build_revision(
+        self,
+        problem: Problem,
+        plans: Sequence[PromptPlan],
+        dialogue: Sequence[str],
+        memory: Sequence[str] = (),
+        points: Sequence[str] = (),
+    ) -> str:
         """Asks an author to answer a critique from the dialogue."""
-        return replace(self, has_critic=False).build_improvement(problem, plans, dialogue)
+        return replace(self, has_critic=False).build_improvement(problem, plans, dialogue, memory, points)
 
     def build_elite_selection(self, problem: Problem, plans: Sequence[PromptPlan], count: int) -> str:
         """Asks for the numbers of good and diverse plans."""
@@ -122,11 +141,9 @@ class PlanPromptBuilder:
         sections = [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
         sections += ["# Dialogue\n" + "\n\n".join(dialogue)] if dialogue else []
         sections += [f"# Critical thinking\n{thinking}"] if thinking else []
-        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n"])
+        attempt = f"This is attempt {self.attempt}.\n" if self.attempt else ""
+        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n{attempt}"])
         return llm.ChatPrompt(("system", "\n\n".join(constant_sections)), ("user", user_text))
-
-    def _format_attempt(self, attempt: PromptPlan) -> str:
-        return f"{attempt.plan}\n(score {attempt.score:.4g})" + (f"\n{attempt.feedback}" if self.has_feedback else "")
 
     def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
         return "\n\n".join(

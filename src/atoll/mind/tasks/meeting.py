@@ -25,6 +25,7 @@ _PLACE = re.compile(rf"\bat (?!\d)(.{{1,100}}?){_END}")
 _TIMES = re.compile(rf"({clock.CLOCK}) ?(?:-|to|until|till) ?({clock.CLOCK})")
 _STEP_END = re.compile(r"(?<=[.;])\s+(?=\S)|\n")
 _MAX_STEP_CHARS = 400
+_MAX_FRIENDS_OF_BOUND = 12
 
 _ANSWER_RULE = "Your response should start with 'SOLUTION:'."
 
@@ -118,6 +119,30 @@ class Day:
         """All places of the task."""
         travel_places = (place for pair in self.travel_minutes for place in pair)
         return frozenset((self.start_location, *travel_places, *(friend.location for friend in self.friends.values())))
+
+    @cached_property
+    def max_score(self) -> float | None:
+        """Largest number of friends who can be met; None for too many friends. Tries all orders by subsets."""
+        if len(self.friends) > _MAX_FRIENDS_OF_BOUND:
+            return None
+        friends = list(self.friends.values())
+        # Earliest end of meetings with a set of friends, the last one at the given index.
+        ends: dict[tuple[int, int], int] = {}
+        reached, best = [(0, -1, self.start_time)], 0
+        while reached:
+            best, ends = best + 1, {}
+            for met, last, now in reached:
+                location = friends[last].location if last >= 0 else self.start_location
+                for index, friend in enumerate(friends):
+                    travel = 0 if friend.location == location else self.travel_minutes.get((location, friend.location))
+                    if met >> index & 1 or travel is None:
+                        continue
+                    end = max(now + travel, friend.start) + friend.min_minutes
+                    key = (met | 1 << index, index)
+                    if end <= friend.end and end < ends.get(key, end + 1):
+                        ends[key] = end
+            reached = [(met, last, end) for (met, last), end in ends.items()]
+        return float(best - 1)
 
     def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the plan of a trace. Each meeting starts as early as possible and is as short as allowed."""

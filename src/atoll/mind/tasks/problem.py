@@ -73,6 +73,10 @@ class Problem(Protocol):
         """Format of a plan, as text for an LLM."""
 
     @property
+    def max_score(self) -> float | None:
+        """Score that no plan can exceed; None if unknown. It decides about claims that a plan is optimal."""
+
+    @property
     def questions(self) -> Sequence[str]:
         """Questions for the critic: the paper's Strategy/Question prompts."""
 

@@ -67,6 +67,7 @@ class Trip:
 
     requires_all_moves = True
     target = "The score is minus the number of errors. 0 is perfect."
+    max_score = 0.0
     plan_format = (
         "Write one line for every stay and every flight, in order:\n"
         "**Day 1-3:** Arriving in A and visit A for 3 days.\n**Day 3:** Fly from A to B.\n"
