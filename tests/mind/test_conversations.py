@@ -148,6 +148,23 @@ def test_llm_selects_elites_for_reset(trips):  # A12
     assert {row["id"] for reset in resets for row in reset["founders"]} <= {*chosen[0]}
 
 
+def test_second_llm_gets_only_problems_that_the_first_did_not_solve(trips):
+    small = make_scripted_llm(trips[0], solve_at=(3, "0"))
+    large_calls = list[str]()
+
+    def respond(prompt: str) -> str:
+        large_calls.append(prompt)
+        return get_solution(trips[1])
+
+    members = [llm.EnsembleMember("small", small), llm.EnsembleMember("large", llm.FunctionLLM(respond))]
+    options = {**QUICK, "second_llm": "large"}
+    result = mind.MindEvolutionEngine(trips, llm.EnsembleLLM(members), options).run()
+    assert result.stats["solved"] == 2
+    assert len(large_calls) == 1
+    assert trips[1].text in large_calls[0]
+    assert result.reasons[trips[1].id] == "satisfied the evaluator in generation 4"
+
+
 def test_second_stage_uses_second_llm(trips):  # A21
     small, large = make_scripted_llm(trips[0]), make_scripted_llm(trips[0])
     model = llm.EnsembleLLM([llm.EnsembleMember("small", small), llm.EnsembleMember("large", large)])

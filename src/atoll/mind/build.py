@@ -135,7 +135,8 @@ def make_method(
     if options.method == "mind":
         default_patience = PATIENCE_WITH_LLM if has_llm else PATIENCE_WITHOUT_LLM
         patience = default_patience if options.patience is None else options.patience
-        clock = generations.GenerationClock(num_problems, options.num_islands, options.num_convs, num_gens)
+        max_gens = 2 * num_gens if _has_two_stages(options) else num_gens
+        clock = generations.GenerationClock(num_problems, options.num_islands, options.num_convs, max_gens)
         parent_sampling = population.ParentSampling(
             options.num_parent,
             options.pr_no_parents,
@@ -159,6 +160,11 @@ def make_method(
         options.pattern, num_turns, options.num_retries, memory_tokens=None, is_memoryless=is_memoryless
     )
     return SearchMethod(_make_schedule(options, clock), no_parents, baseline_config, prompt_builder, 0, is_memoryless)
+
+
+def _has_two_stages(options: Options) -> bool:
+    """Returns whether each problem gets a second stage after an unsuccessful first one."""
+    return options.method == "mind" and options.second_llm is not None and not options.second_gen
 
 
 def _make_schedule(options: Options, clock: generations.GenerationClock) -> generations.GenerationSchedule:
@@ -218,6 +224,7 @@ def assemble(
         patience=method.patience,
         epsilon=options.epsilon,
         max_stale=options.num_repeats + 1 if ends_stale else 0,
+        num_first_gens=method.clock.num_gens // 2 if _has_two_stages(options) else 0,
     )
     island_config = cluster.IslandConfig(
         num_islands=method.clock.num_islands * len(problem_set.problems),

@@ -18,7 +18,8 @@ class Task(system.Settings):
         data: JSON-lines file in the format of Natural Plan, relative to the task folder or the current folder. Without
             it, problems are generated.
         most: Number of problems to read from the file; all by default.
-        problem: Kind of problems to generate. `workspace` repairs a repository.
+        problem: Kind of problems to generate: `trip`, `meeting`, `calendar` or `stegpoet`. `workspace` repairs a
+            repository. "file.py:Class" is your own class, with the problems in `data`.
         number: Number of problems to generate.
         size: Cities, friends, participants or numbers per problem.
         repository: Git repository to repair, relative to the task folder or the current folder. A plain folder is
@@ -33,7 +34,7 @@ class Task(system.Settings):
 
     data: str | None = None
     most: int | None = pydantic.Field(default=None, ge=1)
-    problem: Literal["trip", "meeting", "calendar", "stegpoet", "workspace"] = "trip"
+    problem: str = pydantic.Field(default="trip", pattern=r"^(trip|meeting|calendar|stegpoet|workspace|.+\.py:\w+)$")
     number: int = pydantic.Field(default=3, ge=1)
     size: int = pydantic.Field(default=6, ge=2, le=12)
     repository: str | None = None
@@ -82,8 +83,10 @@ class Options(system.Settings):
         elect: Selection of the elites for a reset: by a `model`, by `difference` or by `fitness`. Without an LLM,
             `model` means `difference`.
         critic_llm: LLM of the critic, one of those of --llm.
-        second_llm: LLM of the second stage, one of those of --llm.
-        second_gen: First generation of the second stage, counted from 1; 0 disables it.
+        second_llm: LLM of the second stage, one of those of --llm but not the first. It is only asked for problems
+            that the first LLM did not solve.
+        second_gen: First generation of the second stage, counted from 1. With 0, the second stage of a problem begins
+            when its first one has ended, and has as many generations.
         selector: Draws parents; this and `gate` are names of `atoll doctor --strategies`, or "file.py:Class".
         gate: Decides which evaluated worldlines enter the population.
     """

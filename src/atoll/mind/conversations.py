@@ -7,12 +7,14 @@ from typing import Literal, NamedTuple
 
 from atoll import evaluation, function, llm
 from atoll.candidate import JSON, Candidate
-from atoll.mind import conversation_memory, plan_evaluator, population, prompts
+from atoll.mind import conversation_memory, plan_evaluator, population, problem_status, prompts
 from atoll.mind.conversation_memory import RememberedTurn
 from atoll.mind.generations import GenerationSchedule, IterationPosition
 from atoll.mind.problem_status import OPTIMAL, is_problem_done
 from atoll.mind.prompts import PlanPromptBuilder, PromptPlan
 from atoll.mind.tasks.problem import Problem
+
+FIRST_LLM = ""  # selects no LLM of an ensemble by name, so the first one answers
 
 type Pattern = Literal["one_reply", "self", "critic"]
 
@@ -67,8 +69,9 @@ class ConversationConfig:
             each. None is unlimited.
         num_repeats: Repeated plans that end a conversation; 0 disables it.
         critic_llm: LLM of the critic, by name.
-        second_llm: LLM of the second stage, by name.
-        second_gen: First generation of the second stage, counted from 1; 0 disables it.
+        second_llm: LLM of the second stage, by name. It solves what the first stage did not.
+        second_gen: First generation of the second stage for all problems, counted from 1; 0: when the first stage of a
+            problem has ended.
         is_memoryless: Whether each turn starts without parents and earlier turns.
     """
 
@@ -82,9 +85,12 @@ class ConversationConfig:
     second_gen: int = 0
     is_memoryless: bool = False
 
-    def choose_llm(self, generation: int) -> str | None:
-        """Returns the LLM for a generation."""
-        return self.second_llm if self.second_gen and generation + 1 >= self.second_gen else None
+    def choose_llm(self, generation: int, *, is_second_stage: bool) -> str | None:
+        """Returns the LLM for a generation. The first stage uses the first LLM, even if a router selected another."""
+        if self.second_llm is None:
+            return None
+        is_late = bool(self.second_gen) and generation + 1 >= self.second_gen
+        return self.second_llm if is_second_stage or is_late else FIRST_LLM
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,8 @@ class ConversationMutator:
         if context.iteration > self.schedule.clock.num_iterations or is_problem_done(context.advice, position.problem):
             return []
         problem = self.problems[position.problem]
-        with use_llm(self.config.choose_llm(position.generation)):
+        is_second_stage = problem_status.is_second_stage(context.advice, position.problem)
+        with use_llm(self.config.choose_llm(position.generation, is_second_stage=is_second_stage)):
             selected_ids = self._select_elites(context, position, problem)
             turns = list(self._converse(context, position, problem, selected_ids))
         return [turn.fn for turn in turns]

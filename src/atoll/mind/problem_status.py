@@ -9,6 +9,7 @@ from atoll.candidate import JSON
 from atoll.mind import plan_evaluator
 from atoll.mind.generations import GenerationClock
 
+SECOND = "second"  # key of the advice: problems in their second stage, in the same form
 DONE = "done"  # key of the advice: finished problems as bits of a hexadecimal number
 OPTIMAL = "optimal"  # key of a candidate's metadata: who agrees that it is optimal
 SATISFIED = "satisfied the evaluator"  # not "solved": only the grader knows the solutions
@@ -28,6 +29,7 @@ class ProblemState:
         evaluated: Distinct texts that were evaluated.
         num_stale: Conversations in a row that made only known plans.
         reason: Why the search ended; empty while it runs.
+        is_second_stage: Whether the first of two stages has ended without success.
     """
 
     best: function.Function | None = None
@@ -39,6 +41,7 @@ class ProblemState:
     evaluated: set[str] = field(default_factory=set)
     num_stale: int = 0
     reason: str = ""
+    is_second_stage: bool = False
 
 
 class ProblemStatus:
@@ -53,15 +56,28 @@ class ProblemStatus:
         patience: Generations without improvement until the search for a problem ends; 0 disables it.
         epsilon: An approved worldline with less divergence ends the search; 0 disables it.
         max_stale: Conversations in a row with only known plans that end the search; 0 disables it.
+        num_first_gens: Generations of the first of two stages; 0 for one stage. A search that ends in the first stage
+            without success continues in the second.
     """
 
-    def __init__(self, clock: GenerationClock, *, patience: int = 3, epsilon: float = 0.0, max_stale: int = 0) -> None:
+    def __init__(
+        self,
+        clock: GenerationClock,
+        *,
+        patience: int = 3,
+        epsilon: float = 0.0,
+        max_stale: int = 0,
+        num_first_gens: int = 0,
+    ) -> None:
         self._clock, self._patience, self._epsilon, self._max_stale = clock, patience, epsilon, max_stale
+        self._num_first_gens = num_first_gens
         self.states = [ProblemState() for _ in range(clock.num_problems)]
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         done_bits = sum(1 << index for index, state in enumerate(self.states) if state.reason)
-        return {DONE: f"{done_bits:x}"} if done_bits else {}
+        second_bits = sum(1 << index for index, state in enumerate(self.states) if state.is_second_stage)
+        advice: dict[str, JSON] = {DONE: f"{done_bits:x}"} if done_bits else {}
+        return advice | ({SECOND: f"{second_bits:x}"} if second_bits else {})
 
     def learn(self, result: function.IterationResult) -> None:
         position = self._clock.get_position(result.iteration)
@@ -79,26 +95,32 @@ class ProblemStatus:
             state.best is None or plan_evaluator.get_score(best) > plan_evaluator.get_score(state.best)
         ):
             state.best, state.generation = best, position.generation
-        state.reason = (
-            state.reason
-            or _find_proof(state, children)
-            or self._find_end_reason(state, position.generation, result.iteration)
-        )
+        state.reason = state.reason or _find_proof(state, children) or self._find_success(state)
+        reason = state.reason or self._find_end_reason(state, position.generation, result.iteration)
+        if reason and not state.reason and self._num_first_gens and not state.is_second_stage:
+            state.is_second_stage, state.generation, state.num_stale = True, position.generation, 0
+        else:
+            state.reason = reason
 
-    def _find_end_reason(self, state: ProblemState, generation: int, iteration: int) -> str:
+    def _find_success(self, state: ProblemState) -> str:
         result = state.best.evaluation if state.best is not None else None
-        position = self._clock.get_position(iteration)
         if plan_evaluator.is_solved(result):
             return f"{SATISFIED} in generation {state.generation + 1}"
         if result is not None and _is_approved(result) and result.metrics.get("divergence", 1.0) < self._epsilon:
             return f"an approved worldline diverges by less than {self._epsilon:g}"
+        return ""
+
+    def _find_end_reason(self, state: ProblemState, generation: int, iteration: int) -> str:
+        position = self._clock.get_position(iteration)
         if self._max_stale and state.num_stale >= self._max_stale:
             return f"{self._max_stale} conversations in a row made no new plan"
         if not self._clock.is_generation_end(position):
             return ""
         if self._patience and generation - state.generation >= self._patience:
             return f"converged: no improvement in {self._patience} generations"
-        return f"{self._clock.num_gens} generations done" if generation + 1 >= self._clock.num_gens else ""
+        is_first_stage = self._num_first_gens and not state.is_second_stage
+        max_gens = self._num_first_gens if is_first_stage else self._clock.num_gens
+        return f"{max_gens} generations done" if generation + 1 >= max_gens else ""
 
     def stop_rule(self, progress: control.RunProgress) -> str | None:
         """Ends the run when the search for every problem has ended. Returns the reasons."""
@@ -130,5 +152,13 @@ def count_reasons(states: Sequence[ProblemState]) -> list[str]:
 
 def is_problem_done(advice: Mapping[str, JSON], problem: int) -> bool:
     """Returns whether the advice of an iteration marks its problem as finished."""
-    done_bits = advice.get(DONE)
-    return isinstance(done_bits, str) and bool(int(done_bits, 16) >> problem & 1)
+    return _has_bit(advice.get(DONE), problem)
+
+
+def is_second_stage(advice: Mapping[str, JSON], problem: int) -> bool:
+    """Returns whether the advice of an iteration says that the first stage of its problem has ended."""
+    return _has_bit(advice.get(SECOND), problem)
+
+
+def _has_bit(bits: JSON, index: int) -> bool:
+    return isinstance(bits, str) and bool(int(bits, 16) >> index & 1)
