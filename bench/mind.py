@@ -62,7 +62,7 @@ TITLES = ("Methods at equal calls", f"Ablations, p {MIDDLE}")
 def problems_of(task: str, folder: Path | None, temporary: Path) -> Path:
     """Returns the file of a task; generates one without data."""
     if folder is not None:
-        return folder / f"{task}_planning_60.jsonl"
+        return folder / f"{task}_{'scheduling' if task == 'calendar' else 'planning'}_60.jsonl"
     path = temporary / f"{task}.jsonl"
     path.write_text(generate.to_lines(generate.generate_rows(task, 12, 7)), "utf-8")
     return path

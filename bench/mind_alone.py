@@ -5,11 +5,14 @@ revision, ten conversations that each change their best plan. All stop at the fi
 Mind Evolution also stops after a long time without improvement.
 
 Traces are recombined and mutated with the default settings. The problems are the public Natural Plan samples of --data;
-without it, generated ones of the same shape. Another process compares each plan with the solution to decide whether the
-problem is solved. A trip whose parsed constraints contradict its solution counts as unsolved.
+without it, generated ones of the same shape. Another process decides whether a problem is solved. Its plan must break
+no constraint of the text and, on a day of meetings, meet as many friends as the solution. The second table counts the
+solutions of the data that the evaluators accept.
 """
 
 import argparse
+import itertools
+import json
 import statistics
 import tempfile
 import time
@@ -20,10 +23,12 @@ from typing import Any
 from atoll import mind
 from atoll.mind.tasks import grader, load
 from bench import outcome
-from bench.mind import TASKS, problems_of
+from bench.mind import TASKS as LLM_TASKS
+from bench.mind import problems_of
 
 LEAST = 95.0  # percent
 METHODS: Mapping[str, str] = {"Mind Evolution": "mind", "best of N": "best_of_n", "sequential": "sequential"}
+TASKS = (*LLM_TASKS, "calendar")
 COLUMNS = (
     "task", "seed", "method", f"solved (Mind Evolution goal >= {LEAST:g} %)", "evaluated plans: mean", "median", "most",
     "unsolved", "CPU s",
@@ -47,6 +52,16 @@ def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
     return [task, seed, method, message, *effort, listed(unsolved), seconds]
 
 
+def accept(task: str, path: Path) -> Sequence[object]:
+    """Counts the solutions of the data that the evaluator accepts. Returns a row."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    plans = [
+        "\n".join(row["golden_plan"]) if isinstance(row["golden_plan"], list) else row["golden_plan"] for row in rows
+    ]
+    accepted = [not load.parse_row(row).evaluate(plan).errors for row, plan in zip(rows, plans, strict=True)]
+    return [task, f"{sum(accepted)} of {len(rows)}, {100 * statistics.fmean(accepted):.0f} %"]
+
+
 def listed(unsolved: Sequence[str], most: int = 5) -> str:
     """Lists the unsolved problems, at most the first few."""
     if len(unsolved) > most:
@@ -60,14 +75,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     args = parser.parse_args()
-    rows = list[Sequence[object]]()
+    rows, accepted = list[Sequence[object]](), list[Sequence[object]]()
     with tempfile.TemporaryDirectory() as temporary:
-        for seed in args.seeds:
-            for task in TASKS:
-                path = problems_of(task, args.data, Path(temporary))
-                for method in args.methods:
-                    rows.append(contest(task, path, seed, method))
-                    outcome.keep("mind_alone", {"Without a model": (COLUMNS, rows)})
+        paths = {task: problems_of(task, args.data, Path(temporary)) for task in TASKS}
+        accepted += [accept(task, path) for task, path in paths.items()]
+        for seed, task, method in itertools.product(args.seeds, TASKS, args.methods):
+            rows.append(contest(task, paths[task], seed, method))
+            tables: outcome.Tables = {
+                "Without an LLM": (COLUMNS, rows),
+                "Solutions": (("task", "solutions that the evaluator accepts"), accepted),
+            }
+            outcome.keep("mind_alone", tables)
 
 
 if __name__ == "__main__":

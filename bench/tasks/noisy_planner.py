@@ -52,7 +52,7 @@ class NoisyPlanner:
         return llm.Response(message, "noisy planner", Cost(0.0, *tokens, usd))
 
     def _answer(self, prompt: str, rng: Random) -> str:
-        problem = read(prompt.partition("# Task\n")[2].partition("\n\n# Form\n")[0])
+        problem = read(prompt.partition("# Task\n")[2].partition("\n\n# Score\n")[0])
         section = prompt.partition("# Plans so far, the best last\n")[2].partition("\n\n# ")[0]
         displayed = _PLAN.findall(section)
         if not displayed:

@@ -25,7 +25,7 @@ MIND = System(
     options="atoll.mind.config:Options",
     build="atoll.mind.build:build",
     reviews="atoll.mind.workspace.reviews",
-    template="mind_natural_plan",
+    template="mind_rota",
 )
 SURVIVAL = System(
     "survival",

@@ -20,7 +20,7 @@ def shown(problem, trace) -> prompts.PromptPlan:
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)
 def test_first_response_is_a_valid_plan(problem):
     reply = noisy_planner.NoisyPlanner(0.5)(prompts.PlanPromptBuilder().build_initial(problem)).text
-    assert problem.parse_plan(prompts.extract_plan(reply))
+    assert problem.parse_plan(prompts.read_plan(problem, reply).plan)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)
@@ -29,7 +29,7 @@ def test_planner_changes_the_plan_and_names_the_error(problem):
     prompt = prompts.PlanPromptBuilder().build_improvement(problem, [bad])
     reply = noisy_planner.NoisyPlanner(1.0)(prompt).text
     assert prompts.extract_critique(reply) in bad.feedback
-    assert prompts.extract_plan(reply) != bad.plan
+    assert prompts.read_plan(problem, reply).plan != bad.plan
 
 
 def test_planner_corrects_the_dates_of_a_city():

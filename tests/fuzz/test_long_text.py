@@ -11,7 +11,7 @@ import pytest
 from atoll import llm, mutation, secret_scanner
 from atoll.llm import json_output
 from atoll.mind import prompts
-from atoll.mind.tasks import meeting, stegpoet
+from atoll.mind.tasks import calendars, meeting, stegpoet, trip
 from atoll.mutation import text_blocks
 from atoll.programs.evaluation import llm_review
 from atoll.programs.gepa import reflection
@@ -75,7 +75,12 @@ CASES = {
     "a code of many words": Case(POEM.evaluate, numbered("10 -> NAME\n") + "TEXT: rain"),
     "a text of many code words": Case(POEM.parse_trace, "10 -> rain\nTEXT:\n" + repeated("rain\n")),
     "critics that do not end": Case(prompts.extract_critique, repeated("<critic>")),
-    "critics before a plan": Case(prompts.extract_plan, repeated("<critic>")),
+    "critics before a plan": Case(lambda text: prompts.read_plan(POEM, text), repeated("<critic>")),
+    "stays on one line": Case(trip.parse_stays, repeated("Day 1-2: Visit ")),
+    "days of nothing": Case(trip.parse_stays, repeated("Day 1 ")),
+    "spaces in a plan": Case(trip.parse_stays, "Day 1" + repeated(" ") + "Visit Rome"),
+    "times on one line": Case(calendars.parse_slot, repeated("Monday 9:00 ")),
+    "ways on one line": Case(DAY.parse_plan, repeated("travel to ")),
     "meetings that do not end": Case(DAY.parse_plan, repeated("You meet ")),
     "meetings on one line": Case(DAY.parse_trace, repeated("You meet ")),
     "many meetings": Case(DAY.evaluate, numbered("You meet NAME for 1 minutes from 9:00AM to 9:01AM.\n")),

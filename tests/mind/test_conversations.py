@@ -81,7 +81,8 @@ def test_prompt_sections_are_in_paper_order(trips):
     plan = prompts.PromptPlan("the plan", -3, "- The task lists no direct flight.")
     prompt = prompts.PlanPromptBuilder(examples="an example").build_improvement(trips[0], [plan])
     places = [
-        prompt.index(part) for part in ("# Task", "# Form", "# Examples", "# Plans so far", "# Critical", "# Answer")
+        prompt.index(part)
+        for part in ("# Task", "# Score", "# Plan format", "# Examples", "# Plans so far", "# Critical", "# Answer")
     ]
     assert places == sorted(places)
     assert "score -3" in prompt
@@ -104,10 +105,13 @@ def test_critic_and_feedback_can_be_disabled(trips, changes, missing):
 
 
 def test_response_without_plan_is_retried_num_retries_times(trips):  # A21
-    model = testing.ScriptedLLM(lambda step, call, prompt: "I do not know.")
-    result = make_engine(trips[0], model, num_gens=1, num_islands=1, num_convs=1, num_retries=5).run()
+    options = {"num_gens": 1, "num_islands": 1, "num_convs": 1, "num_retries": 5}
+    model = testing.ScriptedLLM(lambda step, call, prompt: f"I do not know, {call}.")
+    assert make_engine(trips[0], model, **options).run().plans == {}
     assert model.num_requests == 6
-    assert result.plans == {}
+    model = testing.ScriptedLLM(lambda step, call, prompt: "I do not know.")
+    make_engine(trips[0], model, **options).run()
+    assert model.num_requests == 2  # the third prompt would equal the second
 
 
 @pytest.mark.parametrize("pattern", ["self", "critic"])
@@ -142,6 +146,23 @@ def test_llm_selects_elites_for_reset(trips):  # A12
     chosen = [child.data["meta"]["chosen"] for child in records.read() if "chosen" in child.data.get("meta", {})]
     resets = [record.data for record in records.read() if record.kind == "reset"]
     assert {row["id"] for reset in resets for row in reset["founders"]} <= {*chosen[0]}
+
+
+def test_second_llm_gets_only_problems_that_the_first_did_not_solve(trips):
+    small = make_scripted_llm(trips[0], solve_at=(3, "0"))
+    large_calls = list[str]()
+
+    def respond(prompt: str) -> str:
+        large_calls.append(prompt)
+        return get_solution(trips[1])
+
+    members = [llm.EnsembleMember("small", small), llm.EnsembleMember("large", llm.FunctionLLM(respond))]
+    options = {**QUICK, "second_llm": "large"}
+    result = mind.MindEvolutionEngine(trips, llm.EnsembleLLM(members), options).run()
+    assert result.stats["solved"] == 2
+    assert len(large_calls) == 1
+    assert trips[1].text in large_calls[0]
+    assert result.reasons[trips[1].id] == "satisfied the evaluator in generation 4"
 
 
 def test_second_stage_uses_second_llm(trips):  # A21

@@ -123,12 +123,20 @@ def make_method(
     num_plans = options.num_plans or num_gens * options.num_islands * options.num_convs * num_turns
     prompt_builder = prompts.PlanPromptBuilder(options.critic, options.feedback, options.questions)
     conversation_config = conversations.ConversationConfig(
-        options.pattern, num_turns, options.num_retries, 0, options.critic_llm, options.second_llm, options.second_gen
+        options.pattern,
+        num_turns,
+        options.num_retries,
+        options.memory_tokens,
+        options.num_repeats,
+        options.critic_llm,
+        options.second_llm,
+        options.second_gen,
     )
     if options.method == "mind":
         default_patience = PATIENCE_WITH_LLM if has_llm else PATIENCE_WITHOUT_LLM
         patience = default_patience if options.patience is None else options.patience
-        clock = generations.GenerationClock(num_problems, options.num_islands, options.num_convs, num_gens)
+        max_gens = 2 * num_gens if _has_two_stages(options) else num_gens
+        clock = generations.GenerationClock(num_problems, options.num_islands, options.num_convs, max_gens)
         parent_sampling = population.ParentSampling(
             options.num_parent,
             options.pr_no_parents,
@@ -149,9 +157,14 @@ def make_method(
     clock = generations.GenerationClock(num_problems, 1, num_convs, num_gens)
     is_memoryless = options.method != "sequential"
     baseline_config = conversations.ConversationConfig(
-        options.pattern, num_turns, options.num_retries, 0 if is_memoryless else num_turns, is_memoryless=is_memoryless
+        options.pattern, num_turns, options.num_retries, memory_tokens=None, is_memoryless=is_memoryless
     )
     return SearchMethod(_make_schedule(options, clock), no_parents, baseline_config, prompt_builder, 0, is_memoryless)
+
+
+def _has_two_stages(options: Options) -> bool:
+    """Returns whether each problem gets a second stage after an unsuccessful first one."""
+    return options.method == "mind" and options.second_llm is not None and not options.second_gen
 
 
 def _make_schedule(options: Options, clock: generations.GenerationClock) -> generations.GenerationSchedule:
@@ -204,7 +217,15 @@ def assemble(
     base = function.DefaultFunction(
         function.DefaultFunctionProps(function.Text(BASE), candidate_evaluator=problem_set.evaluator)
     )
-    status = problem_status.ProblemStatus(method.clock, patience=method.patience, epsilon=options.epsilon)
+    # A search with an LLM also ends when the LLM repeats itself. Each further attempt would cost a call.
+    ends_stale = model is not None and options.method == "mind" and options.num_repeats > 0
+    status = problem_status.ProblemStatus(
+        method.clock,
+        patience=method.patience,
+        epsilon=options.epsilon,
+        max_stale=options.num_repeats + 1 if ends_stale else 0,
+        num_first_gens=method.clock.num_gens // 2 if _has_two_stages(options) else 0,
+    )
     island_config = cluster.IslandConfig(
         num_islands=method.clock.num_islands * len(problem_set.problems),
         num_selected_clusters=options.num_parent,

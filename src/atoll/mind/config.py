@@ -18,9 +18,10 @@ class Task(system.Settings):
         data: JSON-lines file in the format of Natural Plan, relative to the task folder or the current folder. Without
             it, problems are generated.
         most: Number of problems to read from the file; all by default.
-        problem: Kind of problems to generate. `workspace` repairs a repository.
+        problem: Kind of problems to generate: `trip`, `meeting`, `calendar` or `stegpoet`. `workspace` repairs a
+            repository. "file.py:Class" is your own class, with the problems in `data`.
         number: Number of problems to generate.
-        size: Cities, friends or numbers per problem.
+        size: Cities, friends, participants or numbers per problem.
         repository: Git repository to repair, relative to the task folder or the current folder. A plain folder is
             repaired in a private copy, and nothing is merged.
         runner: Test runner of the repository.
@@ -33,7 +34,7 @@ class Task(system.Settings):
 
     data: str | None = None
     most: int | None = pydantic.Field(default=None, ge=1)
-    problem: Literal["trip", "meeting", "stegpoet", "workspace"] = "trip"
+    problem: str = pydantic.Field(default="trip", pattern=r"^(trip|meeting|calendar|stegpoet|workspace|.+\.py:\w+)$")
     number: int = pydantic.Field(default=3, ge=1)
     size: int = pydantic.Field(default=6, ge=2, le=12)
     repository: str | None = None
@@ -61,6 +62,9 @@ class Options(system.Settings):
         pr_no_parents: Probability of a conversation without parents.
         num_emigrate: Number of worldlines that migrate to the next island.
         num_retries: Further attempts after a response without a plan.
+        num_repeats: Repeated plans that end a conversation. One more conversations in a row without a new plan end the
+            search for a problem with an LLM. 0 disables both.
+        memory_tokens: Budget of the earlier turns of a conversation in a prompt; older turns become one line each.
         method: `mind`, or a baseline with the same number of plans: `one_pass`, `best_of_n`, `sequential`.
         num_plans: Plans per problem for a baseline; by default as many as `mind` would make.
         num_threads: Independent conversations of `sequential`.
@@ -79,8 +83,10 @@ class Options(system.Settings):
         elect: Selection of the elites for a reset: by a `model`, by `difference` or by `fitness`. Without an LLM,
             `model` means `difference`.
         critic_llm: LLM of the critic, one of those of --llm.
-        second_llm: LLM of the second stage, one of those of --llm.
-        second_gen: First generation of the second stage, counted from 1; 0 disables it.
+        second_llm: LLM of the second stage, one of those of --llm but not the first. It is only asked for problems
+            that the first LLM did not solve.
+        second_gen: First generation of the second stage, counted from 1. With 0, the second stage of a problem begins
+            when its first one has ended, and has as many generations.
         selector: Draws parents; this and `gate` are names of `atoll doctor --strategies`, or "file.py:Class".
         gate: Decides which evaluated worldlines enter the population.
     """
@@ -97,6 +103,8 @@ class Options(system.Settings):
     pr_no_parents: float = pydantic.Field(default=1 / 6, ge=0, le=1)
     num_emigrate: int = pydantic.Field(default=5, ge=0)
     num_retries: int = pydantic.Field(default=5, ge=0)
+    num_repeats: int = pydantic.Field(default=2, ge=0)
+    memory_tokens: int = pydantic.Field(default=2000, ge=0)
     method: Literal["mind", "best_of_n", "sequential", "one_pass"] = "mind"
     num_plans: int | None = pydantic.Field(default=None, ge=1)
     num_threads: int = pydantic.Field(default=10, ge=1)

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from atoll import evaluation, function, llm
 from atoll.candidate import JSON, Candidate
-from atoll.mind import plan_evaluator, population, prompts
+from atoll.mind import conversation_memory, plan_evaluator, population, problem_status, prompts
+from atoll.mind.conversation_memory import RememberedTurn
 from atoll.mind.generations import GenerationSchedule, IterationPosition
-from atoll.mind.problem_status import is_problem_done
+from atoll.mind.problem_status import OPTIMAL, is_problem_done
 from atoll.mind.prompts import PlanPromptBuilder, PromptPlan
 from atoll.mind.tasks.problem import Problem
+
+FIRST_LLM = ""  # selects no LLM of an ensemble by name, so the first one answers
 
 type Pattern = Literal["one_reply", "self", "critic"]
 
@@ -25,10 +28,19 @@ class ConversationTurn(NamedTuple):
     fn: function.Function
     plan: str
     result: evaluation.Evaluation
+    critique: str = ""
 
     def to_prompt_plan(self) -> PromptPlan:
         score = self.result.metrics.get(plan_evaluator.SCORE, self.result.score or 0.0)
         return PromptPlan(self.plan, score, self.result.feedback)
+
+
+class AuthorReply(NamedTuple):
+    """Plan of an author, with the critique before it and the claim that it is optimal."""
+
+    plan: str | None
+    critique: str = ""
+    claim: str = ""
 
 
 @contextmanager
@@ -53,25 +65,32 @@ class ConversationConfig:
             author in turn and sees the whole dialogue. `critic`: a separate critic sees only the plan and its feedback.
         num_turns: Plans per conversation.
         num_retries: Further attempts after a response without a readable plan.
-        num_earlier_turns: Earlier turns that the author sees besides the last one.
+        memory_tokens: Budget of the earlier turns in a prompt, besides the last one. Older turns become one line
+            each. None is unlimited.
+        num_repeats: Repeated plans that end a conversation; 0 disables it.
         critic_llm: LLM of the critic, by name.
-        second_llm: LLM of the second stage, by name.
-        second_gen: First generation of the second stage, counted from 1; 0 disables it.
+        second_llm: LLM of the second stage, by name. It solves what the first stage did not.
+        second_gen: First generation of the second stage for all problems, counted from 1; 0: when the first stage of a
+            problem has ended.
         is_memoryless: Whether each turn starts without parents and earlier turns.
     """
 
     pattern: Pattern = "one_reply"
     num_turns: int = 4
     num_retries: int = 5
-    num_earlier_turns: int = 0
+    memory_tokens: int | None = 2000
+    num_repeats: int = 0
     critic_llm: str | None = None
     second_llm: str | None = None
     second_gen: int = 0
     is_memoryless: bool = False
 
-    def choose_llm(self, generation: int) -> str | None:
-        """Returns the LLM for a generation."""
-        return self.second_llm if self.second_gen and generation + 1 >= self.second_gen else None
+    def choose_llm(self, generation: int, *, is_second_stage: bool) -> str | None:
+        """Returns the LLM for a generation. The first stage uses the first LLM, even if a router selected another."""
+        if self.second_llm is None:
+            return None
+        is_late = bool(self.second_gen) and generation + 1 >= self.second_gen
+        return self.second_llm if is_second_stage or is_late else FIRST_LLM
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +116,8 @@ class ConversationMutator:
         if context.iteration > self.schedule.clock.num_iterations or is_problem_done(context.advice, position.problem):
             return []
         problem = self.problems[position.problem]
-        with use_llm(self.config.choose_llm(position.generation)):
+        is_second_stage = problem_status.is_second_stage(context.advice, position.problem)
+        with use_llm(self.config.choose_llm(position.generation, is_second_stage=is_second_stage)):
             selected_ids = self._select_elites(context, position, problem)
             turns = list(self._converse(context, position, problem, selected_ids))
         return [turn.fn for turn in turns]
@@ -109,65 +129,96 @@ class ConversationMutator:
         problem: Problem,
         selected_ids: Sequence[JSON],
     ) -> Iterator[ConversationTurn]:
-        turns, dialogue = list[ConversationTurn](), list[str]()
+        turns, dialogue, num_repeats = list[ConversationTurn](), list[str](), 0
         parent_plans = [make_prompt_plan(fn) for fn in context.parents]
+        known_plans = {parent.plan for parent in parent_plans}
         for turn_index in range(self.config.num_turns):
-            last_plans = (
-                [] if self.config.is_memoryless else [earlier_turn.to_prompt_plan() for earlier_turn in turns[-1:]]
+            writer = replace(
+                self, prompt_builder=replace(self.prompt_builder, attempt=f"{context.iteration}.{turn_index}")
             )
-            earlier_plans = [
-                earlier_turn.to_prompt_plan() for earlier_turn in turns[-1 - self.config.num_earlier_turns : -1]
-            ]
-            plan, critique = self._request_plan(problem, last_plans or parent_plans, dialogue, earlier_plans)
-            if plan is None and self.config.is_memoryless:
+            visible_turns = [] if self.config.is_memoryless else turns
+            reply = writer._request_plan(problem, parent_plans, visible_turns, dialogue)
+            if reply.plan is None and self.config.is_memoryless:
                 continue  # turns are independent
-            if plan is None:
+            if reply.plan is None:
                 return
+            num_repeats += reply.plan in known_plans
+            known_plans.add(reply.plan)
             meta: dict[str, JSON] = {
                 "generation": position.generation,
                 "conversation": position.conversation,
                 "turn": turn_index,
             }
-            meta |= {"critic": critique[:_MAX_CRITIQUE_CHARS]} if critique else {}
+            meta |= {"critic": reply.critique[:_MAX_CRITIQUE_CHARS]} if reply.critique else {}
             meta |= {"chosen": list(selected_ids)} if selected_ids and not turn_index else {}
-            content = function.Text(plan_evaluator.make_content(problem, plan))
+            content = function.Text(plan_evaluator.make_content(problem, reply.plan))
             parent_ids = (
                 (f"{context.iteration}.{turn_index - 1}",)
                 if turn_index
                 else tuple(population.get_id(fn) for fn in context.parents)
             )
             visible_ids = () if self.config.is_memoryless else parent_ids
-            fn = self.base.clone(content).with_evaluation(Candidate("", content, visible_ids, meta=meta))
-            (result,) = context.evaluate([fn])
-            new_turn = ConversationTurn(fn, plan, result)
+            fn = self.base.clone(content)
+            (result,) = context.evaluate([fn.with_evaluation(Candidate("", content, visible_ids, meta=meta))])
+            claimed_plan = PromptPlan(reply.plan, result.metrics.get(plan_evaluator.SCORE, 0.0), result.feedback)
+            agreed_by = writer._check_claim(problem, claimed_plan, reply.claim) if reply.claim else ""
+            meta |= {OPTIMAL: agreed_by} if agreed_by else {}
+            fn = fn.with_evaluation(Candidate("", content, visible_ids, meta=meta), result)
+            new_turn = ConversationTurn(fn, reply.plan, result, reply.critique)
             turns.append(new_turn)
             yield new_turn
-            if plan_evaluator.is_solved(result) or result.failure is not None:
+            if plan_evaluator.is_solved(result) or result.failure is not None or agreed_by:
+                return
+            if self.config.num_repeats and num_repeats >= self.config.num_repeats:
                 return
 
     def _request_plan(
-        self, problem: Problem, plans: Sequence[PromptPlan], dialogue: list[str], earlier_plans: Sequence[PromptPlan]
-    ) -> tuple[str | None, str]:
+        self,
+        problem: Problem,
+        parent_plans: Sequence[PromptPlan],
+        turns: Sequence[ConversationTurn],
+        dialogue: list[str],
+    ) -> "AuthorReply":
         """Returns a readable plan and the critique before it. Repeats the request if no plan can be read."""
+        plans = [turn.to_prompt_plan() for turn in turns[-1:]] or parent_plans
+        remembered = [RememberedTurn(turn.to_prompt_plan(), turn.critique) for turn in turns]
+        has_feedback = self.prompt_builder.has_feedback
+        memory = conversation_memory.format_memory(
+            remembered[:-1], self.config.memory_tokens, has_feedback=has_feedback
+        )
+        points = conversation_memory.find_open_points(remembered)
         critique = self._request_critique(problem, plans, dialogue) if plans else ""
         if not plans:
             prompt = self.prompt_builder.build_initial(problem)
         elif critique:
             visible_dialogue = dialogue if self.config.pattern == "self" else [f"Critic:\n{critique}"]
-            prompt = self.prompt_builder.build_revision(problem, plans, visible_dialogue)
+            visible_memory = () if self.config.pattern == "self" else memory
+            prompt = self.prompt_builder.build_revision(problem, plans, visible_dialogue, visible_memory, points)
         else:
-            prompt = self.prompt_builder.build_improvement(problem, plans, earlier=earlier_plans)
-        text = ""
+            prompt = self.prompt_builder.build_improvement(problem, plans, memory=memory, points=points)
+        text, reason = "", ""
         for attempt in range(self.config.num_retries + 1):
-            request = prompts.RETRY_REQUEST.format(number=attempt)
-            shown_text = text[:_MAX_RESPONSE_CHARS]
+            request = prompts.RETRY_REQUEST.format(reason=reason, plan_format=problem.plan_format)
+            previous_text, shown_text = text, text[:_MAX_RESPONSE_CHARS]
             text = self.model(llm.continue_prompt(prompt, shown_text, request) if attempt else prompt).text
-            plan = problem.parse_plan(prompts.extract_plan(text))
+            plan, reason = prompts.read_plan(problem, text)
             if plan is not None:
                 if self.config.pattern == "self":
                     dialogue.append(f"Author:\n{plan}")
-                return plan, critique or prompts.extract_critique(text)
-        return None, critique
+                critique = critique or prompts.extract_critique(text)
+                return AuthorReply(plan, critique, conversation_memory.extract_claim(text))
+            if text == previous_text:
+                break  # the next prompt would be the same
+        return AuthorReply(None, critique)
+
+    def _check_claim(self, problem: Problem, plan: PromptPlan, claim: str) -> str:
+        """Returns who agrees that a plan is optimal: the evaluator's bound or a second critic; empty if neither."""
+        bound = problem.max_score
+        if bound is not None:
+            return "the evaluator's bound" if plan.score >= bound else ""
+        with use_llm(self.config.critic_llm):
+            response = self.model(self.prompt_builder.build_verification(problem, plan, claim)).text
+        return "a second critic" if conversation_memory.is_agreement(response) else ""
 
     def _request_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: list[str]) -> str:
         if self.config.pattern == "one_reply" or not self.prompt_builder.has_critic:

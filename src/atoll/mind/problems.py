@@ -9,7 +9,7 @@ from atoll import errors, function, system
 from atoll.candidate import JSON
 from atoll.mind import fitness, plan_evaluator
 from atoll.mind.config import Options, Task
-from atoll.mind.tasks import generate, grader, load
+from atoll.mind.tasks import generate, grader, load, own
 from atoll.mind.tasks.problem import Problem
 
 WORKSPACE_MODULE = "atoll.mind.workspace.build"  # imported lazily: it needs git
@@ -52,6 +52,13 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         problem_set: ProblemSet = importlib.import_module(WORKSPACE_MODULE).load_problem_set(task, options, context)
         return problem_set
     weights = fitness.parse_weights(options.weights)
+    if ".py:" in task.problem:
+        data = _find_file(task.data or "data.jsonl", context.folder)
+        own_problems, file = own.load_own_problems(task.problem, context.folder, data, task.most)
+        if context.llm is None and not own_problems[0].moves:
+            raise errors.SetupError(f"{task.problem} has no moves. Pass --llm MODEL, or add moves and write(moves).")
+        source = f"{data.name}: {len(own_problems)} problems of {task.problem}"
+        return ProblemSet(own_problems, _make_evaluator(own_problems, weights), source, [data, file])
     if task.data is None:
         rows = list(generate.generate_rows(task.problem, task.number, task.size, context.seed))
         visible = [{name: row[name] for name in load.VISIBLE_FIELDS if name in row} for row in rows]

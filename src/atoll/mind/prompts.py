@@ -1,6 +1,6 @@
 """Prompts of author and critic.
 
-The sections follow the paper: instructions, task, form, plans with feedback, critical thinking, answer.
+The sections follow the paper: instructions, task, score, format, plans with feedback, critical thinking, answer.
 """
 
 import re
@@ -8,25 +8,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from atoll import llm
+from atoll import llm, mutation
 from atoll.mind.tasks.problem import Problem
 
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
 _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
 
-INSTRUCTIONS = "You solve a planning task together with others. An evaluator checks every plan and reports its errors."
+INSTRUCTIONS = "You solve a planning task. An evaluator checks every plan, scores it and reports its errors."
+ANSWER_FORMAT = "Put the plan between <plan> and </plan>. Write only one plan."
 CRITIC_REQUEST = (
     "First be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
     "change first, in a few lines that begin with a dash. Put the list between <critic> and </critic>."
 )
-AUTHOR_REQUEST = "Then be the author. Write one better plan that answers the critic. Put it between <plan> and </plan>."
-AUTHOR_ONLY_REQUEST = "Write one better plan. Put it between <plan> and </plan>."
-INITIAL_REQUEST = "Think first, then write a plan. Put it between <plan> and </plan>."
+AUTHOR_REQUEST = "Then be the author. Write one better plan that answers the critic."
+AUTHOR_ONLY_REQUEST = "Write one better plan."
+INITIAL_REQUEST = "Think first, then write a plan."
 CRITIC_ONLY_REQUEST = (
     "Be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
     "change first, in a few lines that begin with a dash. Do not write a plan."
 )
-RETRY_REQUEST = "Your last response had no readable plan (attempt {number}). Follow the form."
+RETRY_REQUEST = (
+    "Your last response had no readable plan. {reason} Write the whole plan again, in this format:\n{plan_format}\n"
+    f"{ANSWER_FORMAT}"
+)
+CLAIM_REQUEST = (
+    "If no plan can be better, write the best plan again, and after it the proof between <optimal> and </optimal>."
+)
+VERIFY_REQUEST = (
+    "Another planner claims that no plan can be better than this one. The reason:\n{claim}\nCheck the reason step by "
+    "step. End with the word AGREE if it is a proof, or with the word DISAGREE and the gap."
+)
+_MAX_QUOTE_CHARS = 200  # characters of a quoted line
 
 
 class PromptPlan(NamedTuple):
@@ -46,12 +58,14 @@ class PlanPromptBuilder:
         has_feedback: Whether prompts contain the feedback, or only the score.
         has_questions: Whether prompts contain the questions of the task.
         examples: Text of solved examples of the same task.
+        attempt: Number of the attempt. It keeps prompts about the same plans different from each other.
     """
 
     has_critic: bool = True
     has_feedback: bool = True
     has_questions: bool = True
     examples: str = ""
+    attempt: str = ""
 
     def build_initial(self, problem: Problem) -> str:
         """Asks for a first plan."""
@@ -62,7 +76,8 @@ class PlanPromptBuilder:
         problem: Problem,
         plans: Sequence[PromptPlan],
         dialogue: Sequence[str] = (),
-        earlier: Sequence[PromptPlan] = (),
+        memory: Sequence[str] = (),
+        points: Sequence[str] = (),
     ) -> str:
         """Asks for a plan better than all shown.
 
@@ -70,26 +85,35 @@ class PlanPromptBuilder:
             problem: The problem.
             plans: Plans to improve on, worst first.
             dialogue: The dialogue so far.
-            earlier: Earlier plans of the same conversation, oldest first.
+            memory: Earlier plans of the same conversation as text, oldest first.
+            points: Points of the critic that no plan has answered.
         """
-        if earlier:
-            dialogue = [
-                "Your earlier attempts, oldest first:",
-                *(self._format_attempt(attempt) for attempt in earlier),
-                *dialogue,
-            ]
+        if memory:
+            dialogue = ["Your earlier attempts, oldest first:", *memory, *dialogue]
+        if points:
+            dialogue = [*dialogue, "Open points of the critic:\n" + "\n".join(points)]
         thinking = f"{CRITIC_REQUEST}\n{self._format_questions(problem)}".strip() if self.has_critic else ""
-        return self._join_sections(
-            problem, plans, dialogue, thinking, AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST
-        )
+        request = f"{AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST} {CLAIM_REQUEST}"
+        return self._join_sections(problem, plans, dialogue, thinking, request)
+
+    def build_verification(self, problem: Problem, plan: PromptPlan, claim: str) -> str:
+        """Asks a critic whether a plan is optimal."""
+        return self._join_sections(problem, [plan], (), "", VERIFY_REQUEST.format(claim=claim))
 
     def build_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = ()) -> str:
         """Asks for a critique only."""
         return self._join_sections(problem, plans, dialogue, self._format_questions(problem), CRITIC_ONLY_REQUEST)
 
-    def build_revision(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str]) -> str:
+    def build_revision(
+        self,
+        problem: Problem,
+        plans: Sequence[PromptPlan],
+        dialogue: Sequence[str],
+        memory: Sequence[str] = (),
+        points: Sequence[str] = (),
+    ) -> str:
         """Asks an author to answer a critique from the dialogue."""
-        return replace(self, has_critic=False).build_improvement(problem, plans, dialogue)
+        return replace(self, has_critic=False).build_improvement(problem, plans, dialogue, memory, points)
 
     def build_elite_selection(self, problem: Problem, plans: Sequence[PromptPlan], count: int) -> str:
         """Asks for the numbers of good and diverse plans."""
@@ -107,16 +131,19 @@ class PlanPromptBuilder:
     def _join_sections(
         self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str], thinking: str, request: str
     ) -> str:
-        constant_sections = [INSTRUCTIONS, f"# Task\n{problem.text}", f"# Form\n{problem.plan_format}"]
+        constant_sections = [
+            INSTRUCTIONS,
+            f"# Task\n{problem.text}",
+            f"# Score\n{problem.target}",
+            f"# Plan format\n{problem.plan_format}\n{ANSWER_FORMAT}",
+        ]
         constant_sections += [f"# Examples\n{self.examples}"] if self.examples else []
         sections = [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
         sections += ["# Dialogue\n" + "\n\n".join(dialogue)] if dialogue else []
         sections += [f"# Critical thinking\n{thinking}"] if thinking else []
-        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n"])
+        attempt = f"This is attempt {self.attempt}.\n" if self.attempt else ""
+        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n{attempt}"])
         return llm.ChatPrompt(("system", "\n\n".join(constant_sections)), ("user", user_text))
-
-    def _format_attempt(self, attempt: PromptPlan) -> str:
-        return f"{attempt.plan}\n(score {attempt.score:.4g})" + (f"\n{attempt.feedback}" if self.has_feedback else "")
 
     def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
         return "\n\n".join(
@@ -135,11 +162,46 @@ def _number_plans(plans: Sequence[PromptPlan]) -> list[tuple[int, PromptPlan]]:
     return list(enumerate(plans, 1))
 
 
-def extract_plan(response: str) -> str:
-    """Returns the last plan in a response, or the whole response if it has no plan tags."""
-    critique, remaining = _split_critique(response)
-    matches = _PLAN.findall(_CRITIC.sub("", critique) + remaining)
-    return str(matches[-1]).strip() if matches else response
+class ReadPlan(NamedTuple):
+    """Plan of a response in the format of its problem, or the reason why there is none."""
+
+    plan: str | None
+    reason: str = ""
+
+
+def read_plan(problem: Problem, response: str) -> ReadPlan:
+    """Reads the plan of a response: between tags, in the main fenced block, or anywhere.
+
+    Without a plan, the reason quotes the line that was not understood.
+    """
+    reason = ""
+    for text in dict.fromkeys(_find_plan_texts(response)):
+        try:
+            plan = problem.parse_plan(text)
+        except ValueError as error:
+            plan, reason = None, reason or str(error)
+        if plan is not None:
+            return ReadPlan(plan)
+        reason = reason or _quote_line(text)
+    return ReadPlan(None, reason)
+
+
+def _find_plan_texts(response: str) -> list[str]:
+    """Returns the texts of a response that may be its plan, the most likely first."""
+    cleaned = mutation.clean_response(response)
+    critique, remaining = _split_critique(cleaned)
+    without_critique = _CRITIC.sub("", critique) + remaining
+    texts = [str(match).strip() for match in reversed(_PLAN.findall(without_critique)[-2:])]
+    return [*(mutation.extract_text(text) for text in texts), mutation.extract_text(without_critique), without_critique]
+
+
+def _quote_line(text: str) -> str:
+    """Returns a sentence that quotes the first line with a number, or else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("```")]
+    if not lines:
+        return "It was empty."
+    line = next((line for line in lines if any(character.isdigit() for character in line)), lines[0])
+    return f'This line was not understood: "{line[:_MAX_QUOTE_CHARS]}".'
 
 
 def extract_critique(response: str) -> str:

@@ -20,12 +20,15 @@ def test_load_problems_shuffles_by_seed(rows_file):
     assert [sorted(map(str, moves)) for moves in orders[0]] == [sorted(map(str, moves)) for moves in orders[1]]
 
 
-def test_flight_directions_come_from_parsed_constraints(rows_file):
-    row = json.loads(rows_file.read_text().splitlines()[0])
-    row["parsed_constraints"] = {"direct_flights": [{"from": "A", "to": "B"}]}
-    problem = load.parse_row(row)
-    assert isinstance(problem, trip.Trip)
-    assert problem.flights == {("A", "B")}
+def test_only_the_text_reaches_the_problem(rows_file):
+    for line in rows_file.read_text().splitlines():
+        row = json.loads(line)
+        others = {
+            "parsed_constraints": {"direct_flights": [{"from": "A", "to": "B"}]},
+            "dist_matrix": {},
+            "cities": "A",
+        }
+        assert load.parse_row({**row, **others}) == load.parse_row({name: row[name] for name in load.VISIBLE_FIELDS})
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,7 @@ def test_load_problems_reports_bad_file(tmp_path, text, message):
         load.load_problems(path)
 
 
-def test_grader_requires_golden_trip(rows_file):
+def test_grader_rejects_incomplete_trip(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     lines = row["golden_plan"].splitlines()
     assert grader.grade(row, row["golden_plan"]) is True
@@ -47,10 +50,9 @@ def test_grader_requires_golden_trip(rows_file):
     assert grader.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
 
 
-def test_grader_rejects_trip_with_contradictory_solution(rows_file):
+def test_grader_accepts_every_trip_that_fits_the_text(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
-    parse = {"direct_flights": [{"from": "A", "to": "B"}]}
-    assert grader.grade({**row, "parsed_constraints": parse}, row["golden_plan"]) is False
+    assert grader.grade({**row, "golden_plan": "**Day 1-9:** Visit Atlantis for 9 days."}, row["golden_plan"]) is True
 
 
 def test_grader_rejects_day_with_invalid_extra_meeting(rows_file):

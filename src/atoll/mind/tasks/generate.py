@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from atoll.mind.actions import Task
-from atoll.mind.tasks import meeting, stegpoet, trip
+from atoll.mind.tasks import calendars, clock, meeting, stegpoet, trip
 
 CITIES = (
     *("Alba", "Brno", "Cork", "Delft", "Evora", "Faro", "Graz", "Hvar"),
@@ -35,12 +35,17 @@ def generate_rows(task: str, count: int, size: int, seed: int = 0) -> Iterator[M
     """Yields rows in the format of the data, with solutions.
 
     Args:
-        task: "trip", "meeting" or "stegpoet".
+        task: "trip", "meeting", "calendar" or "stegpoet".
         count: Number of rows.
-        size: Cities, friends or numbers per problem.
+        size: Cities, friends, participants or numbers per problem.
         seed: Random seed.
     """
-    generators = {"trip": generate_trip, "meeting": generate_meeting, "stegpoet": stegpoet.generate_row}
+    generators = {
+        "trip": generate_trip,
+        "meeting": generate_meeting,
+        "calendar": generate_calendars,
+        "stegpoet": stegpoet.generate_row,
+    }
     for index in range(count):
         yield generators[task](f"{task}_{seed}_{index}", size, Random(f"{seed}/{task}/{index}/{size}"))
 
@@ -111,7 +116,7 @@ def generate_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     for name in rng.sample(PEOPLE, size):
         start, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
         end = min(start + minutes + rng.randrange(15, 241, 15), 23 * 60)
-        window = f"from {meeting.format_time(start)} to {meeting.format_time(end)}"
+        window = f"from {clock.format_time(start)} to {clock.format_time(end)}"
         sentences.append(
             f"{name} will be at {rng.choice(places[1:])} {window}. "
             f"You'd like to meet {name} for a minimum of {minutes} minutes."
@@ -145,6 +150,34 @@ def find_best_order(day: meeting.Day) -> Sequence[Any]:
     extend((), day.start_time, day.start_location)
     moves = {move.goal: move for move in day.moves if isinstance(move, Task)}
     return [moves[name] for name in best]
+
+
+def generate_calendars(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Generates calendars on two days. At least one time suits all participants, and its plan is the solution."""
+    names, days = rng.sample(PEOPLE, size), ("Monday", "Tuesday")
+    free = rng.choice(days), rng.randrange(9 * 60, 17 * 60, 30)
+    lines = [f"{name} has meetings on {_generate_busy_times(days, free, rng)}; " for name in names]
+    limited_day = next(day for day in days if day != free[0])
+    limit = f"{limited_day} before {clock.format_24_hours(rng.randrange(10 * 60, 15 * 60 + 1, 30))}"
+    text = (
+        f"You need to schedule a meeting for {', '.join(names[:-1])} and {names[-1]} for half an hour between the work "
+        f"hours of 9:00 to 17:00 on either {' or '.join(days)}. \n\n"
+        f"Here are the existing schedules for everyone during the days: \n{chr(10).join(lines)}\n\n"
+        f"{names[0]} can not meet on {limit}. Find a time that works for everyone's schedule and constraints. \n"
+        "SOLUTION: "
+    )
+    golden = calendars.from_text(id, text).earliest
+    return {"id": id, "task": "calendar_scheduling", "prompt_0shot": text, "golden_plan": str(golden)}
+
+
+def _generate_busy_times(days: Sequence[str], free: tuple[str, int], rng: Random) -> str:
+    times = list[str]()
+    for day in days:
+        starts = [start for start in range(9 * 60, 17 * 60, 30) if (day, start) != free]
+        busy_starts = sorted(rng.sample(starts, rng.randint(3, 8)))
+        ranges = [f"{clock.format_24_hours(start)} to {clock.format_24_hours(start + 30)}" for start in busy_starts]
+        times.append(f"{day} during {', '.join(ranges)}")
+    return ", ".join(times)
 
 
 def to_lines(rows: Iterator[Mapping[str, Any]]) -> str:

@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from atoll import errors
-from atoll.mind.tasks import meeting, stegpoet, trip
+from atoll.mind.tasks import calendars, meeting, stegpoet, trip
 from atoll.mind.tasks.problem import Problem
 
-type TaskName = Literal["trip", "meeting", "stegpoet"]
-
-# Fields of a row that a search may see. Only the grader, in another process, reads the solution and related fields.
-VISIBLE_FIELDS = ("id", "task", "prompt_0shot", "parsed_constraints", "dist_matrix")
+# Fields of a row that a search may see: the text and its name. Only the grader, in another process, reads the others.
+VISIBLE_FIELDS = ("id", "task", "prompt_0shot")
 
 
 def load_problems(path: Path, seed: int = 0, limit: int | None = None) -> list[Problem]:
@@ -60,26 +58,19 @@ def parse_row(row: Mapping[str, Any], seed: int = 0) -> Problem:
     id, text, task = (str(row.get(name, "")) for name in ("id", "prompt_0shot", "task"))
     rng = Random(f"{seed}/{id}")
     if task.startswith("trip"):
-        return _set_flight_directions(trip.from_text(id, text), row.get("parsed_constraints"), rng)
+        problem = trip.from_text(id, text)
+        return replace(problem, days=shuffle_mapping(problem.days, rng))
     if task.startswith("meeting"):
         day = meeting.from_text(id, text)
         return replace(day, friends=shuffle_mapping(day.friends, rng))
+    if task.startswith("calendar"):
+        return calendars.from_text(id, text)
     if task.startswith("steg"):
         return stegpoet.from_text(id, text)
     raise errors.SetupError(
-        f"{id or 'A row'} has the unknown task {task!r:.40}. Use trip_planning, meeting_planning or stegpoet."
+        f"{id or 'A row'} has the unknown task {task!r:.40}. "
+        "Use trip_planning, meeting_planning, calendar_scheduling or stegpoet."
     )
-
-
-def _set_flight_directions(problem: trip.Trip, constraints: Any, rng: Random) -> trip.Trip:
-    """Takes the flight directions from the parsed constraints of the data, if present.
-
-    The text "A and B" names a pair. In the parsed constraints each pair has one direction, and a trip has one solution.
-    """
-    flights = problem.flights
-    if isinstance(constraints, Mapping) and constraints.get("direct_flights"):
-        flights = frozenset((str(flight["from"]), str(flight["to"])) for flight in constraints["direct_flights"])
-    return replace(problem, days=shuffle_mapping(problem.days, rng), flights=flights)
 
 
 def shuffle_mapping[K, V](mapping: Mapping[K, V], rng: Random) -> dict[K, V]:

@@ -7,21 +7,30 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
+from atoll.mind.tasks import clock, plan_text
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
-_CLOCK = r"(\d{1,2}):(\d{2})\s?([AP]M)"
 _DISTANCE = re.compile(r"^(.+?) to (.+?): (\d+)\.?$", re.MULTILINE)
-_ARRIVAL = re.compile(rf"You arrive at (.+?) at ({_CLOCK})")
+_ARRIVAL = re.compile(rf"You arrive at (.+?) at ({clock.CLOCK})")
 _FRIEND = re.compile(
-    rf"(\w[\w' ]*?) will be at (.+?) from ({_CLOCK}) to ({_CLOCK})\. "
+    rf"(\w[\w' ]*?) will be at (.+?) from ({clock.CLOCK}) to ({clock.CLOCK})\. "
     r"You'd like to meet \1 for a minimum of (\d+) minutes"
 )
-_TRAVEL = re.compile(r"You travel to (.+?) in (\d+) minutes")
-_WAIT = re.compile(rf"You wait until ({_CLOCK})")
-# The name is bounded. Otherwise a line with many "You meet" takes quadratic time.
-_MEET = re.compile(rf"You meet (.{{1,100}}?) for (\d++) minutes from ({_CLOCK}) to ({_CLOCK})")
+# The names are bounded. Otherwise a line with many "You meet" takes quadratic time.
+_END = r"(?= in\b| for\b| from\b| and\b| at\b| by\b| until\b| \(|[.,;:()|]|$)"
+_TRAVEL = re.compile(rf"\b(?:[Tt]ravel|[Gg]o|[Ww]alk|[Hh]ead|[Dd]rive|[Mm]ove)(?:ing)? to (.{{1,100}}?){_END}")
+_WAIT = re.compile(rf"\b[Ww]ait\b.{{0,60}}?\b(?:until|to|till) ({clock.CLOCK})")
+_MEET = re.compile(rf"\b[Mm]eet(?:ing)? (?:with )?(.{{1,100}}?){_END}")
+_PLACE = re.compile(rf"\bat (?!\d)(.{{1,100}}?){_END}")
+_TIMES = re.compile(rf"({clock.CLOCK}) ?(?:-|to|until|till) ?({clock.CLOCK})")
+_STEP_END = re.compile(r"(?<=[.;])\s+(?=\S)|\n")
+_MAX_STEP_CHARS = 400
+_MAX_FRIENDS_OF_BOUND = 12
 
-MEET = "meet"  # the role of an action
+_ANSWER_RULE = "Your response should start with 'SOLUTION:'."
+
+TRAVEL, WAIT = "travel", "wait"
+MEET = "meet"  # also the role of an action
 FORMAT_PENALTY, CONFLICT_PENALTY = 10.0, 2.0  # the penalties of the paper; a valid meeting earns 1
 
 
@@ -46,6 +55,34 @@ class Meeting:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a plan: the way to a place, a wait, or a meeting.
+
+    Attributes:
+        kind: `TRAVEL`, `WAIT` or `MEET`.
+        goal: Place or friend.
+        start: Start of a meeting.
+        end: Arrival, or the end of a wait or a meeting.
+        minutes: Travel time of the task; None if it has none.
+    """
+
+    kind: str
+    goal: str = ""
+    start: int = 0
+    end: int = 0
+    minutes: int | None = None
+
+    def __str__(self) -> str:
+        if self.kind == TRAVEL:
+            way = f" in {self.minutes} minutes and arrive at {clock.format_time(self.end)}" if self.minutes else ""
+            return f"You travel to {self.goal}{way}."
+        if self.kind == WAIT:
+            return f"You wait until {clock.format_time(self.end)}."
+        length, window = self.end - self.start, f"{clock.format_time(self.start)} to {clock.format_time(self.end)}"
+        return f"You meet {self.goal} for {length} minutes from {window}."
+
+
 @dataclass(frozen=True)
 class Day:
     """One day to plan, parsed from its text."""
@@ -58,9 +95,13 @@ class Day:
     travel_minutes: Mapping[tuple[str, str], int]
 
     requires_all_moves = False
+    target = (
+        "The score is 1 for each friend whom you meet as required, and -2 for each impossible meeting. A plan is "
+        "perfect if it meets as many friends as possible."
+    )
     plan_format = (
-        "Write one sentence a line, in order:\nYou start at A at 9:00AM.\nYou travel to B in 12 minutes and arrive at "
-        "9:12AM.\nYou wait until 10:00AM.\nYou meet NAME for 45 minutes from 10:00AM to 10:45AM."
+        "Write one sentence per line, in order:\nYou start at A at 9:00AM.\nYou travel to B in 12 minutes and arrive "
+        "at 9:12AM.\nYou wait until 10:00AM.\nYou meet NAME for 45 minutes from 10:00AM to 10:45AM."
     )
     questions = (
         "Whose window closes first, and who can be met on the way there?",
@@ -73,37 +114,66 @@ class Day:
         """Allowed actions of a decision trace, each at most once."""
         return tuple(Task(MEET, name) for name in self.friends)
 
+    @cached_property
+    def locations(self) -> frozenset[str]:
+        """All places of the task."""
+        travel_places = (place for pair in self.travel_minutes for place in pair)
+        return frozenset((self.start_location, *travel_places, *(friend.location for friend in self.friends.values())))
+
+    @cached_property
+    def max_score(self) -> float | None:
+        """Largest number of friends who can be met; None for too many friends. Tries all orders by subsets."""
+        if len(self.friends) > _MAX_FRIENDS_OF_BOUND:
+            return None
+        friends = list(self.friends.values())
+        # Earliest end of meetings with a set of friends, the last one at the given index.
+        ends: dict[tuple[int, int], int] = {}
+        reached, best = [(0, -1, self.start_time)], 0
+        while reached:
+            best, ends = best + 1, {}
+            for met, last, now in reached:
+                location = friends[last].location if last >= 0 else self.start_location
+                for index, friend in enumerate(friends):
+                    travel = 0 if friend.location == location else self.travel_minutes.get((location, friend.location))
+                    if met >> index & 1 or travel is None:
+                        continue
+                    end = max(now + travel, friend.start) + friend.min_minutes
+                    key = (met | 1 << index, index)
+                    if end <= friend.end and end < ends.get(key, end + 1):
+                        ends[key] = end
+            reached = [(met, last, end) for (met, last), end in ends.items()]
+        return float(best - 1)
+
     def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the plan of a trace. Each meeting starts as early as possible and is as short as allowed."""
-        now, location = self.start_time, self.start_location
-        lines = [f"You start at {location} at {format_time(now)}."]
+        now, location, steps = self.start_time, self.start_location, list[Step]()
         for action in trace:
             friend = self.friends.get(action.goal) if isinstance(action, Task) else None
             if friend is None:
                 continue
             if friend.location != location:
-                travel = self.travel_minutes.get((location, friend.location), 0)
-                now, location = now + travel, friend.location
-                lines.append(f"You travel to {location} in {travel} minutes and arrive at {format_time(now)}.")
+                minutes = self.travel_minutes.get((location, friend.location), 0)
+                now, location = now + minutes, friend.location
+                steps.append(Step(TRAVEL, location, end=now, minutes=minutes))
             if now < friend.start:
                 now = friend.start
-                lines.append(f"You wait until {format_time(now)}.")
-            end = now + friend.min_minutes
-            window = f"from {format_time(now)} to {format_time(end)}"
-            lines.append(f"You meet {friend.name} for {friend.min_minutes} minutes {window}.")
-            now = end
-        return "\n".join(lines)
+                steps.append(Step(WAIT, end=now))
+            steps.append(Step(MEET, friend.name, now, now + friend.min_minutes))
+            now += friend.min_minutes
+        return self._format_steps(steps)
+
+    def _format_steps(self, steps: Sequence["Step"]) -> str:
+        start = f"You start at {self.start_location} at {clock.format_time(self.start_time)}."
+        return "\n".join([start, *map(str, steps)])
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions of a plan: its friends, in order."""
-        return tuple(Task(MEET, match[1]) for match in _MEET.finditer(plan))
+        return tuple(Task(MEET, step.goal) for step in self._read_steps(plan) if step.kind == MEET)
 
     def parse_plan(self, response: str) -> str | None:
         """Returns the plan in a response, one step per line, or None."""
-        text = response.rpartition("SOLUTION:")[2] if "SOLUTION:" in response else response
-        steps = [step.strip() for step in re.split(r"(?<=\.)\s+", text.strip())]
-        plan_lines = [f"Y{step[1:]}" for step in steps if step.startswith(("You ", "you "))]
-        return "\n".join(plan_lines) if plan_lines and _MEET.search("\n".join(plan_lines)) else None
+        steps = self._read_steps(response)
+        return self._format_steps(steps) if any(step.kind == MEET for step in steps) else None
 
     def evaluate(self, plan: str) -> PlanEvaluation:
         """Adds 1 per valid meeting, subtracts 2 per invalid one, and 10 for an unreadable plan."""
@@ -134,27 +204,50 @@ class Day:
             {meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names}
         )
 
+    def _read_steps(self, plan: str) -> list["Step"]:
+        """Returns the steps of a plan. A meeting that names another place implies the way there."""
+        text = plan_text.normalize(plan.rpartition("SOLUTION:")[2])
+        steps, now, location = list[Step](), self.start_time, self.start_location
+        for part in _STEP_END.split(text):
+            sentence = part[:_MAX_STEP_CHARS].rstrip(". ")
+            times, met = _TIMES.search(sentence), _MEET.search(sentence)
+            travel = _TRAVEL.search(sentence)
+            goal = travel[1] if travel else ""
+            if met and times:
+                places = [place for place in _PLACE.findall(sentence) if place in self.locations]
+                goal = places[-1] if places and places[-1] != location else ""
+            if goal:
+                minutes = self.travel_minutes.get((location, goal))
+                now, location = now + (minutes or 0), goal
+                steps.append(Step(TRAVEL, goal, end=now, minutes=minutes))
+            if met and times:
+                steps.append(Step(MEET, met[1], clock.parse_time(times[1]), clock.parse_time(times[2])))
+                now = max(now, steps[-1].end)
+            elif not goal and (waiting := _WAIT.search(sentence)):
+                steps.append(Step(WAIT, end=clock.parse_time(waiting[1])))
+                now = max(now, steps[-1].end)
+        return steps
+
     def _simulate(self, plan: str) -> tuple[list[Meeting], list[PlanError]]:
         """Follows the steps of a plan and collects the errors."""
         now, location = self.start_time, self.start_location
         meetings, plan_errors, met = list[Meeting](), list[PlanError](), set[str]()
-        for line in plan.splitlines():
-            if line.startswith("You travel") and (match := _TRAVEL.match(line)):
-                travel = self.travel_minutes.get((location, match[1]))
-                if travel is None and match[1] != location:
-                    message = f"The task has no travel time from {location} to {match[1]}."
+        for step in self._read_steps(plan):
+            if step.kind == TRAVEL:
+                if step.minutes is None and step.goal != location:
+                    message = f"The task has no travel time from {location} to {step.goal}."
                     plan_errors.append(PlanError("place", message, weight=CONFLICT_PENALTY))
-                now, location = now + (travel or 0), match[1]
-            elif line.startswith("You wait") and (match := _WAIT.match(line)):
-                wait_end = parse_time(match[1])
-                if wait_end < now:
-                    message = f"You cannot wait until {format_time(wait_end)}: it is {format_time(now)} then."
+                now, location = now + (step.minutes or 0), step.goal
+            elif step.kind == WAIT:
+                if step.end < now:
+                    message = (
+                        f"You cannot wait until {clock.format_time(step.end)}: it is {clock.format_time(now)} then."
+                    )
                     plan_errors.append(PlanError("time", message, weight=CONFLICT_PENALTY))
-                now = max(now, wait_end)
-            elif line.startswith("You meet") and (match := _MEET.match(line)):
-                start, end = parse_time(match[3]), parse_time(match[7])
-                end += 24 * 60 if end < start else 0
-                meeting = Meeting(match[1], location, start, end)
+                now = max(now, step.end)
+            else:
+                end = step.end + (24 * 60 if step.end < step.start else 0)
+                meeting = Meeting(step.goal, location, step.start, end)
                 plan_errors += self._check_meeting(meeting, now, met)
                 meetings.append(meeting)
                 met.add(meeting.name)
@@ -164,7 +257,7 @@ class Day:
     def _check_meeting(self, meeting: Meeting, now: int, met: set[str]) -> list[PlanError]:
         """Returns the first error of a meeting, if any."""
         friend = self.friends.get(meeting.name)
-        planned_window = f"{format_time(meeting.start)} to {format_time(meeting.end)}"
+        planned_window = f"{clock.format_time(meeting.start)} to {clock.format_time(meeting.end)}"
         details: tuple[str, str, int | None]
         if friend is None:
             details = ("unknown", f"{meeting.name} is not among the friends.", None)
@@ -173,13 +266,10 @@ class Day:
         elif meeting.location != friend.location:
             details = ("place", f"{meeting.name} is at {friend.location}, but you are at {meeting.location}.", None)
         elif meeting.start < now:
-            details = (
-                "time",
-                f"You cannot meet {meeting.name} at {format_time(meeting.start)}: it is {format_time(now)} then.",
-                now,
-            )
+            start_text, now_text = clock.format_time(meeting.start), clock.format_time(now)
+            details = ("time", f"You cannot meet {meeting.name} at {start_text}: it is {now_text} then.", now)
         elif meeting.start < friend.start or meeting.end > friend.end:
-            window = f"{format_time(friend.start)} to {format_time(friend.end)}"
+            window = f"{clock.format_time(friend.start)} to {clock.format_time(friend.end)}"
             details = (
                 "window",
                 f"{meeting.name} is there from {window}, but the plan has {planned_window}.",
@@ -205,24 +295,11 @@ def from_text(id: str, text: str) -> Day:
     """
     arrival = _ARRIVAL.search(text)
     friends = {
-        match[1]: Friend(match[1], match[2], parse_time(match[3]), parse_time(match[7]), int(match[11]))
+        match[1]: Friend(match[1], match[2], clock.parse_time(match[3]), clock.parse_time(match[4]), int(match[5]))
         for match in _FRIEND.finditer(text.partition("CONSTRAINTS:")[2])
     }
     minutes = {(match[1].strip(), match[2].strip()): int(match[3]) for match in _DISTANCE.finditer(text)}
     if arrival is None or not friends:
         raise errors.SetupError(f"{id} is not a readable meeting task: {text!r:.80}.")
-    return Day(id, text, arrival[1], parse_time(arrival[2]), dict(sorted(friends.items())), minutes)
-
-
-def parse_time(text: str) -> int:
-    """Returns a time of day such as 9:05AM in minutes."""
-    match = re.search(_CLOCK, text)
-    if match is None:
-        return 0
-    return (int(match[1]) % 12 + (12 if match[3] == "PM" else 0)) * 60 + int(match[2])
-
-
-def format_time(minutes: int) -> str:
-    """Returns minutes of the day as a time such as 9:05AM."""
-    hour = minutes // 60 % 24
-    return f"{hour % 12 or 12}:{minutes % 60:02d}{'AM' if hour < 12 else 'PM'}"
+    statement = text.replace(_ANSWER_RULE, "").strip()  # prompts have their own answer format
+    return Day(id, statement, arrival[1], clock.parse_time(arrival[2]), dict(sorted(friends.items())), minutes)

@@ -65,8 +65,16 @@ class Problem(Protocol):
         """The task as text for an LLM."""
 
     @property
+    def target(self) -> str:
+        """Meaning of the score and the best score, as text for an LLM."""
+
+    @property
     def plan_format(self) -> str:
         """Format of a plan, as text for an LLM."""
+
+    @property
+    def max_score(self) -> float | None:
+        """Score that no plan can exceed; None if unknown. It decides about claims that a plan is optimal."""
 
     @property
     def questions(self) -> Sequence[str]:
@@ -87,7 +95,11 @@ class Problem(Protocol):
         """Returns the decisions of a plan."""
 
     def parse_plan(self, response: str) -> str | None:
-        """Returns the plan in a response as canonical text, or None."""
+        """Returns the plan in a response as canonical text, or None.
+
+        Raises:
+            ValueError: The response is not a plan. The message tells the LLM why.
+        """
 
     def evaluate(self, plan: str) -> PlanEvaluation:
         """Evaluates a plan. Accepts any text and never raises."""

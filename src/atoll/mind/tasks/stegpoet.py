@@ -44,6 +44,8 @@ class Poem:
     min_gap: int
 
     requires_all_moves = False
+    target = "The score is minus the sum of the errors. 0 is perfect."
+    max_score = 0.0
     plan_format = (
         "Write the code first, one number per line:\n10 -> amber\n20 -> birch\nThen write the line TEXT: and the text "
         "below it. Every number has its own code word. Use the code words in the text in the order of the numbers, "

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
+from atoll.mind.tasks import plan_text
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _TRIP_LENGTH = re.compile(r"visit (\d+) European cities for (\d+) days in total")
@@ -17,9 +18,17 @@ _STAYS = (
 )
 _DATES = re.compile(r"(?:between|[Ff]rom|[Dd]uring) day (\d+) (?:and|to) day (\d+)")
 _FLIGHTS = re.compile(r"direct flights:\n(.*?)(?:\n|$)")
-_VISIT = re.compile(
-    r"\*{0,2}Day (\d+)(?:-(\d+))?:?\*{0,2}:?\s*(?:Arriving in [^.\n]*? and )?[Vv]isit ([^.\n]+?) for (\d+) day"
+# "Day 1-3:", "Days 1 to 3", "Day 3 -". The texts after two of them belong to the first.
+_DAYS = re.compile(
+    r"\b(?:Days?|days?(?= ?\d+ ?(?:-|to) ?\d)|DAYS?) ?(\d{1,3})(?: ?(?:-|to|through|until) ?(?:[Dd]ay ?)?(\d{1,3}))?"
+    r" ?[]:.,)|-]* ?"
 )
+_CITY = r"([^\W\d_][^.,;:()|\n]{0,60}?)(?= for\b| and\b| from\b| with\b| until\b| to\b| - | \(|[.,;:()|]|$)"
+_STAY = re.compile(
+    rf"\b(?:[Vv]isit(?:ing)?|[Ss]tay(?:ing)?(?: in| at)?|[Ee]xplor(?:e|ing)|[Ss]pend(?:ing)? \d+ days? in) {_CITY}"
+)
+_PLACE = re.compile(rf"^(?:[Aa]rriv(?:e|ing|al) )?(?:[Ii]n |[Aa]t )?{_CITY}")
+_FLIGHT = re.compile(r"\b(?:[Ff]ly|[Ff]lying|[Ff]light|[Tt]ravel|[Dd]epart|[Ll]eave)\b")
 
 VISIT = "visit"  # the role of an action
 
@@ -57,6 +66,8 @@ class Trip:
     flights: frozenset[tuple[str, str]]
 
     requires_all_moves = True
+    target = "The score is minus the number of errors. 0 is perfect."
+    max_score = 0.0
     plan_format = (
         "Write one line for every stay and every flight, in order:\n"
         "**Day 1-3:** Arriving in A and visit A for 3 days.\n**Day 3:** Fly from A to B.\n"
@@ -209,8 +220,22 @@ def _parse_flights(flight_list: str) -> frozenset[tuple[str, str]]:
 
 def parse_stays(plan: str) -> list[Stay]:
     """Returns the stays of a plan, in its order."""
-    matches = _VISIT.finditer(plan)
-    return [Stay(match[3].strip(), int(match[1]), int(match[2] or match[1])) for match in matches]
+    stays = list[Stay]()
+    for line in plan_text.normalize(plan).split("\n"):
+        matches = list(_DAYS.finditer(line))
+        ends = [*(match.start() for match in matches[1:]), len(line)]
+        for match, end in zip(matches, ends, strict=False):
+            city = _find_city(line[match.end() : end].strip())
+            stays += [Stay(city, int(match[1]), int(match[2] or match[1]))] if city else []
+    return stays
+
+
+def _find_city(text: str) -> str:
+    """Returns the city of a stay from the words after its days; empty for a flight and for other text."""
+    cities = _STAY.findall(text)
+    if not cities and not _FLIGHT.search(text) and len(text) < 60:
+        cities = _PLACE.findall(text)
+    return str(cities[-1]).strip() if cities else ""
 
 
 def format_stays(stays: Sequence[Stay]) -> str:

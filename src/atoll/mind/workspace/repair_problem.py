@@ -39,6 +39,8 @@ class RepairProblem:
     num_tests: int
     describe_location: Callable[[str], str]
     id: str = "mend"
+    target: str = "The score is minus the number of failing tests and failed edits. 0 is perfect."
+    max_score: float = 0.0
     plan_format: str = patches.EDIT_FORMAT
     questions: Sequence[str] = (
         "Which line makes each failing test fail, and what does the test expect there?",
