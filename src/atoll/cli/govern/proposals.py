@@ -22,8 +22,10 @@ ContentArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JSON file
 def open_evolver(run_store: "stores.Store") -> "governed.Evolver":
     """Returns an evolver that leaves every decision to the approvers."""
     from atoll import governed  # slow import: jsonschema
+    from atoll.config import parameter_stores
 
-    return governed.Evolver(governed.StoredParameters(run_store), governed.DEFER)
+    check = parameter_stores.load_rules()
+    return governed.Evolver(governed.StoredParameters(run_store, check=check), governed.DEFER)
 
 
 @app.command("list")
@@ -164,6 +166,7 @@ def approve(
             proposal_id, parsing.resolve_author(author), approve=True, reason=reason, content_hash=content_hash
         )
         proposal = evolver.apply(proposal.id) if proposal.status == "approved" else proposal
+        print_access_mode(run_store)
     print_proposal(proposal, as_json)
     return 1 if proposal.status == "failed" else 0
 
@@ -214,6 +217,14 @@ def apply(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.J
         print_proposal(proposal, False)
     if not proposals:
         console.print_note("No approved proposals to apply.")
+
+
+def print_access_mode(run_store: "stores.Store") -> None:
+    """Says on stderr that a store without principals does not check names."""
+    from atoll import governed
+    from atoll.cli.govern import access
+
+    access.print_mode(governed.StoredParameters(run_store).get_access())
 
 
 def print_proposal(proposal: Any, as_json: bool) -> None:

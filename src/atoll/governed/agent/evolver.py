@@ -146,7 +146,7 @@ class Evolver:
         return True
 
     def _apply_change(self, proposal: Proposal) -> str:
-        author, token = proposal.approvals[-1].by, proposal.token
+        author, token = self.proposals.get_applier(proposal), proposal.token
         match proposal.type:
             case "new_tool":
                 return self.tool_builder.save(proposal.content, proposal.title, author, token)
