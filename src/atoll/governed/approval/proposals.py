@@ -184,6 +184,8 @@ class Proposals:
             raise AlreadyDecided(f"{reviewer} cannot decide on proposal {proposal_id}: {refusal_reason}.")
         if content_hash is not None and content_hash != proposal.content_hash:
             raise AlreadyDecided(f"Proposal {proposal_id} was edited after you read it. Read it again.")
+        if approve:
+            self._check_evidence(proposal)
         reviewed = proposal.with_review(Review(reviewer, approve, reason, self._clock(), proposal.content_hash))
         if not approve:
             reviewed = replace(reviewed, status="rejected")
@@ -257,6 +259,22 @@ class Proposals:
             return True
         return len({identities.normalize_name(review.by) for review in proposal.approvals}) >= self.get_quorum(proposal)
 
+    def _check_evidence(self, proposal: Proposal) -> None:
+        """Checks that the keys have not changed since the proposal, and that no shadow run rejected a value.
+
+        Raises:
+            AlreadyDecided: One of them is the case.
+        """
+        for key, version in self._read_base(proposal.content).items():
+            if version != proposal.base.get(key, version):
+                raise AlreadyDecided(
+                    f"Proposal {proposal.id} is based on version {proposal.base[key]} of {key}, which is at version "
+                    f"{version} now. Rebase it with 'atoll proposals rebase {proposal.id}'."
+                )
+        for key, value in proposal_checks.iter_changes(proposal.content):
+            if reason := find_shadow_rejection(self._store, key, value):
+                raise AlreadyDecided(f"A shadow run rejected this value of {key}: {reason}. Reject the proposal.")
+
     def _read_base(self, content: Mapping[str, Any]) -> Mapping[str, int]:
         """Returns the current versions of the parameters that a content sets."""
         base: dict[str, int] = {}
@@ -309,6 +327,17 @@ class Proposals:
             if matches := self._scanner(text):
                 kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
                 raise SecretFound(f"This looks like a secret ({kinds}). Use an environment variable instead.")
+
+
+def find_shadow_rejection(store: ParameterStore, key: str, value: Any) -> str:
+    """Returns the reason of the newest shadow run if it rejected this value of a key; empty if it did not."""
+    try:
+        result = store.get(f"shadow/{key}").value
+    except errors.NotFound:
+        return ""
+    if not isinstance(result, Mapping) or result.get("verdict") != "reject" or result.get("value") != value:
+        return ""
+    return str(result.get("reason"))
 
 
 def _validate_content(content: Mapping[str, Any]) -> str:

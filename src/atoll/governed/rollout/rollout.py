@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from atoll import errors
+from atoll.governed.approval.proposals import find_shadow_rejection
 from atoll.governed.errors import ParameterLocked, VersionConflict
 from atoll.governed.evidence.feedback import Feedback
 from atoll.governed.evidence.log_stores import now as wall_clock
-from atoll.governed.parameters.store import ParameterStore
+from atoll.governed.parameters.store import ParameterStore, Transaction
 from atoll.governed.rollout.parameter_evolver import HasApproval, HasProposal, get_refusal_reason
 from atoll.governed.rollout.shadow_result import Guardrail, ShadowResult
 from atoll.governed.rollout.state import BASELINE, CANDIDATE, RolloutPlan, RolloutState, Stage, is_treated, state_key
@@ -73,6 +74,8 @@ class Rollout:
             raise errors.SetupError(f"The proposal is for {proposal.key}, not for {self._key}.")
         if refusal_reason := get_refusal_reason(proposal, approval):
             raise errors.Conflict(f"The rollout of {self._key} cannot start: {refusal_reason}.")
+        if rejection := find_shadow_rejection(self._store, self._key, proposal.value):
+            raise errors.Conflict(f"A shadow run rejected this value of {self._key}: {rejection}.")
         previous, timestamp = self._load(), self._clock()
         if previous is not None:
             self._check_can_start(previous[0], timestamp)
@@ -89,6 +92,8 @@ class Rollout:
             plan=plan,
             entered_at=timestamp,
             why=approval.reason,
+            approved_by=(approval.by,),
+            content_hash=approval.content_hash,
         )
         if not plan.needs_shadow:
             state = state.move_to("canary", timestamp, approval.reason)
@@ -193,9 +198,14 @@ class Rollout:
 
     def _compute_next_state(self, state: RolloutState) -> RolloutState:
         """Returns the next state, or the same object if nothing changes."""
-        if state.is_settled or state.stage in ("proposed", "shadow"):
-            return state
         timestamp, plan = self._clock(), state.plan
+        if state.is_settled:
+            return state
+        if state.stage != "full" and timestamp - state.entered_at > timedelta(seconds=plan.max_seconds):
+            reason = f"the stage {state.stage} took longer than {timedelta(seconds=plan.max_seconds)}"
+            return state.move_to("rolled_back", timestamp, reason, is_settled=True)
+        if state.stage in ("proposed", "shadow"):
+            return state
         for guardrail in plan.guardrails:
             evidence = state.evidence(guardrail.metric)
             if guardrail.is_breached(evidence.interval):
@@ -228,10 +238,23 @@ class Rollout:
         with self._store.transaction(state.why, author=author) as changes:
             changes.set(state_key(self._key), state.to_data(), expected_version=version)
             if state.stage == "full" and previous_stage != "full":
-                changes.set(self._key, state.value, expected_version=state.baseline_version)
+                changes.set(self._key, state.value, expected_version=state.baseline_version, token=state.token)
             elif state.stage == "rolled_back" and previous_stage == "full":
                 changes.rollback(self._key, state.baseline_version)
+            if state.stage in ("full", "rolled_back"):
+                self._close_proposal(changes, state)
         return state
+
+    def _close_proposal(self, changes: Transaction, state: RolloutState) -> None:
+        """Marks the stored proposal of a rollout as applied or failed."""
+        try:
+            value, version = self._store.get(f"proposals/{state.proposal}")
+        except errors.NotFound:
+            return  # the rollout was started without a stored proposal
+        if value.get("status") == "approved":
+            status = "applied" if state.stage == "full" else "failed"
+            data = {**value, "status": status, "outcome": f"rollout: {state.why}"}
+            changes.set(f"proposals/{state.proposal}", data, expected_version=version)
 
     def _add_record(self, state: RolloutState, new_moments: dict[tuple[str, str], Moments], record: Feedback) -> bool:
         guarded = {guardrail.metric for guardrail in state.plan.guardrails}

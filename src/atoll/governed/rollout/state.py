@@ -29,6 +29,7 @@ class RolloutPlan:
         alpha: Probability that a harmless candidate is ever rolled back.
         expected: Number of treated measurements after which harm should be detected.
         needs_shadow: Require a shadow run with the verdict promote before the canary.
+        max_seconds: Maximum duration of a stage before full. A stage that takes longer is rolled back.
     """
 
     guardrails: Sequence[Guardrail]
@@ -40,6 +41,7 @@ class RolloutPlan:
     alpha: float = 0.05
     expected: float = 200.0
     needs_shadow: bool = True
+    max_seconds: float = 14 * DAY_SECONDS
 
     def __post_init__(self) -> None:
         intervals.check_alpha(self.alpha)
@@ -92,6 +94,8 @@ class RolloutState:
         fed_at: Time up to which feedback was read from a channel.
         is_settled: The rollout has ended: full and no longer monitored, or rolled back.
         why: Reason of the last change.
+        approved_by: Approvers of the proposal.
+        content_hash: Hash of the approved content.
     """
 
     key: str
@@ -109,6 +113,13 @@ class RolloutState:
     fed_at: datetime | None = None
     entered_count: Mapping[str, int] = field(default_factory=dict)
     arms: Mapping[str, Mapping[str, tuple[int, float, float]]] = field(default_factory=dict)
+    approved_by: Sequence[str] = ()
+    content_hash: str = ""
+
+    @property
+    def token(self) -> str | None:
+        """Token of the version that a stored proposal sets, as in `Proposal.token`."""
+        return f"{self.proposal}/{self.content_hash[:16]}" if self.proposal.startswith("p-") else None
 
     @property
     def share(self) -> float:
@@ -159,6 +170,7 @@ class RolloutState:
             "entered_count": counts,
             "fed_at": None if self.fed_at is None else self.fed_at.isoformat(),
             "arms": arms,
+            "approved_by": list(self.approved_by),
         }
 
     @classmethod
@@ -173,6 +185,7 @@ class RolloutState:
             "entered_at": datetime.fromisoformat(data["entered_at"]),
             "fed_at": None if fed_at is None else datetime.fromisoformat(fed_at),
             "arms": arms,
+            "approved_by": tuple(data.get("approved_by", ())),
         }
         return cls(**{**data, **parsed})
 
