@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -464,3 +465,35 @@ def test_honest_pipeline_works(world: World) -> None:
     assert world.parameters.get("prompt/system").value == "Be rude."
     last = world.parameters.history("prompt/system", 1)[0]
     assert last.author == "cron"
+
+
+def test_principals_decide_by_login_and_by_webhook(world: World) -> None:
+    decision = {"approve": True, "by": "bob", "reason": "ok", "content_hash": world.pending.content_hash}
+    app = server.create_app(world.url, token="dashboard token")
+    with TestClient(app, base_url="http://127.0.0.1:8765", follow_redirects=False) as client:
+        assert client.get("/", params={"token": world.tokens["bob"]}).status_code == 303
+        origin = {"origin": "http://127.0.0.1:8765"}
+        path = f"/api/governance/proposals/{world.pending.id}/decision"
+        response = client.post(path, json=decision, headers=origin)
+        assert (response.status_code, response.json()["approvals"]) == (200, 1)
+        assert client.get("/api/governance/proposals").json()["single_user"] is False
+    body, signature = _sign(world, "eve", world.tokens["eve"])
+    world.post("/api/proposals/decisions", body, "eve", **{"x-atoll-signature": signature})
+    assert world.parameters.get("prompt/system").value == "Be rude."
+    reviews = world.evolver.proposals.get(world.pending.id).reviews
+    assert [review.by for review in reviews] == ["bob", "eve"]
+
+
+def test_database_role_of_an_agent_cannot_write(postgres_server: Any, postgres_url: str) -> None:
+    with governed.StoredParameters(postgres_url) as parameters:
+        parameters.set("speed", 1, "initial value", author="ann")
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest")
+        admin.execute("SET ROLE guest")
+        assert admin.execute("SELECT count(*) FROM changes").fetchone() == (1,)
+        copy = "INSERT INTO changes SELECT * FROM changes"
+        for statement in ("DELETE FROM changes", "UPDATE changes SET author = 'x'", copy):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                admin.execute(statement.encode())
+        admin.execute("RESET ROLE")
+        admin.execute("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM guest")
