@@ -1,13 +1,12 @@
 """Simulated rollouts in a world that moves: false rollbacks and harmful promotions, beside the former method.
 
 One run is a rollout with the default shares: 200 measurements per hour, at least four hours per step, an update every
-hour, 72 hours at most. The former method pooled all measurements of each arm over all steps and took them as
+hour, 48 hours at most. The former method pooled all measurements of each arm over all steps and took them as
 independent.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ MARGIN = 0.1  # standard deviations
 NUM_ENTITIES = 2000
 PER_HOUR = 200
 STEP_HOURS = 4
-MAX_HOURS = 72
+MAX_HOURS = 48
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -42,9 +41,6 @@ class World:
     cycle: float = 0.0
     entity_deviation: float = 0.0
     num_active: int = NUM_ENTITIES
-
-    def get_mean(self, hour: float) -> float:
-        return self.drift * hour + self.cycle * math.sin(2 * math.pi * hour / 24)
 
 
 CASES: Mapping[str, World] = {
@@ -78,11 +74,16 @@ def simulate(world: World, seed: int, get_evidence: Callable[[state.RolloutState
     guardrail = shadow_result.Guardrail("score", MARGIN)
     plan = state.RolloutPlan([guardrail], min_samples=20)
     rollout = state.RolloutState("k", 1, f"p{seed}", "agent", f"p{seed}", 1, plan, START, stage="canary")
-    means = rng.normal(0, world.entity_deviation, world.num_active) if world.entity_deviation else None
-    buckets = [state.compute_bucket(rollout.salt, "k", f"e{index}") for index in range(world.num_active)]
+    means = rng.normal(0, 1, world.num_active) * world.entity_deviation
+    names = (f"e{index}" for index in range(world.num_active))
+    buckets = np.array([state.compute_bucket(rollout.salt, "k", name) for name in names])
     hours_in_step = 0
     for hour in range(MAX_HOURS):
-        rollout = rollout.with_measurements(_measure(world, rng, hour, rollout.share, means, buckets))
+        measured = _measure(world, rng, hour, rollout.share, means, buckets)
+        if get_evidence is former_evidence:
+            rollout = _add_moments(rollout, measured)
+        else:
+            rollout = rollout.with_measurements(_make_measurements(hour, *measured))
         evidence = get_evidence(rollout)
         if guardrail.is_breached(evidence.interval):
             return "rolled_back"
@@ -97,26 +98,34 @@ def simulate(world: World, seed: int, get_evidence: Callable[[state.RolloutState
     return "canary"
 
 
-def _measure(
-    world: World, rng: Any, hour: int, share: float, means: Any, buckets: Sequence[float]
-) -> list[state.Measurement]:
+def _measure(world: World, rng: Any, hour: int, share: float, means: Any, buckets: Any) -> tuple[Any, Any, Any]:
+    """Returns entities, values, and whether each entity is treated."""
     entities = rng.integers(0, world.num_active, PER_HOUR)
-    offsets = np.sort(rng.random(PER_HOUR))
-    noise = rng.normal(size=PER_HOUR)
-    measurements = []
-    for entity, offset, value in zip(entities.tolist(), offsets.tolist(), noise.tolist(), strict=True):
-        is_treated = buckets[entity] < share
-        level = world.get_mean(hour + offset) + (0.0 if means is None else float(means[entity]))
-        measurements.append(
-            state.Measurement(
-                "score",
-                "candidate" if is_treated else "baseline",
-                f"e{entity}",
-                value + level + (world.effect if is_treated else 0.0),
-                START + timedelta(hours=hour + offset),
-            )
-        )
-    return measurements
+    hours = hour + np.sort(rng.random(PER_HOUR))
+    is_treated = buckets[entities] < share
+    levels = world.drift * hours + world.cycle * np.sin(2 * np.pi * hours / 24) + world.effect * is_treated
+    return entities, rng.normal(size=PER_HOUR) + levels + means[entities], is_treated
+
+
+def _make_measurements(hour: int, entities: Any, values: Any, is_treated: Any) -> list[state.Measurement]:
+    timestamp = START + timedelta(hours=hour)
+    rows = zip(entities.tolist(), values.tolist(), is_treated.tolist(), strict=True)
+    return [
+        state.Measurement("score", "candidate" if treated else "baseline", f"e{entity}", value, timestamp)
+        for entity, value, treated in rows
+    ]
+
+
+def _add_moments(rollout: state.RolloutState, measured: tuple[Any, Any, Any]) -> state.RolloutState:
+    """Adds measurements to the pooled moments only, which is all that the former method used."""
+    _, values, is_treated = measured
+    arms = {}
+    for arm, chosen in (("baseline", values[~is_treated]), ("candidate", values[is_treated])):
+        total = rollout.moments("score", arm)
+        if len(chosen):
+            total.merge(statistics.Moments(len(chosen), float(chosen.mean()), float(chosen.var() * len(chosen))))
+        arms[arm] = total.to_data()
+    return replace(rollout, arms={"score": arms})
 
 
 def run_cases(num_runs: int) -> list[list[object]]:

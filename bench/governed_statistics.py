@@ -174,7 +174,7 @@ def measure(*, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
     notes = [
         f"{size['num_streams']} streams of {size['length']}; alpha {ALPHA}; the sequence is tuned for {EXPECTED:.0f}.",
         f"The truth of the synthetic log is {truth:.4f}; its naive mean is the reward of the logging policy.",
-        "Rollouts: guardrail with a margin of 0.1 standard deviations, alpha 0.05. The rest had not ended after 72 "
+        "Rollouts: guardrail with a margin of 0.1 standard deviations, alpha 0.05. The rest had not ended after 48 "
         "hours. The former method pooled the measurements of all steps.",
         f"CPU seconds: {time.process_time() - began:.1f}.",
     ]

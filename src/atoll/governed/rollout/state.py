@@ -1,5 +1,6 @@
 """State of a rollout. It is a parameter, so it is versioned, audited and survives restarts."""
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -262,6 +263,7 @@ def _load_comparison(data: Mapping[str, Mapping[str, Any]], metric: str) -> stra
     return strata.StratifiedComparison.from_data(data[metric])
 
 
+@functools.lru_cache(maxsize=8192)
 def hash_entity(entity: str) -> str:
     """Returns a short hash of an entity."""
     return hashlib.sha256(entity.encode()).hexdigest()[:12]

@@ -9,6 +9,7 @@ contributions. An effect of an entity that persists over blocks adds up in its g
 entities do not make the interval tighter than it is. Closed strata are summed up: the size of the state is bounded.
 """
 
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ BASELINE, CANDIDATE = "baseline", "candidate"
 type Sums = dict[int, tuple[int, float]]  # count and sum of the measurements by group
 
 
+@functools.lru_cache(maxsize=8192)
 def compute_group(entity: str) -> int:
     """Returns the group of an entity."""
     return hashlib.sha256(f"group|{entity}".encode()).digest()[0] % NUM_GROUPS
