@@ -16,7 +16,7 @@ import atoll
 from atoll import errors
 from atoll.cli import aliases
 from atoll.cli.data import export, import_checkpoint, logs, store
-from atoll.cli.govern import audit, params_read, playbook, proposals, rollout, tools, worldlines
+from atoll.cli.govern import access, audit, params_read, playbook, proposals, rollout, tools, worldlines
 from atoll.cli.inspect import compare, list_runs, show
 from atoll.cli.run import control, demo, init, join, run
 from atoll.cli.services import dashboard, doctor, llm
@@ -54,6 +54,7 @@ GROUPS: Mapping[str, typer.Typer] = {
     "rollout": rollout.app,
     "logs": logs.app,
     "audit": audit.app,
+    "access": access.app,
     "tools": tools.tools,
     "skills": tools.skills,
 }

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from atoll import errors, governed
+from atoll.governed import reserved_keys
 from atoll.governed.parameters import file_layout
 from atoll.store.database import urls
 from atoll.store.versions import audit
 from atoll.store.versions.errors import VersionNotFound
 
+RULES_VARIABLE = "ATOLL_RULES"  # environment variable with the file of the rules
 MAX_INTEGER = 2**63 - 1  # largest integer of a store
 
 
@@ -32,12 +34,18 @@ def open_parameters(url: str, *, rules: Path | None = None, create: bool = False
     Raises:
         SetupError: The URL does not exist, or holds something else.
     """
-    validator = None if rules is None else governed.Rules.load(rules)
+    validator = load_rules(rules)
     if not create and urls.is_file_path(url) and not Path(urls.get_path(url)).exists():
         raise errors.SetupError(f"No parameters found in {url}. Name another store with --store, or set one.")
     if is_folder(url):
         return governed.FileParameters(url, check=validator)
     return governed.StoredParameters(url, check=validator)
+
+
+def load_rules(file: Path | None = None) -> governed.Rules | None:
+    """Reads rules from a file, or from the one in the environment variable ATOLL_RULES; None: there are none."""
+    path = file or os.environ.get(RULES_VARIABLE)
+    return governed.Rules.load(path) if path else None
 
 
 def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
@@ -60,6 +68,8 @@ def import_folder(parameters: governed.Parameters, root: Path, prefix: str = "")
         SetupError: The folder has no parameters, or a file cannot be read.
         VersionConflict: A key exists already.
     """
+    for key in file_layout.list_folder_keys(root) if root.is_dir() else ():
+        reserved_keys.check_not_reserved(prefix + key)
     keys = file_layout.import_folder(root, parameters.ledger, prefix) if root.is_dir() else ()
     if not keys:
         raise errors.SetupError(f"No parameters found in {root}. Name a folder that has one folder per key.")

@@ -4,6 +4,8 @@
     read from elsewhere       requires the token
     change                    requires the token; browsers may send it only from the dashboard's page
 
+In a store with principals, changes need the token of a principal instead. Reads accept either.
+
 The token is sent as `Authorization: Bearer T`, as `X-Atoll-Token: T`, or as a cookie that `GET /?token=T` sets.
 The cookie is a keyed hash, so it does not reveal the token.
 """
@@ -12,16 +14,18 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from atoll import errors
+from atoll.store import access
 
 MAX_BODY = 1 << 20
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -105,16 +109,15 @@ class AccessToken:
         )
 
     def is_authorized_by_header(self, headers: Headers) -> bool:
-        kind, _, credentials = headers.get("authorization", "").partition(" ")
-        bearer = credentials.strip() if kind.lower() == "bearer" else ""
-        return self.matches(bearer) or self.matches(headers.get("x-atoll-token", ""))
+        return any(map(self.matches, _list_header_tokens(headers)))
 
 
 class SecurityMiddleware:
     """ASGI middleware that rejects requests without permission and adds the security headers."""
 
-    def __init__(self, app: ASGIApp, access_token: AccessToken) -> None:
-        self._app, self._access_token = app, access_token
+    def __init__(self, app: ASGIApp, access_token: AccessToken, is_principal: Callable[[str], bool]) -> None:
+        self._app, self._access_token, self._is_principal = app, access_token, is_principal
+        self._sessions: dict[str, str] = {}  # token of a principal by the cookie of its login
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -122,14 +125,25 @@ class SecurityMiddleware:
             return
         if scope["type"] != "http":
             raise errors.SetupError("The dashboard supports HTTP only.")
-        response = self._make_early_response(scope)
+        principal_token = await self._find_principal_token(scope)
+        response = self._make_early_response(scope, principal_token)
         bounded_receive = _BoundedReceive(receive)
         if response is not None:
             await response(scope, receive, _add_headers(send))
-        else:
+            return
+        with access.use_token(principal_token):  # never the token of the server's own environment
             await self._app(scope, bounded_receive, _add_headers(send))
 
-    def _make_early_response(self, scope: Scope) -> Response | None:
+    async def _find_principal_token(self, scope: Scope) -> str:
+        """Returns the token of the principal who sent a request; empty: there is none."""
+        headers = Headers(scope=scope)
+        cookie = _get_cookie(headers, get_cookie_name(scope))
+        for token in (*_list_header_tokens(headers), self._sessions.get(cookie, "")):
+            if ":" in token and await run_in_threadpool(self._is_principal, token):
+                return token
+        return ""
+
+    def _make_early_response(self, scope: Scope, principal_token: str) -> Response | None:
         """Returns a response that replaces the application's; None: the request is allowed."""
         headers, method = Headers(scope=scope), scope["method"]
         if not self._access_token.is_known_host(headers.get("host", "")):
@@ -140,8 +154,8 @@ class SecurityMiddleware:
         if scope["path"] == "/" and method == "GET" and (login := self._login(scope, cookie_name)):
             return login
         if method not in READ_METHODS:
-            return self._check_change(headers, scope["scheme"], cookie_name)
-        if self._access_token.is_local or self._access_token.is_authorized(headers, cookie_name):
+            return self._check_change(headers, scope["scheme"], cookie_name, principal_token)
+        if principal_token or self._access_token.is_local or self._access_token.is_authorized(headers, cookie_name):
             return None
         make_response = make_plain_refusal if scope["path"] == "/" else make_refusal
         return make_response(401, "The token is missing. Open the address that 'atoll dashboard' printed.")
@@ -155,24 +169,25 @@ class SecurityMiddleware:
             )
         if not tokens:
             return None
-        if not self._access_token.matches(tokens[0]):
+        cookie = self._access_token.cookie
+        if ":" in tokens[0] and self._is_principal(tokens[0]):
+            self._sessions[cookie := secrets.token_urlsafe(24)] = tokens[0]
+        elif not self._access_token.matches(tokens[0]):
             return make_plain_refusal(401, "The token is wrong. Open the address that 'atoll dashboard' printed.")
         response = RedirectResponse("/", 303)  # removes the token from the address bar and the history
         is_https = scope["scheme"] == "https"  # behind a TLS proxy; loopback has no certificate
-        response.set_cookie(
-            cookie_name, self._access_token.cookie, httponly=True, samesite="strict", path="/", secure=is_https
-        )
+        response.set_cookie(cookie_name, cookie, httponly=True, samesite="strict", path="/", secure=is_https)
         return response
 
-    def _check_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
+    def _check_change(self, headers: Headers, scheme: str, cookie_name: str, principal_token: str) -> Response | None:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return make_refusal(403, "Changes are accepted from the dashboard's own page only.")
         origin = headers.get("origin")
         if origin is not None and origin != f"{scheme}://{headers['host']}":
             return make_refusal(403, "Changes are accepted from the dashboard's own page only.")
-        if self._access_token.is_authorized_by_header(headers):
+        if self._access_token.is_authorized_by_header(headers) or principal_token in _list_header_tokens(headers):
             return None
-        if not self._access_token.is_authorized(headers, cookie_name):
+        if not principal_token and not self._access_token.is_authorized(headers, cookie_name):
             return make_refusal(401, "Changes need the token. Open the address that 'atoll dashboard' printed.")
         # Browsers send the origin with every change, so a cookie without an origin is suspicious.
         return None if origin is not None else make_refusal(403, "Changes with a cookie need an Origin header.")
@@ -238,6 +253,12 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _list_header_tokens(headers: Headers) -> list[str]:
+    kind, _, credentials = headers.get("authorization", "").partition(" ")
+    tokens = (credentials.strip() if kind.lower() == "bearer" else "", headers.get("x-atoll-token", ""))
+    return [token for token in tokens if token]
 
 
 def _get_cookie(headers: Headers, name: str) -> str:

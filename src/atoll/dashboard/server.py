@@ -27,6 +27,8 @@ from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.routes import ROUTERS
 from atoll.dashboard.run_totals import RunTotalsCache
 from atoll.governed import approval
+from atoll.governed import errors as governed_errors
+from atoll.store import access
 
 PAGE = Path(__file__).parent / "page"
 STATIC = "/ui/static"
@@ -158,7 +160,9 @@ def create_app(
     app.state.totals_cache, app.state.search_cache = RunTotalsCache(run_store), RecordSearchCache(run_store)
     app.state.tails, app.state.cache = event_stream.RunTails(run_store), ResponseCache()
     app.state.ancestors, app.state.llm_totals = {}, {}
-    app.add_middleware(security.SecurityMiddleware, access_token=access_token)
+    app.add_middleware(
+        security.SecurityMiddleware, access_token=access_token, is_principal=_make_principal_check(run_store)
+    )
     for api_router in (router, event_stream.router, *ROUTERS):
         app.include_router(api_router)
     app.mount(STATIC, static_files(), name="static")
@@ -166,11 +170,25 @@ def create_app(
     return app
 
 
+def _make_principal_check(run_store: store.Store) -> Callable[[str], bool]:
+    """Returns a function that checks whether a token is that of a principal of the store."""
+
+    def is_principal(token: str) -> bool:
+        try:
+            access.load_control(run_store.change_log()).authenticate(token)
+        except governed_errors.AccessDenied:
+            return False
+        return True
+
+    return is_principal
+
+
 def _add_error_handlers(app: FastAPI) -> None:
     """Returns errors as one sentence, like the command line."""
     statuses = {
         errors.NotFound: 404,
         errors.Conflict: 409,
+        governed_errors.AccessDenied: 403,
         errors.SetupError: 422,
         errors.StoreFailed: 503,
         approval.InvalidSignature: 401,

@@ -7,6 +7,7 @@ from threading import Event
 
 from atoll import errors
 from atoll.store.versions.errors import (
+    AccessDenied,
     ChainBroken,
     InvalidKey,
     InvalidValue,
@@ -18,6 +19,7 @@ from atoll.store.versions.errors import (
 )
 
 __all__ = [
+    "AccessDenied",
     "ChainBroken",
     "InvalidKey",
     "InvalidValue",

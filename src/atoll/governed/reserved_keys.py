@@ -7,6 +7,7 @@ from atoll import errors
 from atoll.governed.parameters import ParameterStore
 
 RESERVED_PREFIXES = (
+    "access/",
     "control/",
     "nonces/",
     "playbook/",

@@ -13,7 +13,8 @@ from atoll.store.store import Store, open
 from atoll.store.versions import audit
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.change_log import ChangeLog
-from atoll.store.versions.ledger import ChangeRequest, LedgerVersions, StoredVersions, VersionLedger
+from atoll.store.versions.ledger import LedgerVersions, StoredVersions, VersionLedger
+from atoll.store.versions.request import ChangeRequest
 from atoll.store.versions.sql_change_log import SQLChangeLog
 
 __all__ = [

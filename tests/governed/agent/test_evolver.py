@@ -64,14 +64,14 @@ def test_pending_proposal_survives_restart(store: MemoryParameters) -> None:  # 
     assert once_more.apply_approved() == []
 
 
-def test_proposal_for_older_version_fails(store: MemoryParameters) -> None:
+def test_proposal_for_older_version_cannot_be_approved(store: MemoryParameters) -> None:
     store.set("speed", 1, "start", author="ann")
     evolver = Evolver(store, DEFER)
     content = {"key": "speed", "value": 9, "expected_version": 1}
     waiting = evolver.propose("optimize", "Faster", content, "agent")
     store.set("speed", 2, "meanwhile", author="bob")
-    evolver.proposals.decide(waiting.id, "ann", approve=True, reason="fine")
-    assert evolver.apply(waiting.id).status == "failed"
+    with pytest.raises(AlreadyDecided, match="Rebase it"):
+        evolver.proposals.decide(waiting.id, "ann", approve=True, reason="fine")
     assert store.get("speed").value == 2
 
 

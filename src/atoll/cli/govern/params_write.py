@@ -92,7 +92,7 @@ def lock(
     """  # noqa: D301 - \b keeps line breaks
     from atoll.config import parameter_stores
 
-    parsing.check_reason(reason)
+    _check_change(reason, key)
     with parameter_stores.open_parameters(store) as param_store:
         param_store.lock(key, reason, author=parsing.resolve_author(author))
     _print_result(f"{key} is locked.", as_json, {"key": key, "locked": True})

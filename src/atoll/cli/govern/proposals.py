@@ -1,4 +1,4 @@
-"""Commands `proposals list`, `show`, `submit`, `edit`, `approve`, `reject`, `withdraw` and `apply`."""
+"""Commands `proposals list`, `show`, `submit`, `edit`, `rebase`, `approve`, `reject`, `withdraw` and `apply`."""
 
 import json
 from pathlib import Path
@@ -22,8 +22,10 @@ ContentArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JSON file
 def open_evolver(run_store: "stores.Store") -> "governed.Evolver":
     """Returns an evolver that leaves every decision to the approvers."""
     from atoll import governed  # slow import: jsonschema
+    from atoll.config import parameter_stores
 
-    return governed.Evolver(governed.StoredParameters(run_store), governed.DEFER)
+    check = parameter_stores.load_rules()
+    return governed.Evolver(governed.StoredParameters(run_store, check=check), governed.DEFER)
 
 
 @app.command("list")
@@ -75,19 +77,27 @@ def show(
         evolver = open_evolver(run_store)
         proposal = evolver.proposals.get(proposal_id)
         value_before = evolver.get_current_value(proposal)
+        needed = evolver.proposals.get_quorum(proposal)
+        print_access_mode(run_store)
     if as_json:
         terminal.print_json({**proposal.to_json(), "value_before": value_before})
         return
     console = terminal.get_stdout_console()
     for name in ("id", "status", "type", "risk", "author", "title", "description", "rationale", "outcome"):
         if field_text := str(getattr(proposal, name)):
-            terminal.print_line(console, f"{name}: {field_text}")
+            terminal.print_line(console, f"{name}: {terminal.show_hidden(field_text)}")
     terminal.print_line(console, f"content hash: {proposal.content_hash}")
     if value_before is not None:
         terminal.print_line(console, f"current value: {json.dumps(value_before, ensure_ascii=False)}")
-    terminal.print_line(console, json.dumps(dict(proposal.content), ensure_ascii=False, indent=2))
+    if proposal.base:
+        versions = ", ".join(f"{key}@{version}" for key, version in proposal.base.items())
+        terminal.print_line(console, f"based on: {terminal.show_hidden(versions)}")
+    for line in json.dumps(dict(proposal.content), ensure_ascii=False, indent=2).splitlines():
+        terminal.print_line(console, terminal.show_hidden(line))
     for review in proposal.reviews:
-        terminal.print_line(console, f"{review.by} {'approved' if review.is_approval else 'rejected'}: {review.reason}")
+        verdict = "approved" if review.is_approval else "rejected"
+        terminal.print_line(console, terminal.show_hidden(f"{review.by} {verdict}: {review.reason}"))
+    terminal.print_line(console, f"approvals: {len(proposal.approvals)} of {needed}")
 
 
 @app.command("submit")
@@ -139,6 +149,22 @@ def edit(
     print_proposal(proposal, as_json)
 
 
+@app.command("rebase")
+def rebase(
+    proposal_id: IdArgument,
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Base a proposal on the current versions; approvals become void."""
+    with options.open_existing_store(store) as run_store:
+        proposals = open_evolver(run_store).proposals
+        content = proposals.get(proposal_id).content
+        proposal = proposals.edit(proposal_id, content, parsing.resolve_author(author), f"rebased: {reason}")
+    print_proposal(proposal, as_json)
+
+
 @app.command("approve")
 def approve(
     proposal_id: IdArgument,
@@ -164,6 +190,7 @@ def approve(
             proposal_id, parsing.resolve_author(author), approve=True, reason=reason, content_hash=content_hash
         )
         proposal = evolver.apply(proposal.id) if proposal.status == "approved" else proposal
+        print_access_mode(run_store)
     print_proposal(proposal, as_json)
     return 1 if proposal.status == "failed" else 0
 
@@ -216,6 +243,14 @@ def apply(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.J
         console.print_note("No approved proposals to apply.")
 
 
+def print_access_mode(run_store: "stores.Store") -> None:
+    """Says on stderr that a store without principals does not check names."""
+    from atoll import governed
+    from atoll.cli.govern import access
+
+    access.print_mode(governed.StoredParameters(run_store).get_access())
+
+
 def print_proposal(proposal: Any, as_json: bool) -> None:
     from atoll.cli.terminal import console
 
@@ -224,6 +259,8 @@ def print_proposal(proposal: Any, as_json: bool) -> None:
         return
     outcome_text = f": {proposal.outcome}" if proposal.outcome else ""
     console.print_result(f"{proposal.id} is {proposal.status}{outcome_text}")
+    if proposal.status == "approved":
+        console.print_note(f"Its policy needs a canary: atoll rollout start KEY VALUE --proposal {proposal.id}")
     if proposal.status == "pending":
         console.print_note(
             f"A reviewer other than {proposal.author} decides: atoll proposals approve|reject {proposal.id}"

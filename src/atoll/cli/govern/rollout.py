@@ -59,7 +59,7 @@ def shadow(
 
     if (file is None) == (task is None):
         raise errors.SetupError("rollout shadow needs one of --with FILE.py and --task TASK.")
-    runner_options = {
+    runner_options: dict[str, Any] = {
         "min_effect": min_effect,
         "guardrails": rollout_actions.parse_guardrails(guard or []),
         "alpha": alpha,
@@ -67,7 +67,8 @@ def shadow(
     candidate = parsing.parse_value(value)
     with parameter_stores.open_parameters(store) as param_store:
         if record_in_rollout:
-            rollout_actions.require_rollout(param_store, key, candidate)
+            plan = rollout_actions.require_rollout(param_store, key, candidate)
+            runner_options["guardrails"] = [*plan.guardrails, *rollout_actions.parse_guardrails(guard or [])]
         setting, functions = (
             (key, _load_functions(file))
             if file
@@ -173,6 +174,12 @@ def start(
     bake: Annotated[str, typer.Option("--bake", metavar="TIME", help="Monitoring time after the last stage.")] = "1d",
     cooldown: Annotated[str, typer.Option("--cooldown", metavar="TIME", help="Wait after a rollback.")] = "1d",
     alpha: options.AlphaOption = 0.05,
+    max_time: Annotated[
+        str, typer.Option("--max-time", metavar="TIME", help="Roll back if a stage takes longer.")
+    ] = "14d",
+    proposal: Annotated[
+        str | None, typer.Option("--proposal", metavar="ID", help="Approved proposal of the value.")
+    ] = None,
     skip_shadow: Annotated[bool, typer.Option("--skip-shadow", help="Start without a shadow run.")] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -201,6 +208,7 @@ def start(
         "cooldown_seconds": parsing.parse_seconds(cooldown),
         "alpha": alpha,
         "needs_shadow": not skip_shadow,
+        "max_seconds": parsing.parse_seconds(max_time),
     }
     with parameter_stores.open_parameters(store) as param_store:
         state = rollout_actions.start_rollout(
@@ -211,6 +219,7 @@ def start(
             proposer=proposed_by,
             approver=approver,
             reason=reason,
+            proposal_id=proposal,
         )
     _print_rollout(rollout_status.rollout_to_json(state), as_json)
 

@@ -8,6 +8,7 @@ from typing import Any
 from atoll import errors, llm
 from atoll.cli.data import log_sources
 from atoll.cli.terminal import parsing
+from atoll.governed import approval as governed_approval
 from atoll.governed import parameters, rollout, statistics
 from atoll.governed.evidence.feedback import Feedback
 from atoll.governed.rollout import parameter_evolver, proposers, shadow_result
@@ -32,8 +33,8 @@ def build_approval(
     )
 
 
-def require_rollout(param_store: parameters.Parameters, key: str, candidate: Any) -> None:
-    """Raises SetupError unless the rollout of a key needs a shadow run of this value."""
+def require_rollout(param_store: parameters.Parameters, key: str, candidate: Any) -> rollout.RolloutPlan:
+    """Returns the plan of a rollout. Raises SetupError unless the rollout of a key needs a shadow run of this value."""
     state = rollout.Rollout(param_store, key).state()
     if state is None or state.stage not in ("proposed", "shadow"):
         raise errors.SetupError(f"{key} has no rollout that needs a shadow run. Start one with 'atoll rollout start'.")
@@ -41,6 +42,7 @@ def require_rollout(param_store: parameters.Parameters, key: str, candidate: Any
         raise errors.SetupError(
             f"The rollout of {key} tests {json.dumps(state.value)}. Run the shadow with that value."
         )
+    return state.plan
 
 
 def start_rollout(
@@ -52,12 +54,29 @@ def start_rollout(
     proposer: str,
     approver: str,
     reason: str,
+    proposal_id: str | None = None,
 ) -> rollout.RolloutState:
-    """Starts the rollout of a value that `approver` approves."""
+    """Starts the rollout of a value that `approver` approves, or of an approved proposal.
+
+    Raises:
+        Conflict: The proposal is not approved.
+        SetupError: The proposal proposes another value.
+    """
+    plan = rollout.RolloutPlan(**plan_options)
+    if proposal_id is not None:
+        stored = governed_approval.Proposals(param_store).get(proposal_id)
+        if stored.status != "approved":
+            raise errors.Conflict(f"Proposal {proposal_id} is {stored.status}, not approved.")
+        if (stored.key, stored.value) != (key, candidate):
+            raise errors.SetupError(f"Proposal {proposal_id} does not propose this value of {key}.")
+        decision = parameter_evolver.Approval.for_proposal(
+            stored, is_approved=True, approver=stored.approvals[-1].by, reason=reason
+        )
+        return rollout.Rollout(param_store, key).start(stored, decision, plan)
     proposal, approval = build_approval(
         param_store, key, candidate, proposer=proposer, approver=approver, reason=reason
     )
-    return rollout.Rollout(param_store, key).start(proposal, approval, rollout.RolloutPlan(**plan_options))
+    return rollout.Rollout(param_store, key).start(proposal, approval, plan)
 
 
 def update_rollout(

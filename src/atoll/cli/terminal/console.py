@@ -54,6 +54,11 @@ def print_line(console: Console, content: str = "", style: str = "") -> None:
     console.print(Text(text_format.escape_control(content), style=style), soft_wrap=True)
 
 
+def show_hidden(text: str) -> str:
+    """Returns a text on one line, with line ends, control characters and invisible characters escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def print_result(content: str = "", style: str = "") -> None:
     """Prints a text on stdout."""
     print_line(get_stdout_console(), content, style)

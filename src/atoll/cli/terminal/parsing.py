@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -48,11 +49,13 @@ def load_mapping(file: Path) -> dict[str, Any]:
 
 
 def resolve_author(name: str | None) -> str:
-    """Returns the author name: the given one, or the user name.
+    """Returns the author name: the given one, the name in ATOLL_TOKEN, or the user name.
 
     Raises:
         SetupError: Both are missing.
     """
+    if token := os.environ.get("ATOLL_TOKEN"):
+        return name or token.partition(":")[0]
     try:
         return name or getpass.getuser()
     except (OSError, KeyError):  # some containers have users without names

@@ -9,11 +9,14 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from atoll import errors, governed, store
+from atoll.config import parameter_stores
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import CacheDep, Limit, StoreDep
 from atoll.governed import approval, reserved_keys, rollout
+from atoll.governed import errors as governed_errors
 from atoll.governed.approval.proposal import Proposal, Status
 from atoll.governed.rollout import status as rollout_status
+from atoll.store import access
 from atoll.store.versions import errors as versions_errors
 
 router = APIRouter(prefix="/api/governance", tags=["governance"])
@@ -46,7 +49,7 @@ class ParameterRollback(ParameterChange):
 
 
 def open_parameters(run_store: store.Store) -> governed.Parameters:
-    return governed.StoredParameters(run_store)
+    return governed.StoredParameters(run_store, check=parameter_stores.load_rules())
 
 
 def make_evolver(run_store: store.Store) -> governed.Evolver:
@@ -64,6 +67,7 @@ def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Lim
         "proposals": rows,
         "total": len(matching),
         "waiting": sum(proposal.status == "pending" for proposal in matching),
+        "single_user": open_parameters(run_store).get_access().is_single_user,
     }
 
 
@@ -72,7 +76,7 @@ def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
     """Returns one proposal with its content, rationale, reviews and quorum."""
     evolver = make_evolver(run_store)
     current = evolver.proposals.get(proposal)
-    needed = evolver.proposals.policy.get_quorum(current)
+    needed = evolver.proposals.get_quorum(current)
     response = text_limits.to_json_data(current.to_json(), MAX_VALUE)
     response |= {
         "value_before": text_limits.to_json_data(evolver.get_current_value(current), MAX_VALUE),
@@ -104,13 +108,17 @@ async def accept_signed_decision(
     """Accepts a signed decision; applies the proposal when the quorum is reached.
 
     The body is JSON with `proposal`, `content_hash`, `by`, `approve`, `reason`, `nonce` and `at`. The signature is the
-    HMAC-SHA256 of the body with the key in the environment variable ATOLL_WEBHOOK_KEY of the server.
+    HMAC-SHA256 of the body with the key in the environment variable ATOLL_WEBHOOK_KEY of the server. In a store with
+    principals it is that with the sender's own token, which the request also carries as a bearer.
     """
     return await run_in_threadpool(_accept_signed, run_store, await request.body(), signature)
 
 
 def _accept_signed(run_store: store.Store, body: bytes, signature: str) -> dict[str, Any]:
-    key = os.environ.get(WEBHOOK_KEY, "")
+    is_single_user = open_parameters(run_store).get_access().is_single_user
+    key = os.environ.get(WEBHOOK_KEY, "") if is_single_user else access.get_token()
+    if not key and not is_single_user:
+        raise governed_errors.AccessDenied("A signed decision needs the token of a principal. Send it as a bearer.")
     if not key:
         raise errors.SetupError(f"Signed decisions are disabled. Start the dashboard with {WEBHOOK_KEY}.")
     evolver = make_evolver(run_store)
@@ -123,7 +131,7 @@ def _apply_if_approved(evolver: governed.Evolver, decided: Proposal) -> dict[str
 
 
 def _proposal_to_json(evolver: governed.Evolver, proposal: Proposal) -> dict[str, Any]:
-    needed = evolver.proposals.policy.get_quorum(proposal)
+    needed = evolver.proposals.get_quorum(proposal)
     fields = {name: getattr(proposal, name) for name in ("id", "type", "title", "author", "risk", "status", "outcome")}
     times = {name: getattr(proposal, name).isoformat() for name in ("created_at", "expires_at")}
     counts = {"approvals": len(proposal.approvals), "needed": needed, "content_hash": proposal.content_hash}
@@ -201,6 +209,7 @@ def compare_versions(
 @router.post("/parameters/lock")
 def lock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
     """Locks a parameter: only rollbacks are possible until it is unlocked."""
+    reserved_keys.check_not_reserved(body.key)
     params = open_parameters(run_store)
     params.lock(body.key, body.reason, author=body.by)
     return _parameter_to_json(params, body.key)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atoll import errors
-from atoll.governed import reserved_keys
+from atoll.governed import principals, reserved_keys
 from atoll.governed.agent.reflections import SelfReflector
 from atoll.governed.agent.skills import SkillLearner
 from atoll.governed.agent.tools import ToolBuilder
@@ -13,6 +13,7 @@ from atoll.governed.approval.proposal import Type
 from atoll.governed.approval.proposals import SecretScanner
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
+from atoll.store.access import proposal_checks
 
 type Observer = Callable[[Proposal], None]
 
@@ -94,11 +95,14 @@ class Evolver:
         return self.apply(decided.id) if decided.status == "approved" else decided
 
     def apply(self, proposal_id: str) -> Proposal:
-        """Applies an approved proposal, also one that another process approved.
+        """Applies an approved proposal, also one that another process approved. Keys that need a canary stay approved.
 
         Raises:
             AlreadyDecided: The proposal is not approved.
         """
+        proposal = self.proposals.get(proposal_id)
+        if proposal.status == "approved" and self.needs_rollout(proposal):
+            return proposal
         applied = self.proposals.apply(proposal_id, self._apply_change)
         self._observer(applied)
         return applied
@@ -132,7 +136,7 @@ class Evolver:
         elif proposal_type == "new_skill":
             self.skill_learner.prepare(content)
         elif proposal_type == "optimize":
-            _parse_parameter(content)
+            parse_changes(content)
         elif proposal_type == "self_adjust":
             self.reflector.find_adjustment(content)
 
@@ -146,7 +150,7 @@ class Evolver:
         return True
 
     def _apply_change(self, proposal: Proposal) -> str:
-        author, token = proposal.approvals[-1].by, proposal.token
+        author, token = self.proposals.get_applier(proposal), proposal.token
         match proposal.type:
             case "new_tool":
                 return self.tool_builder.save(proposal.content, proposal.title, author, token)
@@ -155,20 +159,45 @@ class Evolver:
             case "self_adjust":
                 return self.reflector.mark_applied(proposal.content, author, token)
             case "optimize":
-                key, value, expected = _parse_parameter(proposal.content)
-                version = self._store.set(
-                    key, value, proposal.title, author=author, expected_version=expected, token=token
-                )
-                return f"{key}@{version}"
+                with self._store.transaction(proposal.title, author=author) as changes:
+                    for index, (key, value, expected) in enumerate(parse_changes(proposal.content)):
+                        base = proposal.base.get(key) if expected is None else expected
+                        change_token = f"{token}/{index}" if index else token
+                        changes.set(key, value, expected_version=base, token=change_token)
+                return ", ".join(f"{change.key}@{change.version}" for change in changes.changes)
+
+    def needs_rollout(self, proposal: Proposal) -> bool:
+        """Checks whether the policy of the store asks for a canary of a key that a proposal changes."""
+        control = principals.get_control(self._store)
+        return any(control.get_policy(key).needs("canary") for key, _ in proposal_checks.iter_changes(proposal.content))
 
     def get_current_value(self, proposal: Proposal) -> Any:
         """Returns the current value of the parameter that a proposal changes; None if it does not exist."""
-        if proposal.type != "optimize":
+        if proposal.type != "optimize" or "changes" in proposal.content:
             return None
         try:
             return self._store.get(str(proposal.content.get("key"))).value
         except ParameterNotFound:
             return None
+
+
+def parse_changes(content: Mapping[str, Any]) -> Sequence[tuple[str, Any, int | None]]:
+    """Returns key, value and expected version of each parameter that a proposal sets.
+
+    The content is one change, or a bundle: `{"changes": [{"key": ..., "value": ...}, ...]}`.
+
+    Raises:
+        SetupError: A change is not valid, or a key occurs twice.
+    """
+    if "changes" not in content:
+        return [_parse_parameter(content)]
+    items = content["changes"]
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(item, Mapping) for item in items):
+        raise errors.SetupError('changes is not a list of changes. Write [{"key": ..., "value": ...}, ...].')
+    changes = [_parse_parameter(item) for item in items]
+    if len({key for key, _, _ in changes}) < len(changes):
+        raise errors.SetupError("A bundle changes a key twice. Name each key once.")
+    return changes
 
 
 def _parse_parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:

@@ -191,6 +191,8 @@ class SelfReflector:
     def mark_applied(self, content: Mapping[str, Any], author: str, token: str) -> str:
         """Marks an adjustment as applied. Called only after its proposal was approved.
 
+        An adjustment of a prompt whose target is a parameter also sets that parameter to the suggestion.
+
         Raises:
             InvalidReflection: The adjustment differs from the approved one.
         """
@@ -201,10 +203,22 @@ class SelfReflector:
             for position, item in enumerate(reflection.adjustments)
         )
         data = replace(reflection, adjustments=adjustments).to_json()
-        new_version = self._store.set(
-            key, data, f"applied: {adjustment.description}", author=author, expected_version=version, token=token
-        )
-        return f"{key}@{new_version}"
+        has_target = adjustment.type == "prompt" and self._has_parameter(adjustment.target)
+        with self._store.transaction(f"applied: {adjustment.description}", author=author) as changes:
+            changes.set(key, data, expected_version=version, token=token)
+            if has_target:
+                changes.set(adjustment.target, adjustment.suggestion, token=f"{token}/1")
+        outcome = ", ".join(f"{change.key}@{change.version}" for change in changes.changes)
+        is_used = has_target or adjustment.type == "lesson"
+        return outcome if is_used else f"{outcome} (recorded; its target is not a parameter, so nothing else changed)"
+
+    def _has_parameter(self, key: str) -> bool:
+        if not key or key.startswith(reserved_keys.RESERVED_PREFIXES):
+            return False
+        try:
+            return isinstance(self._store.get(key).value, str)
+        except errors.NotFound:
+            return False
 
     def format_for_system_prompt(self, limit: int = 20) -> str:
         """Returns the approved lessons, one line each."""

@@ -25,6 +25,7 @@ STATUSES: tuple[Status, ...] = (
     "superseded",
     "withdrawn",
 )
+_LATER_FIELDS = ("editors", "quorum", "base")  # missing in proposals of older versions
 RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 
 
@@ -54,6 +55,8 @@ class Proposal:
         expires_at: An undecided proposal expires then.
         reviews: Reviews of the current content.
         outcome: Result of applying it, or the reason why that failed.
+        quorum: Approvals that it needs, by the policy of the process that submitted it.
+        base: Versions of the keys on which it is based; 0: the key did not exist.
     """
 
     id: str
@@ -70,6 +73,8 @@ class Proposal:
     reviews: tuple[Review, ...] = field(default=())
     outcome: str = ""
     editors: tuple[str, ...] = ()
+    quorum: int = 1
+    base: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def content_hash(self) -> str:
@@ -121,10 +126,15 @@ def from_json(data: Mapping[str, Any]) -> Proposal:
         ValueError: The data is not a proposal, or the content does not match its hash.
     """
     try:
-        values = {name: data[name] for name in Proposal.__slots__ if name != "editors"}
+        values = {name: data[name] for name in Proposal.__slots__ if name not in _LATER_FIELDS}
         reviews = tuple(Review(**{**review, "at": _parse_time(review["at"])}) for review in values["reviews"])
         times = {name: _parse_time(values[name]) for name in ("created_at", "expires_at")}
-        proposal = Proposal(**{**values, **times, "reviews": reviews, "editors": tuple(data.get("editors", ()))})
+        later = {
+            "editors": tuple(data.get("editors", ())),
+            "quorum": data.get("quorum", 1),
+            "base": data.get("base", {}),
+        }
+        proposal = Proposal(**{**values, **times, "reviews": reviews, **later})
         computed_hash = proposal.content_hash
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it is not a proposal: {error!r}") from error

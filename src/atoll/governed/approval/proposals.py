@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from atoll import errors, identities, secret_scanner
+from atoll.governed import principals
 from atoll.governed.approval.policy import POLICY_AUTHOR, Policy
 from atoll.governed.approval.proposal import (
     RISKS,
@@ -22,6 +23,7 @@ from atoll.governed.approval.proposal import (
 )
 from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
+from atoll.store.access import proposal_checks
 
 PREFIX = "proposals/"
 _MAX_CHARS = 1_000_000
@@ -92,6 +94,7 @@ class Proposals:
             raise errors.SetupError(f"Proposal type {proposal_type!r} is unknown. Use one of {', '.join(TYPES)}.")
         if not title.strip() or not author.strip():
             raise errors.SetupError("A proposal needs a title and an author. Pass both.")
+        author = principals.get_author(self._store, author)
         identities.normalize_name(author)
         if risk is not None and risk not in RISKS:
             raise errors.SetupError(f"Risk {risk!r:.40} is unknown. Use one of {', '.join(RISKS)}.")
@@ -109,7 +112,9 @@ class Proposals:
             description,
             rationale,
             risk or self.policy.get_risk(proposal_type),
+            base=self._read_base(content),
         )
+        proposal = replace(proposal, quorum=self.policy.get_quorum(proposal))
         self._store.set(
             PREFIX + proposal.id, proposal.to_json(), f"proposed: {title}", author=author, expected_version=0
         )
@@ -147,10 +152,11 @@ class Proposals:
         """
         self._check_texts(_validate_content(content), reason)
         proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
+        author = principals.get_author(self._store, author)
         identities.normalize_name(author)
         editors = (*proposal.editors, author)
         edited = replace(proposal, content=content, editors=editors, reviews=(), status="pending")
-        edited = replace(edited, expires_at=self._clock() + self.policy.expires_after)
+        edited = replace(edited, expires_at=self._clock() + self.policy.expires_after, base=self._read_base(content))
         return self._write(edited, version, f"edited: {reason}", author)
 
     def decide(
@@ -169,15 +175,21 @@ class Proposals:
         if not reason.strip() or not reviewer.strip():
             raise errors.SetupError("A decision needs a reason and a name. Pass both.")
         self._check_texts(reason)
+        reviewer = principals.get_author(self._store, reviewer)
+        control = principals.get_control(self._store)
+        if approve and content_hash is None and not control.is_single_user:
+            raise errors.SetupError("An approval needs the hash of the content that you read. Pass it, as in --hash.")
         proposal, version = self._read_with_status(proposal_id, ("pending",))
         if refusal_reason := self.policy.get_refusal_reason(proposal, reviewer):
             raise AlreadyDecided(f"{reviewer} cannot decide on proposal {proposal_id}: {refusal_reason}.")
         if content_hash is not None and content_hash != proposal.content_hash:
             raise AlreadyDecided(f"Proposal {proposal_id} was edited after you read it. Read it again.")
+        if approve:
+            self._check_evidence(proposal)
         reviewed = proposal.with_review(Review(reviewer, approve, reason, self._clock(), proposal.content_hash))
         if not approve:
             reviewed = replace(reviewed, status="rejected")
-        elif self.policy.has_enough_approvals(reviewed):
+        elif self._has_enough_approvals(reviewed):
             reviewed = replace(reviewed, status="approved")
         verdict = "approved" if approve else "rejected"
         return self._write(reviewed, version, f"{verdict}: {reason}", reviewer)
@@ -192,6 +204,7 @@ class Proposals:
         if status not in _CLOSED_STATUSES:
             raise errors.SetupError(f"A proposal cannot be closed as {status}. Use {', '.join(_CLOSED_STATUSES)}.")
         self._check_texts(reason)
+        author = principals.get_author(self._store, author)
         proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
         return self._write(replace(proposal, status=status), version, f"{status}: {reason}", author)
 
@@ -203,7 +216,7 @@ class Proposals:
         """
         proposal, version = self._read_with_status(proposal_id, ("pending",))
         reviewed = proposal.with_review(Review(POLICY_AUTHOR, True, reason, self._clock(), proposal.content_hash))
-        if not self.policy.has_enough_approvals(reviewed):
+        if not self._has_enough_approvals(reviewed):
             raise AlreadyDecided(f"Proposal {proposal_id} needs an approver.")
         return self._write(replace(reviewed, status="approved"), version, f"approved: {reason}", POLICY_AUTHOR)
 
@@ -217,9 +230,9 @@ class Proposals:
             AlreadyDecided: The proposal is not approved, or another process applied it.
         """
         proposal, version = self._read_with_status(proposal_id, ("approved", "applying"))
-        if not self.policy.has_enough_approvals(proposal):
+        if not self._has_enough_approvals(proposal):
             raise AlreadyDecided(f"Proposal {proposal_id} has too few approvals for its current content.")
-        author = proposal.approvals[-1].by
+        author = self.get_applier(proposal)
         if proposal.status == "approved":
             proposal = self._write(replace(proposal, status="applying"), version, "applying", author)
         outcome = errors.capture(lambda: apply_change(proposal), reraise=(errors.StoreFailed,))
@@ -227,6 +240,50 @@ class Proposals:
         applied = replace(proposal, status="failed" if has_failed else "applied", outcome=str(outcome))
         _, version = self._read_with_status(proposal_id, ("applying",))
         return self._write(applied, version, f"{applied.status}: {applied.outcome or proposal.title}", author)
+
+    def get_applier(self, proposal: Proposal) -> str:
+        """Returns the author of the changes of a proposal: its last approver, or the principal who applies it."""
+        approver = proposal.approvals[-1].by
+        is_single_user = principals.get_control(self._store).is_single_user
+        return approver if is_single_user else principals.get_author(self._store, "")
+
+    def get_quorum(self, proposal: Proposal) -> int:
+        """Returns the number of approvals needed: the most of the recorded one, the policy and the store's policy."""
+        stored = proposal_checks.get_quorum(principals.get_control(self._store), proposal.to_json())
+        return max(stored, self.policy.get_quorum(proposal))
+
+    def _has_enough_approvals(self, proposal: Proposal) -> bool:
+        if not self.policy.has_enough_approvals(proposal):
+            return False
+        if any(review.by == POLICY_AUTHOR for review in proposal.approvals):
+            return True
+        return len({identities.normalize_name(review.by) for review in proposal.approvals}) >= self.get_quorum(proposal)
+
+    def _check_evidence(self, proposal: Proposal) -> None:
+        """Checks that the keys have not changed since the proposal, and that no shadow run rejected a value.
+
+        Raises:
+            AlreadyDecided: One of them is the case.
+        """
+        for key, version in self._read_base(proposal.content).items():
+            if version != proposal.base.get(key, version):
+                raise AlreadyDecided(
+                    f"Proposal {proposal.id} is based on version {proposal.base[key]} of {key}, which is at version "
+                    f"{version} now. Rebase it with 'atoll proposals rebase {proposal.id}'."
+                )
+        for key, value in proposal_checks.iter_changes(proposal.content):
+            if reason := find_shadow_rejection(self._store, key, value):
+                raise AlreadyDecided(f"A shadow run rejected this value of {key}: {reason}. Reject the proposal.")
+
+    def _read_base(self, content: Mapping[str, Any]) -> Mapping[str, int]:
+        """Returns the current versions of the parameters that a content sets."""
+        base: dict[str, int] = {}
+        for key, _ in proposal_checks.iter_changes(content):
+            try:
+                base[key] = self._store.get(key).version
+            except errors.NotFound:
+                base[key] = 0
+        return base
 
     def _read(self, proposal_id: str) -> tuple[Proposal, int]:
         try:
@@ -270,6 +327,17 @@ class Proposals:
             if matches := self._scanner(text):
                 kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
                 raise SecretFound(f"This looks like a secret ({kinds}). Use an environment variable instead.")
+
+
+def find_shadow_rejection(store: ParameterStore, key: str, value: Any) -> str:
+    """Returns the reason of the newest shadow run if it rejected this value of a key; empty if it did not."""
+    try:
+        result = store.get(f"shadow/{key}").value
+    except errors.NotFound:
+        return ""
+    if not isinstance(result, Mapping) or result.get("verdict") != "reject" or result.get("value") != value:
+        return ""
+    return str(result.get("reason"))
 
 
 def _validate_content(content: Mapping[str, Any]) -> str:

@@ -312,6 +312,11 @@ def _describe_mismatch(folder: Path, name: str, key: str) -> str:
     return f"{folder / name} does not match the log of {key}."
 
 
+def list_folder_keys(root: Path) -> Sequence[str]:
+    """Returns the keys of a folder."""
+    return [get_key(folder) for folder in iter_folders(root)]
+
+
 def import_folder(root: Path, target: ledger.VersionLedger, prefix: str = "") -> Sequence[str]:
     """Imports the parameters of a folder as one change, ordered by time, and returns the keys.
 
@@ -320,7 +325,7 @@ def import_folder(root: Path, target: ledger.VersionLedger, prefix: str = "") ->
         StoreFailed: A folder is a link.
         VersionConflict: A key already exists.
     """
-    requests: list[tuple[str, str, int, ledger.ChangeRequest]] = []
+    requests: list[tuple[str, str, int, store.ChangeRequest]] = []
     keys = []
     for folder in iter_folders(root):
         check_not_link(folder)
@@ -362,8 +367,8 @@ def check_log_not_removed(root: Path) -> None:
         )
 
 
-def _make_request(kind: str, key: str, stored: StoredFile, timestamp: str, **options: Any) -> ledger.ChangeRequest:
-    return ledger.ChangeRequest(
+def _make_request(kind: str, key: str, stored: StoredFile, timestamp: str, **options: Any) -> store.ChangeRequest:
+    return store.ChangeRequest(
         kind=kind, key=key, reason=stored.reason, author=stored.author, timestamp=timestamp or None, **options
     )
 

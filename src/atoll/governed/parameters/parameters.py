@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from atoll import store
 from atoll.governed.parameters.store import BUFFER, Change, Gap, Snapshot, Value
+from atoll.store import access
 from atoll.store.records import json_codec
 from atoll.store.versions import audit, change, change_log, errors, ledger
 from atoll.store.versions.errors import ChainBroken
@@ -193,6 +194,24 @@ class Parameters:
     def anchor(self, key: bytes | None = None) -> audit.Anchor:
         return audit.Anchor.from_log_end(self.ledger.change_log.get_end(), key)
 
+    def get_access(self) -> access.AccessControl:
+        """Returns the principals and the policy of the store."""
+        return access.load_control(self.ledger.change_log)
+
+    def get_author(self, author: str | None = None) -> str:
+        """Returns the author of changes: the principal of the token or, in single-user mode, the given name.
+
+        Raises:
+            AccessDenied: The token is missing or wrong, or the name is that of another principal.
+        """
+        control = self.get_access()
+        if control.is_single_user:
+            return author or get_current_author()
+        principal = control.authenticate(access.get_token())
+        if author and control.find(author) not in (None, principal):
+            raise errors.AccessDenied(f"Your token is that of {principal.name}, so you cannot act as {author}.")
+        return principal.name
+
     def close(self) -> None:
         """Closes the change log."""
         self.ledger.change_log.close()
@@ -207,17 +226,17 @@ class Parameters:
 
     def _make_set_request(
         self, key: str, value: Any, reason: str, author: str, expected: int | None, token: str | None = None
-    ) -> ledger.ChangeRequest:
+    ) -> store.ChangeRequest:
         change.check_reason(reason)
         change.check_key(key)
         text = _encode_value(key, value)
         if self._check is not None:
             self._check(key, value)
-        return ledger.ChangeRequest(
+        return store.ChangeRequest(
             kind=change.SET, key=key, value=text, reason=reason, author=author, expected=expected, token=token
         )
 
-    def _commit(self, request: ledger.ChangeRequest) -> change.ChangeEntry:
+    def _commit(self, request: store.ChangeRequest) -> change.ChangeEntry:
         entry = self.ledger.apply(request)[0]
         assert entry is not None, "a version is always made"
         return entry
@@ -231,9 +250,9 @@ class OpenTransaction:
         entries: Changes made, after the end of the block.
     """
 
-    def __init__(self, make_set_request: Callable[..., ledger.ChangeRequest], reason: str, author: str) -> None:
+    def __init__(self, make_set_request: Callable[..., store.ChangeRequest], reason: str, author: str) -> None:
         self._make_set_request, self._reason, self._author = make_set_request, reason, author
-        self.requests: list[ledger.ChangeRequest] = []
+        self.requests: list[store.ChangeRequest] = []
         self.entries: Sequence[change.ChangeEntry | None] = ()
 
     @property
@@ -268,8 +287,8 @@ class OpenTransaction:
         self.requests.append(_make_request(kind, key, reason or self._reason, self._author, **options))
 
 
-def _make_request(kind: str, key: str, reason: str, author: str, **options: Any) -> ledger.ChangeRequest:
-    return ledger.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **options)
+def _make_request(kind: str, key: str, reason: str, author: str, **options: Any) -> store.ChangeRequest:
+    return store.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **options)
 
 
 def to_change(entry: change.ChangeEntry) -> Change:

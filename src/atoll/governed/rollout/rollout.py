@@ -13,14 +13,15 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from atoll import errors
+from atoll.governed.approval.proposals import find_shadow_rejection
 from atoll.governed.errors import ParameterLocked, VersionConflict
 from atoll.governed.evidence.feedback import Feedback
 from atoll.governed.evidence.log_stores import now as wall_clock
-from atoll.governed.parameters.store import ParameterStore
+from atoll.governed.parameters.store import ParameterStore, Transaction
 from atoll.governed.rollout.parameter_evolver import HasApproval, HasProposal, get_refusal_reason
 from atoll.governed.rollout.shadow_result import Guardrail, ShadowResult
-from atoll.governed.rollout.state import BASELINE, CANDIDATE, RolloutPlan, RolloutState, Stage, is_treated, state_key
-from atoll.governed.statistics import Moments
+from atoll.governed.rollout.state import Measurement, RolloutPlan, RolloutState, Stage, is_treated, state_key
+from atoll.governed.rollout.strata import BASELINE, CANDIDATE
 
 AUTHOR = "rollout"
 WRITE_DELAY = timedelta(seconds=1)  # delay between the time stamp of a report and its line on disk
@@ -53,7 +54,7 @@ class Rollout:
 
     def __init__(self, store: ParameterStore, key: str, *, clock: Callable[[], datetime] = wall_clock) -> None:
         self._store, self._key, self._clock = store, key, clock
-        self._new_moments: dict[tuple[str, str], Moments] = {}
+        self._new: list[Measurement] = []
 
     def state(self) -> RolloutState | None:
         """Returns the state of the rollout; None if it was never started."""
@@ -73,6 +74,8 @@ class Rollout:
             raise errors.SetupError(f"The proposal is for {proposal.key}, not for {self._key}.")
         if refusal_reason := get_refusal_reason(proposal, approval):
             raise errors.Conflict(f"The rollout of {self._key} cannot start: {refusal_reason}.")
+        if rejection := find_shadow_rejection(self._store, self._key, proposal.value):
+            raise errors.Conflict(f"A shadow run rejected this value of {self._key}: {rejection}.")
         previous, timestamp = self._load(), self._clock()
         if previous is not None:
             self._check_can_start(previous[0], timestamp)
@@ -89,6 +92,8 @@ class Rollout:
             plan=plan,
             entered_at=timestamp,
             why=approval.reason,
+            approved_by=(approval.by,),
+            content_hash=approval.content_hash,
         )
         if not plan.needs_shadow:
             state = state.move_to("canary", timestamp, approval.reason)
@@ -134,7 +139,7 @@ class Rollout:
     def add_feedback(self, records: Iterable[Feedback]) -> int:
         """Adds feedback and returns the number of guarded measurements. `meta["arm"]` names the served arm."""
         state = self.state()
-        return sum(self._add_record(state, self._new_moments, record) for record in records) if state is not None else 0
+        return sum(self._add_record(state, self._new, record) for record in records) if state is not None else 0
 
     def update(self, channel: FeedbackSource | None = None) -> RolloutState:
         """Evaluates all measurements. Rolls back if a guardrail is breached, else advances when the stage is complete.
@@ -148,7 +153,7 @@ class Rollout:
         """
         for _ in range(MAX_TRIES):
             state, version = self._require()
-            merged = state.with_moments(self._new_moments)
+            merged = state.with_measurements(self._new) if self._new else state
             if channel is not None and not state.is_settled:
                 merged = self._read_channel(merged, channel)
             try:
@@ -163,7 +168,7 @@ class Rollout:
                     continue  # another process updated it: try again
                 reason = f"{self._key} was changed during the rollout: {error}"
                 new_state = self._save(merged.move_to("rolled_back", self._clock(), reason, is_settled=True), version)
-            self._new_moments.clear()
+            self._new.clear()
             return new_state
         raise errors.Conflict(f"The rollout of {self._key} is being changed by other processes. Update again later.")
 
@@ -171,12 +176,12 @@ class Rollout:
         """Adds the feedback since the last update. Feedback from the last moments is left for the next one."""
         until = self._clock() - WRITE_DELAY
         since = state.fed_at or state.entered_at
-        new_moments: dict[tuple[str, str], Moments] = {}
+        new: list[Measurement] = []
         for entity in channel.list_entities():
             for record in channel.query(entity, since):
                 if since < record.timestamp <= until:
-                    self._add_record(state, new_moments, record)
-        return replace(state.with_moments(new_moments), fed_at=max(since, until))
+                    self._add_record(state, new, record)
+        return replace(state.with_measurements(new) if new else state, fed_at=max(since, until))
 
     def abort(self, reason: str, *, author: str) -> RolloutState:
         """Rolls back now.
@@ -193,16 +198,30 @@ class Rollout:
 
     def _compute_next_state(self, state: RolloutState) -> RolloutState:
         """Returns the next state, or the same object if nothing changes."""
-        if state.is_settled or state.stage in ("proposed", "shadow"):
-            return state
         timestamp, plan = self._clock(), state.plan
+        if state.is_settled:
+            return state
+        if state.stage != "full" and timestamp - state.entered_at > timedelta(seconds=plan.max_seconds):
+            reason = f"the stage {state.stage} took longer than {timedelta(seconds=plan.max_seconds)}"
+            return state.move_to("rolled_back", timestamp, reason, is_settled=True)
+        if state.stage in ("proposed", "shadow"):
+            return state
         for guardrail in plan.guardrails:
             evidence = state.evidence(guardrail.metric)
             if guardrail.is_breached(evidence.interval):
                 change = f"{evidence.estimate:.4g} ({_format_interval(evidence.interval)}), margin {guardrail.margin:g}"
                 reason = f"guardrail breached: {guardrail.metric} changed by {change}"
                 return state.move_to("rolled_back", timestamp, reason, is_settled=True)
+        ratio = state.check_ratio()
+        if ratio is not None and ratio.is_off:
+            reason = (
+                f"the split is wrong: {ratio.share:.1%} of the entities had the candidate, planned {ratio.expected:.1%}"
+            )
+            return state.move_to("rolled_back", timestamp, reason, is_settled=True)
         if state.stage == "full":
+            if harmed := [guardrail.metric for guardrail in plan.guardrails if state.has_sudden_harm(guardrail)]:
+                reason = f"guardrail breached after the last stage: {', '.join(harmed)}"
+                return state.move_to("rolled_back", timestamp, reason, is_settled=True)
             if timestamp - state.entered_at < timedelta(seconds=plan.bake_seconds):
                 return state
             return state.move_to("full", timestamp, "no guardrail was breached during monitoring", is_settled=True)
@@ -228,12 +247,25 @@ class Rollout:
         with self._store.transaction(state.why, author=author) as changes:
             changes.set(state_key(self._key), state.to_data(), expected_version=version)
             if state.stage == "full" and previous_stage != "full":
-                changes.set(self._key, state.value, expected_version=state.baseline_version)
+                changes.set(self._key, state.value, expected_version=state.baseline_version, token=state.token)
             elif state.stage == "rolled_back" and previous_stage == "full":
                 changes.rollback(self._key, state.baseline_version)
+            if state.stage in ("full", "rolled_back"):
+                self._close_proposal(changes, state)
         return state
 
-    def _add_record(self, state: RolloutState, new_moments: dict[tuple[str, str], Moments], record: Feedback) -> bool:
+    def _close_proposal(self, changes: Transaction, state: RolloutState) -> None:
+        """Marks the stored proposal of a rollout as applied or failed."""
+        try:
+            value, version = self._store.get(f"proposals/{state.proposal}")
+        except errors.NotFound:
+            return  # the rollout was started without a stored proposal
+        if value.get("status") == "approved":
+            status = "applied" if state.stage == "full" else "failed"
+            data = {**value, "status": status, "outcome": f"rollout: {state.why}"}
+            changes.set(f"proposals/{state.proposal}", data, expected_version=version)
+
+    def _add_record(self, state: RolloutState, new: list[Measurement], record: Feedback) -> bool:
         guarded = {guardrail.metric for guardrail in state.plan.guardrails}
         if state.stage not in ("canary", "full") or record.metric not in guarded:
             return False
@@ -241,7 +273,7 @@ class Rollout:
         arm = reported_arm or (CANDIDATE if self._is_treated(state, record.entity) else BASELINE)
         if arm not in (BASELINE, CANDIDATE):
             raise errors.SetupError(f"arm={reported_arm!r}: use {BASELINE} or {CANDIDATE}.")
-        new_moments.setdefault((record.metric, arm), Moments()).add(record.value)
+        new.append(Measurement(record.metric, arm, record.entity, record.value, record.timestamp))
         return True
 
     def _is_treated(self, state: RolloutState, entity: str) -> bool:

@@ -1,15 +1,18 @@
 """State of a rollout. It is a parameter, so it is versioned, audited and survives restarts."""
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from atoll import errors
+from atoll.governed.rollout import strata
 from atoll.governed.rollout.shadow_result import Guardrail
-from atoll.governed.statistics import Evidence, Moments, compare_means, intervals
+from atoll.governed.rollout.strata import BASELINE, CANDIDATE
+from atoll.governed.statistics import Evidence, Moments, RatioCheck, check_ratio, compare_means, intervals
 
 DEFAULT_SHARES = (0.01, 0.05, 0.1, 0.25)
 DAY_SECONDS = 86_400.0
@@ -29,6 +32,7 @@ class RolloutPlan:
         alpha: Probability that a harmless candidate is ever rolled back.
         expected: Number of treated measurements after which harm should be detected.
         needs_shadow: Require a shadow run with the verdict promote before the canary.
+        max_seconds: Maximum duration of a stage before full. A stage that takes longer is rolled back.
     """
 
     guardrails: Sequence[Guardrail]
@@ -40,6 +44,7 @@ class RolloutPlan:
     alpha: float = 0.05
     expected: float = 200.0
     needs_shadow: bool = True
+    max_seconds: float = 14 * DAY_SECONDS
 
     def __post_init__(self) -> None:
         intervals.check_alpha(self.alpha)
@@ -67,12 +72,24 @@ class RolloutPlan:
 type Stage = Literal["proposed", "shadow", "canary", "full", "rolled_back"]
 
 STATE_PREFIX = "rollout/"
-BASELINE, CANDIDATE = "baseline", "candidate"
+FULL = "full"  # measurements of the candidate after the last stage, beside both arms
+SUDDEN_HARM = 3.0  # standard deviations
+MAX_EXPOSED = 2000  # entities of the sample ratio test of a step
 
 
 def state_key(key: str) -> str:
     """Returns the key of the parameter that holds the rollout state of another one."""
     return f"{STATE_PREFIX}{key}"
+
+
+class Measurement(NamedTuple):
+    """Value of a metric, measured for an entity of one arm."""
+
+    metric: str
+    arm: str
+    entity: str
+    value: float
+    timestamp: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +106,13 @@ class RolloutState:
         entered_at: Start of the current stage or step.
         entered_count: Treated measurements at that time, by metric.
         arms: Moments of every guarded metric, by arm.
+        strata: Stratified comparison of every guarded metric, as JSON data.
+        exposed: Hashes of the first entities of this step, by arm, for the sample ratio test.
         fed_at: Time up to which feedback was read from a channel.
         is_settled: The rollout has ended: full and no longer monitored, or rolled back.
         why: Reason of the last change.
+        approved_by: Approvers of the proposal.
+        content_hash: Hash of the approved content.
     """
 
     key: str
@@ -109,6 +130,15 @@ class RolloutState:
     fed_at: datetime | None = None
     entered_count: Mapping[str, int] = field(default_factory=dict)
     arms: Mapping[str, Mapping[str, tuple[int, float, float]]] = field(default_factory=dict)
+    strata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    exposed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    approved_by: Sequence[str] = ()
+    content_hash: str = ""
+
+    @property
+    def token(self) -> str | None:
+        """Token of the version that a stored proposal sets, as in `Proposal.token`."""
+        return f"{self.proposal}/{self.content_hash[:16]}" if self.proposal.startswith("p-") else None
 
     @property
     def share(self) -> float:
@@ -121,19 +151,58 @@ class RolloutState:
         return Moments(*self.arms.get(metric, {}).get(arm, (0, 0.0, 0.0)))
 
     def evidence(self, metric: str) -> Evidence:
-        """Returns the evidence on candidate minus baseline. The guardrails share alpha."""
+        """Returns the evidence on candidate minus baseline, by strata and entities. The guardrails share alpha."""
         alpha = self.plan.alpha / len(self.plan.guardrails)
-        arms = self.moments(metric, BASELINE), self.moments(metric, CANDIDATE)
-        return compare_means(*arms, alpha=alpha, expected=self.plan.expected)
+        pooled, candidate = self.moments(metric, BASELINE), self.moments(metric, CANDIDATE)
+        num_smaller = min(pooled.count, candidate.count)
+        pooled.merge(candidate)
+        comparison = _load_comparison(self.strata, metric)
+        return comparison.get_evidence(num_smaller, pooled.variance, alpha=alpha, expected=self.plan.expected)
 
-    def with_moments(self, new_moments: Mapping[tuple[str, str], Moments]) -> "RolloutState":
-        """Returns the state with new measurements added."""
+    def check_ratio(self) -> RatioCheck | None:
+        """Compares the entities of both arms with the planned share; None outside the canary."""
+        if self.stage != "canary":
+            return None
+        num_baseline, num_candidate = (len(self.exposed.get(arm, ())) for arm in (BASELINE, CANDIDATE))
+        return check_ratio(num_baseline, num_candidate, self.share)
+
+    def has_sudden_harm(self, guardrail: Guardrail) -> bool:
+        """Checks for harm after the last stage that no drift explains.
+
+        Then all entities have the candidate, so only earlier measurements remain to compare with. The metric must be
+        worse by the margin and `SUDDEN_HARM` standard deviations.
+        """
+        baseline, full = self.moments(guardrail.metric, BASELINE), self.moments(guardrail.metric, FULL)
+        limit = replace(guardrail, margin=guardrail.margin + SUDDEN_HARM * baseline.deviation)
+        return limit.is_breached(compare_means(baseline, full, alpha=self.plan.alpha).interval)
+
+    def with_measurements(self, measurements: Sequence[Measurement]) -> "RolloutState":
+        """Returns the state with new measurements added, in the order of their times."""
         arms = {metric: dict(by_arm) for metric, by_arm in self.arms.items()}
-        for (metric, arm), moments in new_moments.items():
-            total = self.moments(metric, arm)
-            total.merge(moments)
-            arms.setdefault(metric, {})[arm] = total.to_data()
-        return replace(self, arms=arms)
+        metrics = {item.metric for item in measurements}
+        comparisons = {metric: _load_comparison(self.strata, metric) for metric in metrics}
+        exposed = {arm: dict.fromkeys(self.exposed.get(arm, ())) for arm in (BASELINE, CANDIDATE)}
+        moments = {(metric, arm): self.moments(metric, arm) for metric in metrics for arm in (*exposed, FULL)}
+        for item in sorted(measurements, key=lambda item: item.timestamp):
+            moments[item.metric, item.arm].add(item.value)
+            if self.stage == "full" and item.arm == CANDIDATE:
+                moments[item.metric, FULL].add(item.value)
+            # After the last step all entities have the candidate, but for those that are reported as baseline.
+            step = self.step if self.stage == "canary" else len(self.plan.shares)
+            block, group = strata.compute_block(item.timestamp), strata.compute_group(item.entity)
+            comparisons[item.metric].add(step, block, item.arm, group, item.value)
+            if self.stage == "canary" and sum(map(len, exposed.values())) < MAX_EXPOSED:
+                exposed[item.arm][hash_entity(item.entity)] = None
+        for (metric, arm), total in moments.items():
+            if total.count:
+                arms.setdefault(metric, {})[arm] = total.to_data()
+        stored = {metric: comparison.to_data() for metric, comparison in comparisons.items()}
+        return replace(
+            self,
+            arms=arms,
+            strata={**self.strata, **stored},
+            exposed={arm: tuple(names) for arm, names in exposed.items() if names},
+        )
 
     def count_new(self, metric: str) -> int:
         """Returns the number of treated measurements since the stage or step began."""
@@ -145,7 +214,14 @@ class RolloutState:
         metrics = [guardrail.metric for guardrail in self.plan.guardrails]
         counts = {metric: self.moments(metric, CANDIDATE).count for metric in metrics}
         return replace(
-            self, stage=stage, step=step, entered_at=now, entered_count=counts, why=reason, is_settled=is_settled
+            self,
+            stage=stage,
+            step=step,
+            entered_at=now,
+            entered_count=counts,
+            why=reason,
+            is_settled=is_settled,
+            exposed={},
         )
 
     def to_data(self) -> Mapping[str, Any]:
@@ -159,6 +235,8 @@ class RolloutState:
             "entered_count": counts,
             "fed_at": None if self.fed_at is None else self.fed_at.isoformat(),
             "arms": arms,
+            "approved_by": list(self.approved_by),
+            "exposed": {arm: list(names) for arm, names in self.exposed.items()},
         }
 
     @classmethod
@@ -173,8 +251,22 @@ class RolloutState:
             "entered_at": datetime.fromisoformat(data["entered_at"]),
             "fed_at": None if fed_at is None else datetime.fromisoformat(fed_at),
             "arms": arms,
+            "approved_by": tuple(data.get("approved_by", ())),
+            "exposed": {arm: tuple(names) for arm, names in data.get("exposed", {}).items()},
         }
         return cls(**{**data, **parsed})
+
+
+def _load_comparison(data: Mapping[str, Mapping[str, Any]], metric: str) -> strata.StratifiedComparison:
+    if metric not in data:
+        return strata.StratifiedComparison()
+    return strata.StratifiedComparison.from_data(data[metric])
+
+
+@functools.lru_cache(maxsize=8192)
+def hash_entity(entity: str) -> str:
+    """Returns a short hash of an entity."""
+    return hashlib.sha256(entity.encode()).hexdigest()[:12]
 
 
 def compute_bucket(salt: str, key: str, entity: str) -> float:

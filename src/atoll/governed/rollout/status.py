@@ -20,7 +20,14 @@ def load_rollouts(parameter_store: Parameters) -> Sequence[RolloutState]:
 def rollout_to_json(state: RolloutState) -> Mapping[str, Any]:
     """Returns the state of a rollout as JSON data, with the evidence on its guardrails."""
     guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.plan.guardrails}
-    return {**state.to_data(), "share": state.share, "guarded": guardrails}
+    data = {name: value for name, value in state.to_data().items() if name not in ("strata", "exposed")}
+    ratio = state.check_ratio()
+    return {
+        **data,
+        "share": state.share,
+        "guarded": guardrails,
+        "sample_ratio": None if ratio is None else ratio._asdict(),
+    }
 
 
 def save_shadow_result(

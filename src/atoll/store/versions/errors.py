@@ -2,6 +2,7 @@
 
 SetupError
 ├── ReasonRequired      the change has no reason
+├── AccessDenied        the policy or the role of the principal does not allow the change
 ├── InvalidKey          the key is empty, too long or contains invalid characters
 └── InvalidValue        the value is not plain JSON, or violates the rules of its key
 NotFound
@@ -21,6 +22,10 @@ from atoll import errors
 
 class ReasonRequired(errors.SetupError):
     """A change has no reason."""
+
+
+class AccessDenied(errors.SetupError):
+    """The policy of the store, or the role of the principal, does not allow a change."""
 
 
 class InvalidKey(errors.SetupError):

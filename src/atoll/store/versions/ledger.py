@@ -1,27 +1,27 @@
 """Ledger: checks changes (versions, locks, aliases, notes), appends them to a change log, and reads versions."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from atoll import errors, versions
+from atoll.store.access.gate import Gate
 from atoll.store.database.database import Database, retry_transaction
 from atoll.store.versions import change as entries
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.change_log import ChangeLog, ChangeWriter
 from atoll.store.versions.errors import ParameterLocked, ParameterNotFound, VersionConflict, VersionNotFound
+from atoll.store.versions.request import ChangeRequest
 from atoll.store.versions.sql_change_log import SQLChangeLog
 
 CHUNK = 256
 WAIT_SECONDS = 3600.0  # of one wait without a timeout
 _MAX_VERSION = 2**63 - 1  # maximum of a database column
 _MAX_DIGITS = 18
+# State of proposals, rollouts and access. A lock never blocks a rejection, an abort or a revocation.
+UNLOCKED_PREFIXES = ("access/", "proposals/", "rollout/")
 _BEFORE_FIRST = -_MAX_VERSION - 2
-
-_ALIAS_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
 type AsOf = int | datetime
 
@@ -36,46 +36,6 @@ def format_timestamp(time: datetime) -> str:
     return utc_time.isoformat(timespec="microseconds")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRequest:
-    """Requested change.
-
-    Attributes:
-        kind: As in `ChangeEntry`.
-        value: JSON text of the new value or of a note.
-        name: Name of an alias.
-        target: Version to roll back to, or target of an alias; None removes the alias.
-        expected: Version that the change is based on; 0: none yet; None: any.
-        timestamp: Time of an imported change; never earlier than the previous change.
-    """
-
-    kind: str
-    key: str
-    reason: str
-    author: str
-    value: str | None = None
-    name: str = ""
-    target: int | None = None
-    expected: int | None = None
-    token: str | None = None
-    timestamp: str | None = None
-
-    def check(self) -> None:
-        """Checks the fields before anything is locked or written.
-
-        Raises:
-            ReasonRequired: The reason is empty.
-            InvalidKey: The key is invalid.
-            SetupError: The author, another text or the alias is invalid.
-        """
-        entries.check_reason(self.reason)
-        entries.check_key(self.key)
-        entries.check_author(self.author)
-        entries.check_texts(self.reason, self.author, self.token or "")
-        if self.kind == entries.ALIAS and not _ALIAS_NAME.fullmatch(self.name):
-            raise errors.SetupError(f"{self.name!r} is not an alias. Use a word that begins with a letter.")
-
-
 class VersionLedger:
     """Applies changes and reads versions.
 
@@ -85,13 +45,14 @@ class VersionLedger:
     """
 
     def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = now) -> None:
-        self.change_log, self._clock = change_log, clock
+        self.change_log, self._clock, self._gate = change_log, clock, Gate()
 
     def apply(self, *requests: ChangeRequest) -> Sequence[ChangeEntry | None]:
         """Applies all requests or none; returns the changes, None for requests without an effect.
 
         Raises:
             ReasonRequired: A request has no reason.
+            AccessDenied: The policy or the role of the principal does not allow a change.
             ParameterNotFound: A key does not exist.
             ParameterLocked: A key is locked.
             VersionNotFound: A version does not exist.
@@ -104,7 +65,10 @@ class VersionLedger:
     def _apply(self, requests: Sequence[ChangeRequest]) -> Sequence[ChangeEntry | None]:
         with self.change_log.begin_write() as writer:
             timestamp = format_timestamp(self._clock())
-            return [_apply_request(writer, request, request.timestamp or timestamp) for request in requests]
+            requests = self._gate.check(writer, requests)
+            changes = [_apply_request(writer, request, request.timestamp or timestamp) for request in requests]
+            self._gate.finish(writer, requests)
+            return changes
 
     def add_note(self, request: ChangeRequest) -> ChangeEntry:
         """Adds a note that changes no value, e.g. an approval."""
@@ -209,6 +173,8 @@ def _apply_request(writer: ChangeWriter, request: ChangeRequest, timestamp: str)
         case entries.ROLLBACK:
             n, value = _restore_version(writer, request)
         case entries.LOCK | entries.UNLOCK:
+            if request.kind == entries.LOCK and request.key.startswith(UNLOCKED_PREFIXES):
+                raise errors.SetupError(f"{request.key} cannot be locked: a lock would block its rejection or abort.")
             state = writer.get_state(request.key)
             if state.version == 0:
                 raise ParameterNotFound(request.key)
@@ -231,7 +197,7 @@ def _apply_request(writer: ChangeWriter, request: ChangeRequest, timestamp: str)
 
 def _next_version(writer: ChangeWriter, request: ChangeRequest) -> int:
     state = writer.get_state(request.key)
-    if state.lock is not None:
+    if state.lock is not None and not request.key.startswith(UNLOCKED_PREFIXES):
         raise ParameterLocked(request.key, state.lock.author, state.lock.reason)
     _check_expected(request, state.version)
     return state.version + 1

@@ -1,0 +1,127 @@
+"""Policy of keys: who may set, propose and approve, and which values and stages a change needs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from atoll import errors
+from atoll.store.access import json_schema
+from atoll.store.versions.errors import InvalidValue
+
+type Stage = Literal["proposal", "shadow", "canary"]
+
+STAGES: tuple[Stage, ...] = ("proposal", "shadow", "canary")
+_LISTS = ("set", "propose", "approve", "needs")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """Rule for all keys with a prefix. The empty prefix matches every key.
+
+    Attributes:
+        prefix: Beginning of the keys.
+        set: Roles and names that may set the keys directly; empty: admins.
+        propose: Roles and names that may propose changes; empty: all but services.
+        approve: Roles and names that may approve changes; empty: approvers and admins.
+        quorum: Number of different approvers that a change needs.
+        schema: JSON Schema of the values.
+        max_chars: Maximum length of a value as JSON text; 0: no limit.
+        needs: Stages that a change must pass: proposal, shadow, canary. A shadow run or a canary needs a proposal.
+
+    Raises:
+        SetupError: A field has a wrong value.
+    """
+
+    prefix: str
+    set: tuple[str, ...] = ()
+    propose: tuple[str, ...] = ()
+    approve: tuple[str, ...] = ()
+    quorum: int = 1
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    max_chars: int = 0
+    needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prefix, str):
+            raise errors.SetupError("A rule of the policy needs a prefix. Write one; an empty one matches every key.")
+        for name, minimum in (("quorum", 1), ("max_chars", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < minimum:
+                raise errors.SetupError(
+                    f"{name} of the rule for {self.prefix!r} is {value!r:.40}. Use a number of at least {minimum}."
+                )
+        if unknown := [stage for stage in self.needs if stage not in STAGES]:
+            raise errors.SetupError(f"A rule cannot need {unknown[0]!r:.40}. Use {', '.join(STAGES)}.")
+        json_schema.check_schema(self.prefix, self.schema)
+
+    def matches(self, key: str) -> bool:
+        return key.startswith(self.prefix)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Returns the rule as JSON data, without fields that have their default."""
+        data = {name: getattr(self, name) for name in (item.name for item in fields(self))}
+        retained = {name: list(value) if name in _LISTS else value for name, value in data.items() if value}
+        return {
+            "prefix": self.prefix,
+            **{name: value for name, value in retained.items() if (name, value) != ("quorum", 1)},
+        }
+
+
+def parse_rule(data: Any) -> KeyRule:
+    """Reads a rule from JSON data.
+
+    Raises:
+        SetupError: The data is not a rule.
+    """
+    names = [item.name for item in fields(KeyRule)]
+    if not isinstance(data, Mapping) or not set(data) <= set(names):
+        raise errors.SetupError(f"{data!r:.80} is not a rule of the policy. Use the fields {', '.join(names)}.")
+    lists = {name: _parse_list(name, data[name]) for name in _LISTS if name in data}
+    return KeyRule(**{"prefix": None, **data, **lists})
+
+
+def _parse_list(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise errors.SetupError(f"{name} of a rule is {value!r:.60}. Use a list of texts.")
+    return tuple(value)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPolicy:
+    """All rules that match one key, combined. The strictest limits and the most specific lists of users apply."""
+
+    key: str
+    rules: Sequence[KeyRule]
+
+    @property
+    def quorum(self) -> int:
+        return max((rule.quorum for rule in self.rules), default=1)
+
+    def needs(self, stage: Stage) -> bool:
+        stages = {name for rule in self.rules for name in rule.needs}
+        return bool(stages) if stage == "proposal" else stage in stages
+
+    def get_users(self, action: Literal["set", "propose", "approve"], default: Sequence[str]) -> Sequence[str]:
+        """Returns the roles and names that may do something. The longest prefix that names some decides."""
+        for rule in sorted(self.rules, key=lambda rule: -len(rule.prefix)):
+            users: Sequence[str] = getattr(rule, action)
+            if users:
+                return users
+        return default
+
+    def check_value(self, value: Any) -> None:
+        """Checks a value.
+
+        Raises:
+            InvalidValue: The value breaks a rule.
+        """
+        for rule in self.rules:
+            if rule.max_chars and (length := len(json.dumps(value, ensure_ascii=False))) > rule.max_chars:
+                raise InvalidValue(
+                    f"{self.key} was not set: the value has {length:,} characters; the policy allows {rule.max_chars:,}"
+                )
+            try:
+                json_schema.validate(value, rule.schema)
+            except ValueError as error:
+                raise InvalidValue(f"{self.key} was not set, by the policy: {error}") from error
