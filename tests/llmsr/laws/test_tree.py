@@ -47,6 +47,29 @@ def test_simplified_tree_has_same_values(expression):
 
 @given(build_trees())
 @settings(max_examples=150, deadline=None)
+def test_merged_factors_have_same_values(expression):
+    expression = tree.simplify(expression)
+    with np.errstate(all="ignore"):
+        assert_equal_values(tree.evaluate(expression, COLUMNS), tree.evaluate(tree.merge_factors(expression), COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (("*", X, ("*", ("square", X), Y)), "a**3*b"),
+        (("/", ("/", X, Y), ("*", Z, ("sqrt", Y))), "a/(b**1.5*c)"),
+        (("*", ("c", 2.0), ("reciprocal", ("*", X, X))), "2/a**2"),
+        (("*", X, ("reciprocal", X)), "1"),
+        (("square", ("*", ("c", 3.0), ("*", ("sqrt", X), ("sqrt", Y)))), "9*a*b"),
+        (("square", ("*", X, Y)), "(a*b)**2"),
+    ],
+)
+def test_factors_become_one_fraction(expression, text):
+    assert tree.to_text(tree.merge_factors(expression), NAMES) == text
+
+
+@given(build_trees())
+@settings(max_examples=150, deadline=None)
 def test_text_has_same_values(expression):
     expression = tree.simplify(expression)  # constants are folded, because Python divides by zero with an error
     text = tree.to_text(expression, NAMES)
@@ -70,6 +93,10 @@ def test_tree_survives_json(expression):
         (("*", X, ("reciprocal", Y)), "a/b"),
         (("**", ("-", X, Y), ("c", -1.5)), "(a - b)**(-1.5)"),
         (("*", ("c", -1.0), ("square", X)), "-a**2"),
+        (("+", ("*", ("c", 0.0), X), Y), "b"),
+        (("sin", ("-", X, ("c", np.pi))), "-np.sin(a)"),
+        (("cos", ("+", ("c", -0.5 * np.pi), X)), "np.sin(a)"),
+        (("sin", ("+", ("c", 0.5 * np.pi), X)), "np.cos(a)"),
     ],
 )
 def test_text_is_short(expression, text):

@@ -1,4 +1,4 @@
-"""Search for laws in tables of numbers: sums of products of factors, found by matching pursuit.
+"""Search for laws in tables of numbers: expression trees in views of the data, and sums of products.
 
 With an LLM, the LLM writes equations instead, and their constants are fitted (`build.py`).
 """

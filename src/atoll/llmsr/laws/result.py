@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
+from atoll.llmsr import fit
 from atoll.llmsr.laws import engine, population, search, table, tree, view_law
 from atoll.llmsr.laws.domain import Domain
 from atoll.llmsr.laws.factor import Array
@@ -128,8 +129,10 @@ def conclude(evolver: cluster.Evolver, train: table.Table) -> SearchResult:
     constant_law = LawCandidate(Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
     candidates = compute_front([constant_law, *_iter_candidates(evolver)], population.FRONT_ERROR_RATIO)
     polished = [_polish(candidate, rows, domain) for candidate in candidates]
-    chosen = _tidy(choose_law(compute_front(polished, population.FRONT_ERROR_RATIO), rows), rows)
-    front = compute_front([*polished, chosen], population.FRONT_ERROR_RATIO)
+    original = choose_law(compute_front(polished, population.FRONT_ERROR_RATIO), rows)
+    chosen = _tidy(original, rows)
+    others = [candidate for candidate in polished if candidate is not original]
+    front = compute_front([*others, chosen], population.FRONT_ERROR_RATIO)
     if chosen not in front:  # a smaller law has nearly the same error
         front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
     return SearchResult(chosen, front)
@@ -146,23 +149,32 @@ def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate
 
 def _tidy(candidate: LawCandidate, rows: Rows) -> LawCandidate:
     """Rounds constants of a tree to simple numbers as far as the data supports it, which also removes terms."""
-    if not isinstance(candidate.law, TreeLaw):
+    known_tree = _get_tree(candidate.law, rows)
+    if known_tree is None:
         return candidate
     limit = max(candidate.error * math.exp(_MAX_ROUNDING_NATS / len(rows)), _EXACT_ERROR * 1e-2)
 
     def compute_error(law_tree: tree.Tree) -> float:
         return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
 
-    best = tree.simplify(candidate.law.tree)
+    best = tree.simplify(known_tree)
     for path in [path for path, node in tree.iter_nodes(best) if node[0] == "c"]:
         for value in _iter_simple_numbers(_get_node(best, path)[1]):
             rounded = tree.replace_node(best, path, ("c", value))
             if compute_error(rounded) <= limit:
                 best = rounded
                 break
-    simple = tree.simplify(best)
+    simple = tree.merge_factors(tree.simplify(best))
     error = compute_error(simple)
     return LawCandidate(TreeLaw(simple), error) if error <= 2.0 * limit else candidate
+
+
+def _get_tree(law: AnyLaw, rows: Rows) -> tree.Tree | None:
+    """Returns a law as a tree; None if it cannot be one."""
+    if isinstance(law, TreeLaw):
+        return law.tree
+    names = [f"x{index}" for index in range(len(rows.columns))]
+    return tree.from_expression(fit.parse(law.to_text(names), names).expression)
 
 
 def _get_node(law_tree: tree.Tree, path: tree.Path) -> tree.Tree:

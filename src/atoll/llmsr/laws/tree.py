@@ -146,11 +146,22 @@ def _simplify_unary(op: str, argument: Tree) -> Tree:
         return ("abs", argument[1])
     if op in ("abs", "square", "cos") and argument[0] in ("abs", "neg"):
         return _simplify_unary(op, argument[1])
+    if op in ("sin", "cos") and argument[0] == "+" and argument[1][0] == "c":
+        quarters = argument[1][1] / (0.5 * math.pi)
+        if quarters == round(quarters):
+            return _simplify_wave(op, argument[2], round(quarters) % 4)
     if op == "reciprocal" and argument[0] == "exp":
         return ("exp", simplify(("neg", argument[1])))
     if op == "reciprocal" and argument[0] == "/":
         return _simplify_binary("/", argument[2], argument[1])
     return (op, argument)
+
+
+def _simplify_wave(op: str, argument: Tree, quarters: int) -> Tree:
+    """Returns the sine or cosine of an argument plus some quarters of a turn."""
+    waves = (("sin", 1.0), ("cos", 1.0), ("sin", -1.0), ("cos", -1.0))
+    name, sign = waves[(quarters + (op == "cos")) % 4]
+    return _simplify_binary("*", ("c", sign), (name, argument))
 
 
 _POWERS: Mapping[float, Callable[[Tree], Tree]] = {
@@ -178,6 +189,8 @@ def _simplify_binary(op: str, left: Tree, right: Tree) -> Tree:
                 return _simplify_unary("square", left)
     if op == "-" and right[0] == "c":
         return _simplify_binary("+", left, ("c", -right[1]))
+    if op == "-" and right[0] == "*" and right[1][0] == "c":
+        return _simplify_binary("+", left, _simplify_binary("*", ("c", -right[1][1]), right[2]))
     if op == "/" and right[0] == "c" and right[1] != 0.0:
         return _simplify_binary("*", ("c", 1.0 / right[1]), left)
     if op == "/" and right[0] == "reciprocal":
@@ -192,6 +205,8 @@ def _simplify_binary(op: str, left: Tree, right: Tree) -> Tree:
         neutral = {"+": 0.0, "*": 1.0}.get(op)
         if neutral is not None and left[1] == neutral:
             return right
+        if op == "*" and left[1] == 0.0:
+            return ZERO
         if op in COMMUTATIVE and right[0] == op and right[1][0] == "c":  # join two constants
             return _simplify_binary(op, _fold(op, [left[1], right[1][1]]), right[2])
     if op == "*" and right[0] == "reciprocal":
@@ -207,6 +222,63 @@ def _simplify_binary(op: str, left: Tree, right: Tree) -> Tree:
     if op == "/" and right[0] == "*" and right[1][0] == "c" and right[1][1] != 0.0:
         return _simplify_binary("*", ("c", 1.0 / right[1][1]), _simplify_binary("/", left, right[2]))
     return (op, left, right)
+
+
+def merge_factors(tree: Tree) -> Tree:
+    """Returns an equal tree in which every product is one fraction, and factors with the same base are one power.
+
+    It is for printing: numpy takes longer for powers than for products.
+    """
+    if tree[0] in LEAVES:
+        return tree
+    tree = simplify((tree[0], *(merge_factors(argument) for argument in tree[1:])))
+    if tree[0] not in ("*", "/", "reciprocal", "square"):
+        return tree
+    powers: dict[Tree, float] = {}
+    scale = _collect_factors(tree, 1.0, powers)
+    if not math.isfinite(scale) or scale == 0.0:
+        return tree
+    above = [_make_power(base, power) for base, power in powers.items() if power > 0.0]
+    below = [_make_power(base, -power) for base, power in powers.items() if power < 0.0]
+    numerator, denominator = _multiply(above), _multiply(below)
+    merged: Tree = numerator if not below else ("/", numerator, denominator)
+    if scale != 1.0:
+        merged = ("/", ("c", scale), denominator) if below and not above else ("*", ("c", scale), merged)
+    return merged if compute_size(merged) <= compute_size(tree) else tree
+
+
+def _collect_factors(tree: Tree, exponent: float, powers: dict[Tree, float]) -> float:
+    """Adds the factors of a power of a product to `powers`; returns its constant, NaN if it has none."""
+    is_whole = exponent == round(exponent)
+    match tree:
+        case ("c", value) if value > 0.0 or (value and is_whole):
+            return float(value**exponent)
+        case ("*", left, right) if is_whole:
+            return _collect_factors(left, exponent, powers) * _collect_factors(right, exponent, powers)
+        case ("/", left, right) if is_whole:
+            return _collect_factors(left, exponent, powers) * _collect_factors(right, -exponent, powers)
+        case ("reciprocal", argument):
+            return _collect_factors(argument, -exponent, powers)
+        case ("sqrt", argument):
+            return _collect_factors(argument, 0.5 * exponent, powers)
+        case ("square", argument) if is_whole:
+            return _collect_factors(argument, 2.0 * exponent, powers)
+        case ("**", base, ("c", power)) if is_whole:
+            powers[base] = powers.get(base, 0.0) + power * exponent
+            return 1.0
+    powers[tree] = powers.get(tree, 0.0) + exponent
+    return 1.0 if tree[0] != "c" else math.nan
+
+
+def _make_power(base: Tree, power: float) -> Tree:
+    return _POWERS[power](base) if power in _POWERS else ("**", base, ("c", power))
+
+
+def _multiply(factors: Sequence[Tree]) -> Tree:
+    product: Tree = ONE
+    for factor in factors:
+        product = factor if product == ONE else ("*", product, factor)
+    return product
 
 
 def strip_constants(tree: Tree) -> Tree:
@@ -236,16 +308,6 @@ def normalize_terms(terms: Sequence[Tree]) -> tuple[Tree, ...]:
 
 
 # Conversion
-
-
-def to_expression(tree: Tree) -> fit.Expression:
-    """Returns a tree as an expression of `fit`."""
-    if tree[0] == "x":
-        return fit.Variable(tree[1])
-    if tree[0] == "c":
-        return fit.Constant(tree[1])
-    arguments = [to_expression(argument) for argument in tree[1:]]
-    return fit.Unary(tree[0], *arguments) if len(arguments) == 1 else fit.Binary(tree[0], *arguments)
 
 
 def from_expression(node: fit.Expression, params: Sequence[float] = ()) -> Tree | None:
@@ -321,6 +383,8 @@ class _Printer:
                 op, right = "-", ("c", -right[1])
             elif op == "+" and _is_negative(right):
                 op, right = "-", simplify(("*", ("c", -right[1][1]), right[2]))
+            if op == "*" and _is_negative(tree):
+                return f"{format_number(left[1])}*{self.format(right, own)}", 1
             spaced = f" {op} " if own == 1 else op
             return f"{self.format(left, own)}{spaced}{self.format(right, own + (op in ('-', '/')))}", own
         arguments = ", ".join(self.format(argument, 0) for argument in tree[1:])
