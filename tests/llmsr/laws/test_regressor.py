@@ -28,7 +28,7 @@ def test_regressor_finds_exact_law(fitted):
 
 def test_law_uses_names_of_data(fitted):
     assert "b_c" in fitted.law
-    assert list(fitted.feature_names_in_) == ["a", "b_c"]
+    assert fitted.names_ == ["a", "b_c"]
 
 
 def test_repr_shows_law(fitted):

@@ -1,9 +1,14 @@
-"""Law search with the interface of scikit-learn, which need not be installed."""
+"""Law search with the interface of scikit-learn, which need not be installed.
 
+If scikit-learn is imported, its own checks run too, and errors are also errors of the types that it expects.
+"""
+
+import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +18,7 @@ from atoll.llmsr.laws import build, engine, result, search, table
 from atoll.llmsr.laws.factor import Array
 
 _MIN_SECONDS = 0.1  # of search, however long the preparation takes
-_OPTIONS = ("seconds", "steps", "seed", "names", "num_islands")
+_OPTIONS = ("seconds", "steps", "seed", "names", "num_islands", "random_state")
 
 
 class Regressor:
@@ -25,6 +30,7 @@ class Regressor:
         seed: Random seed.
         names: Names of the variables; by default the columns of a data frame, or x0, x1, ...
         num_islands: Number of islands.
+        random_state: Random seed under the name of scikit-learn: a number or a generator. It replaces `seed`.
 
     Attributes:
         law_: The recommended law (after `fit`).
@@ -32,7 +38,8 @@ class Regressor:
         error_: Mean squared error of the law divided by the variance of y.
         num_fits_: Number of fitted structures.
         n_features_in_: Number of variables.
-        feature_names_in_: Their names in the law.
+        names_: Their names in the law.
+        feature_names_in_: Names of the columns, if X is a data frame.
     """
 
     def __init__(
@@ -43,12 +50,28 @@ class Regressor:
         seed: int = 0,
         names: Sequence[str] | None = None,
         num_islands: int = 1,
+        random_state: Any = None,
     ) -> None:
         self.seconds, self.steps, self.seed, self.names, self.num_islands = seconds, steps, seed, names, num_islands
+        self.random_state = random_state
 
     def __repr__(self) -> str:
         description = f"law={self.law!r}, error={self.error_:.3g}" if hasattr(self, "law_") else "not fitted"
         return f"{type(self).__name__}({description})"
+
+    def __sklearn_tags__(self) -> Any:
+        """Describes the estimator to scikit-learn."""
+        from sklearn import utils
+
+        return utils.Tags(
+            estimator_type="regressor",
+            target_tags=utils.TargetTags(required=True),
+            regressor_tags=utils.RegressorTags(),
+            input_tags=utils.InputTags(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "law_")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns the options by name, as scikit-learn requires."""
@@ -74,7 +97,7 @@ class Regressor:
         """
         if self.seconds is None and self.steps is None:
             raise errors.SetupError("The search has no limit. Set seconds or steps.")
-        train = self._make_table(X, y)
+        train = self._validate(X, y)
         began = time.monotonic()
         law_search = search.Search(train.rows, train.domain)
         config = build.make_config(train, law_search, self.num_islands)
@@ -83,7 +106,8 @@ class Regressor:
         else:  # the preparation takes part of the time
             seconds = (self.seconds or 0.0) - (time.monotonic() - began)
             budget = control.Budget(seconds=max(seconds, _MIN_SECONDS))
-        run_config = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
+        is_ordered = self.steps is not None
+        run_config = replace(config, num_parallel=1, budget=budget, seed=self._get_seed(), ordered=is_ordered)
         evolver = cluster.Evolver(run_config)
         proposer = config.island_config.mutation_engine
         assert isinstance(proposer, engine.LawMutator)
@@ -92,7 +116,9 @@ class Regressor:
         self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, proposer.num_fits
         rows = [(item.law, item.error) for item in conclusion.front]
         self.front_ = [(found_law.size, error, found_law.to_text(train.names)) for found_law, error in rows]
-        self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)
+        self.names_, self.n_features_in_ = list(train.names), len(train.names)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
         return self
 
     def predict(self, X: npt.ArrayLike) -> Array:  # noqa: N803 (as in scikit-learn)
@@ -101,9 +127,13 @@ class Regressor:
         Raises:
             SetupError: The regressor was not fitted, or X has another number of columns.
         """
-        if not hasattr(self, "law_"):
-            raise errors.SetupError("The regressor has no law. Call fit(X, y) first.")
-        rows = table.to_matrix(X, "X")
+        self._check_fitted()
+        invalid = _find_sklearn_error(self, X, reset=False)
+        rows = table.to_matrix(X, "X") if invalid is None else np.empty((0, 0))
+        if invalid is not None:
+            columns = np.shape(X)[1] if np.ndim(X) == 2 else self.n_features_in_
+            own = f"X has {columns} columns. The law needs {self.n_features_in_}."
+            raise _combine(errors.SetupError(own) if columns != self.n_features_in_ else None, invalid) from invalid
         if rows.shape[1] != self.n_features_in_:
             raise errors.SetupError(f"X has {rows.shape[1]} columns. The law needs {self.n_features_in_}.")
         return self.law_.predict(np.ascontiguousarray(rows.T))
@@ -120,21 +150,88 @@ class Regressor:
         Raises:
             SetupError: The regressor was not fitted.
         """
-        if not hasattr(self, "law_"):
-            raise errors.SetupError("The regressor has no law. Call fit(X, y) first.")
-        return self.law_.to_text(list(self.feature_names_in_))
+        self._check_fitted()
+        return self.law_.to_text(self.names_)
 
-    def _make_table(self, x: npt.ArrayLike, y: npt.ArrayLike) -> table.Table:
+    def sympy(self) -> Any:
+        """Returns the law as an expression of sympy, which must be installed."""
+        import sympy
+
+        self._check_fitted()
+        functions = {"abs": sympy.Abs, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan}
+        names = {name: getattr(sympy, name) for name in ("sin", "cos", "tan", "tanh", "exp", "log", "sqrt")}
+        symbols = {name: sympy.Symbol(name, real=True) for name in self.names_}
+        return sympy.sympify(self.law.replace("np.", ""), locals={**names, **functions, **symbols})
+
+    def latex(self) -> str:
+        """Returns the law as LaTeX. sympy must be installed."""
+        import sympy
+
+        return str(sympy.latex(self.sympy()))
+
+    def _check_fitted(self) -> None:
+        if hasattr(self, "law_"):
+            return
+        message = "The regressor has no law. Call fit(X, y) first."
+        if _uses_sklearn():
+            from sklearn.exceptions import NotFittedError
+
+            raise _combine(None, NotFittedError(message))
+        raise errors.SetupError(message)
+
+    def _get_seed(self) -> int:
+        if self.random_state is None:
+            return self.seed
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(self.random_state.randint(2**31))
+
+    def _validate(self, x: npt.ArrayLike, y: npt.ArrayLike) -> table.Table:
+        invalid = _find_sklearn_error(self, x, y=y, y_numeric=True, ensure_min_samples=2)
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                train = self._make_table(x, y, getattr(x, "columns", None))
+        except errors.SetupError as error:
+            raise _combine(error, invalid or ValueError(str(error))) from invalid
+        if invalid is not None:
+            raise _combine(None, invalid) from invalid
+        return train
+
+    def _make_table(self, x: npt.ArrayLike, y: npt.ArrayLike, columns: Any) -> table.Table:
         rows, target = table.to_matrix(x, "X"), table.to_matrix(np.atleast_2d(np.asarray(y)), "y")
         if target.size != len(rows):
             raise errors.SetupError(f"X has {len(rows)} rows and y has {target.size} values. They must be equal.")
-        column_names = self.names if self.names is not None else getattr(x, "columns", None)
+        column_names = self.names if self.names is not None else columns
         default_names = [f"x{index}" for index in range(rows.shape[1])]
         names = default_names if column_names is None else [str(name) for name in column_names]
         if len(names) != rows.shape[1]:
             raise errors.SetupError(f"X has {rows.shape[1]} columns and {len(names)} names. Name each column.")
         table.check_data(names, rows, target.ravel(), "The data")
         return table.Table(table.make_identifiers(names), "y", rows, target.ravel())
+
+
+def _uses_sklearn() -> bool:
+    return "sklearn" in sys.modules
+
+
+def _find_sklearn_error(regressor: Regressor, x: Any, **options: Any) -> Exception | None:
+    """Returns the error that scikit-learn finds in data; None if it is not imported or finds none."""
+    if not _uses_sklearn():
+        return None
+    from sklearn.utils.validation import validate_data
+
+    try:
+        validate_data(regressor, x, dtype="float64", **options)
+    except (TypeError, ValueError) as error:
+        return error
+    return None
+
+
+def _combine(own: errors.SetupError | None, other: Exception) -> errors.SetupError:
+    """Returns an error of both types, with both messages."""
+    kind = type("InvalidData", (errors.SetupError, type(other)), {"__module__": __name__})
+    is_new = own is not None and str(own) != str(other)
+    return cast(errors.SetupError, kind(f"{own} ({other})" if is_new else str(other)))
 
 
 def regress(

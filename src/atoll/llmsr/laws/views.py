@@ -18,6 +18,7 @@ from atoll.candidate import JSON
 from atoll.llmsr.laws.tree import ONE, Array, Columns, Tree, evaluate, from_data, simplify, substitute, to_data
 
 _NUM_ROWS = (160, 280)  # of the kernel regression, which takes time with their cube; more if few predict badly
+_MIN_ROWS = 40  # with fewer, left-out errors mislead
 _GOOD_ERROR = 0.03
 _MAX_TESTS = 2_000  # kernel regressions in all
 _SCALES = (1.0, 2.0, 4.0)  # of the kernel, in standard deviations times the root of the number of variables
@@ -115,7 +116,9 @@ def find_views(columns: Columns, target: Array) -> list[View]:
     with np.errstate(all="ignore"):
         original = tuple(("x", index) for index in range(len(columns)))
         plain = [View(original, ONE, link) for link in find_links(target)]
-        variables, factor = _reduce_variables(columns, target)
+        variables, factor = original, ONE
+        if len(target) >= _MIN_ROWS:
+            variables, factor = _reduce_variables(columns, target)
         if variables == original:
             return plain
         divided = target / evaluate(factor, columns)

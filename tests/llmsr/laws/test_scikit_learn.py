@@ -1,0 +1,50 @@
+"""Regressor as an estimator of scikit-learn, with pandas and sympy."""
+
+import numpy as np
+import pandas
+import pytest
+import sympy
+from sklearn import model_selection, pipeline, preprocessing
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_checks
+
+from atoll import llmsr
+
+X = np.random.default_rng(0).uniform(0.5, 3.0, (120, 2))
+Y = 2.0 * X[:, 0] / X[:, 1] + np.sin(X[:, 1])
+
+
+@pytest.mark.filterwarnings("ignore:Estimator Regressor does not inherit")  # scikit-learn is not required
+def test_estimator_passes_checks_of_scikit_learn():
+    for check in estimator_checks.check_estimator(llmsr.Regressor(steps=1), on_skip=None):
+        assert check["status"] in ("passed", "skipped"), check
+
+
+def test_pipeline_search_and_cross_validation():
+    scaled = pipeline.make_pipeline(preprocessing.StandardScaler(), llmsr.Regressor(steps=2))
+    assert scaled.fit(X, Y).score(X, Y) > 0.9
+    assert len(model_selection.cross_val_score(llmsr.Regressor(steps=2), X, Y, cv=2)) == 2
+    search = model_selection.GridSearchCV(llmsr.Regressor(), {"steps": [1, 2]}, cv=2).fit(X, Y)
+    assert search.best_params_["steps"] in (1, 2)
+
+
+def test_data_frame_gives_names():
+    frame = pandas.DataFrame(X, columns=["mass", "two words"])
+    fitted = llmsr.Regressor(steps=30, random_state=1).fit(frame, pandas.Series(Y))
+    assert list(fitted.feature_names_in_) == ["mass", "two words"]
+    assert fitted.names_ == ["mass", "two_words"]
+    assert fitted.predict(frame) == pytest.approx(Y, rel=1e-6)
+
+
+def test_sympy_and_latex_of_law():
+    fitted = llmsr.Regressor(steps=30, names=["mass", "time"]).fit(X, Y)
+    expression = fitted.sympy()
+    mass, time = sympy.symbols("mass time", real=True)
+    values = sympy.lambdify((mass, time), expression)(X[:, 0], X[:, 1])
+    assert values == pytest.approx(fitted.predict(X), rel=1e-9)
+    assert "mass" in fitted.latex()
+
+
+def test_regressor_without_law():
+    with pytest.raises(NotFittedError, match=r"Call fit\(X, y\) first"):
+        llmsr.Regressor().predict(X)
