@@ -118,19 +118,19 @@ class LawMutator:
         context: function.ProposalContext,
     ) -> function.Function:
         parent = pool[individual.origin] if individual.origin >= 0 else context.parents[-1]
-        found: AnyLaw = ViewLaw(self._views[index].view, individual.terms, individual.coefficients)
-        if search.is_near_front(found.size, individual.error, front):
-            refitted = view_law.refit(found, self._rows, steps=3, tolerance=1e-3)
-            found = found if refitted is None else refitted.law
-        assert isinstance(found, ViewLaw)
+        new_law: AnyLaw = ViewLaw(self._views[index].view, individual.terms, individual.coefficients)
+        if search.is_near_front(new_law.size, individual.error, front):
+            refitted = view_law.refit(new_law, self._rows, steps=3, tolerance=1e-3)
+            new_law = new_law if refitted is None else refitted.law
+        assert isinstance(new_law, ViewLaw)
         return function.derive_child(
             parent,
-            LawSkeleton(found, self._names),
+            LawSkeleton(new_law, self._names),
             engine="laws",
-            law=found.to_data(),
+            law=new_law.to_data(),
             view=index,
             screened=individual.error,
-            shape=_hash(f"{index} {found.shape}"),
+            shape=_hash(f"{index} {new_law.shape}"),
         )
 
 

@@ -50,11 +50,11 @@ class _Epoch:
         self._mover = moves.Mover(search.screening, search.library, rng)
         self._population = list(known)
         self._front: dict[int, Individual] = {}
-        self._seen: set[tuple[str, ...]] = set()
+        self._known_shapes: set[tuple[str, ...]] = set()
         self._fits = 0
         for individual in known:
             self._update_front(individual)
-            self._seen.add(_get_key(individual.terms))
+            self._known_shapes.add(_get_key(individual.terms))
 
     def run(self) -> list[Individual]:
         while len(self._population) < _NUM_STARTS and self._fits < self._num_fits:
@@ -82,9 +82,9 @@ class _Epoch:
         if not terms or size > _MAX_SIZE or len(terms) > _MAX_TERMS:
             return
         key = _get_key(terms)
-        if key in self._seen:
+        if key in self._known_shapes:
             return
-        self._seen.add(key)
+        self._known_shapes.add(key)
         self._fits += 1
         self._search.num_fits += 1
         fit = terms_fit.fit_terms(terms, self._search.screening, 3, 1e-2)

@@ -39,7 +39,7 @@ class Regressor:
         num_fits_: Number of fitted structures.
         n_features_in_: Number of variables.
         names_: Their names in the law.
-        feature_names_in_: Names of the columns, if X is a data frame.
+        feature_names_in_: Names of the columns, if X is a data frame and they are texts.
     """
 
     def __init__(
@@ -117,8 +117,10 @@ class Regressor:
         rows = [(item.law, item.error) for item in conclusion.front]
         self.front_ = [(found_law.size, error, found_law.to_text(train.names)) for found_law, error in rows]
         self.names_, self.n_features_in_ = list(train.names), len(train.names)
-        if hasattr(X, "columns"):
-            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        columns = list(getattr(X, "columns", []))
+        if columns and all(isinstance(name, str) for name in columns):
+            self.feature_names_in_ = np.array(columns, dtype=object)
         return self
 
     def predict(self, X: npt.ArrayLike) -> Array:  # noqa: N803 (as in scikit-learn)

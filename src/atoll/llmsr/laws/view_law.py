@@ -87,7 +87,7 @@ def make_sample(view: View, columns: Columns, target: Array, variance: float) ->
         factor = np.broadcast_to(evaluate(view.factor, columns), target.shape)
         divided = target / factor
         link = LINKS[view.link]
-        values = np.array([np.broadcast_to(evaluate(each, columns), target.shape) for each in view.variables])
+        values = np.array([np.broadcast_to(evaluate(variable, columns), target.shape) for variable in view.variables])
         return Sample(values, link.apply(divided), link.slope(divided) * np.abs(factor), variance)
 
 
