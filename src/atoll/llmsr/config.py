@@ -76,6 +76,8 @@ class Options(system.Settings):
             the ranks.
         engine_weights: Factor for the gain of each mutator (syntax, refined, tuner, choices, llm) when the bandit
             shares out iterations; 1 by default, 0 to turn it off.
+        law_search: Search for laws of data: "trees" evolves expression trees beside sums of products, "products" only
+            the latter, as in version 0.1.
         selector: Draws parent clusters; this and the next four are names of `atoll doctor --strategies`, or
             "file.py:Class". By default the preset's.
         population: Population of an island.
@@ -91,6 +93,7 @@ class Options(system.Settings):
     reset_evaluations: int | None = pydantic.Field(default=None, ge=1)
     temperature: float = pydantic.Field(default=0.1, gt=0, le=10)
     engine_weights: dict[mutation.MutatorName, float] = pydantic.Field(default={})
+    law_search: Literal["trees", "products"] = "trees"
     selector: str | None = None
     population: str | None = None
     schedule: str | None = None

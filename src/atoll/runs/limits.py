@@ -135,6 +135,8 @@ def load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, A
     sections = {name: value for name, value in run_store.get_run(run_id).config.items() if name not in NON_SECTION_KEYS}
     if "programs" in sections and "policy" not in sections["programs"]:
         sections["programs"] = {**sections["programs"], "policy": "openevolve"}  # the only one of version 0.1
+    if "llmsr" in sections and "law_search" not in sections["llmsr"]:
+        sections["llmsr"] = {**sections["llmsr"], "law_search": "products"}  # likewise
     budget = None
     carried_keys = ("llm", "workers", *LIMIT_KEYS)
     for record in run_store.journal(run_id).read_kinds(journal.STARTED):

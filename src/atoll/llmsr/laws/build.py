@@ -81,7 +81,7 @@ _EXACT_ITERATIONS = 150  # without a better law
 MIGRATION_INTERVAL = 100  # iterations of an island between two migrations
 
 
-def build_law_search(data: str, num_islands: int, context: system.BuildContext) -> system.BuiltSystem:
+def build_law_search(data: str, num_islands: int, context: system.BuildContext, uses_trees: bool) -> system.BuiltSystem:
     """Builds a run from a folder with `train.csv`. Test files are not opened before the run ends.
 
     Raises:
@@ -98,14 +98,15 @@ def build_law_search(data: str, num_islands: int, context: system.BuildContext) 
             return equations_to_json(evolver, train, folder)
         return result.to_json(result.conclude(evolver, train), train, folder)
 
+    searches = "expression trees and sums of products" if uses_trees else "sums of products"
     report: dict[str, JSON] = {
         "data": f"{train_path}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
-        "engine": "LLM, with fitted constants" if context.llm else "expression trees and sums of products, no LLM",
+        "engine": "LLM, with fitted constants" if context.llm else f"{searches}, no LLM",
         "score": "-log10(NMSE): correct digits on the training data",
         "islands": num_islands,
     }
     law_search = search.Search(train.rows, train.domain)
-    config = make_config(train, law_search, num_islands, uses_views=context.llm is None)
+    config = make_config(train, law_search, num_islands, uses_views=uses_trees and context.llm is None)
     if context.llm is not None:
         config = _with_llm(config, train, context.llm)
     return system.BuiltSystem(config, report, [train_path], "none: laws are data", lambda: None, finish)

@@ -10,7 +10,7 @@ from atoll.llmsr.laws import search
 
 FRONT_ERROR_RATIO = 0.98  # a larger law on the front must have less than this share of the error
 _MIN_ERROR = 1e-32  # NMSE: smaller errors are rounding, and all exact laws are equal
-MAX_PER_SIZE = 4
+MAX_PER_SIZE, _MAX_PRODUCTS_PER_SIZE = 4, 5
 _FRONT_PROBABILITY = 0.6
 VIEW_ROLE = "view "  # role of the laws of a view, followed by its index
 _PRODUCTS = -1  # group of the sums of products and of equations from an LLM
@@ -59,7 +59,7 @@ class FrontSelector:
         ranked = self._ranked.setdefault(self._keys[index], [])
         ranked[:] = [entry for entry in ranked if entry[1] != index]
         insort(ranked, (-score, index))
-        del ranked[MAX_PER_SIZE:]
+        del ranked[_MAX_PRODUCTS_PER_SIZE if self._keys[index][0] == _PRODUCTS else MAX_PER_SIZE :]
 
     def select(self, k: int, registered: int) -> Sequence[int]:
         front = self._get_front_indices(_PRODUCTS)
