@@ -122,7 +122,10 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         for key in ("engine_weights", *strategies.KINDS):
             if getattr(options, key):
                 raise errors.SetupError(f"llmsr.{key} is for functions, not for laws of data. Leave it out.")
-        return laws.build_law_search(task.data, options.num_islands, context, options.law_search == "trees")
+        uses_trees = options.law_search == "trees" and (context.llm is None or options.preset == "default")
+        return laws.build_law_search(
+            task.data, options.num_islands, context, uses_trees=uses_trees, description=task.comment or ""
+        )
     path = context.folder / task.file
     initial_source = source.load_function_source(path, task.function)
     text = path.read_text("utf-8-sig")

@@ -105,7 +105,29 @@ def test_llm_equations_get_fitted_constants(capsys):
         )
 
     with testing.ModelServer(answer) as server:
-        result, _ = run(capsys, "run", "task", "--llm", f"openai:tiny@{server.url}", "--iterations", "2")
+        arguments = ["run", "task", "--llm", f"openai:tiny@{server.url}", "--iterations", "2"]
+        result, _ = run(capsys, *arguments, "--set", "llmsr.preset=llmsr")
     assert result["nmse"]["train"] < 1e-20
     assert result["nmse"]["test_ood"] < 1e-20
     assert "params[1]*mass*speed" in result["law"]
+
+
+def test_llm_and_search_work_together(capsys):
+    prompts = []
+
+    def answer(prompt: str, number: int) -> str:
+        prompts.append(prompt)
+        if number == 1:
+            return "1. law: params[0]*mass**2  # energy\n2. law: unknown(mass)\n- law: force = params[0]*mass/speed"
+        return "law: params[0]*mass**2 + params[1]*mass*speed"
+
+    with testing.ModelServer(answer) as server:
+        arguments = ["run", "task", "--llm", f"openai:tiny@{server.url}", "--budget", "3calls"]
+        result, message = run(capsys, *arguments, "--set", "task.comment=Force on a moving mass.")
+    assert result["nmse"]["test_ood"] < 1e-20
+    assert result["law"] == "2*mass**2 - 0.7*mass*speed"
+    assert len(prompts) == 3
+    assert "Force on a moving mass." in prompts[0]
+    assert "| speed |" in prompts[0]
+    assert "The best laws so far" in prompts[2]
+    assert "llm" in message

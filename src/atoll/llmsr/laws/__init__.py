@@ -1,6 +1,6 @@
 """Search for laws in tables of numbers: expression trees in views of the data, and sums of products.
 
-With an LLM, the LLM writes equations instead, and their constants are fitted (`build.py`).
+An LLM can propose formulas beside the search (`formulas.py`), or search alone (`build.py`).
 """
 
 from atoll.llmsr.laws.build import build_law_search

@@ -10,7 +10,7 @@ import numpy as np
 from atoll import cluster, control, errors, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
-from atoll.llmsr.laws import engine, law, population, result, search, table, views
+from atoll.llmsr.laws import engine, formulas, law, population, result, search, table, views
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.mutation_engine import PyMutationEngine
 
@@ -81,8 +81,17 @@ _EXACT_ITERATIONS = 150  # without a better law
 MIGRATION_INTERVAL = 100  # iterations of an island between two migrations
 
 
-def build_law_search(data: str, num_islands: int, context: system.BuildContext, uses_trees: bool) -> system.BuiltSystem:
+def build_law_search(
+    data: str, num_islands: int, context: system.BuildContext, *, uses_trees: bool, description: str
+) -> system.BuiltSystem:
     """Builds a run from a folder with `train.csv`. Test files are not opened before the run ends.
+
+    Args:
+        data: The folder.
+        num_islands: Number of islands.
+        context: Folder of the task, LLM and more.
+        uses_trees: Whether trees are searched, with an LLM beside it. Otherwise only sums of products, or only an LLM.
+        description: What the data is, in the words of the user.
 
     Raises:
         SetupError: The folder does not exist, or its data is not usable.
@@ -94,20 +103,21 @@ def build_law_search(data: str, num_islands: int, context: system.BuildContext, 
     train = table.read_train(train_path)
 
     def finish(evolver: cluster.Evolver) -> Mapping[str, JSON]:
-        if context.llm is not None:
+        if context.llm is not None and not uses_trees:
             return equations_to_json(evolver, train, folder)
         return result.to_json(result.conclude(evolver, train), train, folder)
 
-    searches = "expression trees and sums of products" if uses_trees else "sums of products"
     report: dict[str, JSON] = {
         "data": f"{train_path}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
-        "engine": "LLM, with fitted constants" if context.llm else f"{searches}, no LLM",
+        "engine": _describe_engine(context.llm is not None, uses_trees),
         "score": "-log10(NMSE): correct digits on the training data",
         "islands": num_islands,
     }
     law_search = search.Search(train.rows, train.domain)
-    config = make_config(train, law_search, num_islands, uses_views=uses_trees and context.llm is None)
-    if context.llm is not None:
+    config = make_config(train, law_search, num_islands, uses_views=uses_trees)
+    if context.llm is not None and uses_trees:
+        config = _with_formulas(config, train, context.llm, description)
+    elif context.llm is not None:
         config = _with_llm(config, train, context.llm)
     return system.BuiltSystem(config, report, [train_path], "none: laws are data", lambda: None, finish)
 
@@ -133,6 +143,22 @@ def stop_at_exact_law(progress: control.RunProgress) -> str | None:
         return None
     is_stale = progress.applied_count - progress.last_improved_at >= _EXACT_ITERATIONS
     return "an exact law was found" if is_stale else None
+
+
+def _describe_engine(has_llm: bool, uses_trees: bool) -> str:
+    if has_llm:
+        return "expression trees, sums of products and an LLM" if uses_trees else "LLM, with fitted constants"
+    return "expression trees and sums of products, no LLM" if uses_trees else "sums of products, no LLM"
+
+
+def _with_formulas(
+    config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM, description: str
+) -> cluster.EvolverConfig:
+    """Returns the configuration with an LLM that proposes formulas beside the search."""
+    law_search = config.island_config.mutation_engine
+    assert isinstance(law_search, engine.LawMutator)
+    proposer = formulas.FormulaMutator(law_search, language_model, train, description)
+    return replace(config, island_config=replace(config.island_config, mutation_engine=proposer))
 
 
 def _with_llm(config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM) -> cluster.EvolverConfig:

@@ -10,11 +10,11 @@ import numpy as np
 
 from atoll import evaluation, function
 from atoll.llmsr import fit
-from atoll.llmsr.laws import epoch, law, population, search, view_law, views
+from atoll.llmsr.laws import epoch, law, population, search, tree, view_law, views
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
 from atoll.llmsr.laws.tree_moves import Individual
-from atoll.llmsr.laws.view_law import AnyLaw, ViewLaw
+from atoll.llmsr.laws.view_law import AnyLaw, TreeLaw, ViewLaw
 
 _NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = 4, 0.01  # iterations that start without terms: the first, and later ones
 
@@ -41,6 +41,21 @@ def get_law(fn: function.Function) -> Law | ViewLaw | None:
     # Not from the skeleton: a resumed run has only its text, and must give the same results.
     data = _get_meta(fn).get("law")
     return view_law.from_data(data) if data else None
+
+
+def get_any_law(fn: function.Function, names: Sequence[str]) -> Law | TreeLaw | None:
+    """Returns the law of a function, also of a fitted formula of an LLM; None if it has none."""
+    known_law = get_law(fn)
+    if known_law is not None or fn.evaluation is None or fn.evaluation.failure is not None:
+        return known_law
+    try:
+        expression = fit.parse(str(fn.skeleton()), names).expression
+    except (fit.InvalidEquation, fit.UnsupportedEquation):
+        return None
+    metrics = fn.evaluation.metrics
+    constants = [metrics[f"params[{index}]"] for index in range(sum(name.startswith("params[") for name in metrics))]
+    law_tree = tree.from_expression(expression, constants)
+    return None if law_tree is None else TreeLaw(tree.simplify(law_tree))
 
 
 def _get_meta(fn: function.Function) -> Mapping[str, Any]:
@@ -92,6 +107,12 @@ class LawMutator:
     ) -> Sequence[function.Function]:
         view_search = self._views[index]
         known = [self._get_individual(fn, origin) for origin, fn in enumerate(pool)]
+        if view_search.view.is_plain:
+            known += [
+                individual
+                for fn in context.inspirations.get("front", ())
+                if get_law(fn) is None and (individual := self._fit_formula(fn, view_search)) is not None
+            ]
         individuals = view_search.run(known, context.rng)
         new = epoch.select_new(individuals, known, population.MAX_PER_SIZE)
         front = _get_front(context)
@@ -108,6 +129,11 @@ class LawMutator:
             individual = Individual(error, size, known_law.terms, known_law.coefficients)
             self._individuals[identifier] = individual
         return individual._replace(origin=origin)
+
+    def _fit_formula(self, fn: function.Function, view_search: epoch.ViewSearch) -> Individual | None:
+        """Returns a formula of an LLM as an individual of a view with the original variables."""
+        known_law = get_any_law(fn, self._names)
+        return view_search.fit_tree(known_law.tree) if isinstance(known_law, TreeLaw) else None
 
     def _make_view_child(
         self,

@@ -43,6 +43,15 @@ class ViewSearch:
         with np.errstate(all="ignore"):
             return _Epoch(self, known, rng, num_fits).run()
 
+    def fit_tree(self, law_tree: tree.Tree) -> Individual | None:
+        """Returns a law as an individual; None if it is not finite on the screening rows."""
+        terms = tree.normalize_terms([law_tree])
+        with np.errstate(all="ignore"):
+            fitted = terms_fit.fit_terms(terms, self.screening, 15, 1e-4) if terms else None
+        if fitted is None:
+            return None
+        return Individual(fitted.error, compute_terms_size(fitted.terms), fitted.terms, fitted.coefficients)
+
 
 class _Epoch:
     def __init__(self, search: ViewSearch, known: Sequence[Individual], rng: Random, num_fits: int) -> None:

@@ -127,7 +127,7 @@ def conclude(evolver: cluster.Evolver, train: table.Table) -> SearchResult:
     """Refits the front on all training rows and chooses a law. It reads no other rows."""
     rows, domain = train.rows, train.domain
     constant_law = LawCandidate(Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
-    candidates = compute_front([constant_law, *_iter_candidates(evolver)], population.FRONT_ERROR_RATIO)
+    candidates = compute_front([constant_law, *_iter_candidates(evolver, train.names)], population.FRONT_ERROR_RATIO)
     polished = [_polish(candidate, rows, domain) for candidate in candidates]
     original = choose_law(compute_front(polished, population.FRONT_ERROR_RATIO), rows)
     chosen = _tidy(original, rows)
@@ -196,9 +196,9 @@ def _iter_simple_numbers(value: float) -> Iterator[float]:
         yield float(f"{value:.{digits}g}")
 
 
-def _iter_candidates(evolver: cluster.Evolver) -> Iterator[LawCandidate]:
+def _iter_candidates(evolver: cluster.Evolver, names: Sequence[str]) -> Iterator[LawCandidate]:
     for fn in iter_functions(evolver):
-        candidate_law = engine.get_law(fn)
+        candidate_law = engine.get_any_law(fn, names)
         if candidate_law is not None and fn.evaluation is not None:
             yield LawCandidate(candidate_law, fn.evaluation.metrics["nmse"])
 

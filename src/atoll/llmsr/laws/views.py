@@ -83,6 +83,11 @@ class View:
     factor: Tree
     link: str
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it shows the data unchanged."""
+        return self.link == "y" and self.factor == ONE and all(tree[0] == "x" for tree in self.variables)
+
     def assemble(self, terms: Sequence[Tree], coefficients: Sequence[float]) -> Tree:
         """Returns the law of terms of the view, in the original variables. The offset is the first coefficient."""
         total: Tree = ("c", coefficients[0])
