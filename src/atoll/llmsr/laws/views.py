@@ -85,7 +85,7 @@ class View:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it shows the data unchanged."""
+        """Returns whether it shows the data unchanged."""
         return self.link == "y" and self.factor == ONE and all(tree[0] == "x" for tree in self.variables)
 
     def assemble(self, terms: Sequence[Tree], coefficients: Sequence[float]) -> Tree:
