@@ -25,6 +25,7 @@ def test_missing_keys_get_defaults(folder):
         "reset_evaluations": None,
         "temperature": 0.1,
         "engine_weights": {},
+        "law_search": "trees",
         "selector": None,
         "population": None,
         "schedule": None,

@@ -14,12 +14,14 @@ X = np.random.default_rng(0).uniform(0.5, 3.0, (120, 2))
 Y = 2.0 * X[:, 0] / X[:, 1] + np.sin(X[:, 1])
 
 
+@pytest.mark.slow  # 52 checks
 @pytest.mark.filterwarnings("ignore:Estimator Regressor does not inherit")  # scikit-learn is not required
 def test_estimator_passes_checks_of_scikit_learn():
     for check in estimator_checks.check_estimator(llmsr.Regressor(steps=1), on_skip=None):
         assert check["status"] in ("passed", "skipped"), check
 
 
+@pytest.mark.timeout(400)
 def test_pipeline_search_and_cross_validation():
     scaled = pipeline.make_pipeline(preprocessing.StandardScaler(), llmsr.Regressor(steps=2))
     assert scaled.fit(X, Y).score(X, Y) > 0.9
