@@ -226,7 +226,8 @@ def show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], notes: 
     tables = race_tables.make_tables(rows, initial)
     notes = [
         f"Each run has {options.calls} LLM calls and {options.workers} iterations in parallel. The columns are medians "
-        "over runs. Yield is the number of distinct valid programs per call. From the best and from the initial are "
+        "over runs. Yield is the number of distinct evaluated programs per call, valid the number of those that did "
+        "not fail; programs of Atoll's tuner, which need no call, do not count. From the best and from the initial are "
         "shares of the children with such a parent. A higher score is better on every task.",
         *notes,
     ]

@@ -43,6 +43,7 @@ class Program(NamedTuple):
         iteration: Number of the iteration, from 1; 0 for the initial program.
         score: Score in the run; None if the evaluation failed.
         text: Source code.
+        is_from_llm: Whether an LLM wrote it; Atoll's tuner writes programs without a call.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Program(NamedTuple):
     iteration: int
     score: float | None
     text: str
+    is_from_llm: bool = True
 
 
 class Run(NamedTuple):
@@ -147,7 +149,8 @@ def run_atoll(job: Job) -> Run:
 
 def _read_atoll(row: Mapping[str, Any]) -> Program:
     score = None if row["failure"] else row["score"]
-    return Program(row["id"], next(iter(row["parents"]), None), row["step"], score, row["content"])
+    is_from_llm = row["meta"].get("engine") in ("rewrite", "diff", "cross")
+    return Program(row["id"], next(iter(row["parents"]), None), row["step"], score, row["content"], is_from_llm)
 
 
 def run_openevolve(job: Job) -> Run:

@@ -14,13 +14,14 @@ GAIN_SHARE = 0.9
 MIN_RUNS = 3  # quartiles of fewer runs are not compared
 _MEASURES = {
     "yield": "yield",
+    "valid": "valid per call",
     "calls_to_gain": "calls to 90 % of gain",
     "from_best": "from the best",
     "from_initial": "from the initial",
     "calls": "calls",
     "tokens_per_call": "tokens per call",
 }
-_SHORT = ("yield", "calls_to_gain", "from_best", "from_initial", "tokens_per_call")
+_SHORT = ("yield", "valid", "calls_to_gain", "from_best", "from_initial", "tokens_per_call")
 
 
 def measure_search(programs: Sequence[Program], calls: int, workers: int, fail_score: float) -> dict[str, Any]:
@@ -37,7 +38,9 @@ def measure_search(programs: Sequence[Program], calls: int, workers: int, fail_s
     if initial is None:
         return {}
     valid = {program.id: score for program in programs if is_valid(score := program.score, fail_score)}
-    texts = {program.text.strip() for program in programs if program.id in valid} - {initial.text.strip()}
+    from_llm = [program for program in programs if program.is_from_llm and program.text.strip() != initial.text.strip()]
+    texts = {program.text.strip() for program in from_llm}
+    valid_texts = {program.text.strip() for program in from_llm if program.id in valid}
     by_id = {program.id: program for program in programs}
     children = [program for program in programs if program.parent in by_id]
     parents = [by_id[child.parent or ""] for child in children]
@@ -53,6 +56,7 @@ def measure_search(programs: Sequence[Program], calls: int, workers: int, fail_s
         "programs": len(programs) - 1,
         "distinct": len(texts),
         "yield": len(texts) / calls if calls else None,
+        "valid": len(valid_texts) / calls if calls else None,
         "calls_to_gain": _find_gain(programs, valid, calls),
         "from_best": best_parents / len(children) if children else None,
         "from_initial": from_initial / len(children) if children else None,

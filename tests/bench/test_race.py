@@ -127,7 +127,7 @@ def test_search_measures():
         Program("4", "0", 10, 2.0, "first\n"),
     ]
     measured = race_tables.measure_search(programs, calls=20, workers=1, fail_score=-9.0)
-    assert (measured["distinct"], measured["yield"]) == (2, 0.1)  # "first" is there twice
+    assert (measured["distinct"], measured["yield"], measured["valid"]) == (3, 0.15, 0.1)  # "first" is there twice
     assert measured["calls_to_gain"] == 12  # iteration 6 of 10
     assert (measured["from_best"], measured["from_initial"]) == (0.75, 0.75)
 

@@ -130,7 +130,7 @@ class TestFailureArtifacts:
         assert (artifacts["error_type"], artifacts["stdout"]) == ("ValueError", "before")
 
     def test_huge_source_line_keeps_the_message(self, evaluate):
-        _, artifacts = evaluate(make_program(f"return 1 / 0, {'0, ' * 100_000}"))
+        _, artifacts = evaluate(make_program(f"return 1 / 0, {'0, ' * 10_000}"))
         assert len(artifacts["traceback"]) < 8000
         assert artifacts["traceback"].endswith("ZeroDivisionError: division by zero")
 

@@ -116,6 +116,24 @@ def test_new_best_is_the_parent_of_the_next_two_iterations():
         assert parents[iteration : iteration + 2] == [f"{iteration}.0"] * 2
 
 
+def test_run_opens_with_samples_of_the_initial_program_that_do_not_see_each_other():
+    def improve_first(context: function.ProposalContext, score: float) -> str:
+        return f"{1 if context.iteration == 1 else -context.iteration} x"
+
+    world = World(improve_first)
+    run(world, 100, 1)
+    opening = world.contexts[:8]
+    assert {get_id(context.parents[-1]) for context in opening} == {"0.0"}
+    assert not any("attempts" in context.advice for context in opening)
+    assert get_id(world.contexts[8].parents[-1]) == "1.0"
+
+
+def test_gains_end_the_opening():
+    world = World(lambda context, score: f"{score + 1} x")
+    run(world, 100, 1)
+    assert [get_id(context.parents[-1]) for context in world.contexts[:4]] == ["0.0", "0.0", "1.0", "3.0"]
+
+
 def test_low_challenger_gets_five_tries():
     def challenge(context: function.ProposalContext, score: float) -> str:
         if context.iteration == 1:

@@ -177,7 +177,7 @@ class EditMutator:
         second_program = self._try_read(context, request, second_response)
         if isinstance(second_program, UnusableResponse):
             raise second_program
-        return _build_function(context, request, second_program, second_response, second_prompt, is_repaired=True)
+        return _build_function(context, request, second_program, second_response, second_prompt, program.kind)
 
     def _try_read(
         self, context: function.ProposalContext, request: EditRequest, response: TextResponse
@@ -187,7 +187,7 @@ class EditMutator:
             program = self.reader.read(str(request.parent.skeleton()), response.text)
         except UnusableResponse as failure:
             return failure
-        program = program._replace(text=remove_idea(program.text))
+        program = program._replace(text=remove_idea(program.text, response.text))
         if duplicate := self.find_duplicate(program.text, context):
             return UnusableResponse(f"The program is not new: {duplicate}.", "duplicate", program.text)
         return program
@@ -208,17 +208,16 @@ def _build_function(
     program: ReadProgram,
     response: TextResponse,
     prompt: Prompt,
-    *,
-    is_repaired: bool = False,
+    first_fault: str = "",
 ) -> function.Function:
     parent, base = request.parent, str(request.parent.skeleton())
     parents = [parent, request.partner] if request.partner else [parent]
     engine: Mode = "diff" if program.form == "edits" else "cross" if request.mode == "cross" else "rewrite"
     meta: dict[str, JSON] = {"engine": engine, "model": response.model, "change": summarize_change(base, program.text)}
-    meta |= find_idea(response.text)
+    meta |= find_idea(response.text, base)
     meta |= {"operator": context.advice["operator"]} if "operator" in context.advice else {}
     meta |= {"from_score": parent.score()} if parent.evaluation is not None else {}
-    meta |= {"is_repaired": True} if is_repaired else {}
+    meta |= {"is_repaired": True, "first_fault": first_fault} if first_fault else {}
     meta |= {"cut": list(prompt.omitted)} if prompt.omitted else {}
     for name, texts in (("notes", program.notes), ("problems", program.problems)):
         meta |= {name: [text[:_MAX_PROBLEM_LENGTH] for text in texts[:_MAX_PROBLEMS]]} if texts else {}

@@ -332,19 +332,30 @@ _IDEA_LINE = re.compile(
     r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
 )
 _IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY)[*_`]*[ \t]*:[^\n]*\n?", re.M)
+_FIRST_COMMENT = re.compile(r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?P<text>[A-Za-z][^\n]* [^\n]*))")
 _MAX_IDEA_CHARS = 200
 
 
-def find_idea(response: str) -> dict[str, str]:
-    """Returns the idea of a change and the reason for it, in the words of the LLM, as far as the response has them."""
+def find_idea(response: str, parent: str = "") -> dict[str, str]:
+    """Returns the idea of a change and the reason for it, in the words of the LLM, as far as the response has them.
+
+    Without a line `IDEA:` this is the comment on the first line of the program, unless the parent has it too.
+    """
     idea = dict[str, str]()
     for match in _IDEA_LINE.finditer(response):
         text = " ".join(match["text"].split()).strip("*_` ")[:_MAX_IDEA_CHARS]
         if text:
             idea.setdefault(match["name"].lower(), text)
+    first = _FIRST_COMMENT.search(response)
+    if "idea" not in idea and first and first["line"].strip() not in map(str.strip, parent.splitlines()):
+        idea["idea"] = " ".join(first["text"].split())[:_MAX_IDEA_CHARS]
     return idea
 
 
-def remove_idea(program: str) -> str:
+def remove_idea(program: str, response: str = "") -> str:
     """Returns a program without the comments that state its idea."""
-    return _IDEA_COMMENT.sub("", program)
+    program = _IDEA_COMMENT.sub("", program)
+    first = _FIRST_COMMENT.search(response)
+    if first and program.count(f"{first['line']}\n") == 1:
+        program = program.replace(f"{first['line']}\n", "", 1)
+    return program

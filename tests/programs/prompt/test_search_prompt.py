@@ -105,11 +105,8 @@ x is 1
 
 # Your change
 {focus} Make one change that is not listed above.
-Answer with the complete new program in one block of this form, and with nothing else:
-```python
-# IDEA: your change in one sentence
-the complete new program
-```
+Answer with one ```python block and nothing else. Its first line is a comment that says what you change. The rest is \
+the complete new program.
 """
 
 
@@ -168,7 +165,7 @@ def test_system_message_is_the_same_for_all_iterations():
 def test_instruction_depends_on_the_operator(operator, mode, texts):
     prompt = build(context=make_context(operator), mode=mode)
     assert all(text in prompt for text in texts)
-    assert ("the complete new program\n```" in prompt) == (mode != "diff")
+    assert ("The rest is the complete new program." in prompt) == (mode != "diff")
 
 
 def test_crossover_shows_the_second_program():
@@ -241,4 +238,4 @@ def test_text_and_other_languages_have_their_own_forms():
     assert "the complete new text in one fenced block" in text_prompt
     assert "# Constants" not in text_prompt
     rust_prompt = build(replace(BUILDER, language="rust"))
-    assert "```rust\n// IDEA: your change in one sentence" in rust_prompt
+    assert "Answer with one ```rust block" in rust_prompt

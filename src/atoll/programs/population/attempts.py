@@ -24,7 +24,9 @@ class AttemptMemory:
         self._errors = Counter[str]()
 
     def add_unusable(self, parent_id: str, failure: str) -> None:
-        """Adds a response without a program."""
+        """Adds a response without a program; an LLM that did not respond teaches nothing."""
+        if "LLMError" in failure:
+            return
         reason = failure.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ")
         self._add(parent_id, {"outcome": "unusable", "reason": " ".join(reason.split())[:MAX_ERROR_CHARS]})
 

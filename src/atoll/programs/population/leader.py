@@ -3,6 +3,9 @@
 A lineage is a root program and all its descendants. A root is the initial program or a program of the operator `new`.
 The leader is the lineage of the best program; another lineage is a challenger while it still gets tries.
 
+A run of 50 calls or more opens with changes of the initial program, unless most of them raise its score: a small LLM
+finds more by independent tries than from its own first success.
+
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
 | refine    | the best program                                               |
@@ -23,10 +26,12 @@ from atoll.programs.population.attempts import AttemptMemory
 from atoll.programs.population.leader_population import OPERATOR_KEY, LeaderPopulation, Mode, get_id, get_order
 from atoll.programs.population.policy_settings import choose_settings
 
-STATE_KEY, NOTES_KEY, SCRATCH_KEY = "state", "run_notes", "from_scratch"
+STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from_scratch", "temperature_shift"
 _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against stagnation
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
-_FIX_SHARE, _MIN_FIX_SHARE = 0.25, 0.05  # of iterations
+_FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations, if all repairs help, and if none does
+_SAMPLE_SHARE = 0.5  # of changes of the initial program that do not see the earlier ones
+_MAX_TEMPERATURE_SHIFT, _REPEAT_DECAY = 0.3, 0.9
 
 
 class LeaderSearch:
@@ -57,8 +62,10 @@ class LeaderSearch:
         self._best: function.Function | None = None
         self._repair_goals: dict[str, float] = {}  # score to beat, by failed program
         self._num_repairs = self._num_useful_repairs = 0
+        self._num_openings = self._num_opening_gains = 0  # evaluated children of the initial program
         self._since_rise = self._applied = self._num_gains = self._used_calls = 0
         self._yields: dict[str, tuple[float, float]] = {}  # usable responses and requests of each form
+        self._repeat_share = 0.0  # of recent iterations whose first response repeated a program
         self._selection: tuple[Mode, function.Function, bool] | None = None
 
     def make_population(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> LeaderPopulation:
@@ -80,10 +87,19 @@ class LeaderSearch:
         patience = 20 if self._num_calls is None else min(40, max(6, math.ceil(0.08 * self._num_calls)))
         return self._since_rise / patience
 
+    @property
+    def is_opening(self) -> bool:
+        """Whether the run still samples changes of the initial program."""
+        limit = math.ceil(self.settings.opening * (self._num_calls or 0))
+        return self._num_openings < min(2, limit) or (
+            self._num_openings < limit and 2 * self._num_opening_gains <= self._num_openings
+        )
+
     def compute_shares(self) -> tuple[float, float]:
         """Returns the shares of the modes challenge and spread."""
         settings, level = self.settings, min(1.0, self.stagnation / 2)
-        explore = settings.explore_start + (settings.explore_end - settings.explore_start) * level
+        end = settings.explore_end if self._num_gains else (settings.explore_start + settings.explore_end) / 2
+        explore = settings.explore_start + (end - settings.explore_start) * level
         return max(0.1, explore), 0.1 if self.stagnation < 1 else 0.2
 
     def note_initial(self, fn: function.Function) -> None:
@@ -103,7 +119,10 @@ class LeaderSearch:
         advice: dict[str, JSON] = {OPERATOR_KEY: mode, "mode": self._choose_form(mode, parent, rng)}
         advice |= {"engine": self._choose_engine(mode, rng), STATE_KEY: self._describe_state()}
         advice |= {SCRATCH_KEY: True} if is_scratch else {}
-        if attempts := self._memory.choose_attempts(get_id(parent)):
+        if (shift := round(min(_MAX_TEMPERATURE_SHIFT, self._repeat_share), 1)) > 0:
+            advice[TEMPERATURE_KEY] = shift
+        is_sample = self._is_initial(parent) and (self.is_opening or rng.random() < _SAMPLE_SHARE)
+        if not is_sample and (attempts := self._memory.choose_attempts(get_id(parent))):
             advice["attempts"] = attempts
         if notes := self._memory.list_notes():
             advice[NOTES_KEY] = notes
@@ -119,7 +138,7 @@ class LeaderSearch:
         return "llm"
 
     def _choose_form(self, mode: Mode, parent: function.Function, rng: Random) -> str:
-        if mode == "spread" and rng.random() < 0.2:
+        if mode == "spread" and rng.random() < 0.4 * self._get_yield("cross") ** 2:
             return "cross"
         num_lines = str(parent.skeleton()).count("\n") + 1
         is_stub = num_lines <= _STUB_PROGRAM and not self._num_gains
@@ -149,8 +168,14 @@ class LeaderSearch:
         if uses_llm:
             usable, total = self._yields.get(form, (0.0, 0.0))
             self._yields[form] = (usable + any(fn.evaluation is not None for fn, _ in result.children), total + 1)
+            self._repeat_share *= _REPEAT_DECAY
+            self._repeat_share += (1 - _REPEAT_DECAY) * _has_repeat(result)
         if result.failure is not None:
             self._memory.add_unusable(get_id(parent), result.failure)
+        if uses_llm and self._is_initial(parent) and operator in ("refine", "new"):
+            scored = [fn for fn, _ in result.children if fn.evaluation is not None]
+            self._num_openings += bool(scored)
+            self._num_opening_gains += any(self._is_gain(fn, parent) for fn in scored)
         old_best, population = self._best, self._populations.get(result.island)
         for fn, decision in result.children:
             self._learn_child(parent, fn, decision)
@@ -182,7 +207,13 @@ class LeaderSearch:
     @property
     def fix_share(self) -> float:
         """Share of iterations that repair failed programs: more where repairs were useful."""
-        return max(_MIN_FIX_SHARE, 2 * _FIX_SHARE * (self._num_useful_repairs + 1) / (self._num_repairs + 2))
+        return max(_MIN_FIX_SHARE, _FIX_SHARE * (self._num_useful_repairs + 1) / (self._num_repairs + 3))
+
+    def _is_gain(self, fn: function.Function, parent: function.Function) -> bool:
+        return not self._is_failure(fn) and function.get_fitness(fn) > function.get_fitness(parent)
+
+    def _is_initial(self, fn: function.Function) -> bool:
+        return bool(fn.candidate) and not (fn.candidate and fn.candidate.parents)
 
     def _is_failure(self, fn: function.Function) -> bool:
         result = fn.evaluation
@@ -212,3 +243,10 @@ class LeaderSearch:
     def _compute_gain(self, fn: function.Function) -> float | None:
         score, best = fn.score(), self._best.score() if self._best else None
         return score - best if score is not None and best is not None else None
+
+
+def _has_repeat(result: function.IterationResult) -> bool:
+    """Returns whether the LLM first answered with a program that the run already had."""
+    faults = [fn.candidate.meta.get("first_fault") for fn, _ in result.children if fn.candidate]
+    failure = result.failure or ""
+    return bool({"unchanged", "duplicate"} & set(faults)) or "repeats the program" in failure or "is not new" in failure

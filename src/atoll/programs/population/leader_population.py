@@ -18,7 +18,7 @@ from atoll.programs.population.policy_settings import PolicySettings
 type Mode = Literal["fix", "refine", "spread", "challenge", "new"]
 
 OPERATOR_KEY = "operator"  # in the advice, and in the meta of every child
-_MAX_TRIES, _MAX_EQUAL_TRIES = 5, 2  # of a challenger since its best score rose
+_MAX_TRIES = 5  # of a challenger since its best score rose
 _SPREAD_SIZE = 20  # programs of the leader that `spread` draws from
 _SCRATCH_SHARE = 0.3  # of `new` programs that do not see the best one
 _MAX_FAILURES = 4  # failed programs that may be repaired
@@ -43,6 +43,10 @@ class Policy(Protocol):
 
     def compute_shares(self) -> tuple[float, float]:
         """Returns the shares of the modes challenge and spread."""
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the run still samples changes of the initial program."""
 
     @property
     def fix_share(self) -> float:
@@ -91,7 +95,11 @@ class LeaderPopulation:
         lineage = self._lineages.pop(root, None) or _Lineage(root)
         has_risen = not lineage.members or function.get_fitness(fn) > function.get_fitness(lineage.best)
         lineage.members = sorted([member for member in lineage.members if get_id(member) != id] + [fn], key=get_order)
-        lineage.members = lineage.members[::-1][:_SPREAD_SIZE]
+        lineage.members = lineage.members[::-1]
+        initial = [
+            member for member in lineage.members[_SPREAD_SIZE:] if member is self._initial
+        ]  # may be a parent again
+        lineage.members = lineage.members[:_SPREAD_SIZE] + initial
         lineage.tries = 0 if has_risen else lineage.tries
         self._lineages[root], self._roots[id], self._by_id[id] = lineage, root, fn
         if self._initial is None:
@@ -151,6 +159,8 @@ class LeaderPopulation:
         """Returns the mode, the parent, and whether a new program is written without seeing the best one."""
         if self._policy.find_error(best):
             return "fix", best, False
+        if self._policy.is_opening and self._initial is not None:
+            return "refine", self._initial, False
         if self._failures and self._rng.random() < self._policy.fix_share:
             return "fix", self._rng.choice(self._failures), False
         if self._tries < 2:
@@ -161,25 +171,21 @@ class LeaderPopulation:
             return self._choose_challenger(best)
         leader = self._lineages[self._roots[get_id(best)]].members
         if draw < explore + spread and len(leader) > 1:
-            return "spread", self._draw_spread(leader), False
+            return "spread", self._draw_spread(leader[:_SPREAD_SIZE]), False
         return "refine", best, False
 
     def _choose_challenger(self, best: function.Function) -> tuple[Mode, function.Function, bool]:
         leader = self._roots[get_id(best)]
-        active = [
-            lineage
-            for root, lineage in self._lineages.items()
-            if root != leader and lineage.tries < self._get_max_tries(lineage) and lineage.best is not self._initial
-        ]
+        active = [lineage for root, lineage in self._lineages.items() if root != leader and self._is_active(lineage)]
         if len(active) >= self._policy.settings.num_challengers:
-            return "challenge", min(active, key=lambda lineage: lineage.tries).best, False
+            return "challenge", max((lineage.best for lineage in active), key=get_order), False
         is_scratch = self._rng.random() < _SCRATCH_SHARE and self._initial is not None
         return "new", self._initial if is_scratch and self._initial is not None else best, is_scratch
 
-    def _get_max_tries(self, lineage: _Lineage) -> int:
-        """Returns the tries of a challenger; few if it only equals the best, as a variation of it does."""
+    def _is_active(self, lineage: _Lineage) -> bool:
+        """Returns whether a challenger gets another try. One that only equals the best is a variation of it."""
         is_equal = function.get_fitness(lineage.best) == function.get_fitness(self.best_fn())
-        return _MAX_EQUAL_TRIES if is_equal else _MAX_TRIES
+        return lineage.tries < _MAX_TRIES and not is_equal and lineage.best is not self._initial
 
     def _draw_spread(self, members: Sequence[function.Function]) -> function.Function:
         """Draws a program by its score, less often if its children brought no gain."""

@@ -12,6 +12,7 @@ class PolicySettings(NamedTuple):
         num_challengers: Challengers at the same time.
         num_inspirations: Programs in a prompt beside the best one.
         num_islands: Number of islands.
+        opening: Share of the budget that goes to changes of the initial program, however good the first of them is.
     """
 
     explore_start: float
@@ -19,6 +20,7 @@ class PolicySettings(NamedTuple):
     num_challengers: int
     num_inspirations: int
     num_islands: int
+    opening: float = 0.0
 
 
 def choose_settings(num_calls: int | None) -> PolicySettings:
@@ -28,8 +30,8 @@ def choose_settings(num_calls: int | None) -> PolicySettings:
     if num_calls < 50:
         return PolicySettings(0.1, 0.4, 1, 1, 1)
     if num_calls < 500:
-        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1)
-    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4)
+        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1, 0.08)
+    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4, 0.04)
 
 
 def choose_window(num_calls: int | None) -> int | None:

@@ -211,10 +211,11 @@ class SearchPromptBuilder:
             "instruction": self._write_instruction(context, request, joined.get("fault", "") if is_fresh else ""),
         }
         is_new = context.advice.get("operator") == "new" or is_fresh
+        shift = context.advice.get("temperature_shift", 0.0)
         prompt = llm.ChatPrompt(
             ("system", fill("search_system", system_values)),
             ("user", fill("search_user", values) + "\n"),
-            temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else 0.0,
+            temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else _to_float(shift),
         )
         if not request.failure or is_fresh:
             return prompt
@@ -321,7 +322,7 @@ def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Seque
     rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
     lines = list[str]()
     for row in rows:
-        idea = _flatten(str(row.get("idea") or row.get("change") or ""), 300)
+        idea = _flatten(str(row.get("idea") or _describe_change(str(row.get("change") or ""))), 300)
         why = f" Why: {_flatten(str(row['why']), 200)}" if row.get("why") else ""
         reason = _flatten(str(row.get("reason") or ""), 300)
         score, difference = row.get("score"), row.get("difference")
@@ -333,6 +334,13 @@ def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Seque
             outcome = f"{outcome}: {reason}"
         lines.append(f"- {outcome.rstrip('.')}. Change: {idea}{why}" if idea else f"- {outcome}")
     return lines
+
+
+def _describe_change(change: str) -> str:
+    """Returns the first new statement of a change; whole diffs in a list of changes get copied into programs."""
+    added = [line[1:].strip() for line in change.splitlines() if line.startswith("+")]
+    plain = [line for line in added if line and not line.startswith(("import ", "from ", "#", '"', "'", "//"))]
+    return f"added `{plain[0]}`" if plain else ""
 
 
 def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
@@ -347,6 +355,10 @@ def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence
         else:
             lines.append(f"- Failed {row.get('count')} times: {_flatten(str(row.get('reason')), 200)}")
     return lines
+
+
+def _to_float(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _flatten(text: str, max_chars: int) -> str:
