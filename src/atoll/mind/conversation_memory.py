@@ -4,12 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from atoll import llm
+from atoll.llm import base
 from atoll.mind.prompts import PromptPlan
 
 CHARS_PER_TOKEN = 4
 _CLAIM = re.compile(r"<optimal>(.*?)(?:</optimal>|\Z)", re.DOTALL)
 _AGREEMENT = re.compile(r"\b(AGREE|DISAGREE)\b")
 _MAX_POINTS = 8
+_MAX_EXCHANGE_CHARS, _MAX_OLD_CHARS = 24_000, 300  # of tool outputs in a prompt, and of an old one
 _MAX_CLAIM_CHARS = 2000
 
 
@@ -32,20 +35,38 @@ def format_memory(turns: Sequence[RememberedTurn], max_tokens: int | None, *, ha
     texts = list[str]()
     for number, turn in reversed(list(enumerate(turns, 1))):
         feedback = f"\n{turn.plan.feedback}" if has_feedback else ""
-        text = f"Turn {number}, score {turn.plan.score:.4g}:\n{turn.plan.plan}{feedback}"
+        text = f"Turn {number}, score {turn.plan.score or 0.0:.4g}:\n{turn.plan.plan}{feedback}"
         remaining -= len(text)
         texts.append(text if remaining >= 0 else _summarize(number, turn, has_feedback=has_feedback))
     return texts[::-1]
 
 
+def continue_dialogue(prompt: str, exchanges: Sequence[tuple[str, str]]) -> str:
+    """Returns a prompt with the responses to it and the requests or tool outputs after them.
+
+    Old exchanges are shortened, so that the prompt does not grow without limit.
+    """
+    if not exchanges:
+        return prompt
+    messages, remaining = list[base.Message](), _MAX_EXCHANGE_CHARS
+    for response, request in reversed(exchanges):
+        remaining -= len(response) + len(request)
+        max_chars = len(request) if remaining > 0 else _MAX_OLD_CHARS
+        messages += [
+            ("user", request[:max_chars]),
+            ("assistant", response if remaining > 0 else response[:_MAX_OLD_CHARS]),
+        ]
+    return llm.ChatPrompt(*llm.get_messages(prompt), *reversed(messages))
+
+
 def _summarize(number: int, turn: RememberedTurn, *, has_feedback: bool) -> str:
     first_error = turn.plan.feedback.partition("\n")[0].removeprefix("- ") if has_feedback else ""
-    return f"Turn {number}, score {turn.plan.score:.4g}. {first_error}".strip()
+    return f"Turn {number}, score {turn.plan.score or 0.0:.4g}. {first_error}".strip()
 
 
 def find_open_points(turns: Sequence[RememberedTurn]) -> list[str]:
     """Returns the critic's points since the best score last rose. A better plan answers the points before it."""
-    best = max((turn.plan.score for turn in turns), default=0.0)
+    best = max((turn.plan.score or 0.0 for turn in turns), default=0.0)
     first = next((index for index, turn in enumerate(turns) if turn.plan.score == best), 0)
     lines = (line.strip() for turn in turns[first + 1 :] for line in turn.critique.splitlines())
     return list(dict.fromkeys(line for line in lines if line.startswith("-")))[-_MAX_POINTS:]

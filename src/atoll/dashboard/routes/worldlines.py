@@ -139,9 +139,9 @@ def list_reviews(run_store: StoreDep, run: RunId) -> dict[str, Any]:
     """
     try:
         target = worldline_review.find_review_target(run_store, run)
-        review_rows = [
-            worldline_review.to_json(target, review) for review in worldline_review.open_reviews(target).list_items()
-        ]
+        results = worldline_review.find_results(run_store, run)
+        queue = worldline_review.open_reviews(target)
+        review_rows = [worldline_review.to_json(target, review, results) for review in queue.list_items()]
     except errors.SetupError as error:
         return {"run": run, "reviews": [], "why": str(error)}
     return {
