@@ -198,8 +198,8 @@ class ConversationMutator:
             visible_turns = [] if self.config.is_memoryless else turns
             shown_plans = [turn.to_prompt_plan() for turn in visible_turns[-1:]] or parent_plans
             reply = writer._request_plan(problem, parent_plans, visible_turns, dialogue)
-            if reply.plan is None and self.config.is_memoryless:
-                continue  # turns are independent
+            if reply.plan is None and (self.config.is_memoryless or not self.config.num_retries):
+                continue  # the next turn is independent, or a retry itself
             if reply.plan is None:
                 return
             num_repeats += reply.plan in known_plans

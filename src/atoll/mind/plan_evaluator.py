@@ -1,7 +1,7 @@
 """Evaluates plans with their problem: score, verification, feedback and the metrics of a worldline."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import evaluation, function, system
@@ -12,9 +12,13 @@ from atoll.mind.tasks.problem import PlanError, PlanEvaluation, Problem
 from atoll.mind.worldline import BASE
 
 SOLVED, SCORE = "solved", "task_score"  # metrics besides the five weighted ones
+_MAX_REMEMBERED = 5000  # plans whose errors are remembered
 _HALF_DIFFERENT_LINES = 40  # changed lines at which a repository counts as half different
 _HALF_COST_TOKENS = 8000  # tokens at which a plan has the cost 0.5
 _MAX_PLAN_CHARS = 4000  # a plan of this many characters has the length cost 1
+
+
+type ErrorKey = tuple[str, str, str]  # kind, goal and other goal of an error
 
 
 class PlanText(function.Text):
@@ -64,6 +68,7 @@ class PlanEvaluator:
 
     problems: Mapping[str, Problem]
     weights: fitness.Weights = fitness.BALANCED
+    _errors: dict[tuple[str, str], frozenset[ErrorKey]] = field(default_factory=dict)  # of recent plans
 
     def __call__(self, skeleton: function.Skeleton[..., Any], /) -> Evaluation:
         content = str(skeleton)
@@ -74,7 +79,8 @@ class PlanEvaluator:
             return evaluation.failed(f"Problem {content.partition('\n')[0]!r:.60} not found.")
         text = skeleton if isinstance(skeleton, PlanText) else PlanText(content)
         plan_evaluation = problem.evaluate(get_plan(content))
-        metrics = compute_metrics(problem, text, plan_evaluation)
+        metrics = compute_metrics(problem, text, plan_evaluation, self._find_errors(problem, text.parent_plan))
+        self._remember(problem, get_plan(content), plan_evaluation)
         extra = {SOLVED: float(plan_evaluation.is_solved), SCORE: plan_evaluation.score}
         return Evaluation(
             self.weights.compute_fitness(metrics),
@@ -82,8 +88,24 @@ class PlanEvaluator:
             feedback=plan_evaluation.format_feedback(),
         )
 
+    def _find_errors(self, problem: Problem, plan: str | None) -> frozenset[ErrorKey]:
+        """Returns the errors of a parent plan."""
+        if plan is None:
+            return frozenset()
+        key = (problem.id, plan)
+        if key not in self._errors:
+            self._remember(problem, plan, problem.evaluate(plan))
+        return self._errors.get(key, frozenset())
 
-def compute_metrics(problem: Problem, text: PlanText, plan_evaluation: PlanEvaluation) -> dict[str, float]:
+    def _remember(self, problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> None:
+        if len(self._errors) >= _MAX_REMEMBERED:
+            self._errors.clear()
+        self._errors[problem.id, plan] = frozenset(_get_error_key(item) for item in plan_evaluation.errors)
+
+
+def compute_metrics(
+    problem: Problem, text: PlanText, plan_evaluation: PlanEvaluation, parent_errors: frozenset[ErrorKey]
+) -> dict[str, float]:
     """Returns the five terms of the fitness. Each one has its own source.
 
     Consistency: errors that the parent plan did not have. Divergence: distance of the decisions from those of the
@@ -95,8 +117,7 @@ def compute_metrics(problem: Problem, text: PlanText, plan_evaluation: PlanEvalu
     contradiction, parent_trace = plan_evaluation.contradiction, tuple[Action, ...]()
     if text.parent_plan is not None:
         parent_trace = problem.parse_trace(text.parent_plan)
-        old_errors = {_get_error_key(plan_error) for plan_error in problem.evaluate(text.parent_plan).errors}
-        new_errors = [item for item in plan_evaluation.errors if _get_error_key(item) not in old_errors]
+        new_errors = [item for item in plan_evaluation.errors if _get_error_key(item) not in parent_errors]
         contradiction = max(contradiction, len(new_errors) / max(1, len(trace)))
     num_lines = plan_evaluation.metrics.get("changed_lines")
     divergence = (
@@ -114,7 +135,7 @@ def compute_metrics(problem: Problem, text: PlanText, plan_evaluation: PlanEvalu
     )
 
 
-def _get_error_key(plan_error: PlanError) -> tuple[str, str, str]:
+def _get_error_key(plan_error: PlanError) -> ErrorKey:
     return plan_error.kind, plan_error.goal, plan_error.other_goal
 
 

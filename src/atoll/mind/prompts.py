@@ -17,14 +17,14 @@ _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
 
 INSTRUCTIONS = "You solve a planning task. An evaluator checks every plan, scores it and reports its errors."
 TOOL_INSTRUCTIONS = "You change a program. A plan is a set of edits. Tests check every plan, and report its errors."
-ANSWER_FORMAT = "Put the plan between <plan> and </plan>. Write only one plan."
+ANSWER_FORMAT = "Write only one plan, between <plan> and </plan>."
 CRITIC_REQUEST = (
-    "First be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
-    "change first, in a few lines that begin with a dash. Put the list between <critic> and </critic>."
+    "First be the critic. Take the best plan above and its feedback. List what contradicts the task and what to change "
+    "first, in a few lines that begin with a dash, between <critic> and </critic>."
 )
-AUTHOR_REQUEST = "Then be the author. Write one better plan that answers the critic."
-AUTHOR_ONLY_REQUEST = "Write one better plan."
-INITIAL_REQUEST = "Think first, then write a plan."
+AUTHOR_REQUEST = "Then be the author. Write one better plan, all of its lines, between <plan> and </plan>."
+AUTHOR_ONLY_REQUEST = "Write one better plan, all of its lines, between <plan> and </plan>."
+INITIAL_REQUEST = "Think in a few short lines. Then write the whole plan between <plan> and </plan>."
 RETRY_REQUEST = (
     "Your last response had no readable plan. {reason} Write the whole plan again, in this format:\n{plan_format}\n"
     f"{ANSWER_FORMAT}"
@@ -98,7 +98,9 @@ class PlanPromptBuilder:
         if points:
             dialogue = [*dialogue, "Open points of the critic:\n" + "\n".join(points)]
         thinking = f"{CRITIC_REQUEST}\n{self._format_questions(problem)}".strip() if self.has_critic else ""
-        request = f"{AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST} {CLAIM_REQUEST}"
+        request = AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST
+        if problem.max_score is None or not getattr(problem, "is_solved_at_max_score", True):
+            request = f"{request} {CLAIM_REQUEST}"  # otherwise a plan with the best score has ended the search
         return self._join_sections(problem, plans, dialogue, thinking, request, is_author=True)
 
     def build_verification(self, problem: Problem, plan: PromptPlan, claim: str) -> str:
@@ -167,8 +169,8 @@ class PlanPromptBuilder:
         sections += [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
         sections += ["# Dialogue\n" + "\n\n".join(dialogue)] if dialogue else []
         sections += [f"# Critical thinking\n{thinking}"] if thinking else []
-        attempt = f"This is attempt {self.attempt}.\n" if self.attempt else ""
-        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n{attempt}"])
+        attempt = [f"(Attempt {self.attempt})"] if self.attempt else []
+        user_text = "\n\n".join([*attempt, *sections, f"# Answer\n{request}\n"])
         return llm.ChatPrompt(("system", "\n\n".join(constant_sections)), ("user", user_text))
 
     def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
@@ -181,7 +183,7 @@ class PlanPromptBuilder:
     def _format_questions(self, problem: Problem) -> str:
         if not self.has_questions:
             return ""
-        return "\n".join(f"Question: {question}" for question in problem.questions)
+        return "\n".join(["Think about these questions:", *(f"- {question}" for question in problem.questions)])
 
 
 def _number_plans(plans: Sequence[PromptPlan]) -> list[tuple[int, PromptPlan]]:

@@ -78,7 +78,11 @@ class Problem(Protocol):
 
     @property
     def max_score(self) -> float | None:
-        """Score that no plan can exceed; None if unknown. It decides about claims that a plan is optimal."""
+        """Score that no plan can exceed; None if unknown. It decides about claims that a plan is optimal.
+
+        If a plan with this score may be unsolved, because the LLM does not know the bound, the optional attribute
+        `is_solved_at_max_score` is False. Prompts then ask for claims.
+        """
 
     @property
     def questions(self) -> Sequence[str]:
