@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll import evaluation, function, system
 from atoll.evaluation import Evaluation
@@ -19,6 +19,13 @@ _MAX_PLAN_CHARS = 4000  # a plan of this many characters has the length cost 1
 
 
 type ErrorKey = tuple[str, str, str]  # kind, goal and other goal of an error
+
+
+class PlanDigest(NamedTuple):
+    """Errors and decisions of a plan, to compare it with another."""
+
+    errors: frozenset[ErrorKey]
+    trace: tuple[Action, ...]
 
 
 class PlanText(function.Text):
@@ -68,7 +75,7 @@ class PlanEvaluator:
 
     problems: Mapping[str, Problem]
     weights: fitness.Weights = fitness.BALANCED
-    _errors: dict[tuple[str, str], frozenset[ErrorKey]] = field(default_factory=dict)  # of recent plans
+    _digests: dict[tuple[str, str], PlanDigest] = field(default_factory=dict)  # of recent plans
 
     def __call__(self, skeleton: function.Skeleton[..., Any], /) -> Evaluation:
         content = str(skeleton)
@@ -79,8 +86,9 @@ class PlanEvaluator:
             return evaluation.failed(f"Problem {content.partition('\n')[0]!r:.60} not found.")
         text = skeleton if isinstance(skeleton, PlanText) else PlanText(content)
         plan_evaluation = problem.evaluate(get_plan(content))
-        metrics = compute_metrics(problem, text, plan_evaluation, self._find_errors(problem, text.parent_plan))
-        self._remember(problem, get_plan(content), plan_evaluation)
+        digest = self._remember(problem, get_plan(content), plan_evaluation)
+        parent_digest = None if text.parent_plan is None else self._find_digest(problem, text.parent_plan)
+        metrics = compute_metrics(problem, text, plan_evaluation, digest, parent_digest)
         extra = {SOLVED: float(plan_evaluation.is_solved), SCORE: plan_evaluation.score}
         return Evaluation(
             self.weights.compute_fitness(metrics),
@@ -88,23 +96,24 @@ class PlanEvaluator:
             feedback=plan_evaluation.format_feedback(),
         )
 
-    def _find_errors(self, problem: Problem, plan: str | None) -> frozenset[ErrorKey]:
-        """Returns the errors of a parent plan."""
-        if plan is None:
-            return frozenset()
-        key = (problem.id, plan)
-        if key not in self._errors:
-            self._remember(problem, plan, problem.evaluate(plan))
-        return self._errors.get(key, frozenset())
+    def _find_digest(self, problem: Problem, plan: str) -> PlanDigest:
+        digest = self._digests.get((problem.id, plan))
+        return digest or self._remember(problem, plan, problem.evaluate(plan))
 
-    def _remember(self, problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> None:
-        if len(self._errors) >= _MAX_REMEMBERED:
-            self._errors.clear()
-        self._errors[problem.id, plan] = frozenset(_get_error_key(item) for item in plan_evaluation.errors)
+    def _remember(self, problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> PlanDigest:
+        if len(self._digests) >= _MAX_REMEMBERED:
+            self._digests.clear()
+        errors = frozenset(_get_error_key(item) for item in plan_evaluation.errors)
+        digest = self._digests[problem.id, plan] = PlanDigest(errors, problem.parse_trace(plan))
+        return digest
 
 
 def compute_metrics(
-    problem: Problem, text: PlanText, plan_evaluation: PlanEvaluation, parent_errors: frozenset[ErrorKey]
+    problem: Problem,
+    text: PlanText,
+    plan_evaluation: PlanEvaluation,
+    digest: PlanDigest,
+    parent_digest: PlanDigest | None,
 ) -> dict[str, float]:
     """Returns the five terms of the fitness. Each one has its own source.
 
@@ -112,13 +121,11 @@ def compute_metrics(
     parent, or changed lines of a repository. Progress: the evaluator. Review: an independent reviewer. Cost: tokens, or
     the length of the plan without an LLM.
     """
-    plan = get_plan(text)
-    trace = problem.parse_trace(plan)
-    contradiction, parent_trace = plan_evaluation.contradiction, tuple[Action, ...]()
-    if text.parent_plan is not None:
-        parent_trace = problem.parse_trace(text.parent_plan)
-        new_errors = [item for item in plan_evaluation.errors if _get_error_key(item) not in parent_errors]
-        contradiction = max(contradiction, len(new_errors) / max(1, len(trace)))
+    plan, trace, parent_trace = get_plan(text), digest.trace, tuple[Action, ...]()
+    contradiction = plan_evaluation.contradiction
+    if parent_digest is not None:
+        parent_trace = parent_digest.trace
+        contradiction = max(contradiction, len(digest.errors - parent_digest.errors) / max(1, len(trace)))
     num_lines = plan_evaluation.metrics.get("changed_lines")
     divergence = (
         backends.compute_distance(backends.format_trace(trace), backends.format_trace(parent_trace))

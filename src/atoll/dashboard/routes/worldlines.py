@@ -126,6 +126,10 @@ def _turn_to_json(row: store.Row) -> dict[str, Any]:
         "verdict": row.verdict,
         "terms": {name: row.metrics.get(name) for name in FITNESS_TERMS},
         "task_score": row.metrics.get("task_score"),
+        "fork": str(row.meta.get("fork", "")),
+        "memory": row.meta.get("memory", []),
+        "tools": row.meta.get("tools", []),
+        "usage": row.meta.get("usage", {}),
     }
     turn: dict[str, Any] = text_limits.to_json_data(fields, MAX_TURN)
     return turn
