@@ -267,3 +267,14 @@ def test_sub_agents_write_notes_within_their_budget(trips):  # A1, A9
     assert worldline.memory_refs
     assert worldline.metrics["review_feedback"] in (-1.0, 0.0)
     assert any(isinstance(action, actions.Task) and action.role == "planner" for action in worldline.decision_trace)
+
+
+def test_plans_before_the_end_of_the_budget_are_kept(trips):
+    model, records = make_scripted_llm(trips[0]), store.MemoryJournal()
+    options = {**QUICK, "num_islands": 1, "num_convs": 1, "num_seq": 4}
+    engine = mind.MindEvolutionEngine(
+        [trips[0]], model, options, budget=control.Budget(calls=3), run_journal=records, window=1
+    )
+    assert engine.run().stats["calls"] == 3
+    applied = [record.data for record in records.read() if record.kind == "applied"]
+    assert [len(data["children"]) for data in applied] == [3]

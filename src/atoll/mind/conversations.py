@@ -175,7 +175,12 @@ class ConversationMutator:
         is_second_stage = problem_status.is_second_stage(context.advice, position.problem)
         with use_llm(self.config.choose_llm(position.generation, is_second_stage=is_second_stage)):
             selected_ids = self._select_elites(context, position, problem)
-            turns = list(self._converse(context, position, problem, selected_ids))
+            turns = list[ConversationTurn]()
+            try:
+                turns.extend(self._converse(context, position, problem, selected_ids))
+            except llm.BudgetExhausted:
+                if not turns:  # otherwise the plans so far are kept
+                    raise
         return [turn.fn for turn in turns]
 
     def _converse(
@@ -338,8 +343,14 @@ class ConversationMutator:
         num_left, num_retries = self.config.num_tools if session else 0, self.config.num_retries
         exchanges = list[tuple[str, str]]()
         while True:
-            with session.work_in_folder() if session else nullcontext():
-                text = self.model(conversation_memory.continue_dialogue(prompt, exchanges)).text
+            try:
+                with session.work_in_folder() if session else nullcontext():
+                    text = self.model(conversation_memory.continue_dialogue(prompt, exchanges)).text
+            except llm.BudgetExhausted:
+                plan = session.read_plan("") if session else None
+                if session is None or plan is None:
+                    raise
+                return "", plan, tuple(session.results)  # the edits so far
             output = session.use_tools(text, num_left - 1) if session and num_left else None
             if output is not None:
                 num_left -= 1

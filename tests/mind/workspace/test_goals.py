@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from atoll import cli, errors, executor, sandbox, store, system, testing
+from atoll import cli, control, errors, executor, sandbox, store, system, testing
 from atoll.evaluation import Evaluation
 from atoll.mind import build as mind
+from atoll.mind import engine as mind_engine
 from atoll.mind.config import Options, Task
 from atoll.mind.workspace import build, goals, localize, runner
 from tests.mind.workspace import repositories
@@ -192,3 +193,16 @@ def test_localization_ranks_function_of_trace_goal_and_spectrum_first():
     shown = localize.show(texts, localize.rank(texts, localize.Evidence(goal="m4_2"), is_test), 300, {})
     assert "def m4_2(x):" in shown
     assert len(shown) <= 300
+
+
+def test_edits_of_session_are_the_plan_when_the_budget_ends(tmp_path):
+    repositories.make_repository(tmp_path / "project")
+    problem_set = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), make_context(tmp_path, object())
+    )
+    engine = mind_engine.MindEvolutionEngine(
+        list(problem_set.problems), lambda prompt: f"{MEND}\nTOOL: test", {"num_gens": 1}, control.Budget(calls=1)
+    )
+    result = engine.run()
+    problem_set.close()
+    assert (result.stats["solved"], result.stats["calls"]) == (1, 1)
