@@ -1,16 +1,20 @@
-"""Memory of a conversation: earlier turns within a token budget, open points of the critic, claims of optimality."""
+"""Memory of a conversation: earlier turns within a token budget, open points, claims of optimality, usage."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from atoll import llm
+from atoll import evaluation, llm
+from atoll.candidate import JSON
 from atoll.llm import base
+from atoll.mind import actions
 from atoll.mind.prompts import PromptPlan
 
 CHARS_PER_TOKEN = 4
 _CLAIM = re.compile(r"<optimal>(.*?)(?:</optimal>|\Z)", re.DOTALL)
 _AGREEMENT = re.compile(r"\b(AGREE|DISAGREE)\b")
+_MAX_TOOL_CHARS, _MAX_TOOLS = 400, 30  # tools in a candidate's metadata, and characters of their outputs
 _MAX_POINTS = 8
 _MAX_EXCHANGE_CHARS, _MAX_OLD_CHARS = 24_000, 300  # of tool outputs in a prompt, and of an old one
 _MAX_CLAIM_CHARS = 2000
@@ -82,3 +86,29 @@ def is_agreement(response: str) -> bool:
     """Returns whether a critic agrees with a claim: the last such word decides."""
     words = _AGREEMENT.findall(response)
     return bool(words) and words[-1] == "AGREE"
+
+
+class CountingLLM:
+    """LLM that adds up the usage of one turn."""
+
+    def __init__(self, model: llm.LLM) -> None:
+        self._model, self.cost, self.num_chars = model, evaluation.ZERO_COST, 0
+
+    def __call__(self, prompt: str) -> llm.Response:
+        response = self._model(prompt)
+        self.cost += replace(response.cost, calls=1)
+        self.num_chars += len(prompt) + len(response.text)
+        return response
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the calls, estimated if the LLM does not report them."""
+        return self.cost.tokens_in + self.cost.tokens_out or self.num_chars // CHARS_PER_TOKEN
+
+    def to_data(self) -> dict[str, JSON]:
+        return {"calls": self.cost.calls, "tokens": self.tokens, "usd": self.cost.usd}
+
+
+def shorten_results(results: Sequence[actions.Result]) -> list[actions.Result]:
+    """Returns the results of the last tools with shortened outputs, for a candidate's metadata."""
+    return [replace(result, output=result.output[:_MAX_TOOL_CHARS]) for result in results[-_MAX_TOOLS:]]

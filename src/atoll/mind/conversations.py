@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from atoll import evaluation, function, llm
 from atoll.candidate import JSON, Candidate
 from atoll.mind import actions, conversation_memory, plan_evaluator, population, problem_status, prompts, sub_agents
-from atoll.mind.conversation_memory import RememberedTurn
+from atoll.mind.conversation_memory import CountingLLM, RememberedTurn
 from atoll.mind.generations import GenerationSchedule, IterationPosition
 from atoll.mind.problem_status import OPTIMAL, is_problem_done
 from atoll.mind.prompts import PlanPromptBuilder, PromptPlan
@@ -20,7 +20,6 @@ FIRST_LLM = ""  # selects no LLM of an ensemble by name, so the first one answer
 type Pattern = Literal["one_reply", "self", "critic"]
 
 _MAX_CRITIQUE_CHARS = 2000  # characters of a critique in a candidate's metadata
-_MAX_TOOL_CHARS, _MAX_TOOLS = 400, 30  # tools in a candidate's metadata, and characters of their outputs
 _MAX_RESPONSE_CHARS = 4000  # characters of an unreadable response in the next request
 
 
@@ -37,27 +36,6 @@ class ConversationTurn(NamedTuple):
     def to_prompt_plan(self) -> PromptPlan:
         score = self.result.metrics.get(plan_evaluator.SCORE, self.result.score or 0.0)
         return PromptPlan(self.plan, score, self.result.feedback)
-
-
-class CountingLLM:
-    """LLM that adds up the usage of one turn."""
-
-    def __init__(self, model: llm.LLM) -> None:
-        self._model, self.cost, self.num_chars = model, evaluation.ZERO_COST, 0
-
-    def __call__(self, prompt: str) -> llm.Response:
-        response = self._model(prompt)
-        self.cost += replace(response.cost, calls=1)
-        self.num_chars += len(prompt) + len(response.text)
-        return response
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the calls, estimated if the LLM does not report them."""
-        return self.cost.tokens_in + self.cost.tokens_out or self.num_chars // conversation_memory.CHARS_PER_TOKEN
-
-    def to_data(self) -> dict[str, JSON]:
-        return {"calls": self.cost.calls, "tokens": self.tokens, "usd": self.cost.usd}
 
 
 class AuthorReply(NamedTuple):
@@ -265,7 +243,7 @@ class ConversationMutator:
         }
         meta |= {"critic": reply.critique[:_MAX_CRITIQUE_CHARS]} if reply.critique else {}
         meta |= {"memory": [note.to_data() for note in notes]} if notes else {}
-        tool_results = [result.to_data() for result in shorten_results(reply.tool_results)]
+        tool_results = [result.to_data() for result in conversation_memory.shorten_results(reply.tool_results)]
         meta |= {"tools": tool_results} if tool_results else {}
         meta["usage"] = counter.to_data()
         content = plan_evaluator.PlanText(
@@ -407,11 +385,6 @@ class ConversationMutator:
         return [
             population.get_id(elites[number - 1]) for number in prompts.extract_numbers(response, len(elites))[:count]
         ]
-
-
-def shorten_results(results: Sequence[actions.Result]) -> list[actions.Result]:
-    """Returns the results of the last tools with shortened outputs, for a candidate's metadata."""
-    return [replace(result, output=result.output[:_MAX_TOOL_CHARS]) for result in results[-_MAX_TOOLS:]]
 
 
 def make_prompt_plan(fn: function.Function) -> PromptPlan:
