@@ -159,7 +159,7 @@ def start(
     key: options.KeyArgument,
     value: options.ValueArgument,
     guard: Annotated[
-        list[str], typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="Guardrail metric and allowed loss.")
+        list[str], typer.Option("--guard", metavar="METRIC[:MARGIN][:lower]", help="Guardrail metric and allowed loss.")
     ],
     reason: options.ReasonOption,
     author: options.AuthorOption = None,

@@ -81,8 +81,17 @@ def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
     response |= {
         "value_before": text_limits.to_json_data(evolver.get_current_value(current), MAX_VALUE),
         "needed": needed,
+        "may_approve": list(approval.list_possible_approvers(open_parameters(run_store), current)),
+        "changes": [_change_to_json(change) for change in approval.describe_changes(evolver.store, current)],
     }
     return {**response, "approvals": len(current.approvals), "approvers": list(evolver.proposals.policy.approvers)}
+
+
+def _change_to_json(change: approval.ChangeDescription) -> dict[str, Any]:
+    """Returns the change of one parameter, with its differences by words."""
+    segments = [[segment.kind, text_limits.limit_text(segment.text, MAX_VALUE)] for segment in change.segments]
+    fields = {name: getattr(change, name) for name in ("key", "base_version", "current_version", "is_stale")}
+    return {**fields, "segments": segments}
 
 
 @router.post("/proposals/{proposal}/decision")
