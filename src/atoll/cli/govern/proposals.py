@@ -25,9 +25,10 @@ def open_evolver(run_store: "stores.Store") -> "governed.Evolver":
     """Returns an evolver that leaves every decision to the approvers."""
     from atoll import governed  # slow import: jsonschema
     from atoll.config import parameter_stores
+    from atoll.governed import notifications
 
-    check = parameter_stores.load_rules()
-    return governed.Evolver(governed.StoredParameters(run_store, check=check), governed.DEFER)
+    params = governed.StoredParameters(run_store, check=parameter_stores.load_rules())
+    return governed.Evolver(params, governed.DEFER, observer=notifications.make_observer(params))
 
 
 @app.command("list")

@@ -178,7 +178,7 @@ class Evolver:
 
     def _start_rollout(self, proposal: Proposal) -> None:
         """Starts the canary of an approved proposal if the policy has a plan for its first key that needs one."""
-        from atoll.governed.rollout import rollout  # slow import: numpy
+        from atoll.governed import rollout  # slow import: numpy
 
         control = principals.get_control(self.store)
         policies = [control.get_policy(change.key) for change in proposal.changes]

@@ -55,7 +55,7 @@ class KeyRule:
                 )
         if unknown := [stage for stage in self.needs if stage not in STAGES]:
             raise errors.SetupError(f"A rule cannot need {unknown[0]!r:.40}. Use {', '.join(STAGES)}.")
-        if not isinstance(self.plan, Mapping) or (self.plan and not self.plan.get("guardrails")):
+        if self.plan and not (isinstance(self.plan, dict) and self.plan.get("guardrails")):
             raise errors.SetupError(f'The plan of the rule for {self.prefix!r} needs guardrails: ["METRIC", ...].')
         json_schema.check_schema(self.prefix, self.schema)
 
