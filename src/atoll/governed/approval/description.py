@@ -14,7 +14,7 @@ from atoll.store.access import proposal_checks
 
 MAX_WORK = 4_000_000  # pairs of words to compare; longer texts are compared by lines
 
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_WORDS = re.compile(r"\s+|\d+(?:[.,]\d+)*|\w+|[^\w\s]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
