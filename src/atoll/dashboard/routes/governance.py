@@ -28,6 +28,7 @@ signed_router = APIRouter(prefix="/api/proposals", tags=["governance"])
 WEBHOOK_KEY = "ATOLL_WEBHOOK_KEY"  # environment variable with the key of signed decisions
 
 MAX_VALUE = 20_000  # characters
+MAX_PROPOSAL = 1_000_000  # longest proposal: an approver sees it completely
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Key of the parameter.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
@@ -86,7 +87,7 @@ def proposal(run_store: StoreDep, clock: ClockDep, proposal: str) -> dict[str, A
     evolver = make_evolver(run_store, clock)
     current = evolver.proposals.get(proposal)
     needed = evolver.proposals.get_quorum(current)
-    response = text_limits.to_json_data(current.to_json(), MAX_VALUE)
+    response = text_limits.to_json_data(current.to_json(), MAX_PROPOSAL)
     response |= {
         "value_before": text_limits.to_json_data(evolver.get_current_value(current), MAX_VALUE),
         "needed": needed,
@@ -98,7 +99,7 @@ def proposal(run_store: StoreDep, clock: ClockDep, proposal: str) -> dict[str, A
 
 def _change_to_json(change: approval.ChangeDescription) -> dict[str, Any]:
     """Returns the change of one parameter, with its differences by words."""
-    segments = [[segment.kind, text_limits.limit_text(segment.text, MAX_VALUE)] for segment in change.segments]
+    segments = [[segment.kind, text_limits.limit_text(segment.text, MAX_PROPOSAL)] for segment in change.segments]
     fields = {name: getattr(change, name) for name in ("key", "base_version", "current_version", "is_stale")}
     return {**fields, "segments": segments}
 
