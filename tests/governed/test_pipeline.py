@@ -239,6 +239,20 @@ def test_harmful_bundle_is_rolled_back_as_a_whole(store):
     assert evolver.proposals.get(proposal.id).status == "failed"
 
 
+def test_approval_during_the_cooldown_is_kept_and_says_so(store):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    evolver, _ = start_bundle(store, now)
+    report(store, now, harm=1.0)
+    proposal = evolver.propose("optimize", "Again", BUNDLE, "agent")
+    approve(evolver, proposal)
+    with pytest.raises(errors.Conflict, match=r"is approved, but its rollout cannot start: .*rolled back"):
+        evolver.apply(proposal.id)
+    assert evolver.proposals.get(proposal.id).status == "approved"
+    later = governed.Evolver(store, governed.DEFER, clock=lambda: now + timedelta(days=2))
+    later.apply_approved()
+    assert rollout.Rollout(store, "limit").state().proposal == proposal.id
+
+
 def test_change_of_one_key_ends_rollout_of_bundle(store):
     now = datetime(2026, 1, 1, tzinfo=UTC)
     start_bundle(store, now)

@@ -28,7 +28,6 @@ from atoll.governed.parameters import (
 
 _MODULES = {
     "AggregatorReflector": "evidence.reflectors",
-    "CascadeEvaluator": "rollout.evaluators",
     "Feedback": "evidence.feedback",
     "FeedbackChannel": "evidence.feedback",
     "FuncEvaluator": "rollout.evaluators",
@@ -48,7 +47,6 @@ __all__ = [
     "AggregatorReflector",
     "AlreadyDecided",
     "CachedParameters",
-    "CascadeEvaluator",
     "Change",
     "Decider",
     "Evolver",

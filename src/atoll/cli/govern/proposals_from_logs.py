@@ -9,14 +9,14 @@ from atoll.cli.terminal import options, parsing
 
 
 def propose_from_logs(
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="Metric that measures the decisions.")],
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="Use feedback of this metric only.")],
     log: Annotated[
         str | None, typer.Option("--log", metavar="LOG", help="Log folder or store; default: the store itself.")
     ] = None,
     feedback: options.FeedbackOption = None,
     lower: Annotated[bool, typer.Option("--lower", help="Lower values of the metric are better.")] = False,
     key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="KEY", help="Parameter to change; may be repeated.")
+        list[str] | None, typer.Option("--param", metavar="KEY", help="Parameter to change; may be repeated.")
     ] = None,
     llm: options.LLMOption = None,
     candidates: Annotated[
@@ -37,7 +37,7 @@ def propose_from_logs(
     \b
     Examples:
       atoll proposals from-logs --metric late --lower
-      atoll proposals from-logs --metric stars --key prompt/system --llm openai:gpt-5-mini
+      atoll proposals from-logs --metric stars --param prompt/system --llm openai:gpt-5-mini
       atoll proposals from-logs --metric late --log logs -f feedback --dry-run --json
     """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.govern import proposals
@@ -99,7 +99,7 @@ def _make_bundles(evolver: Any, reflector: Any, keys: list[str] | None, llm_name
 
     keys = [name for name in keys or reflector.keys if name in evolver.store]
     if not keys:
-        raise errors.SetupError("The log names no parameter of the store. Pass --key KEY.")
+        raise errors.SetupError("The log names no parameter of the store. Pass --param KEY.")
     model = llms.make_llm(llm_name) if llm_name else None
     if model is None:
         return transcripts.propose_used_values(reflector, evolver.store, keys), []

@@ -11,7 +11,7 @@ from atoll.governed.agent.tools import ToolBuilder
 from atoll.governed.approval import DEFER, Decider, Policy, Proposal, Proposals, run_decider
 from atoll.governed.approval.proposal import Type
 from atoll.governed.approval.proposals import Clock, SecretScanner, now
-from atoll.governed.errors import ParameterNotFound
+from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
 from atoll.store.access import proposal_checks
 
@@ -185,7 +185,12 @@ class Evolver:
         plan = next((policy.plan for policy in policies if policy.needs("canary") and policy.plan), None)
         active = rollout.Rollout(self.store, proposal.key).state()
         if plan is not None and (active is None or active.proposal != proposal.id):
-            rollout.start_approved(self.store, proposal, rollout.RolloutPlan.from_policy(plan), clock=self._clock)
+            try:
+                rollout.start_approved(self.store, proposal, rollout.RolloutPlan.from_policy(plan), clock=self._clock)
+            except (errors.Conflict, VersionConflict) as error:
+                advice = "Run 'atoll proposals apply' later."
+                message = f"{proposal.id} is approved, but its rollout cannot start: {error} {advice}"
+                raise errors.Conflict(message) from error
 
     def needs_rollout(self, proposal: Proposal) -> bool:
         """Checks whether the policy of the store asks for a canary of a key that a proposal changes."""
