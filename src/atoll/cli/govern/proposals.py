@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli.govern.proposals_from_logs import propose_from_logs
 from atoll.cli.terminal import options, parsing
 
 if TYPE_CHECKING:
@@ -231,9 +230,6 @@ def _change(store: str, as_json: bool, change: "Callable[[Proposals], governed.P
         proposal = change(evolver.proposals)
         evolver.notify(proposal)
     print_proposal(proposal, as_json)
-
-
-app.command("from-logs")(propose_from_logs)
 
 
 def print_access_mode(run_store: "stores.Store") -> None:

@@ -5,9 +5,13 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
+from atoll.cli.govern import proposals
 from atoll.cli.terminal import options, parsing
 
+app = proposals.app
 
+
+@app.command("from-logs")
 def propose_from_logs(
     metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="Use feedback of this metric only.")],
     log: Annotated[
@@ -40,7 +44,6 @@ def propose_from_logs(
       atoll proposals from-logs --metric stars --param prompt/system --llm openai:gpt-5-mini
       atoll proposals from-logs --metric late --log logs -f feedback --dry-run --json
     """  # noqa: D301 - \b keeps line breaks
-    from atoll.cli.govern import proposals
     from atoll.cli.terminal import console
 
     with options.open_existing_store(store) as run_store:
