@@ -203,6 +203,12 @@ def start_bundle(store, now):
     return evolver, proposal
 
 
+def get_state(store, key) -> rollout.RolloutState:
+    state = rollout.Rollout(store, key).state()
+    assert state is not None
+    return state
+
+
 def report(store, now, harm=0.0):
     """Reports a measurement of 600 users: 0, 1 or 2, and the harm for those who have the candidate."""
     canary = rollout.Rollout(store, "limit", clock=lambda: now)  # any key of the bundle
@@ -235,7 +241,7 @@ def test_harmful_bundle_is_rolled_back_as_a_whole(store):
     state = report(store, now, harm=1.0)
     assert state.stage == "rolled_back"
     assert "margin 0.08" in state.why  # a tenth of the standard deviation of 0, 1, 2
-    assert {rollout.Rollout(store, key).state().stage for key in ("prompt/x", "limit")} == {"rolled_back"}
+    assert {get_state(store, key).stage for key in ("prompt/x", "limit")} == {"rolled_back"}
     assert evolver.proposals.get(proposal.id).status == "failed"
 
 
@@ -250,7 +256,7 @@ def test_approval_during_the_cooldown_is_kept_and_says_so(store):
     assert evolver.proposals.get(proposal.id).status == "approved"
     later = governed.Evolver(store, governed.DEFER, clock=lambda: now + timedelta(days=2))
     later.apply_approved()
-    assert rollout.Rollout(store, "limit").state().proposal == proposal.id
+    assert get_state(store, "limit").proposal == proposal.id
 
 
 def test_change_of_one_key_ends_rollout_of_bundle(store):
