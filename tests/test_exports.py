@@ -21,7 +21,7 @@ NAMES = {
         by_score by_signature funsearch_population make_generation_schedule reset_worst_half single_niche
     """,
     "atoll.governed": """
-        AggregatorReflector AlreadyDecided CachedParameters Change DEFER Decider Evolver Feedback
+        AggregatorReflector AlreadyDecided CachedParameters CascadeEvaluator Change DEFER Decider Evolver Feedback
         FeedbackChannel FileParameters FuncEvaluator Gap LLMGenerator LogEntry LogReplayer LogSource MemoryParameters
         ParameterEvolver ParameterStore Parameters Policy Proposal Proposals QuotaExceeded RuleEvaluator Rules
         RuntimeTool SecretFound SessionQuota ShadowResult ShadowRunner Snapshot StoredParameters ToolBuilder

@@ -28,6 +28,7 @@ from atoll.governed.parameters import (
 
 _MODULES = {
     "AggregatorReflector": "evidence.reflectors",
+    "CascadeEvaluator": "rollout.evaluators",
     "Feedback": "evidence.feedback",
     "FeedbackChannel": "evidence.feedback",
     "FuncEvaluator": "rollout.evaluators",
@@ -47,6 +48,7 @@ __all__ = [
     "AggregatorReflector",
     "AlreadyDecided",
     "CachedParameters",
+    "CascadeEvaluator",
     "Change",
     "Decider",
     "Evolver",

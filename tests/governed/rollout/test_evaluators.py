@@ -109,6 +109,22 @@ def test_rules_run_first_and_all_violations_are_named():  # G66
         evaluators.RuleEvaluator([])
 
 
+def test_cascade_skips_expensive_stages_for_bad_candidates():
+    prompts: list[Candidate] = []
+
+    def score_expensively(candidate):
+        prompts.append(candidate)
+        return 9.0, {"dear": 1.0}
+
+    expensive = evaluators.FuncEvaluator(score_expensively)
+    cheap = evaluators.FuncEvaluator(lambda candidate: (number(candidate), {"cheap": 1.0}))
+    cascade = evaluators.CascadeEvaluator([evaluators.CascadeStage(cheap, 3.0), evaluators.CascadeStage(expensive)])
+    assert dict(cascade.score(FOUR).metrics) == {"cheap": 1.0, "dear": 1.0, "level": 2.0}
+    result = cascade.score(Candidate("0.1", "2"))
+    assert (result.score, result.metrics["level"]) == (2.0, 0.0)
+    assert len(prompts) == 1
+
+
 def test_score_all_is_parallel_only_if_concurrency_safe():
     used = set()
 

@@ -207,3 +207,41 @@ def _find_problems(names: Sequence[str], weights: Mapping[str, float | Parameter
         if not isinstance(weight, ParameterWeight) and not math.isfinite(weight):
             problems.append(f"weight {name} is {weight}")
     return problems
+
+
+LEVEL_METRIC = "level"  # metric: number of stages that a candidate passed
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeStage:
+    """Evaluator and the minimum score to reach the next stage."""
+
+    evaluator: Evaluator
+    threshold: float = -math.inf
+
+
+class CascadeEvaluator:
+    """Scores in stages. The score is that of the last stage reached; metrics of all stages are merged.
+
+    Thresholds may be parameters; make a new cascade when they change.
+    """
+
+    def __init__(self, stages: Sequence[CascadeStage]) -> None:
+        if not stages:
+            raise errors.SetupError("CascadeEvaluator needs at least one stage.")
+        self._stages = tuple(stages)
+        self.is_concurrency_safe = all(is_concurrency_safe(stage.evaluator) for stage in stages)
+
+    def score(self, candidate: Candidate) -> evaluation.Evaluation:
+        metrics: dict[str, float] = {}
+        total_cost = evaluation.ZERO_COST
+        for level, stage in enumerate(self._stages, 1):
+            result = stage.evaluator.score(candidate)
+            metrics.update(result.metrics)
+            total_cost += result.cost
+            is_last = level == len(self._stages)
+            if result.score is None or is_last or result.score < stage.threshold:
+                has_passed = is_last and result.score is not None and result.score >= stage.threshold
+                metrics[LEVEL_METRIC] = float(level if has_passed else level - 1)
+                return replace(result, metrics=metrics, cost=total_cost)
+        raise AssertionError("the last stage returns")
