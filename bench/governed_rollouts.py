@@ -51,10 +51,14 @@ CASES: Mapping[str, World] = {
     "A/A, 300 entities that differ by 1": World(entity_deviation=1.0, num_active=300),
     "harm 0.1": World(effect=-0.1),
     "harm 0.1, drift up": World(effect=-0.1, drift=0.03),
+    "harm 0.1, drift down": World(effect=-0.1, drift=-0.03),
+    "harm 0.1, daily cycle": World(effect=-0.1, cycle=1.0),
+    "harm 0.1, 300 entities that differ by 1": World(effect=-0.1, entity_deviation=1.0, num_active=300),
     "harm 0.3": World(effect=-0.3),
     "harm 0.3, drift up": World(effect=-0.3, drift=0.03),
     "harm 0.3, drift down": World(effect=-0.3, drift=-0.03),
     "harm 0.3, daily cycle": World(effect=-0.3, cycle=1.0),
+    "harm 0.3, 300 entities that differ by 1": World(effect=-0.3, entity_deviation=1.0, num_active=300),
 }
 
 

@@ -138,7 +138,10 @@ def run_slow_loop(store: governed.ParameterStore, fast: FastLoop, rng: random.Ra
         title = f"Answer in {round(words)} words"
         proposal = proposals.submit("optimize", title, content, evolver.name, rationale=rationale)
         # An approver decides. This one follows the verdict of the shadow run.
-        decided = proposals.decide(proposal.id, "ann", approve=shadow.verdict == "promote", reason=shadow.reason)
+        is_better, content_hash = shadow.verdict == "promote", proposal.content_hash
+        decided = proposals.decide(
+            proposal.id, "ann", approve=is_better, reason=shadow.reason, content_hash=content_hash
+        )
         print(f"{values[-1]:>4} -> {round(words):>4} words: {shadow.verdict}, {decided.status}")
         if decided.status == "approved":
             approval = parameter_evolver.Approval.for_proposal(

@@ -89,7 +89,8 @@ def main() -> LoopResult:
         content = {"key": KEY, "value": 40, "expected_version": parameters.get(KEY).version}
         proposal = evolver.propose("optimize", "Live longer", content, "evolver", rationale=shadow.reason)
         reason = f"shadow run: {shadow.verdict}"
-        evolver.proposals.decide(proposal.id, "ann", approve=shadow.verdict == "promote", reason=reason)
+        is_better, content_hash = shadow.verdict == "promote", proposal.content_hash
+        evolver.proposals.decide(proposal.id, "ann", approve=is_better, reason=reason, content_hash=content_hash)
         print(f"approved by ann: {[applied.outcome for applied in evolver.apply_approved()]}")
 
         second = run_task(run_store, 2)

@@ -72,6 +72,7 @@ SDKS = {
     "xllamacpp": {"llm"},
     "ray": {"executor"},
     "mcp": {"governed"},
+    "openfeature": {"governed"},
 }
 
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home|Users)/")

@@ -258,9 +258,10 @@ def proposals(home) -> dict[str, str]:
 
 def test_proposals_of_0_1_are_approved(proposals):
     waiting, late = proposals["Wait for somebody"], proposals["Too late"]
-    assert atoll("proposals", "approve", waiting, "--reason", "mine", "--author", "agent").status != 0
+    read = ("--hash", atoll("proposals", "show", waiting, "--json").data["content_hash"])
+    assert atoll("proposals", "approve", waiting, *read, "--reason", "mine", "--author", "agent").status != 0
     assert atoll("proposals", "approve", late, "--reason", "now", "--author", "ann").status != 0
-    assert atoll("proposals", "approve", waiting, "--reason", "now", "--author", "ann").status == 0
+    assert atoll("proposals", "approve", waiting, *read, "--reason", "now", "--author", "ann").status == 0
     assert atoll("params", "get", "speed").out == b"4\n"
     check_chain(STORE)
 

@@ -28,7 +28,8 @@ with workers.opened(sys.argv[1]) as store:
         agent.apply_approved()
         proposal = agent.propose("optimize", "Tune", {"key": "speed", "value": rng.random()}, "agent")
         if (lot := rng.random()) < 0.8:
-            agent.proposals.decide(proposal.id, "ann", approve=lot < 0.5, reason="by lot")
+            read = proposal.content_hash
+            agent.proposals.decide(proposal.id, "ann", approve=lot < 0.5, reason="by lot", content_hash=read)
         if rng.random() < 0.5:
             agent.apply_approved()
 """

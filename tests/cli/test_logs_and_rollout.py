@@ -123,6 +123,13 @@ def test_wrong_arguments_print_one_sentence(arguments, message, run):
     assert printed.err.count("\n") == 1
 
 
+def test_rollout_shadow_checks_rules(run, tmp_path):
+    rules = "\n\ndef rules():\n    return {'never': lambda candidate: '0.3' not in candidate.content}\n"
+    (tmp_path / "with_rules.py").write_text(Path("shadow.py").read_text() + rules)
+    result = run("rollout", "shadow", "risk/penalty", "0.3", "--with", str(tmp_path / "with_rules.py"))
+    assert "reject: scored is worse" in result.out
+
+
 def test_rollout_shadow_prints_verdict(run):
     assert "promote: fitness gains" in run("rollout", "shadow", "risk/penalty", "0.3", "--with", "shadow.py").out
     data = run(

@@ -50,7 +50,17 @@ def test_approved_proposal_creates_version(run, directory):
     assert '"value": 3' in run("proposals", "show", submitted_proposal["id"]).out
     assert (
         "is applied: speed@1"
-        in run("proposals", "approve", submitted_proposal["id"], "--reason", "fine", "--author", "ann").out
+        in run(
+            "proposals",
+            "approve",
+            submitted_proposal["id"],
+            "--hash",
+            submitted_proposal["content_hash"],
+            "--reason",
+            "fine",
+            "--author",
+            "ann",
+        ).out
     )
     assert run("proposals", "list", "--status", "pending", "--json").out.strip() == "[]"
     assert "No approved proposals" in run("proposals", "apply").err
@@ -78,10 +88,32 @@ def test_reserved_key_cannot_be_proposed(run, directory, key):
 
 def test_author_and_late_reviewer_cannot_approve(run, directory):
     submitted_proposal = submitted(run, directory)
-    text = run("proposals", "approve", submitted_proposal["id"], "--reason", "mine", "--author", "AGENT", status=2)
+    text = run(
+        "proposals",
+        "approve",
+        submitted_proposal["id"],
+        "--hash",
+        submitted_proposal["content_hash"],
+        "--reason",
+        "mine",
+        "--author",
+        "AGENT",
+        status=2,
+    )
     assert "AGENT wrote it, and authors cannot approve their own proposals" in text.err
     run("proposals", "reject", submitted_proposal["id"], "--reason", "no", "--author", "ann")
-    again = run("proposals", "approve", submitted_proposal["id"], "--reason", "yes", "--author", "bob", status=2)
+    again = run(
+        "proposals",
+        "approve",
+        submitted_proposal["id"],
+        "--hash",
+        submitted_proposal["content_hash"],
+        "--reason",
+        "yes",
+        "--author",
+        "bob",
+        status=2,
+    )
     assert "is rejected, not pending" in again.err
 
 
@@ -109,7 +141,17 @@ def test_tool_is_proposed_approved_called_and_rolled_back(run, directory):
     for number, command in enumerate(("echo {{.text}}", "printf %s {{.text}}"), start=1):
         path = written(directory, {**SAY, "command": command})
         submitted_proposal = json.loads(run("tools", "propose", path, "--author", "agent", "--json").out)
-        run("proposals", "approve", submitted_proposal["id"], "--reason", "read it", "--author", "ann")
+        run(
+            "proposals",
+            "approve",
+            submitted_proposal["id"],
+            "--hash",
+            submitted_proposal["content_hash"],
+            "--reason",
+            "read it",
+            "--author",
+            "ann",
+        )
         assert json.loads(run("tools", "list", "--json").out)[0]["version"] == number
     options = json.dumps({"text": "hi; id"})
     assert run("tools", "call", "say", "--input", options).out == "hi; id\n"
@@ -124,7 +166,17 @@ def test_serve_with_agent_serves_proposal_tools(run, directory, monkeypatch):
 
     path = written(directory, SAY)
     proposal = json.loads(run("tools", "propose", path, "--author", "agent", "--json").out)
-    run("proposals", "approve", proposal["id"], "--reason", "read it", "--author", "ann")
+    run(
+        "proposals",
+        "approve",
+        proposal["id"],
+        "--hash",
+        proposal["content_hash"],
+        "--reason",
+        "read it",
+        "--author",
+        "ann",
+    )
     served = []
 
     def serve(builder, runner, port, extra_tools=()):
@@ -157,7 +209,17 @@ def test_skill_is_proposed_and_exported(run, directory):
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets people.\n---\nSay hello.\n")
     submitted_proposal = json.loads(run("skills", "propose", str(folder), "--author", "agent", "--json").out)
-    run("proposals", "approve", submitted_proposal["id"], "--reason", "harmless", "--author", "ann")
+    run(
+        "proposals",
+        "approve",
+        submitted_proposal["id"],
+        "--hash",
+        submitted_proposal["content_hash"],
+        "--reason",
+        "harmless",
+        "--author",
+        "ann",
+    )
     assert "1 uses, 100%" in run("skills", "record-use", "greet", "--success").out
     assert "Say hello." in run("skills", "show", "greet").out
     assert "greet" in run("skills", "list").out

@@ -440,13 +440,77 @@ def principals_after_revocation(world: World) -> str:
     return token
 
 
+@attack
+def agent_api_with_the_token_of_the_server(world: World) -> None:
+    world.post("/api/agent/proposals", {"title": "T", "content": {"key": "open", "value": 2}})
+
+
+@attack
+def agent_api_with_a_wrong_secret(world: World) -> None:
+    world.post("/api/agent/proposals", {"title": "T", "content": {"key": "open", "value": 2}}, "agent:guessed")
+
+
+@attack
+def agent_proposes_by_http_under_another_name(world: World) -> None:
+    world.post("/api/agent/proposals", {"title": "T", "content": {"key": "open", "value": 2}, "by": "bob"}, "agent")
+
+
+@attack
+def service_proposes_by_http(world: World) -> None:
+    world.post("/api/agent/proposals", {"title": "T", "content": {"key": "open", "value": 2}, "by": "cron"}, "cron")
+
+
+@attack
+def bundle_hides_a_reserved_key(world: World) -> None:
+    changes = [{"key": "open", "value": 2}, {"key": "access/control", "value": {"principals": [], "rules": []}}]
+    world.post("/api/agent/proposals", {"title": "T", "content": {"changes": changes}, "by": "agent"}, "agent")
+
+
+@attack
+def bundle_hides_a_key_that_needs_a_canary(world: World) -> None:
+    proposal = world.propose({"changes": [{"key": "open", "value": 2}, {"key": "careful/x", "value": 2}]})
+    world.approve(proposal, "bob")
+    with world.as_("bob"), world.parameters.transaction("apply", author="bob") as changes:
+        changes.set("open", 2, token=proposal.token)
+        changes.set("careful/x", 2, token=f"{proposal.token}/1")
+
+
+@attack
+def agent_ends_a_canary_by_http(world: World) -> None:
+    start_canary(world)
+    try:
+        world.post("/api/governance/rollouts/update", {"key": "careful/x"}, "agent")
+    finally:
+        with world.as_("bob"):
+            rollout.Rollout(world.parameters, "careful/x").abort("end of the test", author="bob")
+
+
+@attack
+def canary_of_a_bundle_gets_another_value(world: World) -> None:
+    start_canary(world)
+    with world.as_("cron"):
+        stored = world.parameters.get("rollout/careful/x")
+        world.parameters.set("rollout/careful/x", {**stored.value, "value": 9}, "forged", author="cron")
+
+
+CANARY_ATTACKS = ("agent_ends_a_canary_by_http", "canary_of_a_bundle_gets_another_value")  # start one first
+
+
+def start_canary(world: World) -> None:
+    proposal = world.propose({"changes": [{"key": "careful/x", "value": 2}, {"key": "open", "value": 2}]})
+    approved = world.approve(proposal, "bob")
+    plan = rollout.RolloutPlan([shadow_result.Guardrail("late")], needs_shadow=False)
+    with world.as_("bob"):
+        rollout.start_approved(world.parameters, approved, plan)
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_is_refused_and_changes_nothing(world: World, name: str) -> None:
     before, locks = world.state()
     with pytest.raises((errors.SetupError, errors.Conflict)):
         ATTACKS[name](world)
     after, locks_after = world.state()
-    ignored = ("access/", "nonces/", "proposals/")
+    ignored = ("access/", "nonces/", "proposals/", *(("rollout/",) if name in CANARY_ATTACKS else ()))
     assert locks_after == locks
     assert {k: v for k, v in after.items() if not k.startswith(ignored)} == {
         k: v for k, v in before.items() if not k.startswith(ignored)

@@ -100,6 +100,16 @@ def test_policy_applies_in_single_user_mode(parameters):
         parameters.set("speed", 400, "fast", author="ann")
     evolver = governed.Evolver(parameters, governed.DEFER)
     proposal = evolver.propose("optimize", "T", {"key": "prompt/x", "value": "hi"}, "agent")
-    assert evolver.proposals.decide(proposal.id, "ann", approve=True, reason="ok").status == "pending"
-    assert evolver.proposals.decide(proposal.id, "bob", approve=True, reason="ok").status == "approved"
+    assert (
+        evolver.proposals.decide(
+            proposal.id, "ann", approve=True, reason="ok", content_hash=proposal.content_hash
+        ).status
+        == "pending"
+    )
+    assert (
+        evolver.proposals.decide(
+            proposal.id, "bob", approve=True, reason="ok", content_hash=proposal.content_hash
+        ).status
+        == "approved"
+    )
     assert evolver.apply(proposal.id).outcome == "prompt/x@1"

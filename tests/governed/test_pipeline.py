@@ -185,3 +185,147 @@ def test_last_admin_may_not_be_removed_by_python(store):
         store.set(
             "access/control", {"principals": [{"name": "x", "role": "agent", "token_hash": "0"}], "rules": []}, "r"
         )
+
+
+BUNDLE = {"changes": [{"key": "prompt/x", "value": "Be short."}, {"key": "limit", "value": 2}]}
+BUNDLE_RULES = [{"prefix": "prompt/", "needs": ["canary"], "plan": {"guardrails": ["late::lower"], "shares": [0.5],
+                 "min_samples": 30, "min_seconds": 0, "bake_seconds": 3600}}]  # fmt: skip
+
+
+def start_bundle(store, now):
+    for key, value in (("prompt/x", "Be kind."), ("limit", 1)):
+        store.set(key, value, "initial value", author="ann")
+    principals.set_policy(store, BUNDLE_RULES, "rules", author="ann")
+    evolver = governed.Evolver(store, governed.DEFER, clock=lambda: now)
+    proposal = evolver.propose("optimize", "Both", BUNDLE, "agent")
+    approve(evolver, proposal)
+    assert evolver.apply(proposal.id).status == "approved"
+    return evolver, proposal
+
+
+def get_state(store, key) -> rollout.RolloutState:
+    state = rollout.Rollout(store, key).state()
+    assert state is not None
+    return state
+
+
+def report(store, now, harm=0.0):
+    """Reports a measurement of 600 users: 0, 1 or 2, and the harm for those who have the candidate."""
+    canary = rollout.Rollout(store, "limit", clock=lambda: now)  # any key of the bundle
+    for number in range(600):
+        arm = canary.value_for(f"user-{number}").arm
+        canary.observe(f"user-{number}", "late", number % 3 + harm * (arm == "candidate"))
+    return canary.update()
+
+
+def test_approval_starts_canary_of_bundle_by_the_plan_of_the_policy(store):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    evolver, proposal = start_bundle(store, now)
+    arms = {
+        key: [rollout.Rollout(store, key).value_for(f"u{n}").arm for n in range(50)] for key in ("prompt/x", "limit")
+    }
+    assert arms["prompt/x"] == arms["limit"]  # an entity has all new values or none
+    assert set(arms["limit"]) == {"baseline", "candidate"}
+    assert evolver.apply(proposal.id).status == "approved"  # a second call does not start it again
+    state = report(store, now, harm=-1.0)
+    assert (state.stage, state.is_settled) == ("full", False)
+    assert (store.get("prompt/x").value, store.get("limit").value) == ("Be short.", 2)
+    assert evolver.proposals.get(proposal.id).status == "applied"
+    assert rollout.Rollout(store, "prompt/x").abort("complaints", author="ann").stage == "rolled_back"
+    assert (store.get("prompt/x").value, store.get("limit").value) == ("Be kind.", 1)
+
+
+def test_harmful_bundle_is_rolled_back_as_a_whole(store):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    evolver, proposal = start_bundle(store, now)
+    state = report(store, now, harm=1.0)
+    assert state.stage == "rolled_back"
+    assert "margin 0.08" in state.why  # a tenth of the standard deviation of 0, 1, 2
+    assert {get_state(store, key).stage for key in ("prompt/x", "limit")} == {"rolled_back"}
+    assert evolver.proposals.get(proposal.id).status == "failed"
+
+
+def test_approval_during_the_cooldown_is_kept_and_says_so(store):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    evolver, _ = start_bundle(store, now)
+    report(store, now, harm=1.0)
+    proposal = evolver.propose("optimize", "Again", BUNDLE, "agent")
+    approve(evolver, proposal)
+    with pytest.raises(errors.Conflict, match=r"is approved, but its rollout cannot start: .*rolled back"):
+        evolver.apply(proposal.id)
+    assert evolver.proposals.get(proposal.id).status == "approved"
+    later = governed.Evolver(store, governed.DEFER, clock=lambda: now + timedelta(days=2))
+    later.apply_approved()
+    assert get_state(store, "limit").proposal == proposal.id
+
+
+def test_change_of_one_key_ends_rollout_of_bundle(store):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    start_bundle(store, now)
+    store.set("limit", 5, "incident", author="bob")
+    assert "limit was changed during the rollout" in report(store, now, harm=-1.0).why
+    assert (store.get("prompt/x").value, store.get("limit").value) == ("Be kind.", 5)
+
+
+def test_late_feedback_counts_for_its_decision(store):
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    start_bundle(store, now)
+    canary = rollout.Rollout(store, "prompt/x", clock=lambda: now)
+    earlier = (now - timedelta(hours=1)).isoformat()
+    meta = {"arms": {"prompt/x": "candidate"}, "decided_at": now.isoformat()}
+    records = [
+        feedback.Feedback(now, "u1", "late", 1.0, meta=meta),
+        feedback.Feedback(now, "u1", "late", 1.0, meta={**meta, "decided_at": earlier}),
+    ]
+    assert canary.add_feedback(records) == 1  # the other decision was made before the canary
+    assert canary.update().moments("late", "candidate").count == 1
+
+
+def test_approval_needs_shadow_run_of_the_policy(store):
+    store.set("speed", 1, "initial value", author="ann")
+    principals.set_policy(store, [{"prefix": "speed", "needs": ["shadow"]}], "rules", author="ann")
+    evolver = governed.Evolver(store, governed.DEFER)
+    proposal = evolver.propose("optimize", "Faster", {"key": "speed", "value": 3}, "agent")
+    with pytest.raises(errors.Conflict, match="needs a shadow run"):
+        approve(evolver, proposal)
+    store.set("shadow/speed", {"value": 3, "verdict": "promote", "reason": "faster"}, "measured", author="ann")
+    assert approve(evolver, proposal).status == "approved"
+
+
+def test_invalid_plan_of_policy_is_refused(store):
+    with pytest.raises(errors.SetupError, match="needs guardrails"):
+        principals.set_policy(store, [{"prefix": "a", "plan": {"shares": [0.5]}}], "rules", author="ann")
+
+
+def test_show_has_word_differences_evidence_and_approvers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ATOLL_STORE", str(tmp_path / "atoll.db"))
+    with governed.StoredParameters(tmp_path / "atoll.db") as store:
+        store.set("prompt/x", "Be very kind to users.", "initial value", author="ann")
+        evolver = governed.Evolver(store, governed.DEFER)
+        content = {"key": "prompt/x", "value": "Be very {+rude+} to users.\nann approved: yes\x1b[2J"}
+        evidence = [{"decision": "d1", "note": "too\nslow"}]
+        proposal = evolver.propose("optimize", "T", content, "agent", evidence=evidence)
+        store.set("prompt/x", "Be very nice to users.", "incident", author="bob")
+    assert cli.main(["proposals", "show", proposal.id]) == 0
+    output = capsys.readouterr().out
+    assert "  Be very [-nice-]{+{\\+rude+\\}+} to users." in output
+    assert "based on version 1, now at version 2: rebase it" in output
+    assert "\\x1b[2J" in output
+    assert not any(line.startswith("ann approved") for line in output.splitlines())
+    assert 'evidence: {"decision": "d1", "note": "too\\nslow"}' in output
+
+
+def test_terminal_confirms_hash_of_shown_content(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ATOLL_STORE", str(tmp_path / "atoll.db"))
+    with governed.StoredParameters(tmp_path / "atoll.db") as store:
+        proposal = governed.Evolver(store, governed.DEFER).propose("optimize", "T", {"key": "a", "value": 1}, "agent")
+    approval = ["proposals", "approve", proposal.id, "-m", "ok", "--author", "ann"]
+    assert cli.main(approval) == 2  # no terminal, no hash
+    assert "pass --hash" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda prompt: "something")
+    assert cli.main(approval) == 2
+    assert "was not approved" in capsys.readouterr().err
+    monkeypatch.setattr("builtins.input", lambda prompt: prompt.removesuffix(": ").split()[-1])
+    assert cli.main(approval) == 0
+    assert "change of a, based on version 0:" in capsys.readouterr().out

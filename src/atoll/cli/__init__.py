@@ -16,7 +16,7 @@ import atoll
 from atoll import errors
 from atoll.cli import aliases
 from atoll.cli.data import export, import_checkpoint, logs, store
-from atoll.cli.govern import access, audit, params_read, playbook, proposals, rollout, tools, worldlines
+from atoll.cli.govern import access, audit, params_read, playbook, proposals_from_logs, rollout, tools, worldlines
 from atoll.cli.inspect import compare, list_runs, show
 from atoll.cli.run import control, demo, init, join, run
 from atoll.cli.services import dashboard, doctor, llm
@@ -48,7 +48,7 @@ GROUPS: Mapping[str, typer.Typer] = {
     "store": store.app,
     "llm": llm.app,
     "worldlines": worldlines.app,
-    "proposals": proposals.app,
+    "proposals": proposals_from_logs.app,
     "playbook": playbook.app,
     "params": params_read.app,
     "rollout": rollout.app,

@@ -5,6 +5,7 @@ import binascii
 import json
 import math
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
@@ -23,6 +24,12 @@ def _get_store(request: Request) -> store.Store:
     return run_store
 
 
+def _get_clock(request: Request) -> Callable[[], datetime]:
+    clock: Callable[[], datetime] = request.app.state.clock
+    return clock
+
+
+ClockDep = Annotated[Callable[[], datetime], Depends(_get_clock)]
 StoreDep = Annotated[store.Store, Depends(_get_store)]
 
 

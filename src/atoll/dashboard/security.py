@@ -10,10 +10,12 @@ The token is sent as `Authorization: Bearer T`, as `X-Atoll-Token: T`, or as a c
 The cookie is a keyed hash, so it does not reveal the token.
 """
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 import secrets
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -28,6 +30,7 @@ from atoll import errors
 from atoll.store import access
 
 MAX_BODY = 1 << 20
+MAX_BODY_SECONDS = 20.0
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -148,6 +151,8 @@ class SecurityMiddleware:
         headers, method = Headers(scope=scope), scope["method"]
         if not self._access_token.is_known_host(headers.get("host", "")):
             return make_refusal(421, "Host name not allowed. Open the dashboard by its address.")
+        if self._has_wrong_token(headers, principal_token):
+            return make_refusal(401, "The token is wrong or was revoked. Ask an admin for a new one.")
         if _is_too_long(headers):
             return make_refusal(413, f"The body is longer than {MAX_BODY} bytes. Send less.")
         cookie_name = get_cookie_name(scope)
@@ -159,6 +164,11 @@ class SecurityMiddleware:
             return None
         make_response = make_plain_refusal if scope["path"] == "/" else make_refusal
         return make_response(401, "The token is missing. Open the address that 'atoll dashboard' printed.")
+
+    def _has_wrong_token(self, headers: Headers, principal_token: str) -> bool:
+        """Checks whether a request has tokens, and all of them are wrong."""
+        tokens = _list_header_tokens(headers)
+        return bool(tokens) and principal_token not in tokens and not any(map(self._access_token.matches, tokens))
 
     def _login(self, scope: Scope, cookie_name: str) -> Response | None:
         try:
@@ -194,14 +204,22 @@ class SecurityMiddleware:
 
 
 class _BoundedReceive:
-    """Disconnects when a body is longer than `MAX_BODY`."""
+    """Disconnects when a body is longer than `MAX_BODY`, or has not arrived after `MAX_BODY_SECONDS`."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive, self._size = receive, 0
+        self._deadline: float | None = time.monotonic() + MAX_BODY_SECONDS
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        if self._deadline is None:  # the body has arrived; the next message is the end of the connection
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._deadline - time.monotonic()))
+        except TimeoutError:
+            return {"type": "http.disconnect"}
         self._size += len(message.get("body", b""))
+        if not message.get("more_body"):
+            self._deadline = None
         return message if self._size <= MAX_BODY else {"type": "http.disconnect"}
 
 

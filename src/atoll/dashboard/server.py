@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -28,6 +29,7 @@ from atoll.dashboard.routes import ROUTERS
 from atoll.dashboard.run_totals import RunTotalsCache
 from atoll.governed import approval
 from atoll.governed import errors as governed_errors
+from atoll.governed.evidence import log_stores
 from atoll.store import access
 
 PAGE = Path(__file__).parent / "page"
@@ -119,7 +121,11 @@ DESCRIPTION = "Runs of a store. Changes need the token. All lists are paged."
 
 
 def create_app(
-    store_or_path: store.Store | str | os.PathLike[str], *, token: str | None = None, host: str = "127.0.0.1"
+    store_or_path: store.Store | str | os.PathLike[str],
+    *,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    clock: Callable[[], datetime] = log_stores.now,
 ) -> FastAPI:
     """Returns the dashboard of a store as an ASGI application.
 
@@ -127,6 +133,7 @@ def create_app(
         store_or_path: A store, which the caller closes, or a path or URL, which the application opens and closes.
         token: Token for changes, and for reads unless `host` is a loopback address; None: a random token.
         host: Address that the server will be bound to; browsers must use it.
+        clock: Current time of decisions, feedback, proposals and rollouts.
 
     Raises:
         SetupError: `host` is reachable from other machines and `token` is None, or the store cannot be opened.
@@ -156,7 +163,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.store, app.state.access_token = run_store, access_token
+    app.state.store, app.state.access_token, app.state.clock = run_store, access_token, clock
     app.state.totals_cache, app.state.search_cache = RunTotalsCache(run_store), RecordSearchCache(run_store)
     app.state.tails, app.state.cache = event_stream.RunTails(run_store), ResponseCache()
     app.state.ancestors, app.state.llm_totals = {}, {}
@@ -192,6 +199,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         errors.SetupError: 422,
         errors.StoreFailed: 503,
         approval.InvalidSignature: 401,
+        approval.SecretFound: 422,
         errors.AtollError: 500,
     }
 
@@ -236,8 +244,16 @@ class DashboardServer:
         SetupError: The address is not available, or needs a token.
     """
 
-    def __init__(self, run_store: store.Store, *, host: str, port: int, token: str | None = None) -> None:
-        self.app = app = create_app(run_store, token=token, host=host)
+    def __init__(
+        self,
+        run_store: store.Store,
+        *,
+        host: str,
+        port: int,
+        token: str | None = None,
+        clock: Callable[[], datetime] = log_stores.now,
+    ) -> None:
+        self.app = app = create_app(run_store, token=token, host=host, clock=clock)
         self._socket = _bind(host, port)
         bound_host, bound_port = self._socket.getsockname()[:2]
         url_host = f"[{bound_host}]" if ":" in bound_host else bound_host

@@ -16,6 +16,7 @@ def test_proposal_is_read_and_approved_with_reason(scene):
     card = page.locator(".card", has=page.get_by_role("heading", name="Go faster"))
     expect(card.get_by_text("content hash")).to_be_visible()
     expect(card.get_by_text("expires")).to_be_visible()
+    expect(card.get_by_label("change of speed").locator("ins")).to_have_text("3")
     expect(card).to_contain_text('<img src="x" onerror="window.hacked = 2">')
     form = f"Decide on {first}"
     page.get_by_role("form", name=form).get_by_role("button", name="Approve").click()

@@ -45,25 +45,35 @@ def submit(proposals: Proposals, content: Mapping[str, Any] = CONTENT, author: s
     return proposals.submit("optimize", "Go faster", content, author, rationale="it is slow")
 
 
+def approve(proposals: Proposals, proposal_id: str, name: str, reason: str) -> Proposal:
+    content_hash = proposals.get(proposal_id).content_hash
+    return proposals.decide(proposal_id, name, approve=True, reason=reason, content_hash=content_hash)
+
+
+def test_approval_needs_hash(proposals: Proposals) -> None:
+    with pytest.raises(errors.SetupError, match="needs the hash"):
+        proposals.decide(submit(proposals).id, "ann", approve=True, reason="measured")
+
+
 def test_proposal_survives_restart(proposals: Proposals, store: MemoryParameters, clock: Clock) -> None:  # G105
     proposal = submit(proposals)
     assert Proposals(store, clock=clock).list("pending") == [proposal]
 
 
 def test_approval_records_name_and_reason(proposals: Proposals) -> None:
-    done = proposals.decide(submit(proposals).id, "ann", approve=True, reason="measured")
+    done = approve(proposals, submit(proposals).id, "ann", "measured")
     assert done.status == "approved"
     assert [(review.by, review.reason) for review in done.approvals] == [("ann", "measured")]
     for by, reason in (("", "why"), ("ann", " ")):
         with pytest.raises(errors.SetupError, match="needs a reason and a name"):
-            proposals.decide(submit(proposals).id, by, approve=True, reason=reason)
+            approve(proposals, submit(proposals).id, by, reason)
 
 
 @pytest.mark.parametrize("name", ["agent", "Agent", " agent ", "AGENT"])
 def test_author_cannot_approve(proposals: Proposals, name: str) -> None:  # G83
     proposal = submit(proposals)
     with pytest.raises(AlreadyDecided, match="authors cannot approve their own"):
-        proposals.decide(proposal.id, name, approve=True, reason="I like it")
+        approve(proposals, proposal.id, name, "I like it")
     assert proposals.get(proposal.id).status == "pending"
 
 
@@ -71,12 +81,12 @@ def test_second_decision_is_a_conflict(proposals: Proposals) -> None:
     proposal = submit(proposals)
     proposals.decide(proposal.id, "ann", approve=False, reason="no")
     with pytest.raises(AlreadyDecided, match="is rejected, not pending"):
-        proposals.decide(proposal.id, "bob", approve=True, reason="yes")
+        approve(proposals, proposal.id, "bob", "yes")
 
 
 def test_edit_voids_approvals(proposals: Proposals) -> None:
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="fine")
+    approve(proposals, proposal.id, "ann", "fine")
     edited = proposals.edit(proposal.id, {"key": "speed", "value": 4}, "agent", "better")
     assert (edited.status, edited.reviews) == ("pending", ())
     with pytest.raises(AlreadyDecided, match="was edited after you read it"):
@@ -89,7 +99,7 @@ def test_editor_cannot_approve(proposals: Proposals) -> None:
     proposal = submit(proposals)
     proposals.edit(proposal.id, {"key": "speed", "value": 4}, "ann", "better")
     with pytest.raises(AlreadyDecided, match="authors cannot approve their own"):
-        proposals.decide(proposal.id, "ann", approve=True, reason="mine")
+        approve(proposals, proposal.id, "ann", "mine")
 
 
 def test_author_cannot_approve_after_edit_by_another(proposals: Proposals) -> None:
@@ -97,25 +107,25 @@ def test_author_cannot_approve_after_edit_by_another(proposals: Proposals) -> No
     proposals.edit(proposal.id, CONTENT, "helper", "same words")
     for name in ("agent", "helper"):
         with pytest.raises(AlreadyDecided, match="authors cannot approve their own"):
-            proposals.decide(proposal.id, name, approve=True, reason="mine")
+            approve(proposals, proposal.id, name, "mine")
 
 
 @pytest.mark.parametrize("name", ["ag\u200bent", "\uff41gent", "age\u00adnt", "agent\ufe0f", "POLICY"])
 def test_lookalike_of_author_name_cannot_approve(proposals: Proposals, name: str) -> None:
     proposal = submit(proposals)
     with pytest.raises(AlreadyDecided):
-        proposals.decide(proposal.id, name, approve=True, reason="I like it")
+        approve(proposals, proposal.id, name, "I like it")
 
 
 @pytest.mark.parametrize("name", ["\u0430gent", "a\nb", "\u200b"])
 def test_invalid_names_are_rejected(proposals: Proposals, name: str) -> None:
     with pytest.raises(errors.SetupError):
-        proposals.decide(submit(proposals).id, name, approve=True, reason="I like it")
+        approve(proposals, submit(proposals).id, name, "I like it")
 
 
 def test_proposal_cannot_be_edited_while_applying(proposals: Proposals) -> None:
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="ok")
+    approve(proposals, proposal.id, "ann", "ok")
 
     def apply_change(applied: Proposal) -> str:
         with pytest.raises(AlreadyDecided, match="is applying"):
@@ -127,7 +137,7 @@ def test_proposal_cannot_be_edited_while_applying(proposals: Proposals) -> None:
 
 def test_apply_after_crash_uses_same_token(proposals: Proposals) -> None:
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="ok")
+    approve(proposals, proposal.id, "ann", "ok")
     tokens: list[str] = []
 
     def apply_change(applied: Proposal) -> str:
@@ -146,7 +156,7 @@ def test_apply_after_crash_uses_same_token(proposals: Proposals) -> None:
 def test_close_cannot_approve(store: MemoryParameters) -> None:
     proposals = Proposals(store, Policy(quorum={"medium": 2}))
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="ok")
+    approve(proposals, proposal.id, "ann", "ok")
     statuses: list[Any] = ["approved", "applied", "pending"]
     for status in statuses:
         with pytest.raises(errors.SetupError, match="cannot be closed as"):
@@ -166,16 +176,16 @@ def test_unreadable_proposal_does_not_hide_others(proposals: Proposals, store: M
 def test_quorum_needs_different_approvers(store: MemoryParameters) -> None:
     proposals = Proposals(store, Policy(quorum={"high": 2}))
     proposal = proposals.submit("new_tool", "A tool", {"name": "x"}, "agent")
-    assert proposals.decide(proposal.id, "ann", approve=True, reason="ok").status == "pending"
+    assert approve(proposals, proposal.id, "ann", "ok").status == "pending"
     with pytest.raises(AlreadyDecided, match="has already decided"):
-        proposals.decide(proposal.id, "Ann", approve=True, reason="ok again")
-    assert proposals.decide(proposal.id, "bob", approve=True, reason="ok").status == "approved"
+        approve(proposals, proposal.id, "Ann", "ok again")
+    assert approve(proposals, proposal.id, "bob", "ok").status == "approved"
 
 
 def test_only_named_approvers_decide(store: MemoryParameters) -> None:
     proposals = Proposals(store, Policy(approvers=("ann",)))
     with pytest.raises(AlreadyDecided, match="not one of the approvers"):
-        proposals.decide(submit(proposals).id, "bob", approve=True, reason="ok")
+        approve(proposals, submit(proposals).id, "bob", "ok")
 
 
 def test_undecided_proposal_expires(proposals: Proposals, clock: Clock) -> None:
@@ -183,12 +193,12 @@ def test_undecided_proposal_expires(proposals: Proposals, clock: Clock) -> None:
     clock.at += timedelta(days=7)
     assert proposals.get(proposal.id).status == "expired"
     with pytest.raises(AlreadyDecided, match="expired at"):
-        proposals.decide(proposal.id, "ann", approve=True, reason="late")
+        approve(proposals, proposal.id, "ann", "late")
 
 
 def test_proposal_is_applied_once(proposals: Proposals) -> None:
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="ok")
+    approve(proposals, proposal.id, "ann", "ok")
     done: list[str] = []
 
     def apply_change(applied: Proposal) -> str:
@@ -203,7 +213,7 @@ def test_proposal_is_applied_once(proposals: Proposals) -> None:
 
 def test_failed_application_is_recorded(proposals: Proposals) -> None:
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="ok")
+    approve(proposals, proposal.id, "ann", "ok")
 
     def apply_change(applied: Proposal) -> str:
         raise ValueError("no such key")
@@ -219,7 +229,13 @@ def test_one_of_many_concurrent_decisions_wins(proposals: Proposals) -> None:
 
     def decide(number: int) -> bool:
         try:
-            proposals.decide(proposal.id, f"person {number}", approve=number % 2 == 0, reason="so")
+            proposals.decide(
+                proposal.id,
+                f"person {number}",
+                approve=number % 2 == 0,
+                reason="so",
+                content_hash=proposal.content_hash,
+            )
         except AlreadyDecided:
             return False
         return True
@@ -257,7 +273,7 @@ def test_invalid_content_is_rejected(proposals: Proposals, content: Mapping[str,
 
 def test_every_step_is_in_the_audit_log(proposals: Proposals, store: MemoryParameters) -> None:
     proposal = submit(proposals)
-    proposals.decide(proposal.id, "ann", approve=True, reason="measured twice")
+    approve(proposals, proposal.id, "ann", "measured twice")
     proposals.apply(proposal.id, lambda proposal: "speed@3")
     reasons = [(change.author, change.reason) for change in store.changes()]
     assert reasons == [

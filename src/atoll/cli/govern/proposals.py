@@ -1,6 +1,5 @@
-"""Commands `proposals list`, `show`, `submit`, `edit`, `rebase`, `approve`, `reject`, `withdraw` and `apply`."""
+"""Commands of `proposals`; `from-logs` has its own file."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +9,11 @@ from atoll import errors
 from atoll.cli.terminal import options, parsing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from atoll import governed
     from atoll import store as stores
+    from atoll.governed.approval import Proposals
 
 app = options.make_group("Review proposed changes: tools, skills, parameters.")
 
@@ -23,9 +25,10 @@ def open_evolver(run_store: "stores.Store") -> "governed.Evolver":
     """Returns an evolver that leaves every decision to the approvers."""
     from atoll import governed  # slow import: jsonschema
     from atoll.config import parameter_stores
+    from atoll.governed import notifications
 
-    check = parameter_stores.load_rules()
-    return governed.Evolver(governed.StoredParameters(run_store, check=check), governed.DEFER)
+    params = governed.StoredParameters(run_store, check=parameter_stores.load_rules())
+    return governed.Evolver(params, governed.DEFER, observer=notifications.make_observer(params))
 
 
 @app.command("list")
@@ -71,33 +74,18 @@ def show(
     Examples:
       atoll proposals show p-0123456789ab
     """  # noqa: D301 - \b keeps line breaks
+    from atoll.cli.govern import proposal_text
     from atoll.cli.terminal import console as terminal
 
     with options.open_existing_store(store) as run_store:
         evolver = open_evolver(run_store)
         proposal = evolver.proposals.get(proposal_id)
         value_before = evolver.get_current_value(proposal)
-        needed = evolver.proposals.get_quorum(proposal)
         print_access_mode(run_store)
-    if as_json:
-        terminal.print_json({**proposal.to_json(), "value_before": value_before})
-        return
-    console = terminal.get_stdout_console()
-    for name in ("id", "status", "type", "risk", "author", "title", "description", "rationale", "outcome"):
-        if field_text := str(getattr(proposal, name)):
-            terminal.print_line(console, f"{name}: {terminal.show_hidden(field_text)}")
-    terminal.print_line(console, f"content hash: {proposal.content_hash}")
-    if value_before is not None:
-        terminal.print_line(console, f"current value: {json.dumps(value_before, ensure_ascii=False)}")
-    if proposal.base:
-        versions = ", ".join(f"{key}@{version}" for key, version in proposal.base.items())
-        terminal.print_line(console, f"based on: {terminal.show_hidden(versions)}")
-    for line in json.dumps(dict(proposal.content), ensure_ascii=False, indent=2).splitlines():
-        terminal.print_line(console, terminal.show_hidden(line))
-    for review in proposal.reviews:
-        verdict = "approved" if review.is_approval else "rejected"
-        terminal.print_line(console, terminal.show_hidden(f"{review.by} {verdict}: {review.reason}"))
-    terminal.print_line(console, f"approvals: {len(proposal.approvals)} of {needed}")
+        if not as_json:
+            proposal_text.print_proposal_text(run_store, evolver, proposal)
+            return
+    terminal.print_json({**proposal.to_json(), "value_before": value_before})
 
 
 @app.command("submit")
@@ -142,11 +130,8 @@ def edit(
 
     If you edit a proposal, you cannot approve it.
     """
-    with options.open_existing_store(store) as run_store:
-        proposal = open_evolver(run_store).proposals.edit(
-            proposal_id, parsing.load_mapping(content), parsing.resolve_author(author), reason
-        )
-    print_proposal(proposal, as_json)
+    new_content, name = parsing.load_mapping(content), parsing.resolve_author(author)
+    _change(store, as_json, lambda proposals: proposals.edit(proposal_id, new_content, name, reason))
 
 
 @app.command("rebase")
@@ -158,11 +143,8 @@ def rebase(
     as_json: options.JsonOption = False,
 ) -> None:
     """Base a proposal on the current versions; approvals become void."""
-    with options.open_existing_store(store) as run_store:
-        proposals = open_evolver(run_store).proposals
-        content = proposals.get(proposal_id).content
-        proposal = proposals.edit(proposal_id, content, parsing.resolve_author(author), f"rebased: {reason}")
-    print_proposal(proposal, as_json)
+    name = parsing.resolve_author(author)
+    _change(store, as_json, lambda proposals: proposals.rebase(proposal_id, name, reason))
 
 
 @app.command("approve")
@@ -171,23 +153,27 @@ def approve(
     reason: options.ReasonOption,
     author: options.AuthorOption = None,
     content_hash: Annotated[
-        str | None, typer.Option("--hash", metavar="H", help="Fail if the content has another hash.")
+        str | None, typer.Option("--hash", metavar="H", help="Content hash that 'proposals show' printed.")
     ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> int:
     """Approve; apply when enough approvals are in.
 
-    Exits with status 1 if the application fails.
+    An approval is for the content that you read, so it needs the hash. Without --hash, a terminal shows the
+    proposal and asks. Exits with status 1 if the application fails.
 
     \b
     Examples:
-      atoll proposals approve p-0123456789ab --reason "measured on the shadow run"
+      atoll proposals approve p-0123456789ab --hash 5f2a... --reason "measured on the shadow run"
     """  # noqa: D301 - \b keeps line breaks
+    from atoll.cli.govern import proposal_text
+
     with options.open_existing_store(store) as run_store:
         evolver = open_evolver(run_store)
+        read_hash = content_hash or proposal_text.confirm(run_store, evolver, proposal_id)
         proposal = evolver.proposals.decide(
-            proposal_id, parsing.resolve_author(author), approve=True, reason=reason, content_hash=content_hash
+            proposal_id, parsing.resolve_author(author), approve=True, reason=reason, content_hash=read_hash
         )
         proposal = evolver.apply(proposal.id) if proposal.status == "approved" else proposal
         print_access_mode(run_store)
@@ -204,11 +190,8 @@ def reject(
     as_json: options.JsonOption = False,
 ) -> None:
     """Reject a proposal."""
-    with options.open_existing_store(store) as run_store:
-        proposal = open_evolver(run_store).proposals.decide(
-            proposal_id, parsing.resolve_author(author), approve=False, reason=reason
-        )
-    print_proposal(proposal, as_json)
+    name = parsing.resolve_author(author)
+    _change(store, as_json, lambda proposals: proposals.decide(proposal_id, name, approve=False, reason=reason))
 
 
 @app.command("withdraw")
@@ -220,11 +203,8 @@ def withdraw(
     as_json: options.JsonOption = False,
 ) -> None:
     """Withdraw your own proposal."""
-    with options.open_existing_store(store) as run_store:
-        proposal = open_evolver(run_store).proposals.close(
-            proposal_id, "withdrawn", parsing.resolve_author(author), reason
-        )
-    print_proposal(proposal, as_json)
+    name = parsing.resolve_author(author)
+    _change(store, as_json, lambda proposals: proposals.close(proposal_id, "withdrawn", name, reason))
 
 
 @app.command("apply")
@@ -241,6 +221,15 @@ def apply(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.J
         print_proposal(proposal, False)
     if not proposals:
         console.print_note("No approved proposals to apply.")
+
+
+def _change(store: str, as_json: bool, change: "Callable[[Proposals], governed.Proposal]") -> None:
+    """Changes a proposal and prints it. Approvers are notified if it needs an approval again."""
+    with options.open_existing_store(store) as run_store:
+        evolver = open_evolver(run_store)
+        proposal = change(evolver.proposals)
+        evolver.notify(proposal)
+    print_proposal(proposal, as_json)
 
 
 def print_access_mode(run_store: "stores.Store") -> None:

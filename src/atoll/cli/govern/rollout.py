@@ -12,6 +12,7 @@ from atoll.cli.terminal import options, parsing
 app = options.make_group("Test a parameter value and roll it out in stages.")
 
 REQUIRED_FUNCTIONS = ("samples", "apply", "score")
+RULES_FUNCTION = "rules"  # optional: a dict from names to functions that check a sample
 
 
 @app.command("shadow")
@@ -90,13 +91,13 @@ def _make_runner(param_store: Any, functions: Any, runner_options: Any) -> Any:
     from atoll.governed.rollout import evaluators as rollout_evaluators
     from atoll.governed.rollout import shadow_result, shadow_runner
 
-    samples, apply, score = functions
+    samples, apply, score, *rules = functions
+    evaluator: Any = rollout_evaluators.FuncEvaluator(score)
+    if rules:
+        named_rules = [rollout_evaluators.Rule(name, holds) for name, holds in rules[0]().items()]
+        evaluator = rollout_evaluators.RuleEvaluator(named_rules, evaluator)
     return shadow_runner.ShadowRunner(
-        param_store,
-        rollout_evaluators.FuncEvaluator(score),
-        shadow_result.FixedSampler(list(samples())),
-        apply,
-        **runner_options,
+        param_store, evaluator, shadow_result.FixedSampler(list(samples())), apply, **runner_options
     )
 
 
@@ -123,7 +124,8 @@ def _load_functions(file: Path) -> Any:
     namespace = runpy.run_path(str(file))
     if missing := [name for name in REQUIRED_FUNCTIONS if not callable(namespace.get(name))]:
         raise errors.SetupError(f"{file} does not define {', '.join(missing)}.")
-    return [namespace[name] for name in REQUIRED_FUNCTIONS]
+    names = [*REQUIRED_FUNCTIONS, *([RULES_FUNCTION] if callable(namespace.get(RULES_FUNCTION)) else [])]
+    return [namespace[name] for name in names]
 
 
 def _print_shadow_result(result: Any) -> None:
@@ -159,7 +161,7 @@ def start(
     key: options.KeyArgument,
     value: options.ValueArgument,
     guard: Annotated[
-        list[str], typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="Guardrail metric and allowed loss.")
+        list[str], typer.Option("--guard", metavar="METRIC[:MARGIN][:lower]", help="Guardrail metric and allowed loss.")
     ],
     reason: options.ReasonOption,
     author: options.AuthorOption = None,

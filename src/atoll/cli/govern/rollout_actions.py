@@ -7,7 +7,6 @@ from typing import Any
 
 from atoll import errors, llm
 from atoll.cli.data import log_sources
-from atoll.cli.terminal import parsing
 from atoll.governed import approval as governed_approval
 from atoll.governed import parameters, rollout, statistics
 from atoll.governed.evidence.feedback import Feedback
@@ -18,8 +17,7 @@ VALUE_FIELD = "value"  # meta data of feedback: the parameter value that was in 
 
 
 def parse_guardrails(texts: Sequence[str]) -> Sequence[shadow_result.Guardrail]:
-    parsed = (parsing.parse_guardrail(text) for text in texts)
-    return [shadow_result.Guardrail(metric, margin, lower_is_better=is_lower) for metric, margin, is_lower in parsed]
+    return [shadow_result.Guardrail.parse(text) for text in texts]
 
 
 def build_approval(
@@ -65,14 +63,9 @@ def start_rollout(
     plan = rollout.RolloutPlan(**plan_options)
     if proposal_id is not None:
         stored = governed_approval.Proposals(param_store).get(proposal_id)
-        if stored.status != "approved":
-            raise errors.Conflict(f"Proposal {proposal_id} is {stored.status}, not approved.")
-        if (stored.key, stored.value) != (key, candidate):
+        if (key, candidate) not in stored.changes:
             raise errors.SetupError(f"Proposal {proposal_id} does not propose this value of {key}.")
-        decision = parameter_evolver.Approval.for_proposal(
-            stored, is_approved=True, approver=stored.approvals[-1].by, reason=reason
-        )
-        return rollout.Rollout(param_store, key).start(stored, decision, plan)
+        return rollout.start_approved(param_store, stored, plan, reason=reason)
     proposal, approval = build_approval(
         param_store, key, candidate, proposer=proposer, approver=approver, reason=reason
     )

@@ -40,7 +40,7 @@ FeedbackOption = Annotated[
 ]
 GuardOption = Annotated[
     list[str] | None,
-    typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="Guardrail metric and allowed loss."),
+    typer.Option("--guard", metavar="METRIC[:MARGIN][:lower]", help="Guardrail metric and allowed loss."),
 ]
 AlphaOption = Annotated[float, typer.Option("--alpha", metavar="X", help="False-positive rate.")]
 ConfigOption = Annotated[

@@ -97,22 +97,6 @@ def parse_time(text: str) -> datetime:
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
-def parse_guardrail(text: str) -> tuple[str, float, bool]:
-    """Parses `METRIC`, `METRIC:MARGIN` or `METRIC:MARGIN:lower` into metric, margin and whether lower is better.
-
-    Raises:
-        SetupError: The text has another form.
-    """
-    metric, *options = text.split(":")
-    try:
-        margin = float(options[0]) if options else 0.0
-    except ValueError:
-        margin = -1.0
-    if not metric or margin < 0 or options[1:] not in ([], ["lower"], ["higher"]):
-        raise errors.SetupError(f"{text!r} is not a guardrail. Write METRIC:MARGIN, or METRIC:MARGIN:lower for costs.")
-    return metric, margin, options[1:] == ["lower"]
-
-
 def parse_shares(text: str) -> Sequence[float]:
     """Parses `0.01,0.05,0.25`. Raises SetupError for other texts."""
     try:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from atoll.dashboard.routes import (
+    agents,
     candidates,
     controls,
     episodes,
@@ -34,4 +35,5 @@ ROUTERS: Sequence[APIRouter] = (
     playbook.router,
     governance.router,
     governance.signed_router,
+    agents.router,
 )

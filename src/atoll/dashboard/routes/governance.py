@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -11,10 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from atoll import errors, governed, store
 from atoll.config import parameter_stores
 from atoll.dashboard import text_limits
-from atoll.dashboard.dependencies import CacheDep, Limit, StoreDep
-from atoll.governed import approval, reserved_keys, rollout
+from atoll.dashboard.dependencies import CacheDep, ClockDep, Limit, StoreDep
+from atoll.governed import approval, notifications, reserved_keys, rollout
 from atoll.governed import errors as governed_errors
 from atoll.governed.approval.proposal import Proposal, Status
+from atoll.governed.evidence import feedback_stores
 from atoll.governed.rollout import status as rollout_status
 from atoll.store import access
 from atoll.store.versions import errors as versions_errors
@@ -25,6 +28,7 @@ signed_router = APIRouter(prefix="/api/proposals", tags=["governance"])
 WEBHOOK_KEY = "ATOLL_WEBHOOK_KEY"  # environment variable with the key of signed decisions
 
 MAX_VALUE = 20_000  # characters
+MAX_PROPOSAL = 1_000_000  # longest proposal: an approver sees it completely
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Key of the parameter.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
@@ -52,17 +56,23 @@ def open_parameters(run_store: store.Store) -> governed.Parameters:
     return governed.StoredParameters(run_store, check=parameter_stores.load_rules())
 
 
-def make_evolver(run_store: store.Store) -> governed.Evolver:
-    return governed.Evolver(open_parameters(run_store), governed.DEFER)
+def make_evolver(run_store: store.Store, clock: Callable[[], datetime]) -> governed.Evolver:
+    """Returns an evolver that leaves decisions to approvers and notifies them."""
+    params = open_parameters(run_store)
+    return governed.Evolver(
+        params, governed.DEFER, observer=notifications.make_observer(params, in_background=True), clock=clock
+    )
 
 
 @router.get("/proposals")
-def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Limit = 100) -> dict[str, Any]:
+def list_proposals(
+    run_store: StoreDep, clock: ClockDep, status: Status | None = None, limit: Limit = 100
+) -> dict[str, Any]:
     """Lists proposals, pending ones first, each group newest first."""
-    evolver = make_evolver(run_store)
+    evolver = make_evolver(run_store, clock)
     matching = [proposal for proposal in evolver.history() if status in (None, proposal.status)][::-1]
     ordered = sorted(matching, key=lambda proposal: proposal.status != "pending")
-    rows = [_proposal_to_json(evolver, proposal) for proposal in ordered[:limit]]
+    rows = [proposal_to_json(evolver, proposal) for proposal in ordered[:limit]]
     return {
         "proposals": rows,
         "total": len(matching),
@@ -72,27 +82,36 @@ def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Lim
 
 
 @router.get("/proposals/{proposal}")
-def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
+def proposal(run_store: StoreDep, clock: ClockDep, proposal: str) -> dict[str, Any]:
     """Returns one proposal with its content, rationale, reviews and quorum."""
-    evolver = make_evolver(run_store)
+    evolver = make_evolver(run_store, clock)
     current = evolver.proposals.get(proposal)
     needed = evolver.proposals.get_quorum(current)
-    response = text_limits.to_json_data(current.to_json(), MAX_VALUE)
+    response = text_limits.to_json_data(current.to_json(), MAX_PROPOSAL)
     response |= {
         "value_before": text_limits.to_json_data(evolver.get_current_value(current), MAX_VALUE),
         "needed": needed,
+        "may_approve": list(approval.list_possible_approvers(open_parameters(run_store), current)),
+        "changes": [_change_to_json(change) for change in approval.describe_changes(evolver.store, current)],
     }
     return {**response, "approvals": len(current.approvals), "approvers": list(evolver.proposals.policy.approvers)}
 
 
+def _change_to_json(change: approval.ChangeDescription) -> dict[str, Any]:
+    """Returns the change of one parameter, with its differences by words."""
+    segments = [[segment.kind, text_limits.limit_text(segment.text, MAX_PROPOSAL)] for segment in change.segments]
+    fields = {name: getattr(change, name) for name in ("key", "base_version", "current_version", "is_stale")}
+    return {**fields, "segments": segments}
+
+
 @router.post("/proposals/{proposal}/decision")
-def decide(run_store: StoreDep, proposal: str, body: ProposalDecision) -> dict[str, Any]:
+def decide(run_store: StoreDep, clock: ClockDep, proposal: str, body: ProposalDecision) -> dict[str, Any]:
     """Approves or rejects a proposal; applies it when the quorum is reached.
 
     The request fails without a reason or a name, for the author's own proposal, if the content has changed, or if the
     proposal is already decided or has expired.
     """
-    evolver = make_evolver(run_store)
+    evolver = make_evolver(run_store, clock)
     decided = evolver.proposals.decide(
         proposal, body.by, approve=body.approve, reason=body.reason, content_hash=body.content_hash
     )
@@ -103,6 +122,7 @@ def decide(run_store: StoreDep, proposal: str, body: ProposalDecision) -> dict[s
 async def accept_signed_decision(
     request: Request,
     run_store: StoreDep,
+    clock: ClockDep,
     signature: Annotated[str, Header(alias="X-Atoll-Signature", max_length=200, description="`sha256=DIGEST`")],
 ) -> dict[str, Any]:
     """Accepts a signed decision; applies the proposal when the quorum is reached.
@@ -111,26 +131,28 @@ async def accept_signed_decision(
     HMAC-SHA256 of the body with the key in the environment variable ATOLL_WEBHOOK_KEY of the server. In a store with
     principals it is that with the sender's own token, which the request also carries as a bearer.
     """
-    return await run_in_threadpool(_accept_signed, run_store, await request.body(), signature)
+    return await run_in_threadpool(_accept_signed, run_store, clock, await request.body(), signature)
 
 
-def _accept_signed(run_store: store.Store, body: bytes, signature: str) -> dict[str, Any]:
+def _accept_signed(
+    run_store: store.Store, clock: Callable[[], datetime], body: bytes, signature: str
+) -> dict[str, Any]:
     is_single_user = open_parameters(run_store).get_access().is_single_user
     key = os.environ.get(WEBHOOK_KEY, "") if is_single_user else access.get_token()
     if not key and not is_single_user:
         raise governed_errors.AccessDenied("A signed decision needs the token of a principal. Send it as a bearer.")
     if not key:
         raise errors.SetupError(f"Signed decisions are disabled. Start the dashboard with {WEBHOOK_KEY}.")
-    evolver = make_evolver(run_store)
-    decisions = approval.SignedDecisions(evolver.proposals, open_parameters(run_store), key.encode())
+    evolver = make_evolver(run_store, clock)
+    decisions = approval.SignedDecisions(evolver.proposals, evolver.store, key.encode())
     return _apply_if_approved(evolver, decisions.accept(body, signature))
 
 
 def _apply_if_approved(evolver: governed.Evolver, decided: Proposal) -> dict[str, Any]:
-    return _proposal_to_json(evolver, evolver.apply(decided.id) if decided.status == "approved" else decided)
+    return proposal_to_json(evolver, evolver.apply(decided.id) if decided.status == "approved" else decided)
 
 
-def _proposal_to_json(evolver: governed.Evolver, proposal: Proposal) -> dict[str, Any]:
+def proposal_to_json(evolver: governed.Evolver, proposal: Proposal) -> dict[str, Any]:
     needed = evolver.proposals.get_quorum(proposal)
     fields = {name: getattr(proposal, name) for name in ("id", "type", "title", "author", "risk", "status", "outcome")}
     times = {name: getattr(proposal, name).isoformat() for name in ("created_at", "expires_at")}
@@ -246,12 +268,31 @@ def list_rollouts(run_store: StoreDep) -> dict[str, Any]:
     }
 
 
+class RolloutUpdate(text_limits.RequestBody):
+    """Update of a rollout."""
+
+    key: Key
+
+
+@router.post("/rollouts/update")
+def update_rollout(run_store: StoreDep, clock: ClockDep, body: RolloutUpdate) -> dict[str, Any]:
+    """Updates a rollout with the new feedback of the store: advances it, rolls it back, or leaves it.
+
+    Call it regularly, for example every minute, with the token of a service.
+    """
+    state = rollout.Rollout(open_parameters(run_store), body.key, clock=clock).update(
+        feedback_stores.SQLFeedback(run_store)
+    )
+    response: dict[str, Any] = text_limits.to_json_data(rollout_status.rollout_to_json(state), 2000)
+    return response
+
+
 @router.post("/rollouts/abort")
-def abort(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
+def abort(run_store: StoreDep, clock: ClockDep, body: ParameterChange) -> dict[str, Any]:
     """Aborts a rollout at any stage and rolls it back."""
     response: dict[str, Any] = text_limits.to_json_data(
         rollout_status.rollout_to_json(
-            rollout.Rollout(open_parameters(run_store), body.key).abort(body.reason, author=body.by)
+            rollout.Rollout(open_parameters(run_store), body.key, clock=clock).abort(body.reason, author=body.by)
         ),
         2000,
     )

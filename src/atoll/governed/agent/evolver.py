@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atoll import errors
+from atoll import errors, secret_scanner
 from atoll.governed import principals, reserved_keys
 from atoll.governed.agent.reflections import SelfReflector
 from atoll.governed.agent.skills import SkillLearner
 from atoll.governed.agent.tools import ToolBuilder
 from atoll.governed.approval import DEFER, Decider, Policy, Proposal, Proposals, run_decider
 from atoll.governed.approval.proposal import Type
-from atoll.governed.approval.proposals import SecretScanner
-from atoll.governed.errors import ParameterNotFound
+from atoll.governed.approval.proposals import Clock, SecretScanner, now
+from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
 from atoll.store.access import proposal_checks
 
@@ -40,6 +40,7 @@ class Evolver:
         observer: Called with every proposal whose status changed.
         scanner: Finds secrets in texts; None: the default scanner.
         builtin_names: Tool names that new tools cannot use.
+        clock: Current time.
     """
 
     def __init__(
@@ -52,10 +53,11 @@ class Evolver:
         observer: Observer = lambda proposal: None,
         scanner: SecretScanner | None = None,
         builtin_names: Sequence[str] = (),
+        clock: Clock = now,
     ) -> None:
-        self._store, self._decider = store, decider
+        self.store, self._decider, self._clock = store, decider, clock
         self._quota, self._observer = quota or SessionQuota(), observer
-        self.proposals = Proposals(store, policy, scanner=scanner) if scanner else Proposals(store, policy)
+        self.proposals = Proposals(store, policy, scanner=scanner or secret_scanner.find_secrets, clock=clock)
         self.tool_builder = ToolBuilder(store, builtin_names)
         self.skill_learner = SkillLearner(store)
         self.reflector = SelfReflector(store)
@@ -70,6 +72,7 @@ class Evolver:
         *,
         description: str = "",
         rationale: str = "",
+        evidence: Sequence[Mapping[str, Any]] = (),
     ) -> Proposal:
         """Submits a proposal, has it decided and, once approved, applies it. Returns its final state.
 
@@ -82,7 +85,7 @@ class Evolver:
         """
         self._check_quota_and_content(proposal_type, content)
         proposal = self.proposals.submit(
-            proposal_type, title, content, author, description=description, rationale=rationale
+            proposal_type, title, content, author, description=description, rationale=rationale, evidence=evidence
         )
         if proposal_type in self._proposal_counts:
             self._proposal_counts[proposal_type] += 1
@@ -95,17 +98,24 @@ class Evolver:
         return self.apply(decided.id) if decided.status == "approved" else decided
 
     def apply(self, proposal_id: str) -> Proposal:
-        """Applies an approved proposal, also one that another process approved. Keys that need a canary stay approved.
+        """Applies an approved proposal, also one that another process approved.
+
+        A proposal for keys that need a canary stays approved. If the policy has a plan, its rollout starts.
 
         Raises:
             AlreadyDecided: The proposal is not approved.
         """
         proposal = self.proposals.get(proposal_id)
         if proposal.status == "approved" and self.needs_rollout(proposal):
+            self._start_rollout(proposal)
             return proposal
         applied = self.proposals.apply(proposal_id, self._apply_change)
         self._observer(applied)
         return applied
+
+    def notify(self, proposal: Proposal) -> None:
+        """Calls the observer with a proposal that was changed in another way, for example by an edit."""
+        self._observer(proposal)
 
     def apply_approved(self) -> Sequence[Proposal]:
         """Applies all approved proposals, for example after a restart."""
@@ -159,16 +169,32 @@ class Evolver:
             case "self_adjust":
                 return self.reflector.mark_applied(proposal.content, author, token)
             case "optimize":
-                with self._store.transaction(proposal.title, author=author) as changes:
+                with self.store.transaction(proposal.title, author=author) as changes:
                     for index, (key, value, expected) in enumerate(parse_changes(proposal.content)):
                         base = proposal.base.get(key) if expected is None else expected
                         change_token = f"{token}/{index}" if index else token
                         changes.set(key, value, expected_version=base, token=change_token)
                 return ", ".join(f"{change.key}@{change.version}" for change in changes.changes)
 
+    def _start_rollout(self, proposal: Proposal) -> None:
+        """Starts the canary of an approved proposal if the policy has a plan for its first key that needs one."""
+        from atoll.governed import rollout  # slow import: numpy
+
+        control = principals.get_control(self.store)
+        policies = [control.get_policy(change.key) for change in proposal.changes]
+        plan = next((policy.plan for policy in policies if policy.needs("canary") and policy.plan), None)
+        active = rollout.Rollout(self.store, proposal.key).state()
+        if plan is not None and (active is None or active.proposal != proposal.id):
+            try:
+                rollout.start_approved(self.store, proposal, rollout.RolloutPlan.from_policy(plan), clock=self._clock)
+            except (errors.Conflict, VersionConflict) as error:
+                advice = "Run 'atoll proposals apply' later."
+                message = f"{proposal.id} is approved, but its rollout cannot start: {error} {advice}"
+                raise errors.Conflict(message) from error
+
     def needs_rollout(self, proposal: Proposal) -> bool:
         """Checks whether the policy of the store asks for a canary of a key that a proposal changes."""
-        control = principals.get_control(self._store)
+        control = principals.get_control(self.store)
         return any(control.get_policy(key).needs("canary") for key, _ in proposal_checks.iter_changes(proposal.content))
 
     def get_current_value(self, proposal: Proposal) -> Any:
@@ -176,7 +202,7 @@ class Evolver:
         if proposal.type != "optimize" or "changes" in proposal.content:
             return None
         try:
-            return self._store.get(str(proposal.content.get("key"))).value
+            return self.store.get(str(proposal.content.get("key"))).value
         except ParameterNotFound:
             return None
 

@@ -9,6 +9,7 @@ from atoll.governed.approval.deciders import (
     run_decider,
     sign,
 )
+from atoll.governed.approval.description import ChangeDescription, Segment, describe_changes, list_possible_approvers
 from atoll.governed.approval.policy import Policy
 from atoll.governed.approval.proposal import Proposal, Review
 from atoll.governed.approval.proposals import AlreadyDecided, ProposalExpired, Proposals, SecretFound
@@ -17,6 +18,7 @@ __all__ = [
     "DEFER",
     "AlreadyDecided",
     "ApprovalFunc",
+    "ChangeDescription",
     "Decider",
     "InvalidSignature",
     "Policy",
@@ -25,7 +27,10 @@ __all__ = [
     "Proposals",
     "Review",
     "SecretFound",
+    "Segment",
     "SignedDecisions",
+    "describe_changes",
+    "list_possible_approvers",
     "run_decider",
     "sign",
 ]

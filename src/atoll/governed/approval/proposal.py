@@ -2,10 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+from atoll.store.access import proposal_checks
 
 type Type = Literal["new_tool", "new_skill", "optimize", "self_adjust"]
 type Status = Literal[
@@ -25,7 +27,7 @@ STATUSES: tuple[Status, ...] = (
     "superseded",
     "withdrawn",
 )
-_LATER_FIELDS = ("editors", "quorum", "base")  # missing in proposals of older versions
+_LATER_FIELDS = ("editors", "quorum", "base", "evidence")  # missing in proposals of older versions
 RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 
 
@@ -57,6 +59,7 @@ class Proposal:
         outcome: Result of applying it, or the reason why that failed.
         quorum: Approvals that it needs, by the policy of the process that submitted it.
         base: Versions of the keys on which it is based; 0: the key did not exist.
+        evidence: Observations that support it, as JSON data, for approvers.
     """
 
     id: str
@@ -75,6 +78,7 @@ class Proposal:
     editors: tuple[str, ...] = ()
     quorum: int = 1
     base: Mapping[str, int] = field(default_factory=dict)
+    evidence: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def content_hash(self) -> str:
@@ -94,18 +98,23 @@ class Proposal:
         )
 
     @property
+    def changes(self) -> Sequence[proposal_checks.KeyValue]:
+        """Parameters that the proposal changes, and their proposed values."""
+        return list(proposal_checks.iter_changes(self.content))
+
+    @property
     def key(self) -> str:
-        """Parameter that the proposal changes; empty: none."""
-        return str(self.content.get("key", ""))
+        """First parameter that the proposal changes; empty: none."""
+        return self.changes[0].key if self.changes else str(self.content.get("key", ""))
 
     @property
     def value(self) -> Any:
-        """Proposed value of the parameter."""
-        return self.content.get("value")
+        """Proposed value of the first parameter."""
+        return self.changes[0].value if self.changes else None
 
     @property
     def expected_version(self) -> int | None:
-        """Version on which the proposal is based; None: any."""
+        """Version on which the change of one parameter is based; None: any, or a bundle."""
         return self.content.get("expected_version")
 
     def with_review(self, review: Review) -> "Proposal":
@@ -115,7 +124,7 @@ class Proposal:
         """Returns JSON data for `from_json`."""
         data = {**asdict(self), "content_hash": self.content_hash}
         data["reviews"] = [{**review, "at": review["at"].isoformat()} for review in data["reviews"]]
-        data["editors"] = list(self.editors)
+        data |= {"editors": list(self.editors), "evidence": list(self.evidence)}
         return data | {name: data[name].isoformat() for name in ("created_at", "expires_at")}
 
 
@@ -133,6 +142,7 @@ def from_json(data: Mapping[str, Any]) -> Proposal:
             "editors": tuple(data.get("editors", ())),
             "quorum": data.get("quorum", 1),
             "base": data.get("base", {}),
+            "evidence": tuple(data.get("evidence", ())),
         }
         proposal = Proposal(**{**values, **times, "reviews": reviews, **later})
         computed_hash = proposal.content_hash

@@ -83,6 +83,7 @@ class Proposals:
         description: str = "",
         rationale: str = "",
         risk: Risk | None = None,
+        evidence: Sequence[Mapping[str, Any]] = (),
     ) -> Proposal:
         """Submits a proposal and returns it with status pending.
 
@@ -99,7 +100,7 @@ class Proposals:
         if risk is not None and risk not in RISKS:
             raise errors.SetupError(f"Risk {risk!r:.40} is unknown. Use one of {', '.join(RISKS)}.")
         text = _validate_content(content)
-        self._check_texts(title, description, rationale, text)
+        self._check_texts(title, description, rationale, text, _validate_content({"evidence": list(evidence)}))
         created_at = self._clock()
         proposal = Proposal(
             f"p-{uuid.uuid4().hex[:12]}",
@@ -113,6 +114,7 @@ class Proposals:
             rationale,
             risk or self.policy.get_risk(proposal_type),
             base=self._read_base(content),
+            evidence=tuple(evidence),
         )
         proposal = replace(proposal, quorum=self.policy.get_quorum(proposal))
         self._store.set(
@@ -159,25 +161,33 @@ class Proposals:
         edited = replace(edited, expires_at=self._clock() + self.policy.expires_after, base=self._read_base(content))
         return self._write(edited, version, f"edited: {reason}", author)
 
+    def rebase(self, proposal_id: str, author: str, reason: str) -> Proposal:
+        """Bases a proposal on the current versions of its keys. Earlier reviews become void, as by an edit.
+
+        Raises:
+            NotFound: The proposal does not exist.
+            AlreadyDecided: The proposal is neither pending nor approved.
+        """
+        return self.edit(proposal_id, self.get(proposal_id).content, author, f"rebased: {reason}")
+
     def decide(
         self, proposal_id: str, reviewer: str, *, approve: bool, reason: str, content_hash: str | None = None
     ) -> Proposal:
         """Records one decision. One rejection rejects the proposal; a quorum of approvals approves it.
 
         Args:
-            content_hash: Hash of the reviewed content; None: the current content.
+            content_hash: Hash of the content that the reviewer read. An approval needs it.
 
         Raises:
             NotFound: The proposal does not exist.
-            SetupError: The reason or the name is empty.
+            SetupError: The reason, the name or the hash is missing.
             AlreadyDecided: It is not pending, the reviewer may not decide, or the content has changed.
         """
         if not reason.strip() or not reviewer.strip():
             raise errors.SetupError("A decision needs a reason and a name. Pass both.")
         self._check_texts(reason)
         reviewer = principals.get_author(self._store, reviewer)
-        control = principals.get_control(self._store)
-        if approve and content_hash is None and not control.is_single_user:
+        if approve and content_hash is None:
             raise errors.SetupError("An approval needs the hash of the content that you read. Pass it, as in --hash.")
         proposal, version = self._read_with_status(proposal_id, ("pending",))
         if refusal_reason := self.policy.get_refusal_reason(proposal, reviewer):
@@ -263,7 +273,7 @@ class Proposals:
         """Checks that the keys have not changed since the proposal, and that no shadow run rejected a value.
 
         Raises:
-            AlreadyDecided: One of them is the case.
+            AlreadyDecided: A key has changed, or its shadow run rejected the value or is missing.
         """
         for key, version in self._read_base(proposal.content).items():
             if version != proposal.base.get(key, version):
@@ -271,9 +281,15 @@ class Proposals:
                     f"Proposal {proposal.id} is based on version {proposal.base[key]} of {key}, which is at version "
                     f"{version} now. Rebase it with 'atoll proposals rebase {proposal.id}'."
                 )
-        for key, value in proposal_checks.iter_changes(proposal.content):
-            if reason := find_shadow_rejection(self._store, key, value):
+        control = principals.get_control(self._store)
+        for key, value in proposal.changes:
+            verdict, reason = find_shadow_verdict(self._store, key, value)
+            if verdict == "reject":
                 raise AlreadyDecided(f"A shadow run rejected this value of {key}: {reason}. Reject the proposal.")
+            if verdict != "promote" and control.get_policy(key).needs("shadow"):
+                raise AlreadyDecided(
+                    f"{key} needs a shadow run that promotes the value before an approval. Run 'atoll rollout shadow'."
+                )
 
     def _read_base(self, content: Mapping[str, Any]) -> Mapping[str, int]:
         """Returns the current versions of the parameters that a content sets."""
@@ -329,15 +345,15 @@ class Proposals:
                 raise SecretFound(f"This looks like a secret ({kinds}). Use an environment variable instead.")
 
 
-def find_shadow_rejection(store: ParameterStore, key: str, value: Any) -> str:
-    """Returns the reason of the newest shadow run if it rejected this value of a key; empty if it did not."""
+def find_shadow_verdict(store: ParameterStore, key: str, value: Any) -> tuple[str, str]:
+    """Returns verdict and reason of the newest shadow run if it was for this value of a key; else empty texts."""
     try:
         result = store.get(f"shadow/{key}").value
     except errors.NotFound:
-        return ""
-    if not isinstance(result, Mapping) or result.get("verdict") != "reject" or result.get("value") != value:
-        return ""
-    return str(result.get("reason"))
+        return "", ""
+    if not isinstance(result, Mapping) or result.get("value") != value:
+        return "", ""
+    return str(result.get("verdict")), str(result.get("reason"))
 
 
 def _validate_content(content: Mapping[str, Any]) -> str:

@@ -236,6 +236,11 @@ class SQLLog:
         span = day_files.to_micros(since), day_files.to_micros(until)
         return SQLLogReader(self._stream.iter_between(*span, after=tuple(after) if after else None), after)
 
+    def find(self, entity: str, decision_id: str) -> LogEntry | None:
+        """Returns the newest entry of a decision, by an index; None if it is missing."""
+        rows = self._stream.list_by_entity(entity, 0, decision_id)
+        return decode(rows[-1].data.encode()) if rows else None
+
     def query_entity(self, entity: str, since: datetime) -> Iterable[LogEntry]:
         """Returns the entries of one entity since a time, by an index."""
         return [decode(row.data.encode()) for row in self._stream.list_by_entity(entity, day_files.to_micros(since))]

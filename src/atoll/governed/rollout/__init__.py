@@ -1,6 +1,6 @@
 """Rollouts: shadow run, growing canary shares, full rollout, and automatic rollback."""
 
-from atoll.governed.rollout.rollout import Rollout, ServedValue
+from atoll.governed.rollout.rollout import Rollout, ServedValue, start_approved
 from atoll.governed.rollout.state import (
     STATE_PREFIX,
     RolloutPlan,
@@ -20,5 +20,6 @@ __all__ = [
     "Stage",
     "compute_bucket",
     "is_treated",
+    "start_approved",
     "state_key",
 ]

@@ -87,6 +87,11 @@ class Comparison:
         """Returns the current evidence on every metric; cheap enough to call after each pair."""
         return {name: samples.sequence.get_evidence() for name, samples in self._samples_by_metric.items()}
 
+    def get_deviation(self, metric: str) -> float:
+        """Returns the standard deviation of a metric under the current value; 0 if it was not measured."""
+        samples = self._samples_by_metric.get(metric)
+        return samples.baseline.deviation if samples else 0.0
+
     def compute_dimensions(self, *, seed: int = 0) -> Mapping[str, Dimension]:
         """Returns the full comparison of every metric, sorted by name."""
         evidence = self.get_evidence()
@@ -117,6 +122,7 @@ class Comparison:
 
 
 FITNESS = "fitness"  # name of the score among the dimensions
+DEFAULT_MARGIN = 0.1  # standard deviations; a smaller effect is small for most purposes
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +131,47 @@ class Guardrail:
 
     Attributes:
         metric: Metric of the breakdown, or `fitness`.
-        margin: Allowed loss, in units of the metric.
+        margin: Allowed loss, in units of the metric; None: a tenth of the standard deviation of the current value.
         lower_is_better: For costs, latencies and error rates.
     """
 
     metric: str
-    margin: float = 0.0
+    margin: float | None = None
     lower_is_better: bool = False
 
     def __post_init__(self) -> None:
-        if not self.metric or not self.margin >= 0:
+        if not self.metric or not (self.margin is None or self.margin >= 0):
             raise errors.SetupError(f"A guardrail needs a metric and a margin of 0 or more, not {self}.")
+
+    @classmethod
+    def parse(cls, text: str) -> "Guardrail":
+        """Parses `METRIC`, `METRIC:MARGIN`, `METRIC:MARGIN:lower` or `METRIC::lower`.
+
+        Raises:
+            SetupError: The text has another form.
+        """
+        metric, *options = text.split(":")
+        try:
+            margin = float(options[0]) if options and options[0] else None
+        except ValueError:
+            margin = -1.0
+        if (
+            not metric
+            or not (margin is None or 0 <= margin < math.inf)
+            or options[1:] not in ([], ["lower"], ["higher"])
+        ):
+            raise errors.SetupError(
+                f"{text!r:.80} is not a guardrail. Write METRIC, METRIC:MARGIN, or METRIC:MARGIN:lower for costs."
+            )
+        return cls(metric, margin, options[1:] == ["lower"])
+
+    def resolve(self, deviation: float) -> "Guardrail":
+        """Returns the guardrail with its margin, given the standard deviation of the metric under the current value."""
+        return self if self.margin is not None else dataclasses.replace(self, margin=DEFAULT_MARGIN * deviation)
+
+    @property
+    def allowed_loss(self) -> float:
+        return self.margin or 0.0
 
     def to_gain(self, interval: Interval) -> Interval:
         """Returns the interval of the difference with positive values meaning better."""
@@ -143,11 +179,11 @@ class Guardrail:
 
     def is_breached(self, difference: Interval) -> bool:
         """Checks whether the candidate is significantly worse than the margin allows."""
-        return self.to_gain(difference).high < -self.margin
+        return self.to_gain(difference).high < -self.allowed_loss
 
     def is_satisfied(self, difference: Interval) -> bool:
         """Checks whether the candidate is significantly better than the margin requires."""
-        return self.to_gain(difference).low >= -self.margin
+        return self.to_gain(difference).low >= -self.allowed_loss
 
 
 type Verdict = Literal["promote", "reject", "extend"]

@@ -124,7 +124,9 @@ class ShadowRunner:
         reason, remaining_samples = "no samples", iter(samples)
         while batch := list(islice(remaining_samples, self._workers)):
             arms.score(batch, self._workers, self._repeats)
-            verdict, reason = decide_verdict(arms.comparison.get_evidence(), self._rules)
+            guardrails = [item.resolve(arms.comparison.get_deviation(item.metric)) for item in self._rules.guardrails]
+            rules = self._rules._replace(guardrails=tuple(guardrails))
+            verdict, reason = decide_verdict(arms.comparison.get_evidence(), rules)
             if verdict != "extend" and self._stop_early:
                 break
         num_planned = 2 * len(samples) if isinstance(samples, Sized) else arms.num_calls
@@ -220,10 +222,10 @@ class ArmScores:
 
 def decide_verdict(evidence: Mapping[str, Evidence], rules: VerdictRules) -> tuple[Verdict, str]:
     """Returns the verdict that the evidence supports, and the reason."""
-    guardrails = [*rules.guardrails, Guardrail(SCORED_METRIC)]
+    guardrails = [*rules.guardrails, Guardrail(SCORED_METRIC, 0.0)]
     for guardrail in guardrails:
         if guardrail.metric in evidence and guardrail.is_breached(evidence[guardrail.metric].interval):
-            return "reject", f"{guardrail.metric} is worse by more than {guardrail.margin:g}"
+            return "reject", f"{guardrail.metric} is worse by more than {guardrail.allowed_loss:g}"
     fitness = evidence.get(FITNESS)
     if fitness is None:
         return "extend", "no sample was scored by both arms"
@@ -235,5 +237,5 @@ def decide_verdict(evidence: Mapping[str, Evidence], rules: VerdictRules) -> tup
         if guardrail.metric not in evidence:
             return "extend", f"guarded metric {guardrail.metric} was never measured"
         if not guardrail.is_satisfied(evidence[guardrail.metric].interval):
-            return "extend", f"{guardrail.metric} may be worse by {guardrail.margin:g} or more"
+            return "extend", f"{guardrail.metric} may be worse by {guardrail.allowed_loss:g} or more"
     return "promote", f"fitness gains more than {rules.min_effect:g}, and no guarded metric is worse"

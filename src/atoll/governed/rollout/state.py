@@ -64,6 +64,21 @@ class RolloutPlan:
         }
 
     @classmethod
+    def from_policy(cls, data: Mapping[str, Any]) -> "RolloutPlan":
+        """Reads the plan of a policy. Its guardrails are texts such as `late:0.02:lower`.
+
+        A shadow run is not part of it: the policy asks for one with `needs`, before the approval.
+
+        Raises:
+            SetupError: The plan is not valid.
+        """
+        try:
+            guardrails = [Guardrail.parse(text) for text in data["guardrails"]]
+            return cls(**{"needs_shadow": False, **data, "guardrails": guardrails})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise errors.SetupError(f"The plan of the policy is not valid: {error}.") from None
+
+    @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "RolloutPlan":
         guardrails = tuple(Guardrail(**data_item) for data_item in data["guardrails"])
         return cls(**{**data, "guardrails": guardrails, "shares": tuple(data["shares"])})
@@ -113,6 +128,7 @@ class RolloutState:
         why: Reason of the last change.
         approved_by: Approvers of the proposal.
         content_hash: Hash of the approved content.
+        group: Keys of a bundle, which is rolled out as a whole. The state of the first has all measurements.
     """
 
     key: str
@@ -134,6 +150,21 @@ class RolloutState:
     exposed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     approved_by: Sequence[str] = ()
     content_hash: str = ""
+    group: Sequence[str] = ()
+
+    @property
+    def leader(self) -> str:
+        """Key whose state has the measurements, and whose name assigns the entities."""
+        return self.group[0] if self.group else self.key
+
+    @property
+    def guardrails(self) -> Sequence[Guardrail]:
+        """Guardrails with their margins. A default margin depends on the baseline's standard deviation so far."""
+        return [item.resolve(self.moments(item.metric, BASELINE).deviation) for item in self.plan.guardrails]
+
+    def is_treated(self, entity: str) -> bool:
+        """Checks whether an entity gets the candidate now. All keys of a bundle have the same entities."""
+        return is_treated(self.salt, self.leader, entity, self.share)
 
     @property
     def token(self) -> str | None:
@@ -173,7 +204,7 @@ class RolloutState:
         worse by the margin and `SUDDEN_HARM` standard deviations.
         """
         baseline, full = self.moments(guardrail.metric, BASELINE), self.moments(guardrail.metric, FULL)
-        limit = replace(guardrail, margin=guardrail.margin + SUDDEN_HARM * baseline.deviation)
+        limit = replace(guardrail, margin=guardrail.allowed_loss + SUDDEN_HARM * baseline.deviation)
         return limit.is_breached(compare_means(baseline, full, alpha=self.plan.alpha).interval)
 
     def with_measurements(self, measurements: Sequence[Measurement]) -> "RolloutState":
@@ -236,6 +267,7 @@ class RolloutState:
             "fed_at": None if self.fed_at is None else self.fed_at.isoformat(),
             "arms": arms,
             "approved_by": list(self.approved_by),
+            "group": list(self.group),
             "exposed": {arm: list(names) for arm, names in self.exposed.items()},
         }
 
@@ -252,6 +284,7 @@ class RolloutState:
             "fed_at": None if fed_at is None else datetime.fromisoformat(fed_at),
             "arms": arms,
             "approved_by": tuple(data.get("approved_by", ())),
+            "group": tuple(data.get("group", ())),
             "exposed": {arm: tuple(names) for arm, names in data.get("exposed", {}).items()},
         }
         return cls(**{**data, **parsed})

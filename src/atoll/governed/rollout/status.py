@@ -19,7 +19,7 @@ def load_rollouts(parameter_store: Parameters) -> Sequence[RolloutState]:
 
 def rollout_to_json(state: RolloutState) -> Mapping[str, Any]:
     """Returns the state of a rollout as JSON data, with the evidence on its guardrails."""
-    guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.plan.guardrails}
+    guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.guardrails}
     data = {name: value for name, value in state.to_data().items() if name not in ("strata", "exposed")}
     ratio = state.check_ratio()
     return {
@@ -51,7 +51,7 @@ def load_shadow_results(parameter_store: Parameters) -> Sequence[Mapping[str, An
 def _guardrail_to_json(guardrail: Guardrail, state: RolloutState) -> Mapping[str, Any]:
     evidence = state.evidence(guardrail.metric)
     return {
-        "margin": guardrail.margin,
+        "margin": guardrail.allowed_loss,
         "estimate": evidence.estimate,
         "interval": [None if abs(bound) == float("inf") else bound for bound in evidence.interval],
         "baseline": state.moments(guardrail.metric, "baseline").count,

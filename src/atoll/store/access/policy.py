@@ -28,6 +28,7 @@ class KeyRule:
         schema: JSON Schema of the values.
         max_chars: Maximum length of a value as JSON text; 0: no limit.
         needs: Stages that a change must pass: proposal, shadow, canary. A shadow run or a canary needs a proposal.
+        plan: Guardrails and steps of the canary, which starts with the approval, as JSON data.
 
     Raises:
         SetupError: A field has a wrong value.
@@ -41,6 +42,7 @@ class KeyRule:
     schema: Mapping[str, Any] = field(default_factory=dict)
     max_chars: int = 0
     needs: tuple[str, ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.prefix, str):
@@ -53,6 +55,8 @@ class KeyRule:
                 )
         if unknown := [stage for stage in self.needs if stage not in STAGES]:
             raise errors.SetupError(f"A rule cannot need {unknown[0]!r:.40}. Use {', '.join(STAGES)}.")
+        if self.plan and not (isinstance(self.plan, dict) and self.plan.get("guardrails")):
+            raise errors.SetupError(f'The plan of the rule for {self.prefix!r} needs guardrails: ["METRIC", ...].')
         json_schema.check_schema(self.prefix, self.schema)
 
     def matches(self, key: str) -> bool:
@@ -97,6 +101,12 @@ class KeyPolicy:
     @property
     def quorum(self) -> int:
         return max((rule.quorum for rule in self.rules), default=1)
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """Plan of the rule with the longest prefix that has one."""
+        by_length = sorted(self.rules, key=lambda rule: -len(rule.prefix))
+        return next((rule.plan for rule in by_length if rule.plan), {})
 
     def needs(self, stage: Stage) -> bool:
         stages = {name for rule in self.rules for name in rule.needs}

@@ -15,7 +15,18 @@ from atoll.store.versions.request import ChangeRequest
 PROPOSAL_PREFIX, ROLLOUT_PREFIX, SHADOW_PREFIX = "proposals/", "rollout/", "shadow/"
 PROPOSERS = ("agent", "proposer", "approver", "admin")
 APPROVERS = ("approver", "admin")
-_FIXED_FIELDS = ("id", "type", "title", "description", "rationale", "risk", "author", "created_at", "quorum")
+_FIXED_FIELDS = (
+    "id",
+    "type",
+    "title",
+    "description",
+    "rationale",
+    "risk",
+    "author",
+    "created_at",
+    "quorum",
+    "evidence",
+)
 _APPLY_STEPS = {("approved", "applying"), ("applying", "applied"), ("applying", "failed")}
 _ROLLOUT_STEPS = {
     "proposed": ("proposed", "shadow", "canary", "rolled_back"),
@@ -91,6 +102,17 @@ def count_approvals(control: AccessControl, proposal: Mapping[str, Any]) -> int:
     return sum(_may_approve(control, name, proposal) for name in names - writers)
 
 
+def list_approvers(control: AccessControl, proposal: Mapping[str, Any]) -> Sequence[str]:
+    """Returns the principals who may still approve a proposal."""
+    reviewers = [review["by"] for review in proposal.get("reviews", ())]
+    others = {str(name).casefold() for name in (proposal.get("author"), *proposal.get("editors", ()), *reviewers)}
+    return [
+        principal.name
+        for identity, principal in control.principals.items()
+        if identity not in others and _may_approve(control, principal.name, proposal)
+    ]
+
+
 def _may_approve(control: AccessControl, name: str, proposal: Mapping[str, Any]) -> bool:
     principal = control.find(name)
     if control.is_single_user or principal is None:
@@ -162,8 +184,8 @@ def check_proposal(
     if not isinstance(old, Mapping):
         _check_new(control, principal, new)
         return
-    if any(old.get(name) != new.get(name) for name in _FIXED_FIELDS):
-        raise AccessDenied(f"{request.key}: type, title, author and creation of a proposal cannot change.")
+    if any((old.get(name) or None) != (new.get(name) or None) for name in _FIXED_FIELDS):
+        raise AccessDenied(f"{request.key}: type, title, author, creation and evidence of a proposal cannot change.")
     if old["content"] != new["content"] or list(new.get("editors", ())) != list(old.get("editors", ())):
         _check_edit(control, principal, old, new)
     elif list(new["reviews"]) != list(old["reviews"]):

@@ -5,10 +5,11 @@ import { decision } from "../../decision.js";
 import { h, put } from "../../dom.js";
 import { ago, moment } from "../../format.js";
 import { facts, table } from "../../table.js";
-import { block, inline } from "../../text.js";
+import { addVisible, block, inline } from "../../text.js";
 import { watch } from "../../watch.js";
 
 const PATH = "api/governance/proposals";
+const TAGS = { same: "span", removed: "del", added: "ins" };
 
 export function badge(status) {
   const looks = { pending: "running", applied: "done", approved: "done", rejected: "failed", failed: "failed" };
@@ -75,11 +76,22 @@ function about(found) {
       found.editors?.length ? ["edited by", inline(found.editors.join(", "), 120)] : null,
       ["made", moment(found.created_at)], ["expires", moment(found.expires_at)], ["approvals", `${found.approvals} of ${found.needed}`],
       found.approvers?.length ? ["approvers", inline(found.approvers.join(", "), 200)] : null,
+      found.may_approve?.length ? ["may still approve", inline(found.may_approve.join(", "), 200)] : null,
       ["content hash", h("code", { class: "hash" }, found.content_hash)]]),
     ...texts.map((name) => h("div", {}, h("h3", {}, name), block(found[name], { label: name }))),
-    found.value_before === null ? null : h("div", {}, h("h3", {}, "current value"), shownData(found.value_before, "current value")),
+    ...(found.changes ?? []).map(change),
+    found.evidence?.length ? h("div", {}, h("h3", {}, "evidence"), shownData(found.evidence, "evidence")) : null,
     h("h3", {}, "proposed value"), shownData(found.content, "proposed value"),
   ];
+}
+
+/** The change of one parameter by words, with hidden characters visible. */
+function change(found) {
+  const base = found.base_version ? `based on version ${found.base_version}` : "a new parameter";
+  const stale = found.is_stale ? `; it has version ${found.current_version} now, so the proposal needs a rebase` : "";
+  const words = h("pre", { class: "block words", tabindex: "0", role: "region", "aria-label": `change of ${found.key}` },
+    found.segments.map(([kind, text]) => addVisible(h(TAGS[kind] ?? "span", {}), text)));
+  return h("div", {}, h("h3", {}, "change of ", inline(found.key, 120)), h("p", { class: found.is_stale ? "problem" : "soft" }, base + stale), words);
 }
 
 function reviews(found) {
