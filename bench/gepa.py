@@ -4,6 +4,9 @@ The task (bench/tasks/rules.py) is a list of rules with a known optimum. All sys
 the test part is scored once at the end. Best of N writes every child from the initial text, sequential from the best so
 far. Without an LLM, lines are dropped, doubled and moved. The cost of an engine is the CPU time of a run whose LLM and
 evaluator do nothing and whose children are all kept, as GEPA's population grows then.
+
+    scripts/bench gepa                                                    # scripted LLM, some minutes
+    scripts/bench gepa --llm openai:NAME@http://127.0.0.1:8000/v1 --formulas DIR     # a real LLM: bench/gepa_llm.py
 """
 
 import argparse
@@ -20,8 +23,8 @@ from typing import Any
 import atoll
 from atoll import control
 from atoll.evolve import options, runner
-from bench import baselines, outcome
-from bench.tasks import rules
+from bench import baselines, gepa_llm, outcome
+from bench.tasks import prompt_sets, rules
 
 PEERS = True
 ROOT = Path(__file__).parent.parent
@@ -30,8 +33,9 @@ NO_LLM = "no LLM"
 CALLS = 600
 SEEDS = range(10)
 PROPOSALS = (100, 1000)
-LIMIT_SECONDS = 600.0
+LIMIT_SECONDS = 7200.0
 LEAST_TIMES = 5.0
+LLM_SEEDS, LLM_CALLS, LLM_REPLIES = 3, 400, 24
 
 
 def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
@@ -47,6 +51,7 @@ def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict
         seed=seed,
         workers=1,
         merge=False,
+        verbose=False,
         method=baselines.METHODS.get(way, "evolve"),
     )
     evaluation = runner.run(rules.START, bench.evaluate, wished)
@@ -68,6 +73,7 @@ def atoll_overhead(proposals: int, store: Path | None = None) -> dict[str, Any]:
         workers=1,
         merge=False,
         store=store,
+        verbose=False,
     )
     seconds = time.process_time() - since
     used = {"proposals": bench.replies, "calls": evaluation.cost.evaluator_calls}
@@ -166,9 +172,18 @@ def verdicts(contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--calls", type=int, default=CALLS)
+    parser.add_argument("--seeds", type=int, help="10; with --llm 3")
+    parser.add_argument("--calls", type=int, help=f"evaluator calls: {CALLS}; with --llm {LLM_CALLS}")
+    parser.add_argument("--replies", type=int, default=LLM_REPLIES, help="LLM calls of the contest at equal LLM calls")
+    parser.add_argument("--llm", help="openai:NAME@URL runs the contests with a real LLM instead")
+    parser.add_argument("--formulas", type=Path, help="folder with train.jsonl and test_100.jsonl")
+    parser.add_argument("--data", nargs="+", choices=prompt_sets.NAMES, default=prompt_sets.NAMES)
     chosen = parser.parse_args()
+    if chosen.llm:
+        budgets = (chosen.seeds or LLM_SEEDS, chosen.calls or LLM_CALLS, chosen.replies)
+        gepa_llm.run(chosen.llm, chosen.formulas, chosen.data, *budgets, None if chosen.no_peers else peer)
+        return
+    chosen.seeds, chosen.calls = chosen.seeds or len(SEEDS), chosen.calls or CALLS
     contests, overheads = list[dict[str, Any]](), list[dict[str, Any]]()
     for seed in range(chosen.seeds):
         contests.append({"seed": seed, "systems": contest(seed, chosen.calls, not chosen.no_peers)})

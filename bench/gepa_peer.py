@@ -10,10 +10,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # started with -P, or `gepa` would be bench/gepa.py
 
-import gepa  # type: ignore[import-not-found]
-from gepa.core.adapter import EvaluationBatch  # type: ignore[import-not-found]
+import gepa
+from gepa.core.adapter import EvaluationBatch
 
-from bench.tasks import rules
+from bench.tasks import prompt_sets, rules
+
+
+def _format(item: Any) -> str:
+    return item["input"] if isinstance(item, dict) else str(item)
 
 
 class Adapter:
@@ -26,7 +30,9 @@ class Adapter:
 
     def evaluate(self, batch: list[Any], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         evaluation = [self._bench.evaluate(candidate["text"], item) for item in batch]
-        traces = [{"input": str(item), "said": message} for item, (_, message) in zip(batch, evaluation, strict=True)]
+        traces = [
+            {"input": _format(item), "said": message} for item, (_, message) in zip(batch, evaluation, strict=True)
+        ]
         scores = [score for score, _ in evaluation]
         return EvaluationBatch(
             outputs=[message for _, message in evaluation],
@@ -39,7 +45,9 @@ class Adapter:
         return dict.fromkeys(parts, entries)
 
 
-def optimize(bench: Any, start: str, train: Any, validation: Any, calls: int, seed: int) -> tuple[Any, float]:
+def optimize(
+    bench: Any, start: str, train: Any, validation: Any, calls: int, seed: int, **options: Any
+) -> tuple[Any, float]:
     """Returns the result of GEPA with its defaults, and its total CPU seconds."""
     since = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -51,6 +59,7 @@ def optimize(bench: Any, start: str, train: Any, validation: Any, calls: int, se
             reflection_lm=bench.reply,
             max_metric_calls=calls,
             seed=seed,
+            **options,
         )
     return result, time.process_time() - since
 
@@ -78,7 +87,26 @@ def overhead(proposals: int) -> dict[str, Any]:
     return {"proposals": bench.replies, "calls": bench.calls, "cpu_ms": 1e3 * seconds / max(1, bench.replies)}
 
 
+def prompts(name: str, seed: str, calls: str, replies: str, model: str, formulas: str) -> dict[str, Any]:
+    """Runs GEPA on a data set with a real LLM, until the metric calls or the reflections are used."""
+    max_replies = int(replies) or None
+    task = prompt_sets.Task(name, model, max_replies)
+    parts = prompt_sets.sets(name, int(seed), Path(formulas) if formulas else None)
+    start = prompt_sets.STARTS[name]
+    options: dict[str, Any] = {"stop_callbacks": lambda state: task.is_over} if max_replies else {}
+    limit = int(calls) or 100_000
+    result, _ = optimize(task, start, parts.train, parts.validation, limit, int(seed), **options)
+    best, used = result.best_candidate["text"], {"calls": task.calls, "replies": task.replies}
+    scores = [task.evaluate(best, item)[0] for item in parts.test]
+    validation = result.val_aggregate_scores
+    usage = {**used, "best": best, "initial": validation[0]}
+    return {"test": sum(scores) / len(scores), "validation": validation[result.best_idx], **usage}
+
+
 if __name__ == "__main__":
-    task, *numbers = sys.argv[1:]
-    run_result = contest(*map(int, numbers)) if task == "contest" else overhead(*map(int, numbers))
+    task_name, *words = sys.argv[1:]
+    if task_name == "prompts":
+        run_result = prompts(*words)
+    else:
+        run_result = contest(*map(int, words)) if task_name == "contest" else overhead(*map(int, words))
     print(json.dumps(run_result))

@@ -49,7 +49,7 @@ TIERS = {
             f"mutation/test_{name}.py"
             for name in ("edit_mutator", "syntax_mutator", "syntax_search", "syntax_validity")
         ),
-        *("cluster/test_populations.py", "programs/test_population.py", "programs/test_text_mutator.py"),
+        *("cluster/test_populations.py", "programs/test_population.py", "programs/test_minibatch.py"),
         *("fuzz/", "llmsr/laws/", "llmsr/test_presets.py", "llmsr/test_spawn_evolver.py", "mutation/tuner/"),
     ),
 }

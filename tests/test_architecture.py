@@ -51,6 +51,7 @@ LAYERS = {
     "config": 7,
     "runs": 8,
     "evolve": 9,
+    "adapters": 10,
     "dashboard": 10,
     "cli": 11,
 }

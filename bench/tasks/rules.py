@@ -62,7 +62,8 @@ class Bench:
         """Improves the prompt by the feedback in half of the cases; otherwise makes an error or forgets a rule."""
         since = time.thread_time()
         self.replies += 1
-        rng, block = self._rng, re.search(r"^(`{3,})\w*\n(.*?)^\1", prompt, re.M | re.S)
+        rng, prompt = self._rng, prompt[max(0, prompt.find(" to improve:")) :]  # Atoll shows other blocks before it
+        block = re.search(r"^(`{3,})\w*\n(.*?)^\1", prompt, re.M | re.S)
         rules = re.findall(r"^- (\S+)", block[2] if block else "", re.M)
         rest = prompt[block.end() :] if block else prompt
         for kind, rule in sorted(set(re.findall(r"(MISSING|HARMFUL) ([\w-]+)", rest))):

@@ -119,7 +119,7 @@ class CallCache:
     Attributes:
         current: Call cache of this thread, set while a mutator, an evaluator or a gate runs.
         position: (iteration, call) of the current call. Mailboxes and recordings find responses by it.
-        island: Island of the iteration.
+        island, journal: Island and journal of the iteration.
         limit: Limit of all calls of the iteration.
         cost: Cost of its calls, including failed requests.
     """
@@ -136,7 +136,7 @@ class CallCache:
         limit: CallLimit | None = None,
     ) -> None:
         self.cost, self.position, self.limit = ZERO_COST, (iteration, f"{prefix}0"), limit or CallLimit()
-        self.island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
+        self.island, self.journal, self._stored, self._prefix = island, journal, stored, prefix
 
     def get_or_call(self, request: str, make_call: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
         """Returns the stored response of this call, or makes the call and stores its response first.
@@ -154,7 +154,7 @@ class CallCache:
         self.limit.count(is_stored=is_stored)
         if response is None or not is_stored:
             response = {**make_call(), "call": call, "request": request_hash}
-            self._journal.write(Record(RESPONSE, iteration, self.island, response))
+            self.journal.write(Record(RESPONSE, iteration, self.island, response))
         self.cost += (Cost(*response["usage"]) if "usage" in response else ZERO_COST) + Cost(calls=1)
         self.position = (iteration, f"{self._prefix}{int(call.removeprefix(self._prefix)) + 1}")
         return response

@@ -32,9 +32,9 @@ def letters(text: str, expected: str) -> tuple[float, str]:
 
 def helpful_llm(prompt: str) -> str:
     """A model that does what feedback says."""
-    text = prompt.split("```text\n", 1)[1].split("\n```", 1)[0]
-    hints = [line.rpartition("MORE ")[2] for line in prompt.splitlines() if "MORE " in line]
-    return f"It needs more letters.\n```text\n{text} {' '.join(hints)}\n```"
+    text = prompt.split(" to improve:", 1)[1].split("```text\n", 1)[1].split("\n```", 1)[0]
+    hints = [line.rpartition("MORE ")[2] for line in prompt.splitlines() if line.startswith("Feedback: MORE ")]
+    return f"IDEA: more letters.\n```text\n{text} {' '.join(hints)}\n```"
 
 
 class TestRepresentations:
@@ -75,7 +75,7 @@ class TestRepresentations:
             return float(sum(len(path.read_text()) for path in folder.iterdir()))
 
         def longer(prompt: str) -> str:
-            return f"Longer.\n```text\n{'x' * prompt.count('x')}xyz\n```"
+            return f"IDEA: longer.\n```\n=== FILE a.py ===\nA = {len(prompt)}\n=== FILE b.txt ===\none\n```"
 
         result = atoll.evolve(tmp_path, evaluate, llm=longer, budget="6evals", unsafe=True)
         assert set(result.best) == {"a.py", "b.txt"}
@@ -158,7 +158,7 @@ class TestData:
             calls.append(expected)
             return letters(text, expected)
 
-        parts: dict[str, Any] = {"data": list("abcdef"), "validation": list("ghi"), "test": list("xyz")}
+        parts: dict[str, Any] = {"data": list("abcdef"), "validation": list("abg"), "test": list("xyz")}
         result = atoll.evolve("go", evaluate, **parts, llm=helpful_llm, budget="80evals", workers=1)
         sealed = [index for index, item in enumerate(calls) if item in "xyz"]
         assert sealed == list(range(len(calls) - 6, len(calls)))  # the best and the start, on each
@@ -184,9 +184,9 @@ class TestData:
             )
             assert result.cost.evaluator_calls <= budget
 
-    def test_child_is_fully_evaluated_only_if_better_on_minibatch(self):
+    def test_child_that_is_worse_on_minibatch_is_not_validated(self):
         def useless(prompt: str) -> str:
-            return f"Nothing.\n```text\n{len(prompt)} words\n```"
+            return f"IDEA: other words.\n```text\n{len(prompt)} words\n```"
 
         calls: list[str] = []
 
@@ -194,7 +194,8 @@ class TestData:
             calls.append(expected)
             return letters(text, expected)[0]
 
-        atoll.evolve("go", evaluate, data=list("abc"), validation=list("GHI"), llm=useless, budget="60evals", workers=1)
+        parts: dict[str, Any] = {"data": list("abc"), "validation": list("GHI"), "budget": "60evals"}
+        atoll.evolve("a b c", evaluate, **parts, llm=useless, workers=1)
         assert sum(item in "GHI" for item in calls) == 3  # the start alone
 
     def test_gain_has_interval(self):

@@ -3,25 +3,24 @@
 import contextlib
 import time
 from collections.abc import Callable
-from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 
-from atoll import llm, mutation, secret_scanner
+from atoll import mutation, secret_scanner
+from atoll.evolve import parameter_llm
 from atoll.llm import json_output
 from atoll.mind import prompts
 from atoll.mind.tasks import calendars, meeting, stegpoet, trip
 from atoll.mutation import text_blocks
+from atoll.programs import parameter_search
 from atoll.programs.evaluation import llm_review
-from atoll.programs.gepa import reflection
-from atoll.programs.gepa.text_mutator import RewriteRequest
 
 SIZE = 400_000  # characters; a reply may have ten times as many
 MOST_SECONDS = 2.0  # of the processor: now 0.2 at most; by the square of its length each took 2, most of them minutes
 
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
-ORDER = RewriteRequest("system", {"system": "Answer."}, "", 0.5, {}, Random(0))
+TUNABLES = parameter_search.parse_tunables({"rate": (0.5, 0.0, 1.0)})
 POEM = stegpoet.Poem("s", "", (10, 20), 3)
 DAY = meeting.Day("m", "", "Pier", 540, {"Ann": meeting.Friend("Ann", "Pier", 540, 600, 30)}, {})
 
@@ -45,8 +44,12 @@ def numbered(line: str) -> str:
     return "".join(line.replace("NAME", word) for word in words)
 
 
-def reflected(text: str) -> Any:
-    return reflection.ReflectionWriter(llm.FunctionLLM(lambda prompt: text)).write(ORDER)
+def read_text(text: str) -> Any:
+    return mutation.ResponseReader("text").read("Answer.", text)
+
+
+def read_parameters(text: str) -> Any:
+    return parameter_llm.ParameterReader(tunables=TUNABLES).read('{"rate": 0.5}', text)
 
 
 def read_program(text: str) -> Any:
@@ -68,7 +71,9 @@ CASES = {
     "one long line": Case(read_program, "def f(x): return " + repeated("1+") + "1"),
     "JSON of brackets": Case(read_program, "{" + repeated('"a":[')),
     "many blocks": Case(text_blocks.find_evolving_spans, repeated(PROGRAM)),
-    "empty lines before a note": Case(reflected, repeated("\n") + "So:\n```text\nBe exact.\n```"),
+    "empty lines before a text": Case(read_text, repeated("\n") + "So:\n```text\nBe exact.\n```"),
+    "objects that do not end": Case(read_parameters, repeated('{"a":')),
+    "objects without parameters": Case(read_parameters, repeated("{}")),
     "JSON in a fence of empty lines": Case(lambda text: list(json_output.extract_json(text)), "```" + repeated("\n")),
     "a review in a fence of empty lines": Case(llm_review.parse_review, "```" + repeated("\n")),
     "a code of empty lines": Case(POEM.parse_plan, repeated("\n") + "TEXT: rain"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from atoll import evaluation, function
-from atoll.programs.build import LengthLimit
+from atoll.programs.program_search import LengthLimit
 
 
 def fail_evaluation(skeleton: object) -> evaluation.Evaluation:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
+from atoll.evolve.events import OnEvent
 from atoll.evolve.options import EvolveOptions
 from atoll.evolve.result import Result
 
@@ -27,6 +28,9 @@ def evolve(
     seed: int = 0,
     workers: int = 2,
     store: str | PathLike[str] | None = None,
+    resume: bool | str = False,
+    on_event: OnEvent | None = None,
+    verbose: bool = True,
     baselines: bool = False,
     kind: str | None = None,
     sandbox: bool | None = None,
@@ -45,15 +49,21 @@ def evolve(
             `Evaluation`; higher is better. A path names an OpenEvolve evaluator; None uses the one of the folder.
         budget: "60s", "$1", "500evals", several with commas, or a `control.Budget`. By default 500 evaluations, 200
             with an LLM. With data every evaluator call counts.
-        llm: Name of an LLM, or a function from prompt to response; None evolves without one.
+        llm: Name of an LLM, a function or coroutine function from prompt to response, or a model of pydantic-ai; None
+            evolves without one.
         objective: The goal in words, for the LLM.
         data: Instances; the score is the mean over them.
         validation: Instances that decide which candidate is better, or a fraction of `data`; by default `data`.
         test: Instances that are scored once at the end, or a fraction of `data`.
         target: Stops at this score, which is also the highest score of an instance.
         seed: Random seed.
-        workers: Iterations in parallel.
+        workers: Iterations in parallel, and evaluator calls in parallel in this process.
         store: File that saves the run; None saves nothing but the result.
+        resume: True continues the newest run in the store with the same initial object, evaluator, data and settings,
+            and starts one if there is none. The id of a run continues that one. Nothing is evaluated or bought again.
+            The budget is that of the whole run.
+        on_event: Called with `events.Started`, `Progress`, `Improved` and `Ended`, in threads of the run.
+        verbose: Whether to show progress on stderr, or in the notebook.
         baselines: Whether to also run best-of-N, sequential conditioning and, with an LLM, a run without it, each
             with the same budget.
         kind: "program" or "text", if a text is not recognized as such.
@@ -72,4 +82,5 @@ def evolve(
     options = EvolveOptions(
         budget, llm, objective, data, validation, test, target, seed, workers, store, baselines, kind, sandbox, unsafe
     )
-    return runner.run(initial, evaluator, options._replace(seconds=seconds, minibatch=minibatch, merge=merge))
+    options = options._replace(seconds=seconds, minibatch=minibatch, merge=merge)
+    return runner.run(initial, evaluator, options._replace(resume=resume, on_event=on_event, verbose=verbose))

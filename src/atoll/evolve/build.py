@@ -1,22 +1,33 @@
-"""Builds the system that evolves a Python object: proposer, evaluator, population, stop rules."""
+"""Builds the system that evolves a Python object, with the search of `programs`."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
 from typing import Any
 
-from atoll import cluster, control, errors, executor, function, llm, mutation, sandbox, system
+from atoll import cluster, control, errors, executor, function, mutation, sandbox, system
+from atoll.candidate import EMPTY, JSON, content_hash
 from atoll.evolve.options import EvolveOptions
+from atoll.evolve.parameter_llm import ParameterReader, describe_parameters
 from atoll.evolve.representations import Representation
 from atoll.llmsr.build import get_evaluator_source
-from atoll.mutation import text_blocks
-from atoll.programs import parameter_search
-from atoll.programs.gepa import dataset, dataset_evaluator, reflection, text_edits, text_mutator
-from atoll.programs.learners import TextNotes
+from atoll.programs import parameter_search, program_search
+from atoll.programs.config import Options, Task
+from atoll.programs.evaluation.folder_text import FORMAT_NOTE
+from atoll.programs.gepa import dataset, dataset_evaluator, instance_job, minibatch, text_edits, text_parts
+from atoll.programs.gepa.front_population import FrontSearch
+from atoll.programs.learners import CombinedLearner
+from atoll.programs.population.leader import LeaderSearch
 from atoll.runs import search_methods
 
-_ISLANDS, _MIGRATION_PERIOD = 4, 50  # for code; iterations of each island between migrations
-_MAX_PROMPT_CHARS, _RESERVED_CHARS = 24_000, 1_000  # of a prompt for code; beside the program and the objective
+_MAX_TRIALS, _MIN_TRIALS = 40, 4  # of the tuner for a new best program
+_TUNER_SHARE = 10  # at most this fraction of the evaluator calls for one program: one in ten
+_POINT_SHARE = 0.5  # of iterations on parameters, without the LLM
+_MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to two LLM calls
+_REPEAT_WORDS = ("is not new", "repeats", "the same as", "equals", "unchanged")  # in the reason of a rejection
+_MAX_UNUSABLE = 25  # iterations in a row without a usable response
 _MAX_IDLE_ITERATIONS = 300  # in a row without an evaluator call: nothing new is proposed any more
 
 
@@ -29,6 +40,27 @@ class EvolveProblem:
     data: dataset.DatasetSplit | None
     options: EvolveOptions
 
+    @property
+    def evaluator_name(self) -> str:
+        return str(getattr(self.evaluator, "__name__", type(self.evaluator).__name__))
+
+    @property
+    def splits(self) -> Mapping[str, Sequence[Any]]:
+        data = self.data
+        return {dataset_evaluator.TRAIN: data.train, dataset_evaluator.VALIDATION: data.validation} if data else {}
+
+    @property
+    def has_minibatches(self) -> bool:
+        """True if children are first compared with their parent on a minibatch."""
+        representation, options = self.representation, self.options
+        is_tuned = representation.initial_parameters is not None
+        return self.data is not None and (options.llm is not None or not (representation.is_code or is_tuned))
+
+    @property
+    def uses_sandbox(self) -> bool:
+        wants_sandbox = self.options.sandbox
+        return self.representation.is_code if wants_sandbox is None else wants_sandbox
+
     def open_executor(
         self, splits: Mapping[str, Sequence[Any]], executor_config: executor.ExecutorConfig
     ) -> sandbox.Sandbox:
@@ -37,156 +69,296 @@ class EvolveProblem:
         Raises:
             SetupError: The sandbox is missing, or the evaluator cannot be sent there.
         """
-        representation, wants_sandbox = self.representation, self.options.sandbox
-        make_job = partial(dataset_evaluator.InstanceJob, self.evaluator, representation.decode, splits)
-        if representation.is_code if wants_sandbox is None else wants_sandbox:
+        make_job = partial(instance_job.InstanceJob, self.evaluator, self.representation.decode, splits)
+        if self.uses_sandbox:
             return executor_config.open(make_job, get_evaluator_source(self.evaluator))
-        if representation.is_code:
+        if self.representation.is_code:
             raise errors.SetupError(
                 "Code is evaluated in a sandbox. Leave sandbox=False out, or pass unsafe=True if this machine has none."
             )
-        return dataset_evaluator.InProcessExecutor(make_job())
+        return dataset_evaluator.InProcessExecutor(make_job(), self.options.workers)
 
     def compute_kernel_budget(self, budget: control.Budget) -> control.Budget:
         """Returns the budget in evaluations of candidates, of which each may call the evaluator several times."""
-        if self.representation.is_text:
+        if self.has_minibatches:
             return replace(budget, evaluations=None)  # a stop rule counts the calls
         if not self.data or budget.evaluations is None:
             return budget
         return replace(budget, evaluations=max(1, budget.evaluations // len(self.data.validation)))
 
+    def describe(self) -> str:
+        """Describes the purpose of the candidate for the LLM."""
+        objective = self.options.objective.strip() or (inspect.getdoc(self.evaluator) or "").strip()
+        sentences = [objective] if objective else []
+        if self.representation.kind in ("text", "texts") and not objective:
+            sentences.append("The text is given to the evaluator, which uses it and scores the result.")
+        if self.data is not None:
+            sentences.append(
+                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows a few others "
+                "with their results. Improve the general case: do not copy single answers."
+                if not self.data.is_shared
+                else f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows a few of "
+                "them with their results. Improve the general case: do not copy single answers."
+            )
+        if self.representation.initial_parameters is not None:
+            sentences.append(describe_parameters(self.representation.initial_parameters))
+        if self.representation.kind == "folder":
+            sentences.append(FORMAT_NOTE)
+        return "\n\n".join(sentences)
+
 
 def build_system(
-    problem: EvolveProblem, max_calls: int | None, counter: dataset_evaluator.CallCounter, context: system.BuildContext
+    problem: EvolveProblem, max_calls: int | None, memory: dataset_evaluator.CallMemory, context: system.BuildContext
 ) -> system.BuiltSystem:
     """Builds the system; the caller closes it.
 
     Args:
         max_calls: Budget of evaluator calls; None for no limit.
-        counter: Counts the evaluator calls.
+        memory: Holds and counts the evaluator calls.
 
     Raises:
         SetupError: The parts do not fit together.
     """
-    representation, data, options = problem.representation, problem.data, problem.options
-    splits = {"train": data.train, "validation": data.validation} if data else {}
-    candidate_sandbox = problem.open_executor(splits, context.executor_config)
-    try:
-        is_function = representation.kind == "function"
-        skeleton = (function.PyAstSkeleton if is_function else function.Text)(representation.content)
-        candidate_evaluator = dataset_evaluator.DatasetEvaluator(candidate_sandbox, splits, counter)
-        props = function.DefaultFunctionProps(skeleton, candidate_evaluator=candidate_evaluator)
-        evolver_config = _build_evolver_config(problem, context.llm, function.DefaultFunction(props))
-    except BaseException:
-        candidate_sandbox.close()
-        raise
-    if isinstance(evolver_config.learner, TextNotes):
-        calls_in_flight = _count_calls_in_flight(data, options)
-        rules = [_make_call_limit_rule(evolver_config.learner, max_calls, calls_in_flight), _make_idle_rule(counter)]
-        evolver_config = replace(evolver_config, stop_rules=rules)
-    report = {"kind": representation.kind, "engine": "LLM" if context.llm else "no LLM", "workers": options.workers}
-    return system.BuiltSystem(evolver_config, report, (), candidate_sandbox.level, candidate_sandbox.close)
-
-
-def _build_evolver_config(
-    problem: EvolveProblem, run_llm: llm.LLM | None, initial: function.Function
-) -> cluster.EvolverConfig:
     representation, options = problem.representation, problem.options
-    if representation.initial_parameters is not None:
-        tunables = parameter_search.parse_tunables(representation.initial_parameters)
-        proposer = parameter_search.PointProposer(tunables)
-        islands = cluster.IslandConfig(1, 1, initial, proposer, make_population=_get_population_factory(1))
-        learner = parameter_search.SearchLearner(tunables, options.seed)
-        return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
-    if representation.is_text:
-        return _build_text_config(problem, run_llm, initial)
-    mutator = _make_mutator(representation, options, run_llm)
-    num_islands = 1 if options.method == "sequential" else _ISLANDS
-    make_population = _get_population_factory(2, options.method)
-    islands = cluster.IslandConfig(num_islands, 2, initial, mutator, make_population=make_population)
-    schedule = cluster.RoundRobin(num_islands, migrate_every=_MIGRATION_PERIOD * num_islands)
-    return cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
+    context = context._replace(first_budget=_estimate_llm_calls(problem, context.first_budget))
+    candidate_executor = problem.open_executor(problem.splits, context.executor_config)
+    try:
+        evaluator = dataset_evaluator.DatasetEvaluator(candidate_executor, problem.splits, memory)
+        props = function.DefaultFunctionProps(function.Text(representation.content), candidate_evaluator=evaluator)
+        initial = function.DefaultFunction(props)
+        built = _build_search(problem, max_calls, context, initial)
+    except BaseException:
+        candidate_executor.close()
+        raise
+    built = search_methods.apply_method(options.method, built._replace(close=candidate_executor.close))
+    built = _add_limits(problem, max_calls, memory, built)
+    report = {"kind": representation.kind, "engine": "LLM" if context.llm else "no LLM", "workers": options.workers}
+    return built._replace(report=report, sandbox=candidate_executor.level)
 
 
-def _build_text_config(
-    problem: EvolveProblem, run_llm: llm.LLM | None, initial: function.Function
-) -> cluster.EvolverConfig:
-    data, options = problem.data, problem.options
-    writer: text_mutator.TextWriter = (
-        text_edits.RandomTextWriter() if run_llm is None else reflection.ReflectionWriter(run_llm, options.objective)
+def _estimate_llm_calls(problem: EvolveProblem, budget: control.Budget) -> control.Budget:
+    """Returns the budget with the LLM calls that its evaluations allow, since the policy depends on their number."""
+    if budget.evaluations is None:
+        return budget
+    per_call = 1
+    if problem.data is not None:
+        per_call = len(problem.data.validation) * 2 // 3 + 2 * problem.options.minibatch  # two in three are validated
+    num_calls = max(1, budget.evaluations // per_call)
+    return replace(budget, calls=num_calls if budget.calls is None else min(num_calls, budget.calls))
+
+
+def _add_limits(
+    problem: EvolveProblem, max_calls: int | None, memory: dataset_evaluator.CallMemory, built: system.BuiltSystem
+) -> system.BuiltSystem:
+    """Adds the budget of evaluator calls, and the rules that end a run without new candidates."""
+    config, watch = built.config, RepeatWatch()
+    islands, learners = config.island_config, [config.learner, watch]
+    stop_rules: list[control.StopRule] = [*config.stop_rules, watch.find_reason, _make_idle_rule(memory)]
+    stop_rules.append(_make_perfect_rule(problem))
+    if problem.has_minibatches and problem.data is not None:
+        calls_per_iteration = _make_minibatches(problem, built.config.island_config.mutation_engine).max_calls
+        calls_per_iteration += _choose_max_trials(problem, max_calls) * len(problem.data.validation)
+        budget = minibatch.CallBudget(memory, max_calls, calls_per_iteration)
+        proposer = minibatch.BudgetedProposer(function.as_proposer(islands.mutation_engine), budget)
+        islands = replace(islands, mutation_engine=proposer, prefilter=minibatch.MinibatchFilter(islands.prefilter))
+        learners.append(budget)
+        stop_rules.insert(0, budget.find_reason)
+    learner = CombinedLearner([learner for learner in learners if learner is not None])
+    new_config = replace(config, island_config=islands, learner=learner, stop_rules=stop_rules)
+    return built._replace(config=new_config)
+
+
+def _build_search(
+    problem: EvolveProblem, max_calls: int | None, context: system.BuildContext, initial: function.Function
+) -> system.BuiltSystem:
+    representation, options = problem.representation, problem.options
+    if context.llm is None and representation.initial_parameters is not None:
+        return _as_system(_build_parameter_config(representation.initial_parameters, options, initial))
+    if context.llm is None and not representation.is_code:
+        return _as_system(_build_text_config(problem, initial))
+    language = "json" if representation.initial_parameters is not None else representation.language
+    max_trials = _choose_max_trials(problem, max_calls)
+    inputs = program_search.SearchInputs(
+        representation.content,
+        language,
+        Task(program=f"This {representation.kind}", description=problem.describe()),
+        _make_options(problem, max_trials),
+        context,
+        "" if problem.evaluator_name == "<lambda>" else get_evaluator_source(problem.evaluator),
+        wrap=partial(_wrap_mutator, problem),
+        max_trials=max_trials,
+        limits=None if problem.uses_sandbox else "",
+        make_policy=_choose_policy(problem),
     )
-    batches = data.make_batches(options.minibatch, options.seed) if data else ()
-    text_format = text_mutator.TextFormat(problem.representation.kind != "text")
-    merge_probability = 0.2 if options.merge else 0.0
-    mutator = text_mutator.TextMutator(text_format, writer, batches, options.target, merge_probability)
-    make_population = _get_population_factory(2, options.method)
-    if data and options.method == "evolve":
-        make_population = text_mutator.make_pareto_population
-    islands = cluster.IslandConfig(
-        1, 2, initial, mutator, prefilter=text_mutator.better_on_batch, make_population=make_population
-    )
-    learner = TextNotes(len(data.validation) if data else 1)
-    return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
-
-
-def _make_mutator(
-    representation: Representation, options: EvolveOptions, run_llm: llm.LLM | None
-) -> mutation.MixedMutator:
-    language = representation.language
-    if run_llm is not None:
-        build_prompt = partial(_build_prompt, objective=options.objective.strip(), language=language)
-        rewrite = mutation.RewriteMutator(run_llm, build_prompt, mutation.ResponseReader(language))
-        return mutation.add_tuner(rewrite, representation.content, "rewrite")
-    if language != "python" or not mutation.is_mutable(representation.content):
+    if context.llm is None and (language != "python" or not mutation.is_mutable(representation.content)):
         raise errors.SetupError(
             f"This {representation.kind} has no Python that the syntax mutator can change. Pass an LLM with llm=."
         )
-    return mutation.make_default_mutator(representation.content)
+    search = program_search.make_program_search(inputs)
+    prefilter = program_search.make_novelty_filter(inputs) if context.llm else None
+    config = search.make_config(initial, None, prefilter)
+    if representation.initial_parameters is not None:
+        config = _add_parameter_search(representation.initial_parameters, options, config)
+    built = _as_system(config)
+    return built._replace(baseline_proposer=search.llm_proposer, is_free=search.policy is not None)
 
 
-def _build_prompt(context: function.ProposalContext, *, objective: str, language: str) -> str:
-    """Returns the prompt for a program. A long objective is cut before the program is."""
-    max_objective_chars = _MAX_PROMPT_CHARS - _RESERVED_CHARS - len(str(context.parents[-1].skeleton()))
-    shown_objective = text_blocks.cut_middle(objective, max(0, max_objective_chars))
-    system_text = f"# Task\n{shown_objective}" if shown_objective else ""
-    max_chars = _MAX_PROMPT_CHARS - len(system_text)
-    user_text = mutation.build_program_prompt(context, task_description="", language=language, max_chars=max_chars)
-    return llm.ChatPrompt(("system", system_text), ("user", user_text))
+def _make_options(problem: EvolveProblem, max_trials: int) -> Options:
+    # Texts differ by every word: only programs have copies in other words.
+    threshold = 1.0 if problem.representation.is_code else 2.0
+    weights = {} if max_trials else {"tuner": 0.0}
+    return Options.model_validate({"engine_weights": weights, "similarity_threshold": threshold})
 
 
-def _count_calls_in_flight(data: dataset.DatasetSplit | None, options: EvolveOptions) -> int:
-    """Returns the highest number of evaluator calls of the iterations in flight."""
-    trials = 1 + (1 if options.target is None else text_mutator.MAX_BATCHES)
-    calls_per_iteration = len(data.validation) + trials * min(options.minibatch, len(data.train)) if data else 1
-    return calls_per_iteration * options.workers
+def _as_system(config: cluster.EvolverConfig) -> system.BuiltSystem:
+    return system.BuiltSystem(config, {}, (), "", lambda: None)
 
 
-def _make_call_limit_rule(notes: TextNotes, limit: int | None, calls_in_flight: int) -> control.StopRule:
-    """Stops before the evaluator is called too often. Counts applied iterations, so timing has no influence."""
-    reason = f"budget of {limit} evaluator calls used"
-    return lambda progress: reason if limit is not None and notes.calls + calls_in_flight > limit else None
+def _choose_max_trials(problem: EvolveProblem, max_calls: int | None) -> int:
+    """Returns the trials of the tuner for a new best program; 0: not worth it."""
+    if not problem.representation.is_code or problem.options.llm is None:
+        return 0
+    if max_calls is None:
+        return _MAX_TRIALS if problem.data is None else 0
+    num_instances = len(problem.data.validation) if problem.data else 1
+    trials = min(_MAX_TRIALS, max_calls // (_TUNER_SHARE * num_instances))
+    return trials if trials >= _MIN_TRIALS else 0
 
 
-def _make_idle_rule(counter: dataset_evaluator.CallCounter) -> control.StopRule:
+def _choose_policy(problem: EvolveProblem) -> Callable[..., LeaderSearch]:
+    """Returns what makes the policy. With data parents come from the Pareto front; a tuner changes parameters too."""
+    is_tuned = problem.representation.initial_parameters is not None
+
+    def make_policy(*arguments: Any, **options: Any) -> LeaderSearch:
+        options |= {"engines": {"tuner": _POINT_SHARE}} if is_tuned else {}
+        if problem.data is None:
+            return LeaderSearch(*arguments, **options)
+        is_code, merges = problem.representation.is_code, problem.options.merge
+        return FrontSearch(*arguments, explores=is_code, merges=merges, **options)
+
+    return make_policy
+
+
+def _wrap_mutator(problem: EvolveProblem, mutator: mutation.EditMutator) -> function.Proposer:
+    """Adds the parts of a dict of texts and the minibatches of a data set to the LLM mutator."""
+    proposer: function.Proposer = mutator
+    if problem.representation.initial_parameters is not None:
+        tunables = parameter_search.parse_tunables(problem.representation.initial_parameters)
+        proposer = replace(mutator, reader=ParameterReader(tunables=tunables), mode="rewrite")
+    elif not problem.representation.is_code:
+        has_parts = problem.representation.kind == "texts"
+        whole_mutator = replace(mutator, find_duplicate=lambda text, context: "") if has_parts else mutator
+        proposer = text_parts.PartProposer(whole_mutator, text_parts.TextFormat(has_parts))
+    return _make_minibatches(problem, proposer) if problem.data is not None else proposer
+
+
+def _make_minibatches(problem: EvolveProblem, proposer: Any) -> minibatch.MinibatchProposer:
+    data, options = problem.data, problem.options
+    assert data is not None
+    batches = data.make_batches(options.minibatch, options.seed)
+    return minibatch.MinibatchProposer(proposer, data, batches, options.minibatch, options.target)
+
+
+def _build_parameter_config(
+    parameters: Mapping[str, Any], options: EvolveOptions, initial: function.Function
+) -> cluster.EvolverConfig:
+    tunables = parameter_search.parse_tunables(parameters)
+    proposer = parameter_search.PointProposer(tunables)
+    islands = cluster.IslandConfig(1, 1, initial, proposer, make_population=_make_ranked_population)
+    learner = parameter_search.SearchLearner(tunables, options.seed)
+    return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
+
+
+def _add_parameter_search(
+    parameters: Mapping[str, Any], options: EvolveOptions, config: cluster.EvolverConfig
+) -> cluster.EvolverConfig:
+    """Lets the numeric optimizer and the LLM take turns; each learns from the other's results."""
+    tunables, islands = parameter_search.parse_tunables(parameters), config.island_config
+    proposer = function.as_proposer(islands.mutation_engine)
+    mixed = mutation.MixedMutator({"llm": proposer, "tuner": parameter_search.PointProposer(tunables)})
+    learners = [config.learner, parameter_search.SearchLearner(tunables, options.seed)]
+    learner = CombinedLearner([learner for learner in learners if learner is not None])
+    return replace(config, island_config=replace(islands, mutation_engine=mixed), learner=learner)
+
+
+def _build_text_config(problem: EvolveProblem, initial: function.Function) -> cluster.EvolverConfig:
+    """Builds the search without an LLM: random edits."""
+    text_format = text_parts.TextFormat(problem.representation.kind == "texts")
+    proposer: function.Proposer = text_parts.PartProposer(text_edits.RandomTextProposer(), text_format)
+    if problem.data is not None:
+        proposer = _make_minibatches(problem, proposer)
+    islands = cluster.IslandConfig(1, 2, initial, proposer, make_population=_make_ranked_population)
+    return cluster.EvolverConfig(islands, reset_period=None)
+
+
+def _make_ranked_population(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+    return cluster.NichedPopulation(
+        cluster.by_signature,
+        lambda key: cluster.DefaultCluster(rng, announce),
+        cluster.RankSelector(rng),
+        num_parents=2,
+    )
+
+
+def _make_perfect_rule(problem: EvolveProblem) -> control.StopRule:
+    """Stops if every instance has the score 1 and no target says that more is possible."""
+    data, target = problem.data, problem.options.target
+
+    def rule(progress: control.RunProgress) -> str | None:
+        if data is None or target is not None or progress.best_score != 1.0:
+            return None
+        return "every instance has the score 1, taken as the highest; pass target= if there are higher scores"
+
+    return rule
+
+
+def _make_idle_rule(memory: dataset_evaluator.CallMemory) -> control.StopRule:
     last_calls, last_iteration = 0, 0
 
     def rule(progress: control.RunProgress) -> str | None:
         nonlocal last_calls, last_iteration
-        if counter.calls != last_calls:
-            last_calls, last_iteration = counter.calls, progress.applied_count
+        if memory.calls != last_calls:
+            last_calls, last_iteration = memory.calls, progress.applied_count
         is_idle = progress.applied_count - last_iteration >= _MAX_IDLE_ITERATIONS
         return f"no new candidate in {_MAX_IDLE_ITERATIONS} iterations" if is_idle else None
 
     return rule
 
 
-def _get_population_factory(num_parents: int, method: str = "evolve") -> cluster.MakePopulation:
-    if method == "sequential":
-        return search_methods.make_sequential_population
-    population_class = search_methods.BestOfNPopulation if method == "best_of_n" else cluster.NichedPopulation
-    return lambda island, rng, announce: population_class(
-        cluster.by_signature,
-        lambda key: cluster.DefaultCluster(rng, announce),
-        cluster.RankSelector(rng),
-        num_parents=num_parents,
-    )
+class RepeatWatch:
+    """Stops a run whose LLM returns known candidates, or nothing usable, again and again."""
+
+    def __init__(self) -> None:
+        self._repeats = self._unusable = self._calls = 0
+        self._reason, self._known = "", set[str]()
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return EMPTY
+
+    def learn(self, result: function.IterationResult) -> None:
+        """Counts iterations with LLM calls that gave no candidate to evaluate."""
+        if not result.cost.calls:
+            return
+        measured = [
+            content_hash(str(fn.skeleton()))
+            for fn, _ in result.children
+            if fn.evaluation is not None or (fn.candidate is not None and "after" in fn.candidate.meta)
+        ]
+        if set(measured) - self._known:
+            self._repeats = self._unusable = self._calls = 0
+            self._known |= set(measured)
+            return
+        self._calls += result.cost.calls
+        reason = result.failure or next((decision.reason for _, decision in result.children), "no candidate")
+        self._reason = reason.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ").rstrip(".")
+        is_repeat = bool(measured) or any(word in reason for word in _REPEAT_WORDS)
+        self._repeats = self._repeats + 1 if is_repeat else 0
+        self._unusable += 1
+
+    def find_reason(self, progress: control.RunProgress) -> str | None:
+        """Stop rule: returns a reason after too many such iterations in a row."""
+        if self._repeats >= _MAX_REPEATS:
+            return f"the LLM gave nothing new in its last {self._calls} calls: {self._reason}. Raise its temperature"
+        if self._unusable >= _MAX_UNUSABLE:
+            return f"the LLM gave nothing usable in its last {self._calls} calls: {self._reason}"
+        return None

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from atoll.evolve.events import OnEvent
 
 
 class EvolveOptions(NamedTuple):
@@ -25,4 +27,7 @@ class EvolveOptions(NamedTuple):
     seconds: float = 30.0
     minibatch: int = 3
     merge: bool = True
-    method: str = "evolve"  # or a baseline: "best_of_n", "sequential"
+    resume: bool | str = False
+    on_event: OnEvent | None = None
+    verbose: bool = True
+    method: Literal["evolve", "best_of_n", "sequential"] = "evolve"  # or a baseline

@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal
 
 from atoll import errors, function
+from atoll.evolve.candidate_files import write_file, write_folder
 from atoll.llmsr import build as functions
 from atoll.llmsr import source
 from atoll.programs import parameter_search
-from atoll.programs.build import LANGUAGES
+from atoll.programs.evaluation import folder_text
+from atoll.programs.program_search import LANGUAGES
 
 type Kind = Literal["function", "program", "file", "folder", "text", "texts", "parameters"]
 
@@ -44,12 +47,11 @@ class Representation:
         return self.kind in ("function", "program", "file", "folder")
 
     @property
-    def is_text(self) -> bool:
-        """True if it evolves part by part like a prompt."""
-        return self.kind in ("text", "texts", "folder")
-
-    @property
     def language(self) -> str:
+        if self.kind in ("text", "texts"):
+            return "text"
+        if self.kind == "folder":
+            return LANGUAGES[folder_text.FOLDER]
         return LANGUAGES.get(self.suffix, self.suffix.lstrip(".") or "text")
 
 
@@ -72,6 +74,7 @@ def choose_representation(initial: Any, kind: str | None = None) -> Representati
             initial_content = parameter_search.format_point(tunables, [tunable.start for tunable in tunables])
             return Representation("parameters", initial_content, json.loads, json.loads, ".json", dict(initial))
         case _ if callable(initial):
+            _check_function(initial)
             names = functions.collect_names(initial)
             make_skeleton = partial(function.PyAstSkeleton, names=names)
             return Representation(
@@ -80,6 +83,18 @@ def choose_representation(initial: Any, kind: str | None = None) -> Representati
     raise errors.SetupError(
         f"{initial!r:.60} cannot evolve. Give a function, a text, a Path, a dict of texts or a dict of parameters."
     )
+
+
+def _check_function(initial: Any) -> None:
+    """Raises SetupError for a callable without source that can change."""
+    name = getattr(initial, "__name__", type(initial).__name__)
+    if not isinstance(initial, FunctionType):
+        kind = "built into Python" if isinstance(initial, BuiltinFunctionType | type) else "an object that is called"
+        raise errors.SetupError(
+            f"{name} is {kind}, so it has no source that can evolve. Pass a function that you wrote with 'def'."
+        )
+    if name == "<lambda>":
+        raise errors.SetupError("A lambda cannot evolve. Write the function with 'def', so that its lines can change.")
 
 
 def _represent_text(text: str, kind: str | None) -> Representation:
@@ -106,7 +121,9 @@ def _represent_path(path: Path) -> Representation:
         files = {str(file.relative_to(path)): _read(file) for file in sorted(path.rglob("*")) if _is_source(path, file)}
         if not files:
             raise errors.SetupError(f"{path} has no text file that can evolve. Give another folder.")
-        return Representation("folder", json.dumps(files, ensure_ascii=False), write_folder, json.loads, ".json")
+        ended = {name: text if text.endswith("\n") or not text else f"{text}\n" for name, text in files.items()}
+        content = "".join(f"=== FILE {name} ===\n{text}" for name, text in ended.items())
+        return Representation("folder", content, write_folder, folder_text.split_files, ".txt")
     return Representation("file", _read(path), partial(write_file, path.suffix), str, path.suffix)
 
 
@@ -122,22 +139,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise errors.SetupError(f"{path} cannot be read. Give a text file or a folder with text files.") from error
-
-
-def write_file(suffix: str, content: str) -> Path:
-    """Writes a candidate to a file in the working directory of its evaluation."""
-    path = Path(f"candidate{suffix}").absolute()
-    path.write_text(content, encoding="utf-8")
-    return path
-
-
-def write_folder(content: str) -> Path:
-    """Writes the files of a candidate to a new folder."""
-    root = Path("candidate").absolute()
-    for name, text in json.loads(content).items():
-        path = (root / name).resolve()
-        if not path.is_relative_to(root):
-            raise ValueError(f"{name} is outside the folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root

@@ -67,6 +67,8 @@ class Result(NamedTuple):
         run: Id of the run in the store; empty without a store.
         content: The best candidate as text, as in the store.
         suffix: Suffix of a file with the best candidate.
+        status: `done`, `interrupted` (Ctrl-C), `stopped` or `failed`.
+        candidates: A row per evaluated candidate: id, iteration, score, best_score, engine, idea, failure, parents.
     """
 
     best: Any
@@ -82,10 +84,58 @@ class Result(NamedTuple):
     run: str
     content: str
     suffix: str
+    status: str = "done"
+    candidates: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def history(self) -> Any:
+        """All evaluated candidates in order: a pandas DataFrame if pandas is installed, otherwise a list of dicts."""
+        rows = [dict(row) for row in self.candidates]
+        try:
+            import pandas  # optional, slow import
+        except ImportError:
+            return rows
+        return pandas.DataFrame(rows)
+
+    def plot(self) -> Any:
+        """Draws the best score over the evaluated candidates, and returns the axes of matplotlib.
+
+        Raises:
+            SetupError: Matplotlib is not installed.
+        """
+        try:
+            from matplotlib import pyplot  # optional, slow import
+        except ImportError as error:
+            from atoll.errors import SetupError
+
+            raise SetupError("plot() needs matplotlib. Install it with 'pip install matplotlib'.") from error
+        scores = [(index, row["score"]) for index, row in enumerate(self.candidates) if row["score"] is not None]
+        _, axes = pyplot.subplots()
+        axes.scatter([index for index, _ in scores], [score for _, score in scores], s=8, label="candidates")
+        axes.step(
+            range(len(self.candidates)), [row["best_score"] for row in self.candidates], where="post", label="best"
+        )
+        axes.set_xlabel("evaluated candidates")
+        axes.set_ylabel("score")
+        axes.legend()
+        return axes
+
+    def __repr__(self) -> str:
+        parts = [f"score={self.score:.6g}", f"initial_score={self.initial_score:.6g}"]
+        parts += [f"test={self.test:.6g}"] if self.test is not None else []
+        if self.gain is not None:
+            parts.append(f"gain={self.gain.mean:+.4g} [{self.gain.low:+.4g}, {self.gain.high:+.4g}]")
+        parts += [f"evaluator_calls={self.cost.evaluator_calls}", f"llm_calls={self.cost.llm_calls}"]
+        parts += [f"status={self.status!r}"] + ([f"run={self.run!r}"] if self.run else [])
+        return f"Result({', '.join(parts)}, best={self.content!r:.60})"
 
     def save(self, folder: str | PathLike[str] = "atoll_result") -> str:
         """Writes the best candidate and `result.json` into a folder, and returns its path."""
-        summary = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
+        summary = {
+            name: value
+            for name, value in self._asdict().items()
+            if name not in ("best", "content", "suffix", "candidates")
+        }
         summary |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
         summary |= {"lineage": [ancestor._asdict() for ancestor in self.lineage], "baselines": dict(self.baselines)}
         from pathlib import Path  # slow import
@@ -132,4 +182,6 @@ def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
         yield "yield", f"{usage.llm_yield:.2f} candidates evaluated per LLM call"
     ids = [ancestor.id for ancestor in result.lineage[:8]]
     yield "lineage", " <- ".join(ids) + (" ..." if len(result.lineage) > 8 else "")
-    yield "ended", result.reason
+    yield "ended", f"{result.status}: {result.reason}" if result.status not in result.reason else result.reason
+    if result.run:
+        yield "run", result.run

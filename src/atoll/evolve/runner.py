@@ -1,30 +1,31 @@
 """Runs `atoll.evolve`: prepares a `runs.Session`, runs it, and makes a `Result` of what it stored."""
 
-import math
 import os
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from atoll import config, control, errors, evaluation, function, llm, runs, store, system
+from atoll import config, control, errors, evaluation, function, journal, runs, store, system
 from atoll.config.settings import ExecutorSettings
-from atoll.evolve import representations
+from atoll.evolve import language_models, representations
 from atoll.evolve.build import EvolveProblem, build_system
+from atoll.evolve.identity import BUDGET_KEY, IDENTITY_KEY, find_resumable, make_identity
 from atoll.evolve.options import EvolveOptions
-from atoll.evolve.result import NOT_RUN, Ancestor, Gain, Result, ResultUsage
+from atoll.evolve.progress import ProgressReporter, make_display
+from atoll.evolve.read_result import compute_gain, read_result
+from atoll.evolve.result import NOT_RUN, Result
 from atoll.programs.gepa import dataset, dataset_evaluator
-from atoll.runs import baselines, executor_config
-from atoll.runs.summary import compute_yield
+from atoll.programs.gepa.loop_thread import LoopThread
+from atoll.runs import baselines, executor_config, limits
+from atoll.runs.session import ALL_ISLANDS
+from atoll.runs.summary import find_run
 
 MEMORY_URL = "sqlite://"
 _DEFAULT_EVALUATIONS, _DEFAULT_EVALUATIONS_WITH_LLM = 500, 200
 _CALLS_PER_EVALUATION = 2  # LLM calls, if the budget limits only evaluations
-_MAX_ANCESTORS = 200  # in a result; a store has all
 _MAX_ITERATIONS = 10_000  # with a budget of dollars or tokens: an LLM may not report its cost
 
 
@@ -35,14 +36,22 @@ class _Task(system.Settings):
 
 @dataclass(frozen=True, slots=True)
 class EvolveConfig(config.RunConfig):
-    """Configuration of a run of Python objects, which are not stored. Such a run cannot be resumed."""
+    """Configuration of a run of Python objects, which are not stored. The same call resumes it.
+
+    Attributes:
+        identity: What must not change when the run resumes.
+        first_budget: Limits at its first start.
+    """
 
     task: _Task
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    first_budget: control.Budget = control.UNLIMITED
 
     def to_data(self) -> dict[str, Any]:
         settings = {"kind": self.task.kind, "seed": self.run.seed, "workers": self.run.workers}
         settings |= {"target": self.run.target, "objective": self.task.objective}
-        return {"system": self.system, "run": settings}
+        budget = {name: limit for name, limit in limits.get_limits(self.first_budget).items() if limit is not None}
+        return {"system": self.system, "run": settings, IDENTITY_KEY: dict(self.identity), BUDGET_KEY: budget}
 
 
 def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
@@ -51,7 +60,10 @@ def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
     Raises:
         SetupError: An argument is invalid, or the initial object has no score.
         RunFailed: The run failed.
+        KeyboardInterrupt: The user interrupted it before the initial object had a score.
     """
+    if options.resume and not options.store:
+        raise errors.SetupError('resume needs a stored run. Pass store="atoll.db" in both calls.')
     if isinstance(initial, Path) and (evaluator is None or isinstance(evaluator, os.PathLike)):
         return _run_task(initial, evaluator, options)
     if not callable(evaluator):
@@ -61,9 +73,7 @@ def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
     representation = representations.choose_representation(initial, options.kind)
     data, test_set = _split_data(options)
     problem = EvolveProblem(representation, evaluator, data, options)
-    result = _run_problem(problem)
-    if test_set is not None:
-        result = _evaluate_on_test_set(result, problem, test_set)
+    result = _run_problem(problem, test_set)
     return result._replace(baselines={"initial": result.initial_score, **_run_baselines(problem)})
 
 
@@ -96,10 +106,11 @@ def parse_budget(value: object, *, has_llm: bool) -> control.Budget:
     return replace(budget, iterations=_MAX_ITERATIONS) if is_endless else budget
 
 
-def _make_config(problem: EvolveProblem) -> EvolveConfig:
+def _make_config(problem: EvolveProblem, budget: control.Budget = control.UNLIMITED) -> EvolveConfig:
     options, kind = problem.options, problem.representation.kind
-    workers = 1 if kind == "parameters" else options.workers  # a parameter search needs all earlier results
-    llm_name = options.llm if isinstance(options.llm, str) else "none" if options.llm is None else "a function"
+    # A parameter search needs all earlier results. Without an LLM only the evaluator is slow: it gets the workers.
+    workers = 1 if kind == "parameters" or (problem.has_minibatches and options.llm is None) else options.workers
+    llm_name = language_models.get_name(options.llm)
     return EvolveConfig(
         system="evolve",
         folder=Path.cwd(),
@@ -109,135 +120,99 @@ def _make_config(problem: EvolveProblem) -> EvolveConfig:
         llm=config.LLMSettings(),
         sandbox=config.SandboxSettings.model_validate({"seconds": options.seconds}),
         executor=ExecutorSettings(),
+        identity=make_identity(problem) if options.store else {},
+        first_budget=budget,
     )
 
 
-def _make_llm_factory(value: Any) -> runs.LLMFactory | None:
-    """Returns a factory for a function that was passed as LLM; None for names, which the session resolves."""
-    if value is None or isinstance(value, str):
-        return None
-    if not callable(value):
-        raise errors.SetupError(f"llm is {value!r:.60}. Give the name of an LLM, a function of the prompt, or None.")
-    return lambda run_config: value if _has_price(value) else llm.FunctionLLM(value)
-
-
-def _has_price(value: Any) -> bool:
-    """Returns whether an LLM has a price before it is called; a function may report its dollars afterwards."""
-    return value is None or isinstance(value, (str, llm.HostedLLM, llm.EnsembleLLM))
-
-
-def _run_problem(problem: EvolveProblem) -> Result:
-    """Runs a problem, without its test set and baselines."""
+def _run_problem(problem: EvolveProblem, test_set: dataset.SealedTestSet | None = None) -> Result:
+    """Runs a problem, without its baselines."""
     options, representation, started_at = problem.options, problem.representation, time.monotonic()
-    llm_factory, counter = _make_llm_factory(options.llm), dataset_evaluator.CallCounter()
     budget = parse_budget(options.budget, has_llm=options.llm is not None)
+    memory = dataset_evaluator.CallMemory(is_stored=options.store is not None and problem.data is not None)
+
+    def count_calls(session: runs.Session) -> int:
+        return memory.calls if problem.has_minibatches or options.store is None else session.evolver.usage.evaluations
+
     with (
+        closing(LoopThread()) as loop,
         store.Store(options.store or MEMORY_URL) as run_store,
-        runs.Session(
-            run_store,
-            _make_config(problem),
-            budget=problem.compute_kernel_budget(budget),
-            llm_factory=llm_factory,
-            allowed=runs.UnsafeOptions(unsafe=options.unsafe),
-            build_system=partial(build_system, problem, budget.evaluations, counter),
-            needs_price=_has_price(options.llm),
-        ) as session,
+        closing(_make_reporter(options, count_calls)) as reporter,
     ):
-        _run_session(session)
-        result = _read_result(session, run_store, representation.restore, representation.suffix)
-    cost = result.cost._replace(evaluator_calls=counter.calls, seconds=time.monotonic() - started_at)
+        run_config = _make_config(problem, budget)
+        run_id = find_resumable(run_store, run_config.identity, options.resume)
+        first_budget = budget
+        if run_id is not None:
+            memory.load(run_store.journal(run_id).read_kinds(dataset_evaluator.CALL_RECORD))
+            first_budget = control.Budget(**run_store.get_run(run_id).config[BUDGET_KEY])
+
+        def build(context: system.BuildContext) -> system.BuiltSystem:
+            return build_system(problem, budget.evaluations, memory, context._replace(first_budget=first_budget))
+
+        with runs.Session(
+            run_store,
+            run_config,
+            run_id=run_id,
+            budget=problem.compute_kernel_budget(budget),
+            llm_factory=language_models.make_llm_factory(options.llm, loop),
+            allowed=runs.UnsafeOptions(unsafe=options.unsafe),
+            build_system=build,
+            needs_price=language_models.has_price(options.llm),
+        ) as session:
+            reporter.start(session, representation.kind, is_resumed=run_id is not None)
+            _run_session(session, reporter)
+            result = read_result(session, run_store, representation.restore, representation.suffix)
+            evaluator_calls = count_calls(session)
+        if test_set is not None:
+            result = _evaluate_on_test_set(result, problem, test_set, run_store, session.run_id)
+        reporter.end(result.status, result.reason, result.score)
+    cost = result.cost._replace(evaluator_calls=evaluator_calls, seconds=time.monotonic() - started_at)
     return result._replace(cost=cost, run=session.run_id if options.store else "")
 
 
-def _run_session(session: runs.Session) -> None:
-    """Runs a session; Ctrl-C ends it early and keeps the result."""
+def _make_reporter(options: EvolveOptions, count_calls: Callable[[runs.Session], int]) -> ProgressReporter:
+    return ProgressReporter(make_display(verbose=options.verbose), options.on_event, count_calls)
+
+
+def _run_session(session: runs.Session, reporter: ProgressReporter) -> None:
+    """Runs a session; Ctrl-C ends it after the running iterations and keeps the result."""
     try:
-        session.run()
-    except KeyboardInterrupt:
-        session.evolver.stop("interrupted")
+        session.run(reporter.poll)
+    except KeyboardInterrupt as interrupt:
+        try:
+            session.evolver.stop("interrupted")
+        except errors.RunFailed:
+            raise interrupt from None
     except errors.RunFailed as error:
         if "initial function" in str(error):
             raise errors.SetupError(str(error).replace("initial function", "initial candidate")) from error
         raise
 
 
-def _read_result(session: runs.Session, run_store: store.Store, restore: Callable[[str], Any], suffix: str) -> Result:
-    """Returns the result of an ended run, without its test set and baselines.
-
-    Args:
-        restore: Turns the text of the best candidate into the object that the caller gets.
-        suffix: Suffix of a file with the best candidate.
-
-    Raises:
-        NotFound: No candidate has a score.
-    """
-    best, usage = session.evolver.best_fn(), session.evolver.usage
-    assert best.candidate is not None
-    assert best.evaluation is not None
-    records = run_store.journal(session.run_id).read_kinds("founded", "judged")
-    candidates = {
-        record.data["id"]: record.data for record in records if not str(record.data.get("label", "")).startswith("d")
-    }  # without trials
-    initial_evaluation, cost = evaluation.from_data(candidates["0.0"]["evaluation"]), usage.cost
-    tokens = cost.tokens_in + cost.tokens_out
-    call_yield = compute_yield(run_store, session.run_id) if cost.calls else None
-    llm_yield = call_yield.ratio if call_yield else None
-    return Result(
-        best=restore(best.candidate.content),
-        score=best.evaluation.score or 0.0,
-        initial_score=initial_evaluation.score or 0.0,
-        test=None,
-        gain=compute_gain(best.evaluation.scores, initial_evaluation.scores),
-        baselines={},
-        cost=ResultUsage(usage.evaluations, usage.iterations, cost.calls, tokens, cost.usd, 0.0, llm_yield),
-        lineage=_trace_lineage(candidates, best.candidate.id),
-        scores=best.evaluation.scores,
-        reason=session.evolver.reason,
-        run=session.run_id,
-        content=best.candidate.content,
-        suffix=suffix,
-    )
-
-
-def compute_gain(best_scores: Sequence[float], initial_scores: Sequence[float]) -> Gain | None:
-    """Compares scores instance by instance; None with fewer than two instances."""
-    if len(best_scores) != len(initial_scores) or len(best_scores) < 2:
-        return None
-    differences = [best - initial for best, initial in zip(best_scores, initial_scores, strict=True)]
-    mean = statistics.fmean(differences)
-    half_width = 1.96 * statistics.stdev(differences) / math.sqrt(len(differences))
-    return Gain(mean, mean - half_width, mean + half_width)
-
-
-def _trace_lineage(candidates: Mapping[str, Mapping[str, Any]], best_id: str) -> Sequence[Ancestor]:
-    """Returns the best candidate and its ancestors, each once, nearest first."""
-    lineage_ids = [best_id]
-    for id in lineage_ids:  # the list grows in this loop
-        parents = candidates[id]["parents"]
-        lineage_ids += [parent for parent in parents if parent in candidates and parent not in lineage_ids]
-        if len(lineage_ids) >= _MAX_ANCESTORS:
-            break
-    return [_make_ancestor(candidates[id]) for id in lineage_ids[:_MAX_ANCESTORS]]
-
-
-def _make_ancestor(data: Mapping[str, Any]) -> Ancestor:
-    note = str(data.get("meta", {}).get("note", ""))
-    return Ancestor(data["id"], tuple(data["parents"]), data["evaluation"]["score"], data["content"], note)
-
-
-def _evaluate_on_test_set(result: Result, problem: EvolveProblem, test_set: dataset.SealedTestSet) -> Result:
+def _evaluate_on_test_set(
+    result: Result, problem: EvolveProblem, test_set: dataset.SealedTestSet, run_store: store.Store, run_id: str
+) -> Result:
     """Scores the best and the initial candidate on the test set, which is opened only here."""
-    splits, options = {"validation": test_set.open()}, problem.options
+    splits, options = {dataset_evaluator.TEST: test_set.open()}, problem.options
     allowed = runs.UnsafeOptions(unsafe=options.unsafe)
     test_executor_config = executor_config.make_executor_config(
         _make_config(problem), allowed, has_llm=options.llm is not None
     )
-    with closing(problem.open_executor(splits, test_executor_config)) as candidate_executor:
-        evaluate = dataset_evaluator.DatasetEvaluator(candidate_executor, splits)
-        best, initial = (
-            evaluation.validate(evaluate(function.Text(content)))
-            for content in (result.content, problem.representation.content)
-        )
+    memory = dataset_evaluator.CallMemory(is_stored=options.store is not None)
+    run_journal = run_store.journal(run_id)
+    memory.load(run_journal.read_kinds(dataset_evaluator.CALL_RECORD), is_test=True)
+    token = journal.CallCache.current.set(journal.CallCache(0, ALL_ISLANDS, run_journal, {}))
+    try:
+        with closing(problem.open_executor(splits, test_executor_config)) as candidate_executor:
+            evaluate = dataset_evaluator.DatasetEvaluator(
+                candidate_executor, splits, memory, default_part=dataset_evaluator.TEST
+            )
+            best, initial = (
+                evaluation.validate(evaluate(function.Text(content)))
+                for content in (result.content, problem.representation.content)
+            )
+    finally:
+        journal.CallCache.current.reset(token)
     failure_note = "" if best.failure is None else f"; the test set has no score: {best.failure}"
     gain = compute_gain(best.scores, initial.scores)
     return result._replace(test=best.score, gain=gain, reason=result.reason + failure_note)
@@ -245,7 +220,7 @@ def _evaluate_on_test_set(result: Result, problem: EvolveProblem, test_set: data
 
 def _run_baselines(problem: EvolveProblem) -> dict[str, float | str]:
     """Runs each baseline with the whole budget, without a store."""
-    options = problem.options._replace(store=None)
+    options = problem.options._replace(store=None, resume=False, verbose=False, on_event=None)
     baseline_options = {
         "best-of-N": options._replace(method="best_of_n"),
         "sequential conditioning": options._replace(method="sequential"),
@@ -268,31 +243,67 @@ def _run_baseline(problem: EvolveProblem) -> float | str:
 
 def _run_task(initial: Path, evaluator: os.PathLike[str] | None, options: EvolveOptions) -> Result:
     """Runs a task folder, or a program with an evaluator file, as the command line does."""
-    llm_factory, started_at = _make_llm_factory(options.llm), time.monotonic()
+    started_at = time.monotonic()
     run_config = _load_task_config(initial, evaluator, options)
-    has_llm = llm_factory is not None or run_config.run.llm.lower() != "none"
-    budget = None if options.budget is None else parse_budget(options.budget, has_llm=has_llm)
     allowed = runs.UnsafeOptions(unsafe=options.unsafe)
     suffix = Path(str(getattr(run_config.task, "program", "x.py"))).suffix
-    with store.Store(options.store or MEMORY_URL) as run_store:
+    with (
+        closing(LoopThread()) as loop,
+        store.Store(options.store or MEMORY_URL) as run_store,
+        closing(
+            ProgressReporter(make_display(verbose=options.verbose), options.on_event, _count_evaluations)
+        ) as reporter,
+    ):
+        llm_factory = language_models.make_llm_factory(options.llm, loop)
+        has_llm = llm_factory is not None or run_config.run.llm.lower() != "none"
+        budget = None if options.budget is None else parse_budget(options.budget, has_llm=has_llm)
+        run_id = _find_task_run(run_store, run_config, options.resume)
         with runs.Session(
             run_store,
             run_config,
+            run_id=run_id,
             budget=budget,
             llm_factory=llm_factory,
             allowed=allowed,
-            needs_price=_has_price(options.llm),
+            needs_price=language_models.has_price(options.llm),
         ) as session:
-            session.run()
-            result = _read_result(session, run_store, str, suffix)
+            reporter.start(session, "task", is_resumed=run_id is not None)
+            _run_session(session, reporter)
+            result = read_result(session, run_store, str, suffix)
         scores: dict[str, float | str] = {"initial": result.initial_score}
         for baseline in baselines.find_baselines(run_store, session.run_id, has_llm=llm_factory is not None or None):
             title = baseline.title.replace("best of N", "best-of-N")
             scores[title] = NOT_RUN
             if options.baselines:
                 scores[title] = _run_task_baseline(run_store, session.run_id, baseline.name, llm_factory, allowed)
+        reporter.end(result.status, result.reason, result.score)
     cost = result.cost._replace(seconds=time.monotonic() - started_at)
     return result._replace(cost=cost, run=session.run_id if options.store else "", baselines=scores)
+
+
+def _count_evaluations(session: runs.Session) -> int:
+    return session.evolver.usage.evaluations
+
+
+def _find_task_run(run_store: store.Store, run_config: config.RunConfig, resume: bool | str) -> str | None:
+    """Returns the stored run of a task folder to resume; None to start a new one.
+
+    Raises:
+        SetupError: The named run does not exist.
+    """
+    if isinstance(resume, str):
+        try:
+            return find_run(run_store, resume)
+        except errors.NotFound as error:
+            raise errors.SetupError(str(error)) from error
+    requested = run_config.to_data()
+    keys = ("system", "folder", "task", run_config.system)
+    runs_of_task = (
+        stored.id
+        for stored in run_store.list_runs()
+        if "baseline_of" not in stored.config and all(stored.config.get(key) == requested.get(key) for key in keys)
+    )
+    return next(runs_of_task, None) if resume else None
 
 
 def _load_task_config(initial: Path, evaluator: os.PathLike[str] | None, options: EvolveOptions) -> config.RunConfig:

@@ -325,7 +325,7 @@ def read_charges(records: Iterable[Record]) -> dict[int, Cost]:
 
 def estimate_tokens(text: str) -> int:
     """Estimates the tokens of a text: four ASCII characters, or one other character, per token."""
-    num_ascii = sum(character.isascii() for character in text)
+    num_ascii = len(text.encode("ascii", "ignore"))
     return -(-num_ascii // 4) + len(text) - num_ascii
 
 

@@ -17,6 +17,7 @@ type MutatorName = Literal[
 ]  # in `make_default_mutator`
 type MutatorWeights = Mapping[MutatorName, float] | Mapping[str, float]
 ENGINE_KEY = "engine"  # in the advice, and in the meta of every child
+REJECTED_KEY = "rejected"  # in the meta of a child that its proposer has tested: why it is not evaluated further
 _PRIOR_GAIN = 0.5  # gain assumed of an untried mutator, over `_PRIOR_COST` evaluations
 _PRIOR_COST = 40.0
 _SMALL_GAIN = 0.02  # of a child that beats its parents but not the best candidate
@@ -236,7 +237,8 @@ class BestTuner:
         """Returns the children of the mutator, each followed by its tuned version if there is a better one."""
         children = list[function.Function]()
         for child in self.mutator.propose(context):
-            children += [child, *self._tune(context, child)]
+            is_rejected = REJECTED_KEY in _get_candidate(child).meta
+            children += [child] if is_rejected else [child, *self._tune(context, child)]
         return children
 
     def _tune(self, context: function.ProposalContext, child: function.Function) -> Sequence[function.Function]:

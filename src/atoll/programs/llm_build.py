@@ -36,13 +36,19 @@ def count_calls(parts: system.BuildContext) -> int | None:
     return min(limits, default=None)
 
 
-def make_search(text: str, options: Options, parts: system.BuildContext, language: str) -> LeaderSearch:
+def make_search(
+    text: str,
+    options: Options,
+    parts: system.BuildContext,
+    language: str,
+    make_policy: Callable[..., LeaderSearch] = LeaderSearch,
+) -> LeaderSearch:
     """Makes the search policy. Mutators without an LLM get their share of iterations from `engine_weights`."""
     weights: dict[str, float] = {str(name): weight for name, weight in options.engine_weights.items()}
     engines = {}
     if _can_use_syntax(text, language) and (weight := weights.get("syntax", 0.0)) > 0:
         engines["syntax"] = weight / (weight + max(0.0, weights.get("llm", 1.0)))
-    return LeaderSearch(
+    return make_policy(
         count_calls(parts), find_error=find_error, can_diff=options.diff_based_evolution, engines=engines
     )
 
@@ -60,13 +66,20 @@ def make_llm_mutator(
     evaluator_source: str,
     text: str,
     program_index: ProgramIndex,
+    limits: str | None = None,
 ) -> mutation.EditMutator:
-    """Makes the LLM mutator with its prompts."""
+    """Makes the LLM mutator with its prompts.
+
+    Args:
+        limits: Limits of an evaluation in words; None: those of the sandbox.
+    """
     names = mutation.find_required_names(text, evaluator_source) if language == "python" else ()
     templates = read_templates(options, parts.folder)
     make_prompt: Callable[..., Any] = _make_prompt_builder
     if uses_leader(options, model) and not _has_own_templates(options, parts.folder):
-        make_prompt = partial(_make_search_prompt, names=names, evaluator_source=evaluator_source, text=text)
+        make_prompt = partial(
+            _make_search_prompt, names=names, evaluator_source=evaluator_source, text=text, limits=limits
+        )
     parse_blocks = mutation.make_diff_parser(options.diff_pattern) if options.diff_pattern else mutation.parse_blocks
     mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
     max_chars = options.prompt_chars - RESERVED_CHARS  # a longer program would not fit into the next prompt
@@ -85,14 +98,23 @@ def make_llm_mutator(
 
 
 def mix_mutators(
-    llm_mutator: mutation.EditMutator, text: str, options: Options, language: str, parts: system.BuildContext
+    llm_mutator: function.Proposer,
+    text: str,
+    options: Options,
+    language: str,
+    parts: system.BuildContext,
+    max_trials: int = 40,
 ) -> mutation.MixedMutator:
-    """Adds the mutators without an LLM. The policy chooses the mutator of each iteration."""
+    """Adds the mutators without an LLM. The policy chooses the mutator of each iteration.
+
+    Args:
+        max_trials: Trials of the tuner for a new best program.
+    """
     weights: dict[str, float] = {str(name): weight for name, weight in options.engine_weights.items()}
-    proposer: function.Proposer = llm_mutator
+    proposer = llm_mutator
     if language == "python" and weights.get("tuner", 1.0) > 0:
         max_seconds = None if parts.is_deterministic else _MAX_TUNING_SECONDS
-        proposer = mutation.BestTuner(llm_mutator, find_error, max_seconds=max_seconds)
+        proposer = mutation.BestTuner(llm_mutator, find_error, max_trials, max_seconds)
     mutators: dict[str, function.Proposer] = {"llm": proposer}
     if _can_use_syntax(text, language) and weights.get("syntax", 0.0) > 0:
         mutators["syntax"] = mutation.SyntaxMutator.for_source(text)
@@ -146,6 +168,7 @@ def _make_search_prompt(
     names: Sequence[str],
     evaluator_source: str,
     text: str,
+    limits: str | None,
 ) -> mutation.PromptBuilder:
     is_short = prompt.estimate_tokens(evaluator_source) <= _MAX_EVALUATOR_TOKENS
     interface = ""
@@ -159,9 +182,9 @@ def _make_search_prompt(
         language,
         _describe_direction(task),
         interface,
-        _describe_limits(task, options, language, parts),
+        _describe_limits(task, options, language, parts) if limits is None else limits,
         evaluator_source if options.show_evaluator and is_short else "",
-        None if parts.is_deterministic else parts.executor_config.limits.seconds,
+        None if parts.is_deterministic or limits is not None else parts.executor_config.limits.seconds,
         parts.target,
         templates,
         options.prompt_chars,

@@ -22,6 +22,11 @@ class DatasetSplit:
     train: Sequence[Any]
     validation: Sequence[Any]
 
+    @property
+    def is_shared(self) -> bool:
+        """True if the training instances are also the validation set."""
+        return self.train is self.validation
+
     def make_batches(self, size: int, seed: int) -> Sequence[tuple[int, ...]]:
         """Returns minibatches of the training instances, by index.
 

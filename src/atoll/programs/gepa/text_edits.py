@@ -5,39 +5,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from atoll.programs.gepa.text_mutator import RewriteRequest, RewrittenText
+from atoll import function
 
 _MAX_ATTEMPTS = 8  # swapping two equal sentences changes nothing
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class RandomTextWriter:
+class RandomTextProposer:
     """Makes one random edit. Most are useless; an LLM does far better, but needs a key."""
 
-    name: str = "edits"
-
-    def write(self, request: RewriteRequest) -> RewrittenText:
-        """Returns the part with one edit."""
-        text = request.parts[request.part]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        """Returns the parent with one edit."""
+        parent, rng = context.parents[-1], context.rng
+        text = str(parent.skeleton())
+        other_texts = [str(fn.skeleton()) for fn in context.parents[:-1] if str(fn.skeleton()) != text]
         segments, separator = _split_segments(text)
-        other_segments, _ = _split_segments(request.other[request.part]) if request.other else ([], "")
+        other_segments = _split_segments(rng.choice(other_texts))[0] if other_texts else []
         kinds = ["drop", "double", "swap", "shuffle"] if len(segments) > 1 else ["double"]
         kinds += ["borrow", "cross"] if other_segments else []
         for _ in range(_MAX_ATTEMPTS):
-            kind = request.rng.choice(kinds)
-            new_text = separator.join(_apply_edit(kind, segments, other_segments, request.rng))
+            kind = rng.choice(kinds)
+            new_text = separator.join(_apply_edit(kind, segments, other_segments, rng))
             if new_text.split() != text.split():
                 break
-        return RewrittenText(new_text, f"{kind} in {request.part}")
-
-    def merge(self, request: RewriteRequest) -> RewrittenText:
-        """Returns the first half of one text with the second half of the other."""
-        assert request.other is not None
-        segments, separator = _split_segments(request.parts[request.part])
-        other_segments, _ = _split_segments(request.other[request.part])
-        crossed = _apply_edit("cross", segments, other_segments, request.rng)
-        return RewrittenText(separator.join(crossed), "crossed with another")
+        return [function.derive_child(parent, function.Text(new_text), parents=[parent], engine="edits", idea=kind)]
 
 
 def _split_segments(text: str) -> tuple[list[str], str]:

@@ -14,6 +14,7 @@ from atoll.programs.prompt.templates import Templates
 from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.secret_scanner import redact
 
+_UNITS = {"text": "text", "json": "set of values"}
 _COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
 _REPEAT_TEMPERATURE_SHIFT = 0.3  # for `new`, and for a second call after a repeated program
 _MIN_DIGITS, _MAX_DIGITS = 6, 12
@@ -33,6 +34,17 @@ _FOCUSES = (
     "Handle the cases in which it does worst.",
     "Use a method from the literature that fits this task and is not used yet.",
     "Remove what does not help, and put the effort where it raises the score.",
+)
+_TEXT_FOCUSES = (
+    "Find what the failures in the evaluation have in common, and change the {unit} so that they do not happen again.",
+    "Put the facts, names and rules that the feedback states into the {unit}.",
+    "Make the {unit} more specific: state the steps, and the exact form of the result.",
+    "Remove what misleads or is not needed, and state the rest more clearly.",
+)
+_VALUE_FOCUSES = (
+    "Change the values that the feedback asks to change.",
+    "Change the value that limits the score most.",
+    "Try values far from those listed above.",
 )
 _TIME_FOCUS = "The evaluation takes {used} of {limit} seconds. Use more of that time to reach a higher score."
 _OTHER_FOCUS = "Take one idea of another {unit} above that this one does not have."
@@ -94,7 +106,7 @@ class SearchPromptBuilder:
 
     @property
     def _unit(self) -> str:
-        return "text" if self.language == "text" else "program"
+        return _UNITS.get(self.language, "program")
 
     def _make_sections(
         self, context: function.ProposalContext, request: mutation.EditRequest
@@ -132,7 +144,11 @@ class SearchPromptBuilder:
     ) -> list[PromptPart]:
         """Returns the other programs, the most important first: a partner, the best, and the rest."""
         parent, parts, shown_texts = request.parent, list[PromptPart](), {str(request.parent.skeleton())}
-        roles = context.inspirations
+        roles, other_parts = context.inspirations, context.advice.get("other_parts")
+        for name, text in other_parts.items() if isinstance(other_parts, Mapping) else ():
+            title = f"Other part `{prompt_sections.format_label(name)}`, which does not change"
+            render = partial(self._render_program, {"title": title, "language": self.language})
+            parts.append(PromptPart(str(text), render))
         labeled = [("Second program", request.partner)] if request.partner else []
         labeled += [("Best program so far", fn) for fn in roles.get("best", ())]
         labeled += [
@@ -171,6 +187,9 @@ class SearchPromptBuilder:
             for name, value in list(result.metrics.items())[:30]
             if value != result.score or len(result.metrics) > 1
         ]
+        if 1 < len(result.scores) <= 1000 and result.score is not None:
+            low, high = format_score(min(result.scores)), format_score(max(result.scores))
+            metrics.append(f"- the score is the mean over {len(result.scores)} instances, which have {low} to {high}")
         if self.max_seconds is not None and result.cost.seconds:
             metrics.append(f"- evaluation time: {result.cost.seconds:.2g} s of {self.max_seconds:g} s")
         return "\n".join(metrics)
@@ -186,7 +205,7 @@ class SearchPromptBuilder:
         fill, unit = self.templates.fill, self._unit
         joined = {name: "\n".join(parts) for name, parts in texts.items()}
         names = {"unit": unit, "language": self.language, "comment": _COMMENTS.get(self.language, "#")}
-        kind = unit if self.language == "text" else f"{self.language.capitalize()} program"
+        kind = unit if self.language in _UNITS else f"{self.language.capitalize()} program"
         constants = (
             "A tuner searches good values after your change. To give it a range, write a comment behind a constant, "
             "such as `WIDTH = 0.3  # tunable: 0.1..0.9`."
@@ -249,7 +268,9 @@ class SearchPromptBuilder:
         if operator == "new":
             name = f"Best {self._unit} so far" if is_best else f"Initial {self._unit}"
         else:
-            name = f"{self._unit.capitalize()} to {'repair' if operator == 'fix' else 'improve'}"
+            part = context.advice.get("part")
+            what = f"Part `{prompt_sections.format_label(str(part))}`" if part else self._unit.capitalize()
+            name = f"{what} to {'repair' if operator == 'fix' else 'improve'}"
         return f"{name}: score {score}{', the best so far' if is_best and operator != 'new' else ''}"
 
     def _write_instruction(self, context: function.ProposalContext, request: mutation.EditRequest, fault: str) -> str:
@@ -283,7 +304,7 @@ class SearchPromptBuilder:
     def _draw_focus(
         self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int
     ) -> str:
-        focuses = list(_FOCUSES)
+        focuses = list({"text": _TEXT_FOCUSES, "json": _VALUE_FOCUSES}.get(self.language, _FOCUSES))
         seconds = request.parent.evaluation.cost.seconds if request.parent.evaluation else 0.0
         if self.max_seconds and 0 < seconds < 0.1 * self.max_seconds:
             focuses.append(_TIME_FOCUS.replace("{used}", f"{seconds:.2g}").replace("{limit}", f"{self.max_seconds:g}"))

@@ -1,0 +1,75 @@
+"""Identity of a run: the initial object, the evaluator, the data and the settings. A run resumes only with its own."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from atoll import errors, store
+from atoll.candidate import content_hash
+from atoll.evolve.build import EvolveProblem
+from atoll.evolve.language_models import get_name
+from atoll.llmsr.build import get_evaluator_source
+from atoll.runs.summary import find_run
+
+IDENTITY_KEY, BUDGET_KEY = "evolve", "budget"  # in the configuration of a stored run
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object without a `repr` of its own: another in each process
+_TITLES = {"initial": "the initial object", "evaluator": "the evaluator", "data": "the data", "llm": "the LLM"}
+
+
+def make_identity(problem: EvolveProblem) -> Mapping[str, Any]:
+    """Returns what must not change when a run resumes. Budget, workers and time limits may change."""
+    options = problem.options
+    parts = (options.data, options.validation, options.test)
+    instances = [part if part is None or isinstance(part, int | float) else list(part) for part in parts]
+    return {
+        "kind": problem.representation.kind,
+        "initial": content_hash(f"{problem.representation.content}{problem.representation.initial_parameters}"),
+        "evaluator": content_hash(get_evaluator_source(problem.evaluator) or problem.evaluator_name),
+        "data": _hash_data(instances),
+        "llm": get_name(options.llm),
+        "objective": options.objective,
+        "seed": options.seed,
+        "target": options.target,
+        "minibatch": options.minibatch,
+        "merge": options.merge,
+    }
+
+
+def _hash_data(instances: Any) -> str:
+    text = json.dumps(instances, default=lambda value: _ADDRESS.sub("", repr(value)), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def find_resumable(run_store: store.Store, identity: Mapping[str, Any], resume: bool | str) -> str | None:
+    """Returns the run to resume; None to start a new one.
+
+    Args:
+        resume: True: the newest run with this identity, if there is one; or the id of a run.
+
+    Raises:
+        SetupError: The named run does not exist, or belongs to another call of `atoll.evolve`.
+    """
+    if isinstance(resume, str):
+        try:
+            run_id = find_run(run_store, resume)
+        except errors.NotFound as error:
+            raise errors.SetupError(str(error)) from error
+        _check_identity(run_id, run_store.get_run(run_id).config.get(IDENTITY_KEY), identity)
+        return run_id
+    if not resume:
+        return None
+    matches = (run.id for run in run_store.list_runs() if run.config.get(IDENTITY_KEY) == identity)
+    return next(matches, None)
+
+
+def _check_identity(run_id: str, stored: Any, identity: Mapping[str, Any]) -> None:
+    if not isinstance(stored, Mapping):
+        raise errors.SetupError(f"Run {run_id} was not started by this kind of call. Continue it with 'atoll resume'.")
+    changed = [_TITLES.get(name, name) for name, value in identity.items() if stored.get(name) != value]
+    if changed:
+        raise errors.SetupError(
+            f"Run {run_id} cannot resume: {' and '.join(changed)} changed since it began. Restore that, or start a new "
+            "run without resume=."
+        )

@@ -1,0 +1,77 @@
+"""Job that calls an evaluator with candidates and instances. Imported by worker processes, so imports are few."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from atoll import errors
+from atoll.candidate import EMPTY, JSON
+from atoll.evaluation import ZERO_COST, Evaluation
+from atoll.programs.evaluation.cascade import COMBINED_METRIC
+from atoll.programs.evaluation.evaluator_job import to_plain_result
+
+type DecodeCandidate = Callable[[str], Any]  # from the text to the evaluator's argument
+
+
+class InstanceJob:
+    """Calls an evaluator with a candidate, and with one instance at a time if there is data.
+
+    Runs in a sandbox, or in this process with `InProcessExecutor`.
+
+    Args:
+        evaluator: Takes (candidate) or (candidate, instance); may be a coroutine function.
+        decode: Converts the text to the candidate.
+        parts: Instances by split; empty: no data.
+    """
+
+    def __init__(
+        self, evaluator: Callable[..., Any], decode: DecodeCandidate, parts: Mapping[str, Sequence[Any]] = EMPTY
+    ) -> None:
+        self._evaluator, self._decode, self._parts = evaluator, decode, parts
+
+    def __call__(self, request: Mapping[str, Any]) -> list[JSON]:
+        """Returns the result of each call as plain data, or `{"failure": "ValueError: ..."}`."""
+        return self.run(request, run_coroutine, lambda call, items: [call(item) for item in items])
+
+    def run(self, request: Mapping[str, Any], await_result: Callable[[Any], Any], map_calls: Any) -> list[JSON]:
+        """Calls the evaluator.
+
+        Args:
+            await_result: Waits for the result of a coroutine.
+            map_calls: Calls a function with each item of a list, such as in several threads.
+        """
+        candidate = errors.capture(lambda: self._decode(request["content"]), reraise=())
+        if isinstance(candidate, errors.CaughtException):
+            return [{"failure": str(candidate)} for _ in request["at"]]
+
+        def call(index: int) -> JSON:
+            arguments = [self._parts[request["part"]][index]] if self._parts else []
+            result = errors.capture(lambda: self._call_evaluator(await_result, candidate, *arguments), reraise=())
+            return {"failure": str(result)} if isinstance(result, errors.CaughtException) else result
+
+        results: list[JSON] = map_calls(call, request["at"])
+        return results
+
+    def _call_evaluator(self, await_result: Callable[[Any], Any], *arguments: Any) -> dict[str, Any]:
+        result = self._evaluator(*arguments)
+        return _to_plain_result(await_result(result) if inspect.isawaitable(result) else result)
+
+
+def _to_plain_result(result: Any) -> dict[str, Any]:
+    """Like `evaluator_job.to_plain_result`, but fast for the common results: a score, or a score and feedback."""
+    score, feedback = result if type(result) is tuple and len(result) == 2 else (result, "")
+    if type(score) is float and type(feedback) is str:
+        return {"metrics": {COMBINED_METRIC: score}, "scores": (), "feedback": feedback, "artifacts": {}}
+    plain = to_plain_result(result)
+    cost = result.cost if isinstance(result, Evaluation) else ZERO_COST
+    return {**plain, "cost": list(cost.to_data())} if cost != ZERO_COST else plain
+
+
+def run_coroutine(awaitable: Any) -> Any:
+    """Waits for an awaitable in an event loop of its own."""
+    import asyncio  # slow to import; few evaluators are coroutines
+
+    async def wait() -> Any:
+        return await awaitable
+
+    return asyncio.run(wait())
