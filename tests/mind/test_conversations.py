@@ -252,7 +252,7 @@ def test_sub_agents_write_notes_within_their_budget(trips):  # A1, A9
     roles = ["researcher", "planner", "critic", "verifier"]
     options = {**QUICK, "num_islands": 1, "num_convs": 1, "roles": roles, "role_calls": 2, "pr_no_parents": 0.0}
     result = mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options).run()
-    counts = {role: sum(sub_agents.REQUESTS[role] in prompt for prompt in prompts_seen) for role in roles}
+    counts = {role: sum(request in prompt for prompt in prompts_seen) for role, request in sub_agents.REQUESTS.items()}
     assert counts == {
         "researcher": 2,
         "planner": 2,

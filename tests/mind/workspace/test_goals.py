@@ -13,6 +13,7 @@ from atoll.mind import build as mind
 from atoll.mind import engine as mind_engine
 from atoll.mind.config import Options, Task
 from atoll.mind.workspace import build, goals, localize, runner
+from atoll.mind.workspace.repair_problem import RepairProblem
 from tests.mind.workspace import repositories
 
 GREEN = {"sums.py": repositories.MENDED, "tests/test_sums.py": repositories.TESTS, "tests/__init__.py": ""}
@@ -114,6 +115,7 @@ def test_tools_see_edits_of_session_and_are_recorded(tmp_path):
         Task(problem="workspace", repository="project", tests="tests"), Options(), make_context(tmp_path, object())
     )
     (problem,) = problem_set.problems
+    assert isinstance(problem, RepairProblem)
     session = problem.open_tools()
     outputs = [session.use_tools(response, 3) for response in responses]
     assert outputs[2] is None
