@@ -117,8 +117,8 @@ def test_tools_see_edits_of_session_and_are_recorded(tmp_path):
     (problem,) = problem_set.problems
     assert isinstance(problem, RepairProblem)
     session = problem.open_tools()
-    outputs = [session.use_tools(response, 3) for response in responses]
-    assert outputs[2] is None
+    *outputs, last = [session.use_tools(response, 3) or "" for response in responses]
+    assert not last
     assert "sums.py (6 lines)" in outputs[0]
     assert "paint it: unknown" in outputs[0]
     assert "'nowhere.py' not found" in outputs[0]
@@ -126,7 +126,7 @@ def test_tools_see_edits_of_session_and_are_recorded(tmp_path):
     assert "is protected" in outputs[1]
     assert "checks pass" in outputs[1]
     assert "7" in outputs[1]
-    assert problem.evaluate(session.read_plan("DONE")).is_solved
+    assert problem.evaluate(session.read_plan("DONE") or "").is_solved
     assert [result.is_ok for result in session.results] == [True, True, False, True, False, True, True]
     problem_set.close()
 

@@ -321,8 +321,8 @@ def print_summary(
     status = summary.status.capitalize() + (f" ({summary.reason})" if summary.reason != summary.status else "")
     terminal.print_line(console, f"{status} after {seconds:.1f} s: {', '.join(usage_parts)}.")
     if summary.status == "done" and not totals.steps and summary.reason.startswith("score "):
-        text = "The initial candidate already has the target score, so nothing was searched. Raise run.target, or remove it"
-        terminal.print_line(console, f"{text} from atoll.toml.")
+        text = "The initial candidate already has the target score, so nothing was searched."
+        terminal.print_line(console, f"{text} Raise run.target, or remove it from atoll.toml.")
     if summary.call_yield is not None:
         terminal.print_line(console, f"Yield {summary.call_yield}.")
         if gains := run_progress.compute_mutator_gains(run_store, summary.run):
