@@ -7,7 +7,12 @@ import pydantic
 
 from atoll import function, llm, mutation, profiler, system
 
-SEED_RESET_PERIOD = 30 * 60
+
+class _DefaultPeriod(int):
+    """Default of `EvolverConfig.reset_period`, which a number that the user sets never is."""
+
+
+SEED_RESET_PERIOD = _DefaultPeriod(30 * 60)
 
 type LLMSpec = llm.LLM | Callable[[str], str] | str | None  # accepted as an LLM
 
@@ -24,8 +29,8 @@ class EvolverConfig[**P, R, T](NamedTuple):
         num_islands: Number of islands.
         num_selected_clusters: Number of parents, each from another cluster.
         num_parallel: Functions that are proposed and evaluated at once.
-        reset_period: Seconds between resets of the worse half of the islands. The default preset counts evaluations
-            instead, unless this differs from the 30 minutes of the seed.
+        reset_period: Seconds between resets of the worse half of the islands, in every preset. If it is not set, the
+            preset decides; the default preset counts evaluations.
         llm: Name of an LLM (`openai:gpt-5@http://...`), a function from prompt to response, or an object of
             `atoll.llm`. With None, the syntax mutator is used.
     """
@@ -40,6 +45,10 @@ class EvolverConfig[**P, R, T](NamedTuple):
     num_parallel: int = 2
     reset_period: float = SEED_RESET_PERIOD
     llm: LLMSpec = None
+
+    def get_reset_period(self) -> float | None:
+        """Returns the seconds between resets; None if the user set none."""
+        return None if isinstance(self.reset_period, _DefaultPeriod) else self.reset_period
 
 
 class Task(system.Settings):

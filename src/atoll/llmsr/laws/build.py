@@ -10,6 +10,7 @@ import numpy as np
 from atoll import cluster, control, errors, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
+from atoll.llmsr.config import Options, Task
 from atoll.llmsr.laws import engine, formulas, law, population, result, search, table, views
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.mutation_engine import PyMutationEngine
@@ -26,9 +27,10 @@ def make_initial_equation(names: Sequence[str], target: str) -> str:
     )
 
 
-def describe_equation(names: Sequence[str], target: str) -> str:
-    """Returns the comment for the prompt."""
-    return f"It is a law that computes {target} from {', '.join(names)}. Prefer short laws that explain the data."
+def describe_equation(names: Sequence[str], target: str, description: str) -> str:
+    """Returns the comment for the prompt: the form of the law, then the description of the user."""
+    form = f"It is a law that computes {target} from {', '.join(names)}. Prefer short laws that explain the data."
+    return f"{form}\n{description.strip()}".strip()
 
 
 def equations_to_json(evolver: cluster.Evolver, train: table.Table, folder: Path) -> Mapping[str, JSON]:
@@ -81,22 +83,18 @@ _EXACT_ITERATIONS = 150  # without a better law
 MIGRATION_INTERVAL = 100  # iterations of an island between two migrations
 
 
-def build_law_search(
-    data: str, num_islands: int, context: system.BuildContext, *, uses_trees: bool, description: str
-) -> system.BuiltSystem:
+def build_law_search(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
     """Builds a run from a folder with `train.csv`. Test files are not opened before the run ends.
 
-    Args:
-        data: The folder.
-        num_islands: Number of islands.
-        context: Folder of the task, LLM and more.
-        uses_trees: Whether trees are searched, with an LLM beside it. Otherwise only sums of products, or only an LLM.
-        description: What the data is, in the words of the user.
+    Without an LLM it searches trees and sums of products, or only the latter. With an LLM it does the same beside the
+    LLM in the default preset. In the other presets the LLM searches alone.
 
     Raises:
         SetupError: The folder does not exist, or its data is not usable.
     """
-    folder = context.folder / Path(data).expanduser()
+    uses_trees = options.law_search == "trees" and (context.llm is None or options.preset == "default")
+    description = task.comment or ""
+    folder = context.folder / Path(task.data or "").expanduser()
     if not folder.is_dir():
         raise errors.SetupError(f"{folder} is not a folder. Set task.data to a folder with {table.TRAIN_FILE}.")
     train_path = folder / table.TRAIN_FILE
@@ -111,14 +109,17 @@ def build_law_search(
         "data": f"{train_path}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
         "engine": _describe_engine(context.llm is not None, uses_trees),
         "score": "-log10(NMSE): correct digits on the training data",
-        "islands": num_islands,
+        "islands": options.num_islands,
     }
     law_search = search.Search(train.rows, train.domain)
-    config = make_config(train, law_search, num_islands, uses_views=uses_trees)
+    config = make_config(train, law_search, options.num_islands, uses_views=uses_trees)
+    assert isinstance(config.schedule, cluster.RoundRobin)
+    schedule = replace(config.schedule, reset_every=options.reset_evaluations, reset_seconds=options.reset_period)
+    config = replace(config, schedule=schedule)
     if context.llm is not None and uses_trees:
         config = _with_formulas(config, train, context.llm, description)
     elif context.llm is not None:
-        config = _with_llm(config, train, context.llm)
+        config = _with_llm(config, train, context.llm, description)
     return system.BuiltSystem(config, report, [train_path], "none: laws are data", lambda: None, finish)
 
 
@@ -161,10 +162,13 @@ def _with_formulas(
     return replace(config, island_config=replace(config.island_config, mutation_engine=proposer))
 
 
-def _with_llm(config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM) -> cluster.EvolverConfig:
+def _with_llm(
+    config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM, description: str
+) -> cluster.EvolverConfig:
     """Returns the configuration with an LLM that writes equations; the evaluator fits their constants."""
     text = make_initial_equation(train.names, train.target)
     initial = config.island_config.initial_fn.clone(function.PyAstSkeleton(text, {"np": np}))
     docstring = next(source.parse_functions(text)).docstring
-    llm_engine = PyMutationEngine(describe_equation(train.names, train.target), docstring, language_model)
+    comment = describe_equation(train.names, train.target, description)
+    llm_engine = PyMutationEngine(comment, docstring, language_model)
     return replace(config, island_config=replace(config.island_config, initial_fn=initial, mutation_engine=llm_engine))

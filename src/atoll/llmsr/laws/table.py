@@ -92,7 +92,8 @@ def check_data(names: Sequence[str], x: Array, y: Array, label: str) -> None:
         if len(y) >= MIN_ROWS and np.ptp(column) == 0.0:
             raise errors.SetupError(f"{label}: {name} is {column[0]} in every row. Remove the column.")
     if len(y) < MIN_ROWS:
-        raise errors.SetupError(f"{label} has {len(y)} rows, fewer than a law has constants. Use at least {MIN_ROWS}.")
+        rows = "1 row" if len(y) == 1 else f"{len(y)} rows"
+        raise errors.SetupError(f"{label} has {rows}, fewer than a law has constants. Use at least {MIN_ROWS}.")
 
 
 def make_identifiers(names: Sequence[str]) -> list[str]:
@@ -135,8 +136,9 @@ def _read_lines(path: Path) -> list[list[str]]:
 
 def _parse_row(path: Path, line_number: int, line: Sequence[str], header: Sequence[str]) -> list[float]:
     if len(line) != len(header):
+        cells = "1 cell" if len(line) == 1 else f"{len(line)} cells"
         raise errors.SetupError(
-            f"{path}: line {line_number} has {len(line)} cells, but the header has {len(header)}. Correct the line."
+            f"{path}: line {line_number} has {cells}, but the header has {len(header)}. Correct the line."
         )
     for name, cell in zip(header, line, strict=True):
         if not _is_number(cell):
