@@ -141,10 +141,11 @@ def _check_arguments(
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns the settings of a folder with `train.csv`, for a law search. Other folders need an `atoll.toml`."""
-    if not (folder / laws.TRAIN_FILE).is_file():
+    """Returns the settings of a law search for a table or a folder of tables. Other folders need an `atoll.toml`."""
+    if not laws.has_tables(folder):
         return None
-    return {"task": {"data": "."}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
+    data = folder.name if folder.is_file() else "."
+    return {"task": {"data": data}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:

@@ -61,7 +61,10 @@ class Task(system.Settings):
             define `score(output, case)` instead; see `source.py`.
         inputs: Name of a list of inputs, or of a function that returns one.
         comment: Purpose of the function, for the prompt; by default the docstring of the file.
-        data: Folder with `train.csv`, instead of a file, for a law search.
+        data: Table for a law search, instead of a file: a folder with `train.csv`, one CSV or Parquet file, or a folder
+            of several, for one law with constants of its own for each table.
+        target: Column that a law computes; by default the last one.
+        derivative: Time column. The law then computes the derivative of the target column by time.
     """
 
     file: str = "task.py"
@@ -70,6 +73,8 @@ class Task(system.Settings):
     inputs: str = "inputs"
     comment: str | None = None
     data: str | None = None
+    target: str | None = None
+    derivative: str | None = None
 
 
 class Options(system.Settings):

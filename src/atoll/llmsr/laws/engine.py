@@ -192,7 +192,7 @@ class LawEvaluator:
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         if isinstance(skeleton, LawSkeleton):
             error = self._rows.error(self._rows.target - skeleton.law.predict(self._rows.columns))
-            return _make_evaluation(error, skeleton.law.size)
+            return make_evaluation(error, skeleton.law.size)
         try:
             equation = fit.parse(str(skeleton), self._names)
         except (fit.InvalidEquation, fit.UnsupportedEquation) as parse_error:
@@ -201,10 +201,11 @@ class LawEvaluator:
         if fitted.failure is not None:
             return evaluation.failed(fitted.failure)
         constants = {f"params[{index}]": value for index, value in enumerate(fitted.params)}
-        return _make_evaluation(fitted.nmse, equation.expression.size, **constants)
+        return make_evaluation(fitted.nmse, equation.expression.size, **constants)
 
 
-def _make_evaluation(error: float, size: int, **constants: float) -> evaluation.Evaluation:
+def make_evaluation(error: float, size: int, **constants: float) -> evaluation.Evaluation:
+    """Returns the evaluation of a law with an error (NMSE); a failure if it is not finite."""
     if not math.isfinite(error):
         return evaluation.failed("its values are not finite on every row")
     score = population.compute_score(error)

@@ -142,7 +142,10 @@ def compute_merit(individual: Individual) -> float:
 
 
 def select_new(individuals: Sequence[Individual], known: Sequence[Individual], max_per_size: int) -> list[Individual]:
-    """Returns the best few new individuals of every size, at most `MAX_CHILDREN`."""
+    """Returns the best few new individuals of every size, at most `MAX_CHILDREN`.
+
+    Those on the front come first: on that of all, and on that of sums without inner constants, which fit less noise.
+    """
     known_terms = {individual.terms for individual in known}
     new: list[Individual] = []
     counts: dict[int, int] = {}
@@ -150,4 +153,17 @@ def select_new(individuals: Sequence[Individual], known: Sequence[Individual], m
         counts[individual.size] = counts.get(individual.size, 0) + 1
         if counts[individual.size] <= max_per_size and individual.terms not in known_terms:
             new.append(individual)
-    return sorted(new, key=compute_merit)[:MAX_CHILDREN]
+    linear = [item for item in individuals if not any(map(tree.has_constant, item.terms))]
+    front = _find_front(individuals) | _find_front(linear)
+    return sorted(new, key=lambda item: (id(item) not in front, compute_merit(item)))[:MAX_CHILDREN]
+
+
+def _find_front(individuals: Sequence[Individual]) -> set[int]:
+    """Returns the ids of the individuals that no smaller one beats."""
+    front: set[int] = set()
+    least_error = math.inf
+    for individual in sorted(individuals, key=lambda item: (item.size, item.error)):
+        if individual.error < least_error:
+            least_error = individual.error
+            front.add(id(individual))
+    return front

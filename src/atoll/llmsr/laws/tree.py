@@ -205,7 +205,7 @@ def _simplify_binary(op: str, left: Tree, right: Tree) -> Tree:
         neutral = {"+": 0.0, "*": 1.0}.get(op)
         if neutral is not None and left[1] == neutral:
             return right
-        if op == "*" and left[1] == 0.0:
+        if op in ("*", "/") and left[1] == 0.0:
             return ZERO
         if op in COMMUTATIVE and right[0] == op and right[1][0] == "c":  # join two constants
             return _simplify_binary(op, _fold(op, [left[1], right[1][1]]), right[2])
