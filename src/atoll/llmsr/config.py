@@ -65,6 +65,13 @@ class Task(system.Settings):
             of several, for one law with constants of its own for each table.
         target: Column that a law computes; by default the last one.
         derivative: Time column. The law then computes the derivative of the target column by time.
+        units: Units by column, such as {m = "kg"}. A law must have consistent units; its constants may have any.
+        monotonic: "increasing" or "decreasing" by column.
+        symmetric: Groups of columns whose exchange does not change the law; a single column may change its sign.
+        minimum: Smallest value of the law.
+        maximum: Largest value of the law.
+        poles: Whether the law may have poles outside of the data.
+        margin: How far beyond the data these requirements hold, as a share of its range.
     """
 
     file: str = "task.py"
@@ -75,6 +82,13 @@ class Task(system.Settings):
     data: str | None = None
     target: str | None = None
     derivative: str | None = None
+    units: dict[str, str] = pydantic.Field(default={})
+    monotonic: dict[str, Literal["increasing", "decreasing"]] = pydantic.Field(default={})
+    symmetric: list[list[str]] = pydantic.Field(default=[])
+    minimum: float | None = None
+    maximum: float | None = None
+    poles: bool = True
+    margin: float = pydantic.Field(default=0.2, ge=0.0)
 
 
 class Options(system.Settings):

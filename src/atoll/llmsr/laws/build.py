@@ -11,7 +11,7 @@ from atoll import cluster, control, errors, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
 from atoll.llmsr.config import Options, Task
-from atoll.llmsr.laws import engine, formulas, law, population, result, search, table, table_group, views
+from atoll.llmsr.laws import constraints, engine, formulas, law, population, result, search, table, table_group, views
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.mutation_engine import PyMutationEngine
 
@@ -102,6 +102,7 @@ def build_law_search(task: Task, options: Options, context: system.BuildContext)
     group = read_group(files, reader)
     train = group.tables[0]
     is_single = len(files) == 1
+    limits = constraints.Constraints(_get_requirements(task), train)
     folder = path if is_single and path.is_dir() else None  # of the test files
 
     def finish(evolver: cluster.Evolver) -> Mapping[str, JSON]:
@@ -109,7 +110,7 @@ def build_law_search(task: Task, options: Options, context: system.BuildContext)
             return table_group.conclude(evolver, group)
         if context.llm is not None and not uses_trees:
             return equations_to_json(evolver, train, reader, folder)
-        return result.to_json(result.conclude(evolver, train), train, reader, folder)
+        return result.to_json(result.conclude(evolver, train, limits), train, reader, folder)
 
     num_rows = sum(len(item.y) for item in group.tables)
     source_text = str(files[0]) if is_single else f"{len(files)} tables in {path}, with constants for each"
@@ -121,7 +122,9 @@ def build_law_search(task: Task, options: Options, context: system.BuildContext)
     }
     law_search = search.Search(train.rows, train.domain)
     evaluator = None if is_single else table_group.GroupEvaluator(group)
-    config = make_config(train, law_search, options.num_islands, uses_views=uses_trees, evaluator=evaluator)
+    config = make_config(
+        train, law_search, options.num_islands, uses_views=uses_trees, limits=limits, evaluator=evaluator
+    )
     assert isinstance(config.schedule, cluster.RoundRobin)
     schedule = replace(config.schedule, reset_every=options.reset_evaluations, reset_seconds=options.reset_period)
     config = replace(config, schedule=schedule)
@@ -137,6 +140,12 @@ def build_law_search(task: Task, options: Options, context: system.BuildContext)
         lambda: None,
         finish,
         summarize_candidate=population.FrontSummarizer(),
+    )
+
+
+def _get_requirements(task: Task) -> constraints.Requirements:
+    return constraints.Requirements(
+        task.units, task.monotonic, task.symmetric, task.minimum, task.maximum, task.poles, task.margin
     )
 
 
@@ -162,14 +171,19 @@ def make_config(
     num_islands: int,
     *,
     uses_views: bool = True,
+    limits: constraints.Constraints | None = None,
     evaluator: function.CandidateEvaluator | None = None,
 ) -> cluster.EvolverConfig:
     """Returns the configuration of a law search without budget, seed and journal."""
-    evaluator = evaluator or engine.LawEvaluator(law_search.rows, train.names, fit.Data(train.names, train.x, train.y))
+    evaluator = evaluator or engine.LawEvaluator(
+        law_search.rows, train.names, fit.Data(train.names, train.x, train.y), limits
+    )
     initial_skeleton = engine.LawSkeleton(law.Law(((),), (float(train.y.mean()),)), train.names)
     initial = function.DefaultFunction(function.DefaultFunctionProps(initial_skeleton, candidate_evaluator=evaluator))
     data_views = views.find_views(law_search.rows.columns, law_search.rows.target) if uses_views else []
-    proposer = engine.LawMutator(law_search.rows, law_search, train.names, data_views)
+    if limits is not None and limits.has_units:
+        data_views = [view for view in data_views if all(map(limits.has_consistent_units, view.variables))]
+    proposer = engine.LawMutator(law_search.rows, law_search, train.names, data_views, limits)
     make_population = partial(population.make_population, num_views=len(data_views))
     islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_population=make_population)
     schedule = cluster.RoundRobin(num_islands, migrate_every=MIGRATION_INTERVAL * num_islands)

@@ -11,6 +11,7 @@ import numpy as np
 from atoll import evaluation, function
 from atoll.llmsr import fit
 from atoll.llmsr.laws import epoch, law, population, search, tree, view_law, views
+from atoll.llmsr.laws.constraints import Constraints
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
 from atoll.llmsr.laws.tree_moves import Individual
@@ -66,10 +67,16 @@ class LawMutator:
     """Varies laws with the search that the population chose: sums of products, or trees in a view of the data."""
 
     def __init__(
-        self, rows: Rows, law_search: search.Search, names: Sequence[str], data_views: Sequence[views.View]
+        self,
+        rows: Rows,
+        law_search: search.Search,
+        names: Sequence[str],
+        data_views: Sequence[views.View],
+        limits: Constraints | None = None,
     ) -> None:
-        self._rows, self._search, self._names = rows, law_search, names
-        self._views = [epoch.ViewSearch(view, rows) for view in data_views]
+        self._rows, self._search, self._names, self._limits = rows, law_search, names, limits
+        allows_units = limits.allows_units if limits is not None and limits.has_units else None
+        self._views = [epoch.ViewSearch(view, rows, allows_units) for view in data_views]
         self._individuals: dict[str, Individual] = {}  # cache, by id
 
     @property
@@ -89,7 +96,10 @@ class LawMutator:
         if context.iteration <= _NUM_EMPTY_STARTS or context.rng.random() < _EMPTY_START_PROBABILITY:
             main = search.ScreenedLaw(Law((), ()))
         children = self._search.search_batch(main, other.law, _get_front(context), context.rng)
-        return [self._make_product_child(context.parents[-1], child) for child in children]
+        return [self._make_product_child(context.parents[-1], child) for child in children if self._accepts(child.law)]
+
+    def _accepts(self, law: AnyLaw) -> bool:
+        return self._limits is None or not self._limits.find_violation(law)
 
     def _make_product_child(self, parent: function.Function, child: search.ScreenedLaw) -> function.Function:
         return function.derive_child(
@@ -116,7 +126,8 @@ class LawMutator:
         individuals = view_search.run(known, context.rng)
         new = epoch.select_new(individuals, known, population.MAX_PER_SIZE)
         front = _get_front(context)
-        return [self._make_view_child(individual, index, pool, front, context) for individual in new]
+        children = (self._make_view_child(individual, index, pool, front, context) for individual in new)
+        return [child for child in children if child is not None]
 
     def _get_individual(self, fn: function.Function, origin: int) -> Individual:
         identifier = fn.candidate.id if fn.candidate else ""
@@ -142,13 +153,15 @@ class LawMutator:
         pool: Sequence[function.Function],
         front: search.Front,
         context: function.ProposalContext,
-    ) -> function.Function:
+    ) -> function.Function | None:
         parent = pool[individual.origin] if individual.origin >= 0 else context.parents[-1]
         new_law: AnyLaw = ViewLaw(self._views[index].view, individual.terms, individual.coefficients)
         if search.is_near_front(new_law.size, individual.error, front):
             refitted = view_law.refit(new_law, self._rows, steps=3, tolerance=1e-3)
             new_law = new_law if refitted is None else refitted.law
         assert isinstance(new_law, ViewLaw)
+        if not self._accepts(new_law):
+            return None
         return function.derive_child(
             parent,
             LawSkeleton(new_law, self._names),
@@ -184,10 +197,11 @@ class LawEvaluator:
         rows: The training rows, for laws.
         names: Names of the variables.
         data: The same rows, for equations.
+        limits: Requirements on equations. Laws of the search are checked before.
     """
 
-    def __init__(self, rows: Rows, names: Sequence[str], data: fit.Data) -> None:
-        self._rows, self._names, self._data = rows, names, data
+    def __init__(self, rows: Rows, names: Sequence[str], data: fit.Data, limits: Constraints | None = None) -> None:
+        self._rows, self._names, self._data, self._limits = rows, names, data, limits
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         if isinstance(skeleton, LawSkeleton):
@@ -200,6 +214,11 @@ class LawEvaluator:
         fitted = fit.fit(equation.expression, self._data, rng=Random(0))
         if fitted.failure is not None:
             return evaluation.failed(fitted.failure)
+        law_tree = tree.from_expression(equation.expression, fitted.params)
+        if self._limits is not None and law_tree is not None:
+            violation = self._limits.find_violation(TreeLaw(law_tree))
+            if violation:
+                return evaluation.failed(violation)
         constants = {f"params[{index}]": value for index, value in enumerate(fitted.params)}
         return make_evaluation(fitted.nmse, equation.expression.size, **constants)
 

@@ -6,20 +6,27 @@ If scikit-learn is imported, its own checks run too, and errors are also errors 
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
-from atoll.llmsr.laws import build, engine, population, result, search, table
+from atoll.llmsr.laws import build, constraints, doubt, engine, population, result, search, table
 from atoll.llmsr.laws.factor import Array
 
 _MIN_SECONDS = 0.1  # of search, however long the preparation takes
-_OPTIONS = ("seconds", "steps", "seed", "names", "num_islands", "random_state", "verbose")
+_OPTIONS = (
+    *("seconds", "steps", "seed", "names", "num_islands", "random_state", "verbose"),
+    *("units", "monotonic", "symmetric", "bounds", "poles", "margin"),
+)
+
+
+class Extrapolation(UserWarning):
+    """Warning that a law is used outside of the ranges of its training rows."""
 
 
 class Regressor:
@@ -33,6 +40,12 @@ class Regressor:
         num_islands: Number of islands.
         random_state: Random seed under the name of scikit-learn: a number or a generator. It replaces `seed`.
         verbose: Whether to print the front of error and size as it grows.
+        units: Units by name, such as {"m": "kg"}; the target is "y". A law must have consistent units.
+        monotonic: "increasing" or "decreasing" by name.
+        symmetric: Groups of names whose exchange does not change the law; a single one may change its sign.
+        bounds: Smallest and largest value of the law.
+        poles: Whether the law may have poles outside of the data.
+        margin: How far beyond the data the requirements hold, as a share of its range.
 
     Ctrl-C ends the search early; the result is the best law so far.
 
@@ -40,6 +53,9 @@ class Regressor:
         law_: The recommended law (after `fit`).
         front_: (size, error, law as text) of all laws that no smaller law beats, smallest first.
         error_: Mean squared error of the law divided by the variance of y.
+        noise_: Estimated standard deviation of the noise of y, if the law is right.
+        constants_: Constants of the law, each with its standard error.
+        runners_up_: (law as text, error, measurement that would decide) of laws that are nearly as good.
         num_fits_: Number of fitted structures.
         n_features_in_: Number of variables.
         names_: Their names in the law.
@@ -56,9 +72,17 @@ class Regressor:
         num_islands: int = 1,
         random_state: Any = None,
         verbose: bool = False,
+        units: Mapping[str, str] | None = None,
+        monotonic: Mapping[str, Literal["increasing", "decreasing"]] | None = None,
+        symmetric: Sequence[Sequence[str]] = (),
+        bounds: tuple[float | None, float | None] = (None, None),
+        poles: bool = True,
+        margin: float = 0.2,
     ) -> None:
         self.seconds, self.steps, self.seed, self.names, self.num_islands = seconds, steps, seed, names, num_islands
         self.random_state, self.verbose = random_state, verbose
+        self.units, self.monotonic, self.symmetric = units, monotonic, symmetric
+        self.bounds, self.poles, self.margin = bounds, poles, margin
 
     def __repr__(self) -> str:
         description = f"law={self.law!r}, error={self.error_:.3g}" if hasattr(self, "law_") else "not fitted"
@@ -107,7 +131,11 @@ class Regressor:
             raise errors.SetupError("The search has no limit. Set seconds or steps.")
         began = time.monotonic()
         law_search = search.Search(train.rows, train.domain)
-        config = build.make_config(train, law_search, self.num_islands)
+        requirements = constraints.Requirements(
+            self.units or {}, self.monotonic or {}, self.symmetric, *self.bounds, self.poles, self.margin
+        )
+        limits = constraints.Constraints(requirements, train)
+        config = build.make_config(train, law_search, self.num_islands, limits=limits)
         if self.steps is not None:
             budget = control.Budget(iterations=self.steps)
         else:  # the preparation takes part of the time
@@ -124,11 +152,15 @@ class Regressor:
             evolver.run()
         except KeyboardInterrupt:
             warnings.warn("The search was interrupted. The law is the best so far.", stacklevel=2)
-        conclusion = result.conclude(evolver, train)
+        conclusion = result.conclude(evolver, train, limits)
         self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, proposer.num_fits
         rows = [(item.law, item.error) for item in conclusion.front]
         self.front_ = [(found_law.size, error, found_law.to_text(train.names)) for found_law, error in rows]
         self._train = train
+        self.noise_, self.constants_ = conclusion.doubt.noise, conclusion.doubt.constants
+        self.runners_up_ = [
+            (item.law.to_text(train.names), item.error, item.decide) for item in conclusion.doubt.runners_up
+        ]
         self.names_, self.n_features_in_ = list(train.names), len(train.names)
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
         column_names = list(columns)
@@ -138,6 +170,8 @@ class Regressor:
 
     def predict(self, X: npt.ArrayLike) -> Array:  # noqa: N803 (as in scikit-learn)
         """Returns the values of the law, which are finite for every finite input.
+
+        It warns with `Extrapolation` if rows are outside of the ranges of the training rows.
 
         Raises:
             SetupError: The regressor was not fitted, or X has another number of columns.
@@ -151,6 +185,9 @@ class Regressor:
             raise _combine(errors.SetupError(own) if columns != self.n_features_in_ else None, invalid) from invalid
         if rows.shape[1] != self.n_features_in_:
             raise errors.SetupError(f"X has {rows.shape[1]} columns. The law needs {self.n_features_in_}.")
+        if shares := doubt.find_extrapolation(rows, self._train):
+            names = ", ".join(f"{name} in {share:.0%} of the rows" for name, share in shares.items())
+            warnings.warn(f"The law extrapolates. Outside of the training range: {names}.", Extrapolation, stacklevel=2)
         return self.law_.predict(np.ascontiguousarray(rows.T))
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:  # noqa: N803 (as in scikit-learn)

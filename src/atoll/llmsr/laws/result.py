@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
-from atoll.llmsr import fit
-from atoll.llmsr.laws import constants, engine, population, search, table, tree, view_law
+from atoll.llmsr.laws import constants, constraints, engine, population, search, table, tree, view_law
 from atoll.llmsr.laws.domain import Domain
+from atoll.llmsr.laws.doubt import Doubt, describe_doubt, find_extrapolation
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
@@ -33,6 +33,7 @@ _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
 _MAX_TIDIED, _MAX_CANDIDATES = 12, 8  # with the shortest description by training error: tidied, cross-validated
 _MAX_TIDY_ROWS = 500
+_MAX_RUNNERS_UP, _MAX_RIVAL_NATS = 3, 12.0  # laws whose description is at most this much longer
 _MAX_ROUNDING_GAIN = 30.0  # nats by which rounding may shorten a description: about ten nodes
 
 
@@ -44,21 +45,27 @@ class LawCandidate(NamedTuple):
 
 
 class ChosenLaw(NamedTuple):
-    """Recommended law, before and after its constants were rounded."""
+    """Law before and after its constants were rounded, and the length of its description in nats."""
 
     original: LawCandidate
     tidy: LawCandidate
+    length: float
 
 
-def choose_law(candidates: Sequence[LawCandidate], train: table.Table) -> ChosenLaw:
-    """Returns the law with the shortest description: of its errors on held-out rows, its constants and its tree.
+def rank_laws(
+    candidates: Sequence[LawCandidate], train: table.Table, accepts: Callable[[AnyLaw], bool]
+) -> list[ChosenLaw]:
+    """Returns the laws by the length of their description, of errors on held-out rows, constants and tree.
 
     Constants and tree are those after rounding. Errors below the floor of the table are equal.
     """
-    tidied = [ChosenLaw(candidate, _tidy(candidate, train)) for candidate in _shortlist(candidates, train)]
-    tidied.sort(key=lambda item: _compute_length(item.tidy.law, item.tidy.error, train))
+    shortlisted = _shortlist(candidates, train)
+    tidied = [ChosenLaw(item, _tidy(item, train), 0.0) for item in shortlisted]
+    tidied = [item if accepts(item.tidy.law) else item._replace(tidy=item.original) for item in tidied]
+    tidied = [item._replace(length=_compute_length(item.tidy.law, item.tidy.error, train)) for item in tidied]
+    tidied.sort(key=lambda item: item.length)
     if tidied[0].tidy.error < max(_EXACT_ERROR, train.floor):
-        return tidied[0]
+        return tidied
     sample = _select_rows(train.rows, _MAX_ROWS)
     splits = [*_iter_folds(sample), *_iter_edges(sample)]
 
@@ -66,7 +73,8 @@ def choose_law(candidates: Sequence[LawCandidate], train: table.Table) -> Chosen
         error = math.exp(_compute_log_error(item.original, sample, splits))
         return _compute_length(item.tidy.law, error, train)
 
-    return min(tidied[:_MAX_CANDIDATES], key=compute_length)
+    validated = [item._replace(length=compute_length(item)) for item in tidied[:_MAX_CANDIDATES]]
+    return sorted(validated, key=lambda item: item.length)
 
 
 def _shortlist(candidates: Sequence[LawCandidate], train: table.Table) -> list[LawCandidate]:
@@ -155,25 +163,45 @@ _STEPS, _TOLERANCE = 30, 1e-9
 
 
 class SearchResult(NamedTuple):
-    """Recommended law and the front, smallest first, each with its training error."""
+    """Result of a search.
+
+    Attributes:
+        chosen: The recommended law and its training error.
+        front: The best law of every size, smallest first.
+        doubt: Noise, error bars and runners-up of the recommended law.
+    """
 
     chosen: LawCandidate
     front: list[LawCandidate]
+    doubt: Doubt
 
 
-def conclude(evolver: cluster.Evolver, train: table.Table) -> SearchResult:
+def conclude(
+    evolver: cluster.Evolver, train: table.Table, limits: constraints.Constraints | None = None
+) -> SearchResult:
     """Refits the front on all training rows and chooses a law. It reads no other rows."""
+
+    def accepts(law: AnyLaw) -> bool:
+        return limits is None or not limits.find_violation(law)
+
     rows, domain, share = train.rows, train.domain, population.FRONT_ERROR_RATIO
     constant_law = LawCandidate(Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
     candidates = [constant_law, *iter_candidates(evolver, train.names)]
     unique = {id(item): item for item in compute_front(candidates, share, train.floor) + _shortlist(candidates, train)}
-    polished = [_polish(candidate, rows, domain) for candidate in unique.values()]
-    original, chosen = choose_law(polished, train)
+    polished = [
+        polished_item if accepts((polished_item := _polish(candidate, rows, domain)).law) else candidate
+        for candidate in unique.values()
+    ]
+    ranked = rank_laws(polished, train, accepts)
+    original, chosen, length = ranked[0]
+    rivals = {item.tidy.law.to_text(train.names): item for item in ranked if item.length <= length + _MAX_RIVAL_NATS}
+    rivals.pop(chosen.law.to_text(train.names))
     others = [candidate for candidate in polished if candidate is not original]
     front = compute_front([*others, chosen], share, train.floor)
     if chosen not in front:  # a smaller law has nearly the same error
         front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
-    return SearchResult(chosen, front)
+    runners_up = [item.tidy for item in list(rivals.values())[:_MAX_RUNNERS_UP]]
+    return SearchResult(chosen, front, describe_doubt(chosen.law, chosen.error, runners_up, train))
 
 
 def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate:
@@ -188,7 +216,7 @@ def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate
 def _tidy(candidate: LawCandidate, train: table.Table) -> LawCandidate:
     """Rounds constants of a tree to simple numbers as far as the data supports it, which also removes terms."""
     rows = _select_rows(train.rows, _MAX_TIDY_ROWS)
-    known_tree = get_tree(candidate.law, rows)
+    known_tree = constraints.to_tree(candidate.law, len(rows.columns))
     if known_tree is None:
         return candidate
 
@@ -241,14 +269,6 @@ def _refit_others(
     return tree.with_constants(law_tree, iter(values.tolist()))
 
 
-def get_tree(law: AnyLaw, rows: Rows) -> tree.Tree | None:
-    """Returns a law as a tree; None if it cannot be one."""
-    if isinstance(law, TreeLaw):
-        return law.tree
-    names = [f"x{index}" for index in range(len(rows.columns))]
-    return tree.from_expression(fit.parse(law.to_text(names), names).expression)
-
-
 def _iter_simple_numbers(value: float) -> Iterator[float]:
     """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals.
 
@@ -289,14 +309,43 @@ def to_json(
     Raises:
         SetupError: A test file cannot be read, or has other columns.
     """
-    chosen = result.chosen
+    chosen, doubt = result.chosen, result.doubt
     nmse = compute_errors(chosen.law.predict, chosen.error, train, reader, folder)
     front: list[JSON] = [
         {"size": candidate.law.size, "nmse": candidate.error, "law": candidate.law.to_text(train.names)}
         for candidate in result.front
     ]
+    error_bars: list[JSON] = [{"constant": value, "error": error} for value, error in doubt.constants]
+    runners_up: list[JSON] = [
+        {"size": item.law.size, "nmse": item.error, "law": item.law.to_text(train.names), "decide": item.decide}
+        for item in doubt.runners_up
+    ]
+    noise = {"deviation": doubt.noise, "relative": doubt.noise / float(train.y.std())}
+    extrapolation = {
+        path.stem: f"outside of the training range, by variable: {_format_shares(shares)}"
+        for path in _find_test_files(folder)
+        if (shares := find_extrapolation(reader.read(path).x, train))
+    }
     text = chosen.law.to_text(train.names)
-    return {"law": text, "size": chosen.law.size, "nmse": nmse, "target": train.target, "front": front}
+    return {
+        "law": text,
+        "size": chosen.law.size,
+        "nmse": nmse,
+        "target": train.target,
+        "noise": noise,
+        **({"extrapolation": extrapolation} if extrapolation else {}),
+        "constants": error_bars,
+        "runners_up": runners_up,
+        "front": front,
+    }
+
+
+def _format_shares(shares: Mapping[str, float]) -> str:
+    return "; ".join(f"{name} in {share:.0%} of the rows" for name, share in shares.items())
+
+
+def _find_test_files(folder: Path | None) -> list[Path]:
+    return [path for stem in table.TEST_STEMS if folder and (path := table.find_file(folder, stem))]
 
 
 def compute_errors(
@@ -307,7 +356,7 @@ def compute_errors(
     Raises:
         SetupError: A test file cannot be read, or has other columns.
     """
-    files = [path for stem in table.TEST_STEMS if folder and (path := table.find_file(folder, stem))]
+    files = _find_test_files(folder)
     return {"train": error, **{path.stem: _compute_test_error(predict, train, reader, path) for path in files}}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from atoll import cluster, evaluation, function
 from atoll.candidate import JSON
 from atoll.llmsr import fit
-from atoll.llmsr.laws import constants, engine, population, result, table, tree, view_law
+from atoll.llmsr.laws import constants, constraints, engine, population, result, table, tree, view_law
 from atoll.llmsr.laws.least_squares import Rows
 from atoll.llmsr.laws.view_law import AnyLaw, ViewLaw
 
@@ -108,14 +108,14 @@ def conclude(evolver: cluster.Evolver, group: TableGroup) -> Mapping[str, JSON]:
 
 def _fit_tables(law: AnyLaw, group: TableGroup) -> constants.TableConstants:
     rows = group.rows
-    law_tree = result.get_tree(law, rows[0])
+    law_tree = constraints.to_tree(law, len(group.tables[0].names))
     assert law_tree is not None
     law_tree = tree.simplify(law_tree)
     own = tree.collect_constants(law_tree)
     starts = []
     for item in rows:
         refitted = view_law.refit(law, item, _FINAL_STEPS, _FINAL_TOLERANCE) if isinstance(law, ViewLaw) else None
-        other = None if refitted is None else result.get_tree(refitted.law, item)
+        other = None if refitted is None else constraints.to_tree(refitted.law, len(group.tables[0].names))
         is_same = other is not None and tree.get_shape(tree.simplify(other)) == tree.get_shape(law_tree)
         starts.append(tree.collect_constants(tree.simplify(other)) if other is not None and is_same else own)
     return constants.fit_tables(law_tree, rows, starts, group.tables[0].names)
