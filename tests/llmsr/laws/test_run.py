@@ -144,4 +144,5 @@ def test_llm_and_search_work_together(capsys):
     assert "Force on a moving mass." in prompts[0]
     assert "| speed |" in prompts[0]
     assert "The best laws so far" in prompts[2]
+    assert "law: params[0]*mass" in prompts[2]  # as an answer is written
     assert "llm" in message

@@ -1,7 +1,7 @@
 """Constants of a law as a tree: least squares fits from good starts, error bars by bootstrap, values by table."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -170,7 +170,7 @@ def fit_tables(
         ("x", len(names) + own.index(index)) if is_own[index] else ("c", float(value))
         for index, value in enumerate(values[0])
     ]
-    named = tree.merge_factors(tree.simplify(_replace_constants(law_tree, iter(constants))))
+    named = tree.merge_factors(tree.simplify(tree.replace_constants(law_tree, iter(constants))))
     text = tree.to_text(named, [*names, *(f"c{position}" for position in range(len(own)))])
     return TableConstants(text, [row[own].tolist() for row in values], errors, tree.compute_size(named))
 
@@ -195,12 +195,3 @@ def _is_as_good(losses: Sequence[float], best: Sequence[float], tables: Sequence
         if not loss <= limit:
             return False
     return True
-
-
-def _replace_constants(law_tree: Tree, nodes: Iterator[Tree]) -> Tree:
-    """Returns a tree with a node for every constant, in the order of `tree.collect_constants`."""
-    if law_tree[0] == "c":
-        return next(nodes)
-    if law_tree[0] == "x":
-        return law_tree
-    return (law_tree[0], *(_replace_constants(argument, nodes) for argument in law_tree[1:]))

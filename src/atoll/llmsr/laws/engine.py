@@ -75,14 +75,20 @@ class LawMutator:
         limits: Constraints | None = None,
     ) -> None:
         self._rows, self._search, self._names, self._limits = rows, law_search, names, limits
-        allows_units = limits.allows_units if limits is not None and limits.has_units else None
-        self._views = [epoch.ViewSearch(view, rows, allows_units) for view in data_views]
+        self._data_views = data_views
+        self._views: dict[int, epoch.ViewSearch] = {}  # made when they are needed
         self._individuals: dict[str, Individual] = {}  # cache, by id
 
     @property
     def num_fits(self) -> int:
         """Number of fitted structures."""
-        return self._search.num_fits + sum(view_search.num_fits for view_search in self._views)
+        return self._search.num_fits + sum(view_search.num_fits for view_search in self._views.values())
+
+    def _get_view(self, index: int) -> epoch.ViewSearch:
+        if index not in self._views:
+            allows_units = self._limits.allows_units if self._limits is not None and self._limits.has_units else None
+            self._views[index] = epoch.ViewSearch(self._data_views[index], self._rows, allows_units)
+        return self._views[index]
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         for role, fns in context.inspirations.items():
@@ -115,7 +121,7 @@ class LawMutator:
     def _search_view(
         self, index: int, pool: Sequence[function.Function], context: function.ProposalContext
     ) -> Sequence[function.Function]:
-        view_search = self._views[index]
+        view_search = self._get_view(index)
         known = [self._get_individual(fn, origin) for origin, fn in enumerate(pool)]
         if view_search.view.is_plain:
             known += [
@@ -155,7 +161,7 @@ class LawMutator:
         context: function.ProposalContext,
     ) -> function.Function | None:
         parent = pool[individual.origin] if individual.origin >= 0 else context.parents[-1]
-        new_law: AnyLaw = ViewLaw(self._views[index].view, individual.terms, individual.coefficients)
+        new_law: AnyLaw = ViewLaw(self._data_views[index], individual.terms, individual.coefficients)
         if search.is_near_front(new_law.size, individual.error, front):
             refitted = view_law.refit(new_law, self._rows, steps=3, tolerance=1e-3)
             new_law = new_law if refitted is None else refitted.law

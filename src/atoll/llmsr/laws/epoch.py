@@ -157,20 +157,22 @@ def compute_merit(individual: Individual) -> float:
 
 
 def select_new(individuals: Sequence[Individual], known: Sequence[Individual], max_per_size: int) -> list[Individual]:
-    """Returns the best few new individuals of every size, at most `MAX_CHILDREN`.
+    """Returns the best new individuals, at most `MAX_CHILDREN`, of the best few of every size.
 
-    Those on the front come first: on that of all, and on that of sums without inner constants, which fit less noise.
+    The laws of the front come too: of that of all, and of that of sums without inner constants, which fit less noise.
     """
     known_terms = {individual.terms for individual in known}
+    linear = [item for item in individuals if not any(map(tree.has_constant, item.terms))]
+    front = _find_front(individuals) | _find_front(linear)
     new: list[Individual] = []
     counts: dict[int, int] = {}
     for individual in sorted(individuals, key=lambda item: item.error):
         counts[individual.size] = counts.get(individual.size, 0) + 1
-        if counts[individual.size] <= max_per_size and individual.terms not in known_terms:
+        is_good = counts[individual.size] <= max_per_size or id(individual) in front
+        if is_good and individual.terms not in known_terms:
             new.append(individual)
-    linear = [item for item in individuals if not any(map(tree.has_constant, item.terms))]
-    front = _find_front(individuals) | _find_front(linear)
-    return sorted(new, key=lambda item: (id(item) not in front, compute_merit(item)))[:MAX_CHILDREN]
+    ranked = sorted(new, key=compute_merit)
+    return ranked[:MAX_CHILDREN] + [item for item in ranked[MAX_CHILDREN:] if id(item) in front]
 
 
 def _find_front(individuals: Sequence[Individual]) -> set[int]:

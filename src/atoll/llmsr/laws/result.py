@@ -33,7 +33,7 @@ _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
 _MAX_TIDIED, _MAX_CANDIDATES = 12, 8  # with the shortest description by training error: tidied, cross-validated
 _MAX_TIDY_ROWS = 500
-_MAX_RUNNERS_UP, _MAX_RIVAL_NATS = 3, 12.0  # laws whose description is at most this much longer
+_MAX_RUNNERS_UP, _MAX_CLOSE_NATS = 3, 12.0  # laws whose description is at most this much longer
 _MAX_ROUNDING_GAIN = 30.0  # nats by which rounding may shorten a description: about ten nodes
 
 
@@ -194,13 +194,15 @@ def conclude(
     ]
     ranked = rank_laws(polished, train, accepts)
     original, chosen, length = ranked[0]
-    rivals = {item.tidy.law.to_text(train.names): item for item in ranked if item.length <= length + _MAX_RIVAL_NATS}
-    rivals.pop(chosen.law.to_text(train.names))
+    close_laws = {
+        item.tidy.law.to_text(train.names): item for item in ranked if item.length <= length + _MAX_CLOSE_NATS
+    }
+    close_laws.pop(chosen.law.to_text(train.names))
     others = [candidate for candidate in polished if candidate is not original]
     front = compute_front([*others, chosen], share, train.floor)
     if chosen not in front:  # a smaller law has nearly the same error
         front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
-    runners_up = [item.tidy for item in list(rivals.values())[:_MAX_RUNNERS_UP]]
+    runners_up = [item.tidy for item in list(close_laws.values())[:_MAX_RUNNERS_UP]]
     return SearchResult(chosen, front, describe_doubt(chosen.law, chosen.error, runners_up, train))
 
 

@@ -151,6 +151,7 @@ def _reduce_variables(columns: Columns, target: Array) -> tuple[tuple[Tree, ...]
         error, settings = _find_settings(state)
         if error < _GOOD_ERROR:
             break
+    state, error, settings = _drop_variables(state, error, settings)
     num_tests = 0
     while len(state.variables) > 1 and num_tests < _MAX_TESTS:
         candidates = list(_iter_candidates(state))
@@ -164,6 +165,32 @@ def _reduce_variables(columns: Columns, target: Array) -> tuple[tuple[Tree, ...]
             break
         state, error, settings = candidates[best], new_error, new_settings
     return state.variables, simplify(state.factor)
+
+
+type _Settings = list[tuple[float, float]]  # scale and ridge of a kernel
+
+
+def _drop_variables(state: _State, error: float, settings: _Settings) -> tuple[_State, float, _Settings]:
+    """Leaves out variables without effect, as long as kernel regression gets better.
+
+    Combinations of variables take time with the square of their number, so that it is worth to leave out some first.
+    """
+    while len(state.variables) > 1:
+        candidates = [
+            _State(_omit(state.variables, index), _omit(state.values, index), state.factor, state.divided)
+            for index in range(len(state.variables))
+        ]
+        errors = [_compute_error(candidate, settings) for candidate in candidates]
+        best = int(np.argmin(errors))
+        if not errors[best] < (_MIN_GAIN if errors[best] < _GOOD_ERROR else _MIN_WEAK_GAIN) * error:
+            break
+        state, error = candidates[best], errors[best]
+    new_error, new_settings = _find_settings(state)
+    return state, new_error, new_settings
+
+
+def _omit[T](items: tuple[T, ...], index: int) -> tuple[T, ...]:
+    return (*items[:index], *items[index + 1 :])
 
 
 def _iter_candidates(state: _State) -> Iterator[_State]:
