@@ -171,22 +171,24 @@ type _Settings = list[tuple[float, float]]  # scale and ridge of a kernel
 
 
 def _drop_variables(state: _State, error: float, settings: _Settings) -> tuple[_State, float, _Settings]:
-    """Leaves out variables without effect, as long as kernel regression gets better.
+    """Leaves out variables without effect, if kernel regression is good without them or much better.
 
-    Combinations of variables take time with the square of their number, so that it is worth to leave out some first.
+    Combinations of variables take time with the square of their number, so it pays to leave out some first.
     """
-    while len(state.variables) > 1:
+    new_state, new_error = state, error
+    while len(new_state.variables) > 1:
         candidates = [
-            _State(_omit(state.variables, index), _omit(state.values, index), state.factor, state.divided)
-            for index in range(len(state.variables))
+            _State(_omit(new_state.variables, index), _omit(new_state.values, index), state.factor, state.divided)
+            for index in range(len(new_state.variables))
         ]
         errors = [_compute_error(candidate, settings) for candidate in candidates]
         best = int(np.argmin(errors))
-        if not errors[best] < (_MIN_GAIN if errors[best] < _GOOD_ERROR else _MIN_WEAK_GAIN) * error:
+        if not errors[best] < _MIN_GAIN * new_error:
             break
-        state, error = candidates[best], errors[best]
-    new_error, new_settings = _find_settings(state)
-    return state, new_error, new_settings
+        new_state, new_error = candidates[best], errors[best]
+    if not new_error < (_MIN_GAIN if new_error < _GOOD_ERROR else _MIN_WEAK_GAIN) * error:
+        return state, error, settings
+    return new_state, *_find_settings(new_state)
 
 
 def _omit[T](items: tuple[T, ...], index: int) -> tuple[T, ...]:
