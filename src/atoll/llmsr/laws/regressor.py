@@ -193,7 +193,9 @@ class Regressor:
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:  # noqa: N803 (as in scikit-learn)
         """Returns R², the explained share of the variance."""
         target = np.asarray(y, dtype=np.float64)
-        return 1.0 - float(np.mean((target - self.predict(X)) ** 2) / np.var(target))
+        with warnings.catch_warnings(action="ignore", category=Extrapolation):
+            predicted = self.predict(X)
+        return 1.0 - float(np.mean((target - predicted) ** 2) / np.var(target))
 
     @property
     def law(self) -> str:
