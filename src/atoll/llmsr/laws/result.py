@@ -32,7 +32,7 @@ _NUM_REFITTED, _REFIT_STEPS, _MAX_EXCESS = 3, 5, 1.5  # simple numbers for which
 _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
 _MAX_TIDIED, _MAX_CANDIDATES = 12, 8  # with the shortest description by training error: tidied, cross-validated
-_MAX_TIDY_ROWS = 500
+_MAX_TIDY_ROWS = 2000
 _MAX_RUNNERS_UP, _MAX_CLOSE_NATS = 3, 12.0  # laws whose description is at most this much longer
 _MAX_ROUNDING_GAIN = 30.0  # nats by which rounding may shorten a description: about ten nodes
 
@@ -228,6 +228,23 @@ def _tidy(candidate: LawCandidate, train: table.Table) -> LawCandidate:
     best = tree.simplify(known_tree)
     worst = compute_error(best) * math.exp(_MAX_ROUNDING_NATS / train.num_independent)
     limit = max(worst, _EXACT_ERROR * 1e-2, train.floor)
+    rounded_tree = _round_constants(best, rows, limit)
+    simple_tree = tree.merge_factors(tree.simplify(rounded_tree))
+    if not set(tree.collect_constants(simple_tree)) <= set(tree.collect_constants(rounded_tree)):
+        merged = _round_constants(simple_tree, rows, limit)  # a product of two rounded constants is a new constant
+        simple_tree = tree.merge_factors(tree.simplify(merged))
+    if compute_error(simple_tree) > 2.0 * limit:
+        return candidate
+    simple_law = TreeLaw(simple_tree)
+    return LawCandidate(simple_law, train.rows.error(train.y - simple_law.predict(train.rows.columns)))
+
+
+def _round_constants(best: tree.Tree, rows: Rows, limit: float) -> tree.Tree:
+    """Replaces one constant after the other by the simplest number with which the error stays below a limit."""
+
+    def compute_error(law_tree: tree.Tree) -> float:
+        return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
+
     rounded: set[int] = set()  # constants that keep their value when others are fitted again
     for index in range(tree.count_constants(best)):
         for position, simple in enumerate(_iter_simple_numbers(tree.collect_constants(best)[index])):
@@ -240,11 +257,7 @@ def _tidy(candidate: LawCandidate, train: table.Table) -> LawCandidate:
                 best = trial
                 rounded.add(index)
                 break
-    simple_tree = tree.merge_factors(tree.simplify(best))
-    if compute_error(simple_tree) > 2.0 * limit:
-        return candidate
-    simple_law = TreeLaw(simple_tree)
-    return LawCandidate(simple_law, train.rows.error(train.y - simple_law.predict(train.rows.columns)))
+    return best
 
 
 def _replace_constant(law_tree: tree.Tree, index: int, value: float) -> tree.Tree:
