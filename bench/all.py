@@ -53,6 +53,8 @@ BENCHES = (
     Bench("fit", takes="llmsr"),
     Bench("sr", quick=("--seeds", "1", "--seconds", "5"), needs="llmsr"),
     Bench("laws", quick=("--seeds", "1", "--seconds", "5", "--laws", "glider", "hill"), needs="laws"),
+    Bench("laws_growth", quick=("--seeds", "1", "--seconds", "5")),
+    Bench("laws_model", quick=None, needs="laws", asks=True),
     Bench("packing", quick=("--seeds", "1"), needs="binpacking"),
     Bench("capset", quick=("--seeds", "1", "--evaluations", "500", "--dimensions", "6")),
     Bench("folders", quick=("--iterations", "3"), needs="--folders"),

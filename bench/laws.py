@@ -34,7 +34,11 @@ PROTOTYPE = "prototype"
 
 
 class Run(NamedTuple):
-    """Result of one method on one law: NMSE by split, number of nodes, CPU seconds, and the model as text."""
+    """Result of one method on one law: NMSE by split, number of nodes, CPU seconds, and the model as text.
+
+    Attributes:
+        has_exact: Whether the front has an exact law, chosen or not.
+    """
 
     method: str
     law: str
@@ -44,6 +48,7 @@ class Run(NamedTuple):
     size: int
     cpu: float
     model: str
+    has_exact: bool = False
 
     def get_error(self, split: str) -> float:
         """Returns the NMSE; a large number if it is not finite."""
@@ -65,11 +70,7 @@ class Problem(NamedTuple):
 
 def write_problems(data: Path, folder: Path) -> list[Problem]:
     """Writes the tables of all laws. LLM-SR's sets come first."""
-    spec = importlib.util.spec_from_file_location("make_laws", data / "make_laws.py")
-    if not (data / "make_laws.py").is_file() or spec is None or spec.loader is None:
-        sys.exit(f"{data}/make_laws.py does not exist. Set --data to the folder that holds it, beside llmsr/.")
-    maker: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
+    maker = load_maker(data)
     maker.LAWS.update({name: maker.Law("", law.formula, law.ranges, law.noise) for name, law in laws_list.LAWS.items()})
     problems = [
         Problem(path, 0.0, 0) for path in sorted((data.parent / "llmsr").glob("*")) if (path / "train.csv").is_file()
@@ -78,6 +79,16 @@ def write_problems(data: Path, folder: Path) -> list[Problem]:
         maker.write(name, folder / name)
         problems.append(Problem(folder / name, law.noise, count_nodes(law.formula)))
     return problems
+
+
+def load_maker(data: Path) -> Any:
+    """Returns the module `make_laws.py` of a folder."""
+    spec = importlib.util.spec_from_file_location("make_laws", data / "make_laws.py")
+    if not (data / "make_laws.py").is_file() or spec is None or spec.loader is None:
+        sys.exit(f"{data}/make_laws.py does not exist. Set --data to the folder that holds it, beside llmsr/.")
+    maker: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    return maker
 
 
 def count_nodes(formula: str) -> int:
@@ -121,7 +132,17 @@ def run_method(method: str, problem: Problem, seed: int, options: argparse.Names
     if method == PROTOTYPE:
         nmse = {"train": data["train"], "test_id": data["id"], "test_ood": data["ood"]}
         return Run(method, name, seed, options.seconds, nmse, data["size"], data["cpu"], data["text"])
-    return Run(method, name, seed, options.seconds, data["nmse"], data["size"], data["cpu"], data["model"])
+    return Run(
+        method,
+        name,
+        seed,
+        options.seconds,
+        data["nmse"],
+        data["size"],
+        data["cpu"],
+        data["model"],
+        data.get("has_exact", False),
+    )
 
 
 def run_all(problems: Sequence[Problem], methods: Sequence[str], options: argparse.Namespace) -> list[Run]:
@@ -175,6 +196,7 @@ def make_tables(runs: Sequence[Run], problems: Sequence[Problem]) -> outcome.Tab
             [
                 method,
                 f"{sum(exact)} of {len(exact)}",
+                _count_missed(by_key, method, exact_laws),
                 _count_wins(by_key, method, "ours", listed, "test_id"),
                 _count_wins(by_key, method, "ours", listed, "test_ood"),
                 statistics.median(behind) if behind else "",
@@ -191,6 +213,7 @@ def make_tables(runs: Sequence[Run], problems: Sequence[Problem]) -> outcome.Tab
             [
                 "method",
                 "exact, without noise",
+                "exact law in the front, another one chosen",
                 "laws where Atoll has the smaller error inside",
                 "outside",
                 "noisy laws: error outside by the best method's, median",
@@ -203,6 +226,12 @@ def make_tables(runs: Sequence[Run], problems: Sequence[Problem]) -> outcome.Tab
             rows,
         ),
     }
+
+
+def _count_missed(by_key: Mapping[tuple[str, str], Sequence[Run]], method: str, problems: Sequence[Problem]) -> object:
+    """Returns in how many runs the front has an exact law that was not chosen; only Atoll reports its front."""
+    runs = [run for problem in problems for run in by_key.get((method, problem.folder.name), [])]
+    return sum(run.has_exact and not run.is_exact for run in runs) if method == "ours" else ""
 
 
 def _median(by_key: Mapping[tuple[str, str], Sequence[Run]], method: str, problem: Problem, split: str) -> float:

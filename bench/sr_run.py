@@ -7,7 +7,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 FEW_ROWS = 1000
+EXACT_ERROR = 1e-10
 CHOICE_SECONDS = 4.0  # seconds reserved by Atoll for the selection from the front
 
 
@@ -25,6 +26,7 @@ class FittedModel(NamedTuple):
     size: int
     tried: int
     text: str
+    front: Sequence[str] = ()  # laws of x0, x1, ...
 
 
 def read(path: Path) -> tuple[Any, Any]:
@@ -36,7 +38,8 @@ def ours(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
     from atoll import llmsr
 
     outcome = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
-    return FittedModel(outcome.predict, outcome.law_.size, outcome.num_fits_, outcome.law)
+    front = [text for _, _, text in outcome.front_]
+    return FittedModel(outcome.predict, outcome.law_.size, outcome.num_fits_, outcome.law, front)
 
 
 def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> FittedModel:
@@ -164,6 +167,18 @@ METHODS = {
 }
 
 
+def is_exact(text: str, folder: Path) -> bool:
+    """Returns whether a law has almost no error on both test files."""
+    for split in ("test_id", "test_ood"):
+        rows, target = read(folder / f"{split}.csv")
+        names = {f"x{index}": column for index, column in enumerate(rows.T)}
+        with np.errstate(all="ignore"):
+            error = np.mean((target - eval(text, {"np": np, **names})) ** 2) / np.var(target)
+        if not error < EXACT_ERROR:
+            return False
+    return True
+
+
 def main(method: str, folder: Path, seed: int, seconds: float) -> None:
     warnings.filterwarnings("ignore")
     x, y = read(folder / "train.csv")
@@ -174,7 +189,13 @@ def main(method: str, folder: Path, seed: int, seconds: float) -> None:
         rows, target = read(folder / f"{split}.csv")
         with np.errstate(all="ignore"):
             nmse[split] = float(np.mean((target - outcome.predict(rows)) ** 2) / np.var(target))
-    print(json.dumps({"nmse": nmse, "size": outcome.size, "cpu": cpu, "tried": outcome.tried, "model": outcome.text}))
+    has_exact = any(is_exact(text, folder) for text in outcome.front)
+    facts = {"has_exact": has_exact} if outcome.front else {}
+    print(
+        json.dumps(
+            {**facts, "nmse": nmse, "size": outcome.size, "cpu": cpu, "tried": outcome.tried, "model": outcome.text}
+        )
+    )
 
 
 if __name__ == "__main__":

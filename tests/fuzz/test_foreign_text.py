@@ -107,7 +107,7 @@ PARSERS = {
         ["def equation(x, v, params):\n    return params[0] * x"],
         (ValueError,),
     ),
-    "a table": Parser(in_file("train.csv", table.read_train), ["x,y\n1,2\n2,4\n3,6.5\n", "a;b\n1;2\n"]),
+    "a table": Parser(in_file("train.csv", table.TableReader().read_train), ["x,y\n1,2\n2,4\n3,6.5\n", "a;b\n1;2\n"]),
     "a trip": Parser(trip.parse_stays, [TRIP["golden_plan"]]),
     "a trip's task": Parser(lambda text: trip.from_text("t", text), [TRIP["prompt_0shot"]]),
     "a meeting's task": Parser(lambda text: meeting.from_text("m", text), [MEETING["prompt_0shot"]]),

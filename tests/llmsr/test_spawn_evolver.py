@@ -188,9 +188,21 @@ def test_every_preset_runs(preset):
     assert evolver.usage.iterations == 20
 
 
+@pytest.mark.parametrize(
+    ("preset", "default"), [("default", "500 evaluations"), ("seed", "1800 s"), ("llmsr", "14400 s")]
+)
+def test_reset_period_of_user_replaces_that_of_preset(preset, default):
+    for changes, expected in (({}, default), ({"reset_period": 1800}, "1800 s"), ({"reset_period": 60.5}, "60.5 s")):
+        events: list[Any] = []
+        config = make_config(profiler_fn=events.append, **changes)
+        llmsr.spawn_evolver(config, preset=preset, budget=control.Budget(iterations=0)).run()
+        report = next(event.payload for event in events if event.type == "on_started")
+        assert report["reset"] == f"the worse half every {expected}"
+
+
 def test_default_preset_counts_evaluations_unless_period_is_set():
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
-        llmsr.spawn_evolver(make_config(reset_period=60), ordered=True)
+        llmsr.spawn_evolver(make_config(reset_period=30 * 60), ordered=True)
     with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
         llmsr.spawn_evolver(make_config(), preset="seed", ordered=True)
     llmsr.spawn_evolver(make_config(), ordered=True, budget=control.Budget(iterations=0)).run()
@@ -205,7 +217,15 @@ def test_default_preset_counts_evaluations_unless_period_is_set():
         ({"llm": 3}, "Set the name of an LLM"),
         ({"llm": "opnai:x"}, "you mean openai:x"),
         ({"num_islands": 0}, "num_islands"),
-        ({"num_parallel": 0}, "num_parallel|num_workers"),
+        ({"num_parallel": 0}, "num_parallel is 0"),
+        ({"num_parallel": "2"}, "num_parallel is '2'"),
+        ({"num_islands": "3"}, 'num_islands is "3"'),
+        ({"reset_period": "soon"}, 'reset_period is "soon"'),
+        ({"reset_period": 0}, "reset_period is 0"),
+        ({"evaluation_inputs": 3}, "evaluation_inputs is 3. Set a list"),
+        ({"evaluator": 3}, "evaluator is 3. Set a function"),
+        ({"prompt_comment": None}, "prompt_comment is None. Set a text"),
+        ({"profiler_fn": None}, "profiler_fn is None. Set a function"),
         ({"evaluator": threading.Lock()}, "Lock|lock"),
     ],
 )
@@ -213,6 +233,22 @@ def test_invalid_setup_is_rejected_on_one_line(changes, message):
     with pytest.raises(errors.SetupError, match=message) as caught:
         llmsr.spawn_evolver(make_config(**changes), budget=control.Budget(iterations=1)).run()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"preset": "best"}, 'preset is "best"'),
+        ({"budget": 5}, "budget is 5. Pass control.Budget"),
+        ({"seed": "x"}, "seed is 'x'. Pass a whole number"),
+        ({"reset_evaluations": 0}, "reset_evaluations is 0"),
+    ],
+)
+def test_invalid_argument_is_rejected(arguments, message):
+    with pytest.raises(errors.SetupError, match=message):
+        llmsr.spawn_evolver(make_config(), **arguments)
+    with pytest.raises(errors.SetupError, match="Pass an EvolverConfig"):
+        llmsr.spawn_evolver({"equation": equation})  # type: ignore[arg-type]
 
 
 def test_failing_evaluator_ends_run():

@@ -9,8 +9,7 @@
     [sandbox]     limits and permissions of an evaluation
     [executor]    where candidates are evaluated: on this machine or on a cluster
 
-A value may name a parameter of the store instead (`parameter_binding`). Later layers win: defaults, sections implied
-by the folder, `atoll.toml`, the command line.
+A value may name a parameter of the store (`parameter_binding`). Later layers win: defaults, folder, `atoll.toml`, CLI.
 """
 
 import difflib
@@ -172,8 +171,8 @@ def load(
     """Reads the configuration of a task folder, or makes one for a program and its evaluator.
 
     Args:
-        task: Folder with `atoll.toml`, that file, a folder that a system recognizes such as OpenEvolve's, or a
-            program file if `evaluator` is given.
+        task: Folder with `atoll.toml`, that file, a folder or file that a system recognizes such as OpenEvolve's or
+            a table, or a program file if `evaluator` is given.
         changes: Sections that override those of the file, in order.
         evaluator: Evaluator file of the program.
         settings: OpenEvolve configuration file, if not the one in the folder.
@@ -184,12 +183,13 @@ def load(
     if evaluator is not None:
         return _build_config(task.absolute().parent, [_make_sections(task, evaluator, settings), *changes])
     folder = (task.parent if task.name == CONFIG_FILE else task).absolute()
+    if folder.is_file() and (implied_sections := systems.discover_sections(folder, None)):
+        return _build_config(folder.parent, [implied_sections, *changes])
     if folder.is_file():
         raise errors.SetupError(f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'.")
     if not folder.is_dir():
         raise errors.SetupError(f"{task} is not a folder. Name a task folder, or make one: 'atoll init llmsr {task}'.")
-    file = folder / CONFIG_FILE
-    file_sections = _read_toml(file) if file.is_file() else {}
+    file_sections = _read_toml(file) if (file := folder / CONFIG_FILE).is_file() else {}
     implied_sections = systems.discover_sections(folder, file_sections.get("system"))
     if settings is not None and implied_sections.get("system") == OPENEVOLVE_SYSTEM:
         implied_sections = _make_sections(
@@ -199,8 +199,8 @@ def load(
         raise errors.SetupError(f"-c {settings} is for OpenEvolve folders, and {task} is not one. Use --set.")
     if not file_sections and not implied_sections:
         raise errors.SetupError(
-            f"{task} has no {CONFIG_FILE}, no data (train.csv) and no OpenEvolve program (initial_program.py with "
-            f"evaluator.py). Make a task folder: 'atoll init llmsr DIR'."
+            f"{task} has no {CONFIG_FILE}, no data (train.csv) and no OpenEvolve program "
+            f"(initial_program.py with evaluator.py). Make a task folder: 'atoll init llmsr DIR'."
         )
     return _build_config(folder, [implied_sections, file_sections, *changes])
 

@@ -4,7 +4,7 @@ import ast
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from atoll.candidate import JSON
 from atoll.evaluation import ZERO_COST
 from atoll.llm import budget as llm_budget
 from atoll.llmsr import laws, source
-from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
+from atoll.llmsr.config import EvolverConfig, LLMSpec, Options, Task
 from atoll.llmsr.mutation_engine import AnnouncingProposer, PyMutationEngine
 from atoll.llmsr.presets import Preset, get_preset
 
@@ -73,8 +73,10 @@ def spawn_evolver(
             `atoll.runs` for a baseline.
 
     Raises:
-        SetupError: The equation is not a function defined with `def`, or an object cannot be sent to another process.
+        SetupError: An argument is wrong, the equation is not a function defined with `def`, or an object cannot be sent
+            to another process.
     """
+    options = _check_arguments(config, preset, reset_evaluations, budget, seed)
     builder = _RunBuilder(
         source.get_function_source(config.equation),
         config.prompt_comment,
@@ -83,13 +85,6 @@ def spawn_evolver(
         get_evaluator_source(config.evaluator),
         profiler_fn=config.profiler_fn,
     )
-    uses_reset_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
-    settings: dict[str, Any] = {
-        "num_islands": config.num_islands,
-        "num_selected_clusters": config.num_selected_clusters,
-    }
-    settings |= {"reset_period": float(config.reset_period) if uses_reset_period else None, "preset": preset}
-    options = system.validate_settings("EvolverConfig", Options, {**settings, "reset_evaluations": reset_evaluations})
     run_journal = run_journal or journal.NullJournal()
     charges = llm_budget.read_charges(run_journal.read())
     calls_budget = llm.LLMBudget(budget, used=sum(charges.values(), ZERO_COST), journal=run_journal)
@@ -109,11 +104,48 @@ def spawn_evolver(
     return evolver
 
 
+def _check_arguments(
+    config: EvolverConfig[..., Any, Any], preset: str, reset_evaluations: int | None, budget: control.Budget, seed: int
+) -> Options:
+    """Checks the arguments of `spawn_evolver` and returns the options of the run.
+
+    Raises:
+        SetupError: An argument is wrong.
+    """
+    if not isinstance(config, EvolverConfig):
+        raise errors.SetupError(f"config is {config!r:.60}. Pass an EvolverConfig.")
+    num_parallel: Any = config.num_parallel
+    checks = {
+        "evaluation_inputs": (isinstance(config.evaluation_inputs, Iterable), "a list of inputs"),
+        "evaluator": (callable(config.evaluator), "a function of (function, input)"),
+        "prompt_comment": (isinstance(config.prompt_comment, str), "a text"),
+        "profiler_fn": (callable(config.profiler_fn), "a function of an event"),
+        "num_parallel": (isinstance(num_parallel, int) and num_parallel >= 1, "a number of at least 1"),
+    }
+    for name, (is_valid, expected) in checks.items():
+        if not is_valid:
+            value = getattr(config, name)
+            raise errors.SetupError(f"EvolverConfig.{name} is {value!r:.60}. Set {expected}.")
+    if not isinstance(budget, control.Budget):
+        raise errors.SetupError(f"budget is {budget!r:.60}. Pass control.Budget(iterations=100), for example.")
+    if not isinstance(seed, int):
+        raise errors.SetupError(f"seed is {seed!r:.60}. Pass a whole number.")
+    settings = {
+        "num_islands": config.num_islands,
+        "num_selected_clusters": config.num_selected_clusters,
+        "reset_period": config.get_reset_period(),
+        "preset": preset,
+        "reset_evaluations": reset_evaluations,
+    }
+    return system.validate_settings("EvolverConfig", Options, settings)
+
+
 def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns the settings of a folder with `train.csv`, for a law search. Other folders need an `atoll.toml`."""
-    if not (folder / laws.TRAIN_FILE).is_file():
+    """Returns the settings of a law search for a table or a folder of tables. Other folders need an `atoll.toml`."""
+    if not laws.has_tables(folder):
         return None
-    return {"task": {"data": "."}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
+    data = folder.name if folder.is_file() else "."
+    return {"task": {"data": data}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
@@ -122,10 +154,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         for key in ("engine_weights", *strategies.KINDS):
             if getattr(options, key):
                 raise errors.SetupError(f"llmsr.{key} is for functions, not for laws of data. Leave it out.")
-        uses_trees = options.law_search == "trees" and (context.llm is None or options.preset == "default")
-        return laws.build_law_search(
-            task.data, options.num_islands, context, uses_trees=uses_trees, description=task.comment or ""
-        )
+        return laws.build_law_search(task, options, context)
     path = context.folder / task.file
     initial_source = source.load_function_source(path, task.function)
     text = path.read_text("utf-8-sig")

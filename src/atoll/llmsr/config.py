@@ -7,7 +7,12 @@ import pydantic
 
 from atoll import function, llm, mutation, profiler, system
 
-SEED_RESET_PERIOD = 30 * 60
+
+class _DefaultPeriod(int):
+    """Default of `EvolverConfig.reset_period`, which a number that the user sets never is."""
+
+
+SEED_RESET_PERIOD = _DefaultPeriod(30 * 60)
 
 type LLMSpec = llm.LLM | Callable[[str], str] | str | None  # accepted as an LLM
 
@@ -24,8 +29,8 @@ class EvolverConfig[**P, R, T](NamedTuple):
         num_islands: Number of islands.
         num_selected_clusters: Number of parents, each from another cluster.
         num_parallel: Functions that are proposed and evaluated at once.
-        reset_period: Seconds between resets of the worse half of the islands. The default preset counts evaluations
-            instead, unless this differs from the 30 minutes of the seed.
+        reset_period: Seconds between resets of the worse half of the islands, in every preset. If it is not set, the
+            preset decides; the default preset counts evaluations.
         llm: Name of an LLM (`openai:gpt-5@http://...`), a function from prompt to response, or an object of
             `atoll.llm`. With None, the syntax mutator is used.
     """
@@ -41,6 +46,10 @@ class EvolverConfig[**P, R, T](NamedTuple):
     reset_period: float = SEED_RESET_PERIOD
     llm: LLMSpec = None
 
+    def get_reset_period(self) -> float | None:
+        """Returns the seconds between resets; None if the user set none."""
+        return None if isinstance(self.reset_period, _DefaultPeriod) else self.reset_period
+
 
 class Task(system.Settings):
     """Section `[task]`: the function to evolve and its evaluator.
@@ -52,7 +61,17 @@ class Task(system.Settings):
             define `score(output, case)` instead; see `source.py`.
         inputs: Name of a list of inputs, or of a function that returns one.
         comment: Purpose of the function, for the prompt; by default the docstring of the file.
-        data: Folder with `train.csv`, instead of a file, for a law search.
+        data: Table for a law search, instead of a file: a folder with `train.csv`, one CSV or Parquet file, or a folder
+            of several, for one law with constants of its own for each table.
+        target: Column that a law computes; by default the last one.
+        derivative: Time column. The law then computes the derivative of the target column by time.
+        units: Units by column, such as {m = "kg"}. A law must have consistent units; its constants may have any.
+        monotonic: "increasing" or "decreasing" by column.
+        symmetric: Groups of columns whose exchange does not change the law; a single column may change its sign.
+        minimum: Smallest value of the law.
+        maximum: Largest value of the law.
+        poles: Whether the law may have poles outside of the data.
+        margin: How far beyond the data these requirements hold, as a share of its range.
     """
 
     file: str = "task.py"
@@ -61,6 +80,15 @@ class Task(system.Settings):
     inputs: str = "inputs"
     comment: str | None = None
     data: str | None = None
+    target: str | None = None
+    derivative: str | None = None
+    units: dict[str, str] = pydantic.Field(default={})
+    monotonic: dict[str, Literal["increasing", "decreasing"]] = pydantic.Field(default={})
+    symmetric: list[list[str]] = pydantic.Field(default=[])
+    minimum: float | None = None
+    maximum: float | None = None
+    poles: bool = True
+    margin: float = pydantic.Field(default=0.2, ge=0.0)
 
 
 class Options(system.Settings):

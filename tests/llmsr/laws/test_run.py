@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atoll import cli, testing
+from atoll import cli, store, testing
 
 
 def write(path: Path, rows: int, low: float, high: float) -> None:
@@ -65,6 +65,14 @@ def test_resumed_run_equals_uninterrupted_run(capsys):
     assert second["status"] == "done"
 
 
+def test_reset_period_is_obeyed(capsys):
+    _, message = run(capsys, "run", "task", "-i", "2", "--deterministic", "--set", "llmsr.reset_period=60.0", status=2)
+    assert "cannot depend on seconds" in message
+    result, _ = run(capsys, "run", "task", "-i", "12", "--set", "llmsr.reset_evaluations=5")
+    with store.Store("atoll.db") as run_store:
+        assert list(run_store.journal(result["run"]).read_kinds("reset"))
+
+
 def test_test_file_is_opened_after_search(data, capsys):
     (data / "test_ood.csv").write_text("mass,speed,force\n1,2,much\n")
     _, message = run(capsys, "run", "task", "--iterations", "2", status=2)
@@ -79,10 +87,11 @@ def test_test_file_is_opened_after_search(data, capsys):
         ("1,2\n3,4\n", "has no header"),
         ("y\n1\n2\n", "has one column, y"),
         ("a,y\n1,2\n1,x\n", "line 3: y is 'x', not a number"),
-        ("a,y\n1,2\n1\n", "line 3 has 1 cells, but the header has 2"),
+        ("a,y\n1,2\n1\n", "line 3 has 1 cell, but the header has 2"),
         ("a,y\n" + "1,2\nnan,3\n" * 8, "a is nan in row 2"),
         ("a,y\n" + "1,2\n1,3\n" * 8, "a is 1.0 in every row"),
         ("a,y\n1,2\n2,3\n", "has 2 rows, fewer than a law has constants"),
+        ("a,y\n1,2\n", "has 1 row, fewer"),
         ("a,y\n1,\x00\n", "train.csv"),
     ],
 )
@@ -99,14 +108,19 @@ def test_folder_without_training_data_is_rejected(capsys):
 
 
 def test_llm_equations_get_fitted_constants(capsys):
+    prompts = []
+
     def answer(prompt: str, number: int) -> str:
+        prompts.append(prompt)
         return (
             "```python\ndef equation_v2(mass, speed, params):\n    return params[0]*mass**2 + params[1]*mass*speed\n```"
         )
 
     with testing.ModelServer(answer) as server:
         arguments = ["run", "task", "--llm", f"openai:tiny@{server.url}", "--iterations", "2"]
-        result, _ = run(capsys, *arguments, "--set", "llmsr.preset=llmsr")
+        comment = ["--set", "task.comment=Force on a moving mass."]
+        result, _ = run(capsys, *arguments, "--set", "llmsr.preset=llmsr", *comment)
+    assert all("Force on a moving mass." in prompt for prompt in prompts)
     assert result["nmse"]["train"] < 1e-20
     assert result["nmse"]["test_ood"] < 1e-20
     assert "params[1]*mass*speed" in result["law"]
@@ -130,4 +144,5 @@ def test_llm_and_search_work_together(capsys):
     assert "Force on a moving mass." in prompts[0]
     assert "| speed |" in prompts[0]
     assert "The best laws so far" in prompts[2]
+    assert "law: params[0]*mass" in prompts[2]  # as an answer is written
     assert "llm" in message

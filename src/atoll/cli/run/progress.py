@@ -39,11 +39,13 @@ def has_candidate_lines(session: runs.Session) -> bool:
 def make_progress_view(session: runs.Session, console: Console) -> ProgressView:
     """Returns lines of candidates for programs that an LLM changes; otherwise a live table for a terminal, or lines.
 
+    A law search prints lines too: the laws that lower the front of error and size.
     Without an LLM a run evaluates hundreds of candidates per second, too many for a line each.
     """
     if has_candidate_lines(session):
         return llm_progress.LLMProgress(session, console)
-    is_live = console.is_terminal and not console.is_dumb_terminal
+    is_law_search = getattr(session.run_config.task, "data", None) is not None  # its lines show the front as it grows
+    is_live = console.is_terminal and not console.is_dumb_terminal and not is_law_search
     return LiveTable(session, console) if is_live else ProgressLines(session, console)
 
 

@@ -65,7 +65,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progr
 
 def run(
     task: Annotated[
-        Path, typer.Argument(metavar="TASK", help="Task folder, git repository, OpenEvolve folder or program.")
+        Path, typer.Argument(metavar="TASK", help="Task folder, table, git repository, OpenEvolve folder or program.")
     ],
     evaluator: Annotated[
         Path | None,
@@ -83,6 +83,10 @@ def run(
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="Same result for any number of workers.")
     ] = False,
+    derivative: Annotated[
+        str | None,
+        typer.Option("--derivative", metavar="COLUMN", help="Find a law of d(target)/d(COLUMN), for tables over time."),
+    ] = None,
     overrides: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
@@ -129,6 +133,8 @@ def run(
       atoll run my_task --iterations 0 --json
       atoll run my_repository --goal issue.md --llm openai:gpt-5-mini
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
+      atoll run measurements.csv --budget 60s
+      atoll run growth.csv --derivative t --budget 60s
       atoll run examples/survival --episodes 20 --save-run ticks --set fear=off
       atoll run examples/survival --dashboard --tick-delay 1 --linger 600
     """  # noqa: D301 - \b keeps line breaks
@@ -150,6 +156,7 @@ def run(
         *build_option_layers(overrides, run_options, require_sandbox, executor),
         *survival_files.make_delay_layer(tick_delay),
         *([{"task": {"goal": goal}}] if goal else []),
+        *([{"task": {"derivative": derivative}}] if derivative is not None else []),
     ]
     run_config = config.load(task, option_layers, evaluator=evaluator, settings=openevolve_config)
     if checkpoint is not None:

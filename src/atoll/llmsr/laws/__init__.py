@@ -5,6 +5,6 @@ An LLM can propose formulas beside the search (`formulas.py`), or search alone (
 
 from atoll.llmsr.laws.build import build_law_search
 from atoll.llmsr.laws.regressor import Regressor, regress
-from atoll.llmsr.laws.table import TRAIN_FILE
+from atoll.llmsr.laws.table import has_tables
 
-__all__ = ["TRAIN_FILE", "Regressor", "build_law_search", "regress"]
+__all__ = ["Regressor", "build_law_search", "has_tables", "regress"]

@@ -10,7 +10,8 @@ import numpy as np
 from atoll import cluster, control, errors, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
-from atoll.llmsr.laws import engine, formulas, law, population, result, search, table, views
+from atoll.llmsr.config import Options, Task
+from atoll.llmsr.laws import constraints, engine, formulas, law, population, result, search, table, table_group, views
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.mutation_engine import PyMutationEngine
 
@@ -26,12 +27,15 @@ def make_initial_equation(names: Sequence[str], target: str) -> str:
     )
 
 
-def describe_equation(names: Sequence[str], target: str) -> str:
-    """Returns the comment for the prompt."""
-    return f"It is a law that computes {target} from {', '.join(names)}. Prefer short laws that explain the data."
+def describe_equation(names: Sequence[str], target: str, description: str) -> str:
+    """Returns the comment for the prompt: the form of the law, then the description of the user."""
+    form = f"It is a law that computes {target} from {', '.join(names)}. Prefer short laws that explain the data."
+    return f"{form}\n{description.strip()}".strip()
 
 
-def equations_to_json(evolver: cluster.Evolver, train: table.Table, folder: Path) -> Mapping[str, JSON]:
+def equations_to_json(
+    evolver: cluster.Evolver, train: table.Table, reader: table.TableReader, folder: Path | None
+) -> Mapping[str, JSON]:
     """Returns the best equation with its errors, and the front. Test files are opened here and not earlier.
 
     Raises:
@@ -50,7 +54,7 @@ def equations_to_json(evolver: cluster.Evolver, train: table.Table, folder: Path
         return np.nan_to_num(predicted, nan=np.nan, posinf=np.nan, neginf=np.nan)
 
     rows: list[JSON] = [{"size": _get_size(fn), "nmse": _get_error(fn), "law": _format_equation(fn)} for fn in front]
-    nmse = result.compute_errors(predict, _get_error(best), train, folder)
+    nmse = result.compute_errors(predict, _get_error(best), train, reader, folder)
     return {"law": _format_equation(best), "size": _get_size(best), "nmse": nmse, "target": train.target, "front": rows}
 
 
@@ -81,56 +85,105 @@ _EXACT_ITERATIONS = 150  # without a better law
 MIGRATION_INTERVAL = 100  # iterations of an island between two migrations
 
 
-def build_law_search(
-    data: str, num_islands: int, context: system.BuildContext, *, uses_trees: bool, description: str
-) -> system.BuiltSystem:
+def build_law_search(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
     """Builds a run from a folder with `train.csv`. Test files are not opened before the run ends.
 
-    Args:
-        data: The folder.
-        num_islands: Number of islands.
-        context: Folder of the task, LLM and more.
-        uses_trees: Whether trees are searched, with an LLM beside it. Otherwise only sums of products, or only an LLM.
-        description: What the data is, in the words of the user.
+    Without an LLM it searches trees and sums of products, or only the latter. With an LLM it does the same beside the
+    LLM in the default preset. In the other presets the LLM searches alone.
 
     Raises:
         SetupError: The folder does not exist, or its data is not usable.
     """
-    folder = context.folder / Path(data).expanduser()
-    if not folder.is_dir():
-        raise errors.SetupError(f"{folder} is not a folder. Set task.data to a folder with {table.TRAIN_FILE}.")
-    train_path = folder / table.TRAIN_FILE
-    train = table.read_train(train_path)
+    uses_trees = options.law_search == "trees" and (context.llm is None or options.preset == "default")
+    description = task.comment or ""
+    path = context.folder / Path(task.data or "").expanduser()
+    files = table.find_tables(path)
+    reader = table.TableReader(task.target, task.derivative)
+    group = read_group(files, reader)
+    train = group.tables[0]
+    is_single = len(files) == 1
+    limits = constraints.Constraints(_get_requirements(task), train)
+    folder = path if is_single and path.is_dir() else None  # of the test files
 
     def finish(evolver: cluster.Evolver) -> Mapping[str, JSON]:
+        if not is_single:
+            return table_group.conclude(evolver, group)
         if context.llm is not None and not uses_trees:
-            return equations_to_json(evolver, train, folder)
-        return result.to_json(result.conclude(evolver, train), train, folder)
+            return equations_to_json(evolver, train, reader, folder)
+        return result.to_json(result.conclude(evolver, train, limits), train, reader, folder)
 
+    num_rows = sum(len(item.y) for item in group.tables)
+    source_text = str(files[0]) if is_single else f"{len(files)} tables in {path}, with constants for each"
     report: dict[str, JSON] = {
-        "data": f"{train_path}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
+        "data": f"{source_text}: {num_rows:,} rows of {', '.join(train.names)}; target {train.target}",
         "engine": _describe_engine(context.llm is not None, uses_trees),
         "score": "-log10(NMSE): correct digits on the training data",
-        "islands": num_islands,
+        "islands": options.num_islands,
     }
     law_search = search.Search(train.rows, train.domain)
-    config = make_config(train, law_search, num_islands, uses_views=uses_trees)
+    evaluator = None if is_single else table_group.GroupEvaluator(group)
+    config = make_config(
+        train, law_search, options.num_islands, uses_views=uses_trees, limits=limits, evaluator=evaluator
+    )
+    assert isinstance(config.schedule, cluster.RoundRobin)
+    schedule = replace(config.schedule, reset_every=options.reset_evaluations, reset_seconds=options.reset_period)
+    config = replace(config, schedule=schedule)
     if context.llm is not None and uses_trees:
         config = _with_formulas(config, train, context.llm, description)
     elif context.llm is not None:
-        config = _with_llm(config, train, context.llm)
-    return system.BuiltSystem(config, report, [train_path], "none: laws are data", lambda: None, finish)
+        config = _with_llm(config, train, context.llm, description)
+    return system.BuiltSystem(
+        config,
+        report,
+        files,
+        "none: laws are data",
+        lambda: None,
+        finish,
+        summarize_candidate=population.FrontSummarizer(),
+    )
+
+
+def _get_requirements(task: Task) -> constraints.Requirements:
+    return constraints.Requirements(
+        task.units, task.monotonic, task.symmetric, task.minimum, task.maximum, task.poles, task.margin
+    )
+
+
+def read_group(files: Sequence[Path], reader: table.TableReader) -> table_group.TableGroup:
+    """Reads the training tables, largest first.
+
+    Raises:
+        SetupError: A table cannot be read, or has other columns.
+    """
+    tables = sorted(((path.stem, reader.read_train(path)) for path in files), key=lambda item: -len(item[1].y))
+    for name, item in tables[1:]:
+        if item.names != tables[0][1].names or item.target != tables[0][1].target:
+            raise errors.SetupError(
+                f"{name} has the columns {', '.join([*item.names, item.target])}, but {tables[0][0]} has "
+                f"{', '.join([*tables[0][1].names, tables[0][1].target])}. Use the same columns in all tables."
+            )
+    return table_group.TableGroup([name for name, _ in tables], [item for _, item in tables])
 
 
 def make_config(
-    train: table.Table, law_search: search.Search, num_islands: int, *, uses_views: bool = True
+    train: table.Table,
+    law_search: search.Search,
+    num_islands: int,
+    *,
+    uses_views: bool = True,
+    limits: constraints.Constraints | None = None,
+    evaluator: function.CandidateEvaluator | None = None,
 ) -> cluster.EvolverConfig:
     """Returns the configuration of a law search without budget, seed and journal."""
-    evaluator = engine.LawEvaluator(law_search.rows, train.names, fit.Data(train.names, train.x, train.y))
+    evaluator = evaluator or engine.LawEvaluator(
+        law_search.rows, train.names, fit.Data(train.names, train.x, train.y), limits
+    )
     initial_skeleton = engine.LawSkeleton(law.Law(((),), (float(train.y.mean()),)), train.names)
     initial = function.DefaultFunction(function.DefaultFunctionProps(initial_skeleton, candidate_evaluator=evaluator))
     data_views = views.find_views(law_search.rows.columns, law_search.rows.target) if uses_views else []
-    proposer = engine.LawMutator(law_search.rows, law_search, train.names, data_views)
+    if limits is not None and limits.has_units:
+        data_views = [view for view in data_views if all(map(limits.has_consistent_units, view.variables))]
+    proposer = engine.LawMutator(law_search.rows, law_search, train.names, data_views, limits)
     make_population = partial(population.make_population, num_views=len(data_views))
     islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_population=make_population)
     schedule = cluster.RoundRobin(num_islands, migrate_every=MIGRATION_INTERVAL * num_islands)
@@ -161,10 +214,13 @@ def _with_formulas(
     return replace(config, island_config=replace(config.island_config, mutation_engine=proposer))
 
 
-def _with_llm(config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM) -> cluster.EvolverConfig:
+def _with_llm(
+    config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM, description: str
+) -> cluster.EvolverConfig:
     """Returns the configuration with an LLM that writes equations; the evaluator fits their constants."""
     text = make_initial_equation(train.names, train.target)
     initial = config.island_config.initial_fn.clone(function.PyAstSkeleton(text, {"np": np}))
     docstring = next(source.parse_functions(text)).docstring
-    llm_engine = PyMutationEngine(describe_equation(train.names, train.target), docstring, language_model)
+    comment = describe_equation(train.names, train.target, description)
+    llm_engine = PyMutationEngine(comment, docstring, language_model)
     return replace(config, island_config=replace(config.island_config, initial_fn=initial, mutation_engine=llm_engine))

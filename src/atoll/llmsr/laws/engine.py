@@ -11,6 +11,7 @@ import numpy as np
 from atoll import evaluation, function
 from atoll.llmsr import fit
 from atoll.llmsr.laws import epoch, law, population, search, tree, view_law, views
+from atoll.llmsr.laws.constraints import Constraints
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
 from atoll.llmsr.laws.tree_moves import Individual
@@ -66,16 +67,28 @@ class LawMutator:
     """Varies laws with the search that the population chose: sums of products, or trees in a view of the data."""
 
     def __init__(
-        self, rows: Rows, law_search: search.Search, names: Sequence[str], data_views: Sequence[views.View]
+        self,
+        rows: Rows,
+        law_search: search.Search,
+        names: Sequence[str],
+        data_views: Sequence[views.View],
+        limits: Constraints | None = None,
     ) -> None:
-        self._rows, self._search, self._names = rows, law_search, names
-        self._views = [epoch.ViewSearch(view, rows) for view in data_views]
+        self._rows, self._search, self._names, self._limits = rows, law_search, names, limits
+        self._data_views = data_views
+        self._views: dict[int, epoch.ViewSearch] = {}  # made when they are needed
         self._individuals: dict[str, Individual] = {}  # cache, by id
 
     @property
     def num_fits(self) -> int:
         """Number of fitted structures."""
-        return self._search.num_fits + sum(view_search.num_fits for view_search in self._views)
+        return self._search.num_fits + sum(view_search.num_fits for view_search in self._views.values())
+
+    def _get_view(self, index: int) -> epoch.ViewSearch:
+        if index not in self._views:
+            allows_units = self._limits.allows_units if self._limits is not None and self._limits.has_units else None
+            self._views[index] = epoch.ViewSearch(self._data_views[index], self._rows, allows_units)
+        return self._views[index]
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         for role, fns in context.inspirations.items():
@@ -89,7 +102,10 @@ class LawMutator:
         if context.iteration <= _NUM_EMPTY_STARTS or context.rng.random() < _EMPTY_START_PROBABILITY:
             main = search.ScreenedLaw(Law((), ()))
         children = self._search.search_batch(main, other.law, _get_front(context), context.rng)
-        return [self._make_product_child(context.parents[-1], child) for child in children]
+        return [self._make_product_child(context.parents[-1], child) for child in children if self._accepts(child.law)]
+
+    def _accepts(self, law: AnyLaw) -> bool:
+        return self._limits is None or not self._limits.find_violation(law)
 
     def _make_product_child(self, parent: function.Function, child: search.ScreenedLaw) -> function.Function:
         return function.derive_child(
@@ -105,7 +121,7 @@ class LawMutator:
     def _search_view(
         self, index: int, pool: Sequence[function.Function], context: function.ProposalContext
     ) -> Sequence[function.Function]:
-        view_search = self._views[index]
+        view_search = self._get_view(index)
         known = [self._get_individual(fn, origin) for origin, fn in enumerate(pool)]
         if view_search.view.is_plain:
             known += [
@@ -116,7 +132,8 @@ class LawMutator:
         individuals = view_search.run(known, context.rng)
         new = epoch.select_new(individuals, known, population.MAX_PER_SIZE)
         front = _get_front(context)
-        return [self._make_view_child(individual, index, pool, front, context) for individual in new]
+        children = (self._make_view_child(individual, index, pool, front, context) for individual in new)
+        return [child for child in children if child is not None]
 
     def _get_individual(self, fn: function.Function, origin: int) -> Individual:
         identifier = fn.candidate.id if fn.candidate else ""
@@ -142,13 +159,15 @@ class LawMutator:
         pool: Sequence[function.Function],
         front: search.Front,
         context: function.ProposalContext,
-    ) -> function.Function:
+    ) -> function.Function | None:
         parent = pool[individual.origin] if individual.origin >= 0 else context.parents[-1]
-        new_law: AnyLaw = ViewLaw(self._views[index].view, individual.terms, individual.coefficients)
+        new_law: AnyLaw = ViewLaw(self._data_views[index], individual.terms, individual.coefficients)
         if search.is_near_front(new_law.size, individual.error, front):
             refitted = view_law.refit(new_law, self._rows, steps=3, tolerance=1e-3)
             new_law = new_law if refitted is None else refitted.law
         assert isinstance(new_law, ViewLaw)
+        if not self._accepts(new_law):
+            return None
         return function.derive_child(
             parent,
             LawSkeleton(new_law, self._names),
@@ -184,15 +203,16 @@ class LawEvaluator:
         rows: The training rows, for laws.
         names: Names of the variables.
         data: The same rows, for equations.
+        limits: Requirements on equations. Laws of the search are checked before.
     """
 
-    def __init__(self, rows: Rows, names: Sequence[str], data: fit.Data) -> None:
-        self._rows, self._names, self._data = rows, names, data
+    def __init__(self, rows: Rows, names: Sequence[str], data: fit.Data, limits: Constraints | None = None) -> None:
+        self._rows, self._names, self._data, self._limits = rows, names, data, limits
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
         if isinstance(skeleton, LawSkeleton):
             error = self._rows.error(self._rows.target - skeleton.law.predict(self._rows.columns))
-            return _make_evaluation(error, skeleton.law.size)
+            return make_evaluation(error, skeleton.law.size)
         try:
             equation = fit.parse(str(skeleton), self._names)
         except (fit.InvalidEquation, fit.UnsupportedEquation) as parse_error:
@@ -200,11 +220,17 @@ class LawEvaluator:
         fitted = fit.fit(equation.expression, self._data, rng=Random(0))
         if fitted.failure is not None:
             return evaluation.failed(fitted.failure)
+        law_tree = tree.from_expression(equation.expression, fitted.params)
+        if self._limits is not None and law_tree is not None:
+            violation = self._limits.find_violation(TreeLaw(law_tree))
+            if violation:
+                return evaluation.failed(violation)
         constants = {f"params[{index}]": value for index, value in enumerate(fitted.params)}
-        return _make_evaluation(fitted.nmse, equation.expression.size, **constants)
+        return make_evaluation(fitted.nmse, equation.expression.size, **constants)
 
 
-def _make_evaluation(error: float, size: int, **constants: float) -> evaluation.Evaluation:
+def make_evaluation(error: float, size: int, **constants: float) -> evaluation.Evaluation:
+    """Returns the evaluation of a law with an error (NMSE); a failure if it is not finite."""
     if not math.isfinite(error):
         return evaluation.failed("its values are not finite on every row")
     score = population.compute_score(error)

@@ -1,7 +1,7 @@
 """One epoch of the law search: a small evolution in one view, from laws that are known."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import numpy as np
@@ -21,14 +21,21 @@ _POPULATION = 200
 _NUM_STARTS = 60
 _NEAR_RATIO = 6.0  # of the error of the front, below which a structure is fitted with more steps
 _SIZE_PENALTY = 0.03  # of log error, per node
+_COEFFICIENT = 1.2345  # for a check of units: not a number that disappears in a product
 MAX_CHILDREN = 24  # new laws of one epoch
 
 
 class ViewSearch:
-    """Searches laws in one view. Its only state is a cache."""
+    """Searches laws in one view. Its only state is a cache.
 
-    def __init__(self, view: View, rows: Rows) -> None:
-        self.view = view
+    Args:
+        view: The view.
+        rows: The training rows.
+        allows_units: Returns whether a law has consistent units; None if the user gave no units.
+    """
+
+    def __init__(self, view: View, rows: Rows, allows_units: Callable[[tree.Tree], bool] | None = None) -> None:
+        self.view, self._allows_units = view, allows_units
         # Evenly along the target: random rows would miss the rare large values that make most of the variance.
         order = np.argsort(rows.target, kind="stable")
         count = min(len(rows), _SCREENING_ROWS)
@@ -42,6 +49,12 @@ class ViewSearch:
         """Returns the population after an epoch from known laws."""
         with np.errstate(all="ignore"):
             return _Epoch(self, known, rng, num_fits).run()
+
+    def allows(self, terms: moves.Terms) -> bool:
+        """Returns whether a law of these terms has consistent units."""
+        if self._allows_units is None:
+            return True
+        return self._allows_units(self.view.assemble(terms, [_COEFFICIENT] * (len(terms) + 1)))
 
     def fit_tree(self, law_tree: tree.Tree) -> Individual | None:
         """Returns a law as an individual; None if it is not finite on the screening rows."""
@@ -94,6 +107,8 @@ class _Epoch:
         if key in self._known_shapes:
             return
         self._known_shapes.add(key)
+        if not self._search.allows(terms):
+            return
         self._fits += 1
         self._search.num_fits += 1
         fit = terms_fit.fit_terms(terms, self._search.screening, 3, 1e-2)
@@ -142,12 +157,30 @@ def compute_merit(individual: Individual) -> float:
 
 
 def select_new(individuals: Sequence[Individual], known: Sequence[Individual], max_per_size: int) -> list[Individual]:
-    """Returns the best few new individuals of every size, at most `MAX_CHILDREN`."""
+    """Returns the best new individuals, at most `MAX_CHILDREN`, of the best few of every size.
+
+    The laws of the front come too: of that of all, and of that of sums without inner constants, which fit less noise.
+    """
     known_terms = {individual.terms for individual in known}
+    linear = [item for item in individuals if not any(map(tree.has_constant, item.terms))]
+    front = _find_front(individuals) | _find_front(linear)
     new: list[Individual] = []
     counts: dict[int, int] = {}
     for individual in sorted(individuals, key=lambda item: item.error):
         counts[individual.size] = counts.get(individual.size, 0) + 1
-        if counts[individual.size] <= max_per_size and individual.terms not in known_terms:
+        is_good = counts[individual.size] <= max_per_size or id(individual) in front
+        if is_good and individual.terms not in known_terms:
             new.append(individual)
-    return sorted(new, key=compute_merit)[:MAX_CHILDREN]
+    ranked = sorted(new, key=compute_merit)
+    return ranked[:MAX_CHILDREN] + [item for item in ranked[MAX_CHILDREN:] if id(item) in front]
+
+
+def _find_front(individuals: Sequence[Individual]) -> set[int]:
+    """Returns the ids of the individuals that no smaller one beats."""
+    front: set[int] = set()
+    least_error = math.inf
+    for individual in sorted(individuals, key=lambda item: (item.size, item.error)):
+        if individual.error < least_error:
+            least_error = individual.error
+            front.add(id(individual))
+    return front

@@ -5,7 +5,7 @@ from bisect import insort
 from collections.abc import Hashable, Mapping, Sequence
 from random import Random
 
-from atoll import cluster, function
+from atoll import cluster, function, system
 from atoll.llmsr.laws import search
 
 FRONT_ERROR_RATIO = 0.98  # a larger law on the front must have less than this share of the error
@@ -17,6 +17,7 @@ _PRODUCTS = -1  # group of the sums of products and of equations from an LLM
 _TRIAL_PROBABILITY = 0.5  # of a view without laws
 _RANDOM_PROBABILITY = 0.1  # of a random view if the sums of products lead
 _PRODUCTS_SHARE, _RANDOM_SHARE = 0.3, 0.25  # of the sums of products and a random view if a view leads
+_PRINTED_RATIO = 0.5  # of the error of the front: a law below it gets a progress line
 _SIZE_PENALTY = 0.1  # of log error, per node
 
 
@@ -123,6 +124,28 @@ class FrontSelector:
         """Returns the laws of a view, smallest first."""
         keys = sorted(key for key in self._ranked if key[0] == view)
         return [self._clusters[index].best_fn() for key in keys for _, index in self._ranked[key]]
+
+
+class FrontSummarizer:
+    """Describes laws for progress lines. A law that lowers the front of error and size gets a line of its own."""
+
+    def __init__(self) -> None:
+        self._errors: dict[int, float] = {}  # of the front, by size
+        self._groups: dict[str, str] = {}  # by candidate
+
+    def __call__(self, fn: function.Function) -> system.CandidateSummary:
+        metrics = fn.evaluation.metrics if fn.evaluation else {}
+        text = " ".join(str(fn.skeleton()).partition("return")[2].split())
+        text = text[2:-2] if text.startswith("( ") else text
+        size, error = int(metrics.get("size", 0)), metrics.get("nmse", math.inf)
+        identifier = fn.candidate.id if fn.candidate else ""
+        if identifier not in self._groups:
+            best = min((known for other, known in self._errors.items() if other <= size), default=math.inf)
+            is_new = error < _PRINTED_RATIO * best
+            if is_new:
+                self._errors[size] = error
+            self._groups[identifier] = identifier if is_new else ""
+        return system.CandidateSummary(self._groups[identifier], f"size {size:>2}, error {error:.2e}: {text}")
 
 
 def make_population(

@@ -6,19 +6,27 @@ If scikit-learn is imported, its own checks run too, and errors are also errors 
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from pathlib import Path
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
-from atoll.llmsr.laws import build, engine, result, search, table
+from atoll.llmsr.laws import build, constraints, doubt, engine, population, result, search, table
 from atoll.llmsr.laws.factor import Array
 
 _MIN_SECONDS = 0.1  # of search, however long the preparation takes
-_OPTIONS = ("seconds", "steps", "seed", "names", "num_islands", "random_state")
+_OPTIONS = (
+    *("seconds", "steps", "seed", "names", "num_islands", "random_state", "verbose"),
+    *("units", "monotonic", "symmetric", "bounds", "poles", "margin"),
+)
+
+
+class Extrapolation(UserWarning):
+    """Warning that a law is used outside of the ranges of its training rows."""
 
 
 class Regressor:
@@ -31,11 +39,23 @@ class Regressor:
         names: Names of the variables; by default the columns of a data frame, or x0, x1, ...
         num_islands: Number of islands.
         random_state: Random seed under the name of scikit-learn: a number or a generator. It replaces `seed`.
+        verbose: Whether to print the front of error and size as it grows.
+        units: Units by name, such as {"m": "kg"}; the target is "y". A law must have consistent units.
+        monotonic: "increasing" or "decreasing" by name.
+        symmetric: Groups of names whose exchange does not change the law; a single one may change its sign.
+        bounds: Smallest and largest value of the law.
+        poles: Whether the law may have poles outside of the data.
+        margin: How far beyond the data the requirements hold, as a share of its range.
+
+    Ctrl-C ends the search early; the result is the best law so far.
 
     Attributes:
         law_: The recommended law (after `fit`).
         front_: (size, error, law as text) of all laws that no smaller law beats, smallest first.
         error_: Mean squared error of the law divided by the variance of y.
+        noise_: Estimated standard deviation of the noise of y, if the law is right.
+        constants_: Constants of the law, each with its standard error.
+        runners_up_: (law as text, error, measurement that would decide) of laws that are nearly as good.
         num_fits_: Number of fitted structures.
         n_features_in_: Number of variables.
         names_: Their names in the law.
@@ -51,9 +71,18 @@ class Regressor:
         names: Sequence[str] | None = None,
         num_islands: int = 1,
         random_state: Any = None,
+        verbose: bool = False,
+        units: Mapping[str, str] | None = None,
+        monotonic: Mapping[str, Literal["increasing", "decreasing"]] | None = None,
+        symmetric: Sequence[Sequence[str]] = (),
+        bounds: tuple[float | None, float | None] = (None, None),
+        poles: bool = True,
+        margin: float = 0.2,
     ) -> None:
         self.seconds, self.steps, self.seed, self.names, self.num_islands = seconds, steps, seed, names, num_islands
-        self.random_state = random_state
+        self.random_state, self.verbose = random_state, verbose
+        self.units, self.monotonic, self.symmetric = units, monotonic, symmetric
+        self.bounds, self.poles, self.margin = bounds, poles, margin
 
     def __repr__(self) -> str:
         description = f"law={self.law!r}, error={self.error_:.3g}" if hasattr(self, "law_") else "not fitted"
@@ -95,12 +124,18 @@ class Regressor:
         Raises:
             SetupError: The data is not usable, or neither seconds nor steps is set.
         """
+        return self._fit_table(self._validate(X, y), getattr(X, "columns", ()))
+
+    def _fit_table(self, train: table.Table, columns: Iterable[object]) -> Self:
         if self.seconds is None and self.steps is None:
             raise errors.SetupError("The search has no limit. Set seconds or steps.")
-        train = self._validate(X, y)
         began = time.monotonic()
         law_search = search.Search(train.rows, train.domain)
-        config = build.make_config(train, law_search, self.num_islands)
+        requirements = constraints.Requirements(
+            self.units or {}, self.monotonic or {}, self.symmetric, *self.bounds, self.poles, self.margin
+        )
+        limits = constraints.Constraints(requirements, train)
+        config = build.make_config(train, law_search, self.num_islands, limits=limits)
         if self.steps is not None:
             budget = control.Budget(iterations=self.steps)
         else:  # the preparation takes part of the time
@@ -111,20 +146,32 @@ class Regressor:
         evolver = cluster.Evolver(run_config)
         proposer = config.island_config.mutation_engine
         assert isinstance(proposer, engine.LawMutator)
-        evolver.run()
-        conclusion = result.conclude(evolver, train)
+        if self.verbose:
+            evolver.islands[0].use_profiler(_make_printer())  # one island reports the events of all
+        try:
+            evolver.run()
+        except KeyboardInterrupt:
+            warnings.warn("The search was interrupted. The law is the best so far.", stacklevel=2)
+        conclusion = result.conclude(evolver, train, limits)
         self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, proposer.num_fits
         rows = [(item.law, item.error) for item in conclusion.front]
         self.front_ = [(found_law.size, error, found_law.to_text(train.names)) for found_law, error in rows]
+        self._train = train
+        self.noise_, self.constants_ = conclusion.doubt.noise, conclusion.doubt.constants
+        self.runners_up_ = [
+            (item.law.to_text(train.names), item.error, item.decide) for item in conclusion.doubt.runners_up
+        ]
         self.names_, self.n_features_in_ = list(train.names), len(train.names)
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
-        columns = list(getattr(X, "columns", []))
-        if columns and all(isinstance(name, str) for name in columns):
-            self.feature_names_in_ = np.array(columns, dtype=object)
+        column_names = list(columns)
+        if column_names and all(isinstance(name, str) for name in column_names):
+            self.feature_names_in_ = np.array(column_names, dtype=object)
         return self
 
     def predict(self, X: npt.ArrayLike) -> Array:  # noqa: N803 (as in scikit-learn)
         """Returns the values of the law, which are finite for every finite input.
+
+        It warns with `Extrapolation` if rows are outside of the ranges of the training rows.
 
         Raises:
             SetupError: The regressor was not fitted, or X has another number of columns.
@@ -138,12 +185,17 @@ class Regressor:
             raise _combine(errors.SetupError(own) if columns != self.n_features_in_ else None, invalid) from invalid
         if rows.shape[1] != self.n_features_in_:
             raise errors.SetupError(f"X has {rows.shape[1]} columns. The law needs {self.n_features_in_}.")
+        if shares := doubt.find_extrapolation(rows, self._train):
+            names = ", ".join(f"{name} in {share:.0%} of the rows" for name, share in shares.items())
+            warnings.warn(f"The law extrapolates. Outside of the training range: {names}.", Extrapolation, stacklevel=2)
         return self.law_.predict(np.ascontiguousarray(rows.T))
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:  # noqa: N803 (as in scikit-learn)
         """Returns R², the explained share of the variance."""
         target = np.asarray(y, dtype=np.float64)
-        return 1.0 - float(np.mean((target - self.predict(X)) ** 2) / np.var(target))
+        with warnings.catch_warnings(action="ignore", category=Extrapolation):
+            predicted = self.predict(X)
+        return 1.0 - float(np.mean((target - predicted) ** 2) / np.var(target))
 
     @property
     def law(self) -> str:
@@ -170,6 +222,30 @@ class Regressor:
         import sympy
 
         return str(sympy.latex(self.sympy()))
+
+    def plot(self) -> Any:
+        """Draws the training rows against the law, and the front. Returns the figure of matplotlib.
+
+        Raises:
+            SetupError: The regressor was not fitted, or matplotlib is not installed.
+        """
+        self._check_fitted()
+        try:
+            from matplotlib import figure
+        except ImportError as error:
+            raise errors.SetupError("plot() needs matplotlib. Install it: pip install matplotlib.") from error
+        drawing = figure.Figure(figsize=(10.0, 4.5), layout="constrained")
+        rows_axes, front_axes = drawing.subplots(1, 2)
+        predicted, target = self.law_.predict(np.ascontiguousarray(self._train.x.T)), self._train.y
+        ends = [float(target.min()), float(target.max())]
+        rows_axes.plot(ends, ends, color="gray", linewidth=1)
+        rows_axes.plot(predicted, target, ".", markersize=3)
+        rows_axes.set(xlabel="law", ylabel=self._train.target, title=_shorten(self.law))
+        sizes, front_errors = [size for size, _, _ in self.front_], [max(error, 1e-32) for _, error, _ in self.front_]
+        front_axes.step(sizes, front_errors, where="post", marker="o", markersize=4)
+        front_axes.plot([self.law_.size], [max(self.error_, 1e-32)], "o", color="red")
+        front_axes.set(xlabel="size (nodes)", ylabel="error (NMSE)", yscale="log", title="front; the law is red")
+        return drawing
 
     def _check_fitted(self) -> None:
         if hasattr(self, "law_"):
@@ -212,6 +288,22 @@ class Regressor:
         return table.Table(table.make_identifiers(names), "y", rows, target.ravel())
 
 
+def _shorten(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _make_printer() -> Callable[[Any], None]:
+    """Returns a profiler that prints the laws that lower the front, on stderr."""
+    summarize = population.FrontSummarizer()
+
+    def print_law(event: Any) -> None:
+        summary = summarize(event.payload)
+        if summary.group:
+            sys.stderr.write(f"{summary.text}\n")
+
+    return print_law
+
+
 def _uses_sklearn() -> bool:
     return "sklearn" in sys.modules
 
@@ -237,17 +329,42 @@ def _combine(own: errors.SetupError | None, other: Exception) -> errors.SetupErr
 
 
 def regress(
-    X: npt.ArrayLike,  # noqa: N803 (as in scikit-learn)
-    y: npt.ArrayLike,
+    X: Any,  # noqa: N803 (as in scikit-learn)
+    y: Any = None,
     *,
     names: Sequence[str] | None = None,
     seconds: float | None = 10.0,
     steps: int | None = None,
     seed: int = 0,
+    derivative: str | None = None,
+    **options: Any,
 ) -> Regressor:
-    """Finds a law for data and returns the fitted regressor. The arguments are those of `Regressor`.
+    """Finds a law for data and returns the fitted regressor. The other arguments are those of `Regressor`.
+
+    Args:
+        X: Rows by columns, a data frame, or the path of a CSV or Parquet file.
+        y: The target; for a data frame or a file also the name of its column, by default the last one.
+        names: Names of the variables.
+        seconds: Time limit.
+        steps: Number of iterations.
+        seed: Random seed.
+        derivative: Time column of a data frame or file. The law then computes the derivative of y by time.
+        options: Other options of `Regressor`.
 
     Raises:
         SetupError: The data is not usable.
     """
-    return Regressor(seconds=seconds, steps=steps, seed=seed, names=names).fit(X, y)
+    regressor = Regressor(seconds=seconds, steps=steps, seed=seed, names=names, **options)
+    reader = table.TableReader(y if isinstance(y, str) else None, derivative)
+    if isinstance(X, str | Path):
+        train = reader.read(Path(X))
+    elif (y is None or isinstance(y, str)) and hasattr(X, "columns"):
+        train = reader.select([str(column) for column in X.columns], table.to_matrix(X, "X"), "X")
+    elif derivative is not None or y is None:
+        raise errors.SetupError("X has no named columns. Pass a data frame or a file, or set y to the target values.")
+    else:
+        return regressor.fit(X, y)
+    table.check_data(train.names, train.x, train.y, "The data")
+    if names is not None:
+        train = train._replace(names=table.make_identifiers(names))
+    return regressor._fit_table(train, ())

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
-from atoll.llmsr import fit
-from atoll.llmsr.laws import engine, population, search, table, tree, view_law
+from atoll.llmsr.laws import constants, constraints, engine, population, search, table, tree, view_law
 from atoll.llmsr.laws.domain import Domain
+from atoll.llmsr.laws.doubt import Doubt, describe_doubt, find_extrapolation
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.least_squares import Rows
@@ -28,9 +28,13 @@ _EXACT_ERROR = 1e-20  # smaller errors on training data show an exact law
 _MAX_COUNTED_ROWS = 1000  # more rows would make any better error worth any size
 _NATS_PER_NODE = math.log(10.0)
 _MAX_ROUNDING_NATS = 2.0  # likelihood that rounding one constant may cost
+_NUM_REFITTED, _REFIT_STEPS, _MAX_EXCESS = 3, 5, 1.5  # simple numbers for which the other constants are fitted again
 _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
-_MAX_CANDIDATES = 8  # with the shortest description by training error
+_MAX_TIDIED, _MAX_CANDIDATES = 12, 8  # with the shortest description by training error: tidied, cross-validated
+_MAX_TIDY_ROWS = 2000
+_MAX_RUNNERS_UP, _MAX_CLOSE_NATS = 3, 12.0  # laws whose description is at most this much longer
+_MAX_ROUNDING_GAIN = 30.0  # nats by which rounding may shorten a description: about ten nodes
 
 
 class LawCandidate(NamedTuple):
@@ -40,28 +44,63 @@ class LawCandidate(NamedTuple):
     error: float
 
 
-def choose_law(front: Sequence[LawCandidate], rows: Rows) -> LawCandidate:
-    """Returns the law with the shortest description: of its errors on held-out rows, its constants and its tree."""
-    candidates = sorted(front, key=lambda candidate: _compute_description(candidate.law, candidate.error, rows))
-    if candidates[0].error < _EXACT_ERROR:
-        return candidates[0]
-    sample = rows.select(np.linspace(0, len(rows) - 1, min(len(rows), _MAX_ROWS)).round().astype(np.intp))
+class ChosenLaw(NamedTuple):
+    """Law before and after its constants were rounded, and the length of its description in nats."""
+
+    original: LawCandidate
+    tidy: LawCandidate
+    length: float
+
+
+def rank_laws(
+    candidates: Sequence[LawCandidate], train: table.Table, accepts: Callable[[AnyLaw], bool]
+) -> list[ChosenLaw]:
+    """Returns the laws by the length of their description, of errors on held-out rows, constants and tree.
+
+    Constants and tree are those after rounding. Errors below the floor of the table are equal.
+    """
+    shortlisted = _shortlist(candidates, train)
+    tidied = [ChosenLaw(item, _tidy(item, train), 0.0) for item in shortlisted]
+    tidied = [item if accepts(item.tidy.law) else item._replace(tidy=item.original) for item in tidied]
+    tidied = [item._replace(length=_compute_length(item.tidy.law, item.tidy.error, train)) for item in tidied]
+    tidied.sort(key=lambda item: item.length)
+    if tidied[0].tidy.error < max(_EXACT_ERROR, train.floor):
+        return tidied
+    sample = _select_rows(train.rows, _MAX_ROWS)
     splits = [*_iter_folds(sample), *_iter_edges(sample)]
 
-    def compute_length(candidate: LawCandidate) -> float:
-        return _compute_description(candidate.law, math.exp(_compute_log_error(candidate, sample, splits)), rows)
+    def compute_length(item: ChosenLaw) -> float:
+        error = math.exp(_compute_log_error(item.original, sample, splits))
+        return _compute_length(item.tidy.law, error, train)
 
-    return min(candidates[:_MAX_CANDIDATES], key=compute_length)
+    validated = [item._replace(length=compute_length(item)) for item in tidied[:_MAX_CANDIDATES]]
+    return sorted(validated, key=lambda item: item.length)
 
 
-def _compute_description(law: AnyLaw, error: float, rows: Rows) -> float:
+def _shortlist(candidates: Sequence[LawCandidate], train: table.Table) -> list[LawCandidate]:
+    """Returns the candidates with the shortest description by their error on the training rows, shortest first."""
+    lengths = [_compute_length(item.law, item.error, train) for item in candidates]
+    order = sorted(range(len(candidates)), key=lengths.__getitem__)[:_MAX_TIDIED]
+    return [candidates[index] for index in order if lengths[index] <= lengths[order[0]] + _MAX_ROUNDING_GAIN]
+
+
+def _compute_length(law: AnyLaw, error: float, train: table.Table) -> float:
+    return compute_description(law.size, count_constants(law), max(error, train.floor), train.num_independent)
+
+
+def _select_rows(rows: Rows, count: int) -> Rows:
+    return rows.select(np.linspace(0, len(rows) - 1, min(len(rows), count)).round().astype(np.intp))
+
+
+def compute_description(size: int, num_constants: int, error: float, num_rows: int) -> float:
     """Returns the description length of the data with a law, in nats up to a constant."""
-    num_rows = min(len(rows), _MAX_COUNTED_ROWS)
-    length = 0.5 * num_rows * math.log(max(error, _MIN_ERROR))
-    return length + 0.5 * _count_constants(law) * math.log(num_rows) + law.size * _NATS_PER_NODE
+    counted_rows = min(num_rows, _MAX_COUNTED_ROWS)
+    length = 0.5 * counted_rows * math.log(max(error, _MIN_ERROR))
+    return length + 0.5 * num_constants * math.log(counted_rows) + size * _NATS_PER_NODE
 
 
-def _count_constants(law: AnyLaw) -> int:
+def count_constants(law: AnyLaw) -> int:
+    """Returns the number of constants of a law."""
     if isinstance(law, Law):
         return len(law.coefficients) + sum(len(factor.theta) for term in law.terms for factor in term)
     assert isinstance(law, TreeLaw)
@@ -100,13 +139,20 @@ def _iter_edges(rows: Rows) -> Iterator[tuple[str, RowIndices]]:
             yield "edge", np.flatnonzero(values > high)
 
 
-def compute_front(candidates: Sequence[LawCandidate], share: float) -> list[LawCandidate]:
-    """Returns the candidates that no smaller one beats, smallest first. A larger one needs `share` of the error."""
+def compute_front(candidates: Sequence[LawCandidate], share: float, floor: float = 0.0) -> list[LawCandidate]:
+    """Returns the candidates that no smaller one beats, smallest first. A larger one needs `share` of the error.
+
+    Errors below the floor are equal. Of equals, the one with fewer constants is on the front.
+    """
+
+    def get_key(candidate: LawCandidate) -> tuple[int, float, int]:
+        return candidate.law.size, max(candidate.error, floor), count_constants(candidate.law)
+
     front: list[LawCandidate] = []
-    for candidate in sorted(candidates, key=lambda item: (item.law.size, item.error)):
-        if not front or candidate.error < share * front[-1].error:
+    for candidate in sorted(candidates, key=get_key):
+        if not front or max(candidate.error, floor) < share * max(front[-1].error, floor):
             front.append(candidate)
-        if front[-1].error < search.EXACT_ERROR:
+        if front[-1].error < max(search.EXACT_ERROR, floor):
             break
     return front
 
@@ -117,25 +163,47 @@ _STEPS, _TOLERANCE = 30, 1e-9
 
 
 class SearchResult(NamedTuple):
-    """Recommended law and the front, smallest first, each with its training error."""
+    """Result of a search.
+
+    Attributes:
+        chosen: The recommended law and its training error.
+        front: The best law of every size, smallest first.
+        doubt: Noise, error bars and runners-up of the recommended law.
+    """
 
     chosen: LawCandidate
     front: list[LawCandidate]
+    doubt: Doubt
 
 
-def conclude(evolver: cluster.Evolver, train: table.Table) -> SearchResult:
+def conclude(
+    evolver: cluster.Evolver, train: table.Table, limits: constraints.Constraints | None = None
+) -> SearchResult:
     """Refits the front on all training rows and chooses a law. It reads no other rows."""
-    rows, domain = train.rows, train.domain
+
+    def accepts(law: AnyLaw) -> bool:
+        return limits is None or not limits.find_violation(law)
+
+    rows, domain, share = train.rows, train.domain, population.FRONT_ERROR_RATIO
     constant_law = LawCandidate(Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
-    candidates = compute_front([constant_law, *_iter_candidates(evolver, train.names)], population.FRONT_ERROR_RATIO)
-    polished = [_polish(candidate, rows, domain) for candidate in candidates]
-    original = choose_law(compute_front(polished, population.FRONT_ERROR_RATIO), rows)
-    chosen = _tidy(original, rows)
+    candidates = [constant_law, *iter_candidates(evolver, train.names)]
+    unique = {id(item): item for item in compute_front(candidates, share, train.floor) + _shortlist(candidates, train)}
+    polished = [
+        polished_item if accepts((polished_item := _polish(candidate, rows, domain)).law) else candidate
+        for candidate in unique.values()
+    ]
+    ranked = rank_laws(polished, train, accepts)
+    original, chosen, length = ranked[0]
+    close_laws = {
+        item.tidy.law.to_text(train.names): item for item in ranked if item.length <= length + _MAX_CLOSE_NATS
+    }
+    close_laws.pop(chosen.law.to_text(train.names))
     others = [candidate for candidate in polished if candidate is not original]
-    front = compute_front([*others, chosen], population.FRONT_ERROR_RATIO)
+    front = compute_front([*others, chosen], share, train.floor)
     if chosen not in front:  # a smaller law has nearly the same error
         front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
-    return SearchResult(chosen, front)
+    runners_up = [item.tidy for item in list(close_laws.values())[:_MAX_RUNNERS_UP]]
+    return SearchResult(chosen, front, describe_doubt(chosen.law, chosen.error, runners_up, train))
 
 
 def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate:
@@ -147,44 +215,80 @@ def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate
     return LawCandidate(*fitted)
 
 
-def _tidy(candidate: LawCandidate, rows: Rows) -> LawCandidate:
+def _tidy(candidate: LawCandidate, train: table.Table) -> LawCandidate:
     """Rounds constants of a tree to simple numbers as far as the data supports it, which also removes terms."""
-    known_tree = _get_tree(candidate.law, rows)
+    rows = _select_rows(train.rows, _MAX_TIDY_ROWS)
+    known_tree = constraints.to_tree(candidate.law, len(rows.columns))
     if known_tree is None:
         return candidate
-    limit = max(candidate.error * math.exp(_MAX_ROUNDING_NATS / len(rows)), _EXACT_ERROR * 1e-2)
 
     def compute_error(law_tree: tree.Tree) -> float:
         return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
 
     best = tree.simplify(known_tree)
-    for path in [path for path, node in tree.iter_nodes(best) if node[0] == "c"]:
-        for value in _iter_simple_numbers(_get_node(best, path)[1]):
-            rounded = tree.replace_node(best, path, ("c", value))
-            if compute_error(rounded) <= limit:
-                best = rounded
+    worst = compute_error(best) * math.exp(_MAX_ROUNDING_NATS / train.num_independent)
+    limit = max(worst, _EXACT_ERROR * 1e-2, train.floor)
+    rounded_tree = _round_constants(best, rows, limit)
+    simple_tree = tree.merge_factors(tree.simplify(rounded_tree))
+    if not set(tree.collect_constants(simple_tree)) <= set(tree.collect_constants(rounded_tree)):
+        merged = _round_constants(simple_tree, rows, limit)  # a product of two rounded constants is a new constant
+        simple_tree = tree.merge_factors(tree.simplify(merged))
+    if compute_error(simple_tree) > 2.0 * limit:
+        return candidate
+    simple_law = TreeLaw(simple_tree)
+    return LawCandidate(simple_law, train.rows.error(train.y - simple_law.predict(train.rows.columns)))
+
+
+def _round_constants(best: tree.Tree, rows: Rows, limit: float) -> tree.Tree:
+    """Replaces one constant after the other by the simplest number with which the error stays below a limit."""
+
+    def compute_error(law_tree: tree.Tree) -> float:
+        return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
+
+    rounded: set[int] = set()  # constants that keep their value when others are fitted again
+    for index in range(tree.count_constants(best)):
+        for position, simple in enumerate(_iter_simple_numbers(tree.collect_constants(best)[index])):
+            trial = _replace_constant(best, index, simple)
+            error = compute_error(trial)
+            if error > limit and position < _NUM_REFITTED:
+                trial = _refit_others(best, index, simple, rounded, rows, _MAX_EXCESS * limit)
+                error = compute_error(trial)
+            if error <= limit:
+                best = trial
+                rounded.add(index)
                 break
-    simple = tree.merge_factors(tree.simplify(best))
-    error = compute_error(simple)
-    return LawCandidate(TreeLaw(simple), error) if error <= 2.0 * limit else candidate
+    return best
 
 
-def _get_tree(law: AnyLaw, rows: Rows) -> tree.Tree | None:
-    """Returns a law as a tree; None if it cannot be one."""
-    if isinstance(law, TreeLaw):
-        return law.tree
-    names = [f"x{index}" for index in range(len(rows.columns))]
-    return tree.from_expression(fit.parse(law.to_text(names), names).expression)
+def _replace_constant(law_tree: tree.Tree, index: int, value: float) -> tree.Tree:
+    values = tree.collect_constants(law_tree)
+    values[index] = value
+    return tree.with_constants(law_tree, iter(values))
 
 
-def _get_node(law_tree: tree.Tree, path: tree.Path) -> tree.Tree:
-    for position in path:
-        law_tree = law_tree[position]
-    return law_tree
+def _refit_others(
+    law_tree: tree.Tree, index: int, value: float, fixed: set[int], rows: Rows, max_error: float
+) -> tree.Tree:
+    """Sets one constant and fits the others but some, if the error can stay below a limit to second order."""
+    with np.errstate(all="ignore"):
+        fitter = constants.ConstantsFit(law_tree, rows)
+        is_free = fitter.is_free.copy()
+        is_free[list(fixed)] = False
+        start = fitter.initial.copy()
+        start[index] = value
+        start_tree = tree.with_constants(law_tree, iter(start.tolist()))
+        if not is_free[index] or fitter.predict_error(index, value, is_free) > max_error:
+            return start_tree
+        is_free[index] = False
+        values, _ = fitter.fit(start, is_free, np.ones(len(rows)), _REFIT_STEPS)
+    return tree.with_constants(law_tree, iter(values.tolist()))
 
 
 def _iter_simple_numbers(value: float) -> Iterator[float]:
-    """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals."""
+    """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals.
+
+    The first `_NUM_REFITTED` can change the form of a law.
+    """
     if not math.isfinite(value):
         return
     yield 0.0
@@ -196,7 +300,8 @@ def _iter_simple_numbers(value: float) -> Iterator[float]:
         yield float(f"{value:.{digits}g}")
 
 
-def _iter_candidates(evolver: cluster.Evolver, names: Sequence[str]) -> Iterator[LawCandidate]:
+def iter_candidates(evolver: cluster.Evolver, names: Sequence[str]) -> Iterator[LawCandidate]:
+    """Yields all laws of the populations."""
     for fn in iter_functions(evolver):
         candidate_law = engine.get_any_law(fn, names)
         if candidate_law is not None and fn.evaluation is not None:
@@ -211,34 +316,67 @@ def iter_functions(evolver: cluster.Evolver) -> Iterator[function.Function]:
                 yield from niche.members()
 
 
-def to_json(result: SearchResult, train: table.Table, folder: Path) -> Mapping[str, JSON]:
+def to_json(
+    result: SearchResult, train: table.Table, reader: table.TableReader, folder: Path | None
+) -> Mapping[str, JSON]:
     """Returns a result as plain data, with the errors on the test files. They are opened here and not earlier.
 
     Raises:
         SetupError: A test file cannot be read, or has other columns.
     """
-    chosen = result.chosen
-    nmse = compute_errors(chosen.law.predict, chosen.error, train, folder)
+    chosen, doubt = result.chosen, result.doubt
+    nmse = compute_errors(chosen.law.predict, chosen.error, train, reader, folder)
     front: list[JSON] = [
         {"size": candidate.law.size, "nmse": candidate.error, "law": candidate.law.to_text(train.names)}
         for candidate in result.front
     ]
+    error_bars: list[JSON] = [{"constant": value, "error": error} for value, error in doubt.constants]
+    runners_up: list[JSON] = [
+        {"size": item.law.size, "nmse": item.error, "law": item.law.to_text(train.names), "decide": item.decide}
+        for item in doubt.runners_up
+    ]
+    noise = {"deviation": doubt.noise, "relative": doubt.noise / float(train.y.std())}
+    extrapolation = {
+        path.stem: f"outside of the training range, by variable: {_format_shares(shares)}"
+        for path in _find_test_files(folder)
+        if (shares := find_extrapolation(reader.read(path).x, train))
+    }
     text = chosen.law.to_text(train.names)
-    return {"law": text, "size": chosen.law.size, "nmse": nmse, "target": train.target, "front": front}
+    return {
+        "law": text,
+        "size": chosen.law.size,
+        "nmse": nmse,
+        "target": train.target,
+        "noise": noise,
+        **({"extrapolation": extrapolation} if extrapolation else {}),
+        "constants": error_bars,
+        "runners_up": runners_up,
+        "front": front,
+    }
 
 
-def compute_errors(predict: Predict, error: float, train: table.Table, folder: Path) -> Mapping[str, JSON]:
-    """Returns the errors of a model by split. The test files are opened here.
+def _format_shares(shares: Mapping[str, float]) -> str:
+    return "; ".join(f"{name} in {share:.0%} of the rows" for name, share in shares.items())
+
+
+def _find_test_files(folder: Path | None) -> list[Path]:
+    return [path for stem in table.TEST_STEMS if folder and (path := table.find_file(folder, stem))]
+
+
+def compute_errors(
+    predict: Predict, error: float, train: table.Table, reader: table.TableReader, folder: Path | None
+) -> Mapping[str, JSON]:
+    """Returns the errors of a model by split. The test files are opened here; without a folder there are none.
 
     Raises:
         SetupError: A test file cannot be read, or has other columns.
     """
-    files = [folder / name for name in table.TEST_FILES if (folder / name).is_file()]
-    return {"train": error, **{path.stem: _compute_test_error(predict, train, path) for path in files}}
+    files = _find_test_files(folder)
+    return {"train": error, **{path.stem: _compute_test_error(predict, train, reader, path) for path in files}}
 
 
-def _compute_test_error(predict: Predict, train: table.Table, path: Path) -> float | None:
-    test = table.read_table(path)
+def _compute_test_error(predict: Predict, train: table.Table, reader: table.TableReader, path: Path) -> float | None:
+    test = reader.read(path)
     if test.names != train.names:
         raise errors.SetupError(
             f"{path} has the columns {', '.join(test.names)}, but {table.TRAIN_FILE} has {', '.join(train.names)}. "

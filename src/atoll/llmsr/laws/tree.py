@@ -32,10 +32,6 @@ APPLY: Mapping[str, Callable[..., Any]] = {name: op.apply for name, op in UNARY.
 _EXTRA_NODES = {"square": 1, "reciprocal": 1}
 
 
-def is_leaf(tree: Tree) -> bool:
-    return tree[0] in LEAVES
-
-
 def has_constant(tree: Tree) -> bool:
     """Returns whether a tree has a constant."""
     return bool(tree[0] == "c" or (tree[0] != "x" and any(has_constant(argument) for argument in tree[1:])))
@@ -110,9 +106,14 @@ def collect_constants(tree: Tree) -> list[float]:
 
 def with_constants(tree: Tree, values: Iterator[float]) -> Tree:
     """Returns a tree with other constants, in the order of `collect_constants`."""
+    return replace_constants(tree, (("c", value) for value in values))
+
+
+def replace_constants(tree: Tree, nodes: Iterator[Tree]) -> Tree:
+    """Returns a tree with a node for every constant, in the order of `collect_constants`."""
     if tree[0] == "c":
-        return ("c", next(values))
-    return tree if tree[0] == "x" else (tree[0], *(with_constants(argument, values) for argument in tree[1:]))
+        return next(nodes)
+    return tree if tree[0] == "x" else (tree[0], *(replace_constants(argument, nodes) for argument in tree[1:]))
 
 
 # Simplification
@@ -205,7 +206,7 @@ def _simplify_binary(op: str, left: Tree, right: Tree) -> Tree:
         neutral = {"+": 0.0, "*": 1.0}.get(op)
         if neutral is not None and left[1] == neutral:
             return right
-        if op == "*" and left[1] == 0.0:
+        if op in ("*", "/") and left[1] == 0.0:
             return ZERO
         if op in COMMUTATIVE and right[0] == op and right[1][0] == "c":  # join two constants
             return _simplify_binary(op, _fold(op, [left[1], right[1][1]]), right[2])

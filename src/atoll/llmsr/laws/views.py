@@ -151,6 +151,7 @@ def _reduce_variables(columns: Columns, target: Array) -> tuple[tuple[Tree, ...]
         error, settings = _find_settings(state)
         if error < _GOOD_ERROR:
             break
+    state, error, settings = _drop_variables(state, error, settings)
     num_tests = 0
     while len(state.variables) > 1 and num_tests < _MAX_TESTS:
         candidates = list(_iter_candidates(state))
@@ -164,6 +165,34 @@ def _reduce_variables(columns: Columns, target: Array) -> tuple[tuple[Tree, ...]
             break
         state, error, settings = candidates[best], new_error, new_settings
     return state.variables, simplify(state.factor)
+
+
+type _Settings = list[tuple[float, float]]  # scale and ridge of a kernel
+
+
+def _drop_variables(state: _State, error: float, settings: _Settings) -> tuple[_State, float, _Settings]:
+    """Leaves out variables without effect, if kernel regression is good without them or much better.
+
+    Combinations of variables take time with the square of their number, so it pays to leave out some first.
+    """
+    new_state, new_error = state, error
+    while len(new_state.variables) > 1:
+        candidates = [
+            _State(_omit(new_state.variables, index), _omit(new_state.values, index), state.factor, state.divided)
+            for index in range(len(new_state.variables))
+        ]
+        errors = [_compute_error(candidate, settings) for candidate in candidates]
+        best = int(np.argmin(errors))
+        if not errors[best] < _MIN_GAIN * new_error:
+            break
+        new_state, new_error = candidates[best], errors[best]
+    if not new_error < (_MIN_GAIN if new_error < _GOOD_ERROR else _MIN_WEAK_GAIN) * error:
+        return state, error, settings
+    return new_state, *_find_settings(new_state)
+
+
+def _omit[T](items: tuple[T, ...], index: int) -> tuple[T, ...]:
+    return (*items[:index], *items[index + 1 :])
 
 
 def _iter_candidates(state: _State) -> Iterator[_State]:
