@@ -30,6 +30,7 @@ STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from
 _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against stagnation
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
 _FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations, if all repairs help, and if none does
+_PRIOR_CALLS = 10  # as many calls of an operator count as normal
 _SAMPLE_SHARE = 0.5  # of changes of the initial program that do not see the earlier ones
 _MAX_TEMPERATURE_SHIFT, _REPEAT_DECAY = 0.3, 0.9
 
@@ -65,6 +66,7 @@ class LeaderSearch:
         self._num_openings = self._num_opening_gains = 0  # evaluated children of the initial program
         self._since_rise = self._applied = self._num_gains = self._used_calls = 0
         self._yields: dict[str, tuple[float, float]] = {}  # usable responses and requests of each form
+        self._calls, self._valid = Counter[str](), Counter[str]()  # LLM calls and valid programs of each operator
         self._repeat_share = 0.0  # of recent iterations whose first response repeated a program
         self._selection: tuple[Mode, function.Function, bool] | None = None
 
@@ -100,7 +102,15 @@ class LeaderSearch:
         settings, level = self.settings, min(1.0, self.stagnation / 2)
         end = settings.explore_end if self._num_gains else (settings.explore_start + settings.explore_end) / 2
         explore = settings.explore_start + (end - settings.explore_start) * level
-        return max(0.1, explore), 0.1 if self.stagnation < 1 else 0.2
+        spread = 0.1 if self.stagnation < 1 else 0.2
+        return max(0.1, explore * self._weigh("new", "challenge")), spread * self._weigh("spread")
+
+    def _weigh(self, *operators: str) -> float:
+        """Returns a factor for a share: small if these operators give fewer valid programs per call than `refine`."""
+        normal = (self._valid["refine"] + 2) / (self._calls["refine"] + 3)
+        valid, calls = (sum(counts[name] for name in operators) for counts in (self._valid, self._calls))
+        rate = (valid + _PRIOR_CALLS * normal) / (calls + _PRIOR_CALLS)
+        return min(1.0, (rate / normal) ** 2)
 
     def note_initial(self, fn: function.Function) -> None:
         """Keeps the first program of an island; that of the first island is the initial program of the run."""
@@ -168,6 +178,8 @@ class LeaderSearch:
         if uses_llm:
             usable, total = self._yields.get(form, (0.0, 0.0))
             self._yields[form] = (usable + any(fn.evaluation is not None for fn, _ in result.children), total + 1)
+            self._calls[operator] += max(1, result.cost.calls)
+            self._valid[operator] += any(fn.evaluation and not self._is_failure(fn) for fn, _ in result.children)
             self._repeat_share *= _REPEAT_DECAY
             self._repeat_share += (1 - _REPEAT_DECAY) * _has_repeat(result)
         if result.failure is not None:
