@@ -33,7 +33,22 @@ def add_checkout_command(sentence: str) -> str:
 type Status = Literal["ok", "missing", "broken"]
 
 # Extras for users; `all` is their sum, and `dev` is for developers of Atoll.
-EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "dashboard", "postgres", "ray", "envs", "mcp", "columnar"})
+EXTRAS_IN_USE = frozenset(
+    {
+        "anthropic",
+        "google",
+        "local",
+        "dashboard",
+        "postgres",
+        "ray",
+        "envs",
+        "mcp",
+        "columnar",
+        "openfeature",
+        "dspy",
+        "sklearn",
+    }
+)
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")

@@ -91,7 +91,7 @@ class LeaderSearch:
 
     @property
     def is_opening(self) -> bool:
-        """Whether the run still samples changes of the initial program."""
+        """Phase in which the run samples changes of the initial program."""
         limit = math.ceil(self.settings.opening * (self._num_calls or 0))
         return self._num_openings < min(2, limit) or (
             self._num_openings < limit and 2 * self._num_opening_gains <= self._num_openings

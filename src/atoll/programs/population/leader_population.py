@@ -46,7 +46,7 @@ class Policy(Protocol):
 
     @property
     def is_opening(self) -> bool:
-        """Whether the run still samples changes of the initial program."""
+        """Phase in which the run samples changes of the initial program."""
 
     @property
     def fix_share(self) -> float:
