@@ -332,7 +332,7 @@ _IDEA_LINE = re.compile(
     r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
 )
 _IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY)[*_`]*[ \t]*:[^\n]*\n?", re.M)
-_FIRST_COMMENT = re.compile(r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?P<text>[A-Za-z][^\n]* [^\n]*))")
+_FIRST_COMMENT = re.compile(r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?:Change: ?)?(?P<text>[A-Za-z][^\n]* [^\n]*))")
 _MAX_IDEA_CHARS = 200
 
 

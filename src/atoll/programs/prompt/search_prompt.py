@@ -372,7 +372,9 @@ def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence
         if row.get("note") == "helped":
             difference = row.get("difference")
             gain = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
-            lines.append(f"- Helped{gain}: {_flatten(str(row.get('idea')), 200)}")
+            idea = str(row.get("idea") or "")
+            idea = _describe_change(idea) or "a change" if "\n+" in idea else idea
+            lines.append(f"- Helped{gain}: {_flatten(idea, 200)}")
         else:
             lines.append(f"- Failed {row.get('count')} times: {_flatten(str(row.get('reason')), 200)}")
     return lines
