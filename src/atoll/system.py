@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import cluster, control, errors, executor, function, llm, profiler
+from atoll import cluster, control, errors, executor, function, llm, noise, profiler
 from atoll.candidate import EMPTY, JSON
 from atoll.evaluation import BlobRef
 from atoll.versions import Versions
@@ -154,6 +154,7 @@ class BuiltSystem(NamedTuple):
         use_profiler: Registers a profiler for the system's own events; None: it has no events.
         summarize_candidate: Makes the progress line of a candidate; None: show the new lines of its text.
         is_free: Apply iterations when they finish, unless the user asks for a deterministic run.
+        repeated: Evaluator that repeats noisy evaluations; None: the system evaluates each candidate once.
     """
 
     config: cluster.EvolverConfig
@@ -166,6 +167,7 @@ class BuiltSystem(NamedTuple):
     use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None
     summarize_candidate: Callable[[function.Function], CandidateSummary] | None = None
     is_free: bool = False
+    repeated: noise.RepeatedEvaluator | None = None
 
 
 # Lists in TOML and JSON.
@@ -323,9 +325,11 @@ class SystemEvolver(cluster.Evolver):
         report: Mapping[str, JSON],
         close: Callable[[], None],
         use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None,
+        repeated: noise.RepeatedEvaluator | None = None,
     ) -> None:
         super().__init__(replace(config, learner=_ObservedLearner(config.learner, self._announce_iteration)))
         self._previous_best: float | None = None
+        self._repeated = repeated
         self._report, self._close, self._use_system_profiler = report, close, use_profiler
         self._start_profilers = profiler.Profilers[OnStarted]()
         self._iteration_profilers = profiler.Profilers[OnIterationApplied](self._events)
@@ -343,9 +347,29 @@ class SystemEvolver(cluster.Evolver):
         best_score = max(scores, default=None) if self._previous_best is None else self._previous_best
         best = self._state.best.evaluation if self._state.best else None  # of this iteration, if it improved
         self._previous_best = best.score if best else best_score
+        if self._repeated is not None and best is not None:
+            self._repeated.observe(best)
         if self._is_loaded and self._iteration_profilers:
             applied = AppliedIteration(result, self._state.applied_count, replace(self.usage), best_score)
             self._iteration_profilers.emit(OnIterationApplied("on_iteration_applied", applied))
+
+    def _compute_max_evaluations(self) -> int | None:
+        share, remaining = super()._compute_max_evaluations(), self._count_remaining()
+        if share is None or remaining is None:
+            return share
+        return 0 if remaining < noise.MAX_EVALUATIONS else max(share, noise.MAX_EVALUATIONS)
+
+    def _count_remaining(self) -> int | None:
+        """Returns the evaluations that are neither used nor reserved; None if none need to confirm a new best."""
+        limit, is_noisy = self.budget.evaluations, self._repeated is not None and self._repeated.is_noisy
+        reserved = sum(pending.max_evaluations or 0 for pending in self._in_flight.values())
+        return limit - self.usage.evaluations - reserved if limit is not None and is_noisy else None
+
+    def _get_stop_reason(self) -> str | None:
+        reason, remaining = super()._get_stop_reason(), self._count_remaining()
+        if reason or remaining is None or self._in_flight or remaining >= noise.MAX_EVALUATIONS:
+            return reason
+        return f"budget of {self.budget.evaluations:,} evaluations used but for {remaining}, too few to confirm a best"
 
     @property
     def reason(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from atoll import errors, executor, function, llm, strategies, system
+from atoll import errors, executor, function, llm, noise, strategies, system
 from atoll.candidate import JSON
 from atoll.programs import llm_build, program_search
 from atoll.programs.config import Options, Task
@@ -38,10 +38,19 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     hint = folder.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
     thresholds = options.cascade_thresholds
     candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(
-        job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint
+        job_executor,
+        parts.blobs,
+        stages,
+        thresholds,
+        score_function,
+        1 if task.repeats == "auto" else task.repeats,
+        hint,
     )
     if options.llm_feedback and parts.llm is not None:
         candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, language)
+    repeated = None
+    if task.repeats == "auto" and not (options.llm_feedback and parts.llm):  # a review by an LLM costs calls
+        candidate_evaluator = repeated = noise.RepeatedEvaluator(candidate_evaluator)
     files = [*_list_files(program), *(() if task.command else (evaluator,)), *chosen.files]
     if task.checkpoint is not None:
         proposer = checkpoints.CheckpointProposer(programs, proposer)
@@ -61,6 +70,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
         job_executor.close,
         baseline_proposer=search.llm_proposer,
         is_free=search.policy is not None,
+        repeated=repeated,
     )
 
 

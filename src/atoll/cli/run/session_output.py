@@ -330,8 +330,13 @@ def print_summary(
     _print_failure_warning(console, run_store, summary)
     best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
     position = f"  {summary.best}, island {best.island}, iteration {best.step}" if best else ""
-    terminal.print_line(console, f"\n  initial  {text_format.format_number(summary.initial_score)}")
-    terminal.print_line(console, f"  best     {text_format.format_number(summary.best_score)}{position}\n")
+    initial_error, best_error = (text_format.format_error(e) for e in (summary.initial_error, summary.best_error))
+    terminal.print_line(console, f"\n  initial  {text_format.format_number(summary.initial_score)}{initial_error}")
+    terminal.print_line(console, f"  best     {text_format.format_number(summary.best_score)}{best_error}{position}\n")
+    if summary.is_gain_within_noise:
+        terminal.print_line(console, "The difference is within the noise of the evaluator, so it is not a gain.\n")
+    elif summary.is_noisy:
+        terminal.print_line(console, "The evaluator is noisy (± standard error): the same seed gives another run.\n")
     best_content = (
         text_format.format_candidate(summary.system, best.content) if best and best.step and not candidate_ids else ""
     )

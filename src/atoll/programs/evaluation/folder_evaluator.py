@@ -1,13 +1,11 @@
 """Evaluates a program with its folder's evaluator: in stages, repeated if noisy, with artifacts."""
 
 import base64
-import math
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from atoll import evaluation, function, sandbox, system
+from atoll import evaluation, function, noise, sandbox, system
 from atoll.candidate import EMPTY, JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
 from atoll.programs.evaluation import failures
@@ -104,7 +102,7 @@ class FolderEvaluator:
         evaluations = [self._run_stages(program)]
         while evaluations[-1].score is not None and len(evaluations) < self.repeats:
             evaluations.append(self._run_stages(program, len(evaluations) + 1))
-        return evaluations[0] if len(evaluations) == 1 else _average_evaluations(evaluations)
+        return noise.average(evaluations)
 
     def _run_stages(self, program: str, attempt: int = 1) -> Evaluation:
         results = StageResults()
@@ -151,23 +149,3 @@ def _decode_artifact(body: JSON) -> bytes:
     if isinstance(body, Mapping):
         return base64.b64decode(str(body["base64"]))
     return clean_text(str(body)).encode()
-
-
-def _average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Returns the mean of several evaluations with its standard error; if one failed, all fail."""
-    last, cost = evaluations[-1], sum((result.cost for result in evaluations), ZERO_COST)
-    if last.score is None:
-        return replace(last, failure=f"time {len(evaluations)}: {last.failure}", cost=cost)
-    scores = [result.score for result in evaluations if result.score is not None]
-    names = [name for name in last.metrics if all(name in result.metrics for result in evaluations)]
-    metrics = {name: statistics.fmean(result.metrics[name] for result in evaluations) for name in names}
-    standard_error = statistics.stdev(scores) / math.sqrt(len(scores))
-    score_counts = {len(result.scores) for result in evaluations}
-    per_input = zip(*(result.scores for result in evaluations), strict=True) if len(score_counts) == 1 else ()
-    return replace(
-        last,
-        score=statistics.fmean(scores),
-        scores=tuple(statistics.fmean(values) for values in per_input),
-        metrics={**metrics, "score_error": standard_error},
-        cost=cost,
-    )
