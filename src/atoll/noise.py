@@ -12,6 +12,7 @@ from atoll.evaluation import ZERO_COST, Evaluation
 
 ERROR_METRIC = "score_error"  # metric with the standard error of a mean score
 MAX_EVALUATIONS = 5  # of one candidate
+RESERVE = MAX_EVALUATIONS - 1  # evaluations that an iteration may need beyond its share, to confirm a new best
 _INITIAL_SHARE = 4  # the initial candidate uses at most this fraction of the evaluation budget: one in four
 _MAX_SECONDS = 120.0  # slower evaluations are not repeated unless the user asks for it
 _MAX_CONFIRMATIONS = 3  # equal scores in a row; then only candidates that mention randomness or time are repeated
@@ -72,11 +73,13 @@ class RepeatedEvaluator:
         evaluator: Evaluates a candidate once.
         score_to_beat: Best score of the run so far. The evolver updates it.
         is_noisy: Two evaluations of a candidate had different scores.
+        reserve: Evaluations beyond the share of an iteration. The evolver keeps them free.
     """
 
     evaluator: function.CandidateEvaluator
     score_to_beat: float = -math.inf
     is_noisy: bool = False
+    reserve: int = 0
     _confirmations: int = 0
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
@@ -103,13 +106,12 @@ class RepeatedEvaluator:
     def _needs_another(self, content: str, results: Sequence[Evaluation]) -> bool:
         scores = [result.score for result in results if result.score is not None]
         call_cache = journal.CallCache.current.get()
-        allowed = None if call_cache is None else call_cache.max_evaluations
+        allowed: float = math.inf
         is_initial = self.score_to_beat == -math.inf
-        if allowed is not None and is_initial:
-            allowed //= _INITIAL_SHARE
-        if len(scores) < len(results) or len(scores) >= min(
-            MAX_EVALUATIONS, MAX_EVALUATIONS if allowed is None else allowed
-        ):
+        if call_cache is not None and call_cache.max_evaluations is not None:
+            share = call_cache.max_evaluations
+            allowed = share // _INITIAL_SHARE if is_initial else share + self.reserve
+        if len(scores) < len(results) or len(scores) >= min(MAX_EVALUATIONS, allowed):
             return False
         mean = statistics.fmean(scores)
         if mean <= self.score_to_beat:

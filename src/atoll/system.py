@@ -329,8 +329,7 @@ class SystemEvolver(cluster.Evolver):
     ) -> None:
         super().__init__(replace(config, learner=_ObservedLearner(config.learner, self._announce_iteration)))
         self._previous_best: float | None = None
-        self._repeated = repeated
-        self._report, self._close, self._use_system_profiler = report, close, use_profiler
+        self._report, self._close, self._use_system_profiler, self._repeated = report, close, use_profiler, repeated
         self._start_profilers = profiler.Profilers[OnStarted]()
         self._iteration_profilers = profiler.Profilers[OnIterationApplied](self._events)
         self.find_failure: Callable[[], str] = lambda: ""
@@ -355,19 +354,20 @@ class SystemEvolver(cluster.Evolver):
 
     def _compute_max_evaluations(self) -> int | None:
         share, remaining = super()._compute_max_evaluations(), self._count_remaining()
-        if share is None or remaining is None:
+        if share is None or remaining is None or self._repeated is None:
             return share
-        return 0 if remaining < noise.MAX_EVALUATIONS else max(share, noise.MAX_EVALUATIONS)
+        self._repeated.reserve = noise.RESERVE if remaining >= 0 else 0
+        return min(share, remaining - noise.RESERVE) if remaining > noise.RESERVE else 0
 
     def _count_remaining(self) -> int | None:
-        """Returns the evaluations that are neither used nor reserved; None if none need to confirm a new best."""
+        """Returns the evaluations beyond those used and reserved to confirm new bests; None: none are needed."""
         limit, is_noisy = self.budget.evaluations, self._repeated is not None and self._repeated.is_noisy
-        reserved = sum(pending.max_evaluations or 0 for pending in self._in_flight.values())
+        reserved = sum((pending.max_evaluations or 0) + noise.RESERVE for pending in self._in_flight.values())
         return limit - self.usage.evaluations - reserved if limit is not None and is_noisy else None
 
     def _get_stop_reason(self) -> str | None:
         reason, remaining = super()._get_stop_reason(), self._count_remaining()
-        if reason or remaining is None or self._in_flight or remaining >= noise.MAX_EVALUATIONS:
+        if reason or remaining is None or self._in_flight or remaining > noise.RESERVE:
             return reason
         return f"budget of {self.budget.evaluations:,} evaluations used but for {remaining}, too few to confirm a best"
 

@@ -58,8 +58,8 @@ class ReportData:
         if best <= initial:
             return f"No candidate is better than the initial one after {evaluations}."
         if self.summary.is_gain_within_noise:
-            gain = format_number(best - initial)
-            return f"The difference of {gain} after {evaluations} is within the noise of the evaluator, so it is not a gain."
+            difference = f"The difference of {format_number(best - initial)} after {evaluations}"
+            return f"{difference} is within the noise of the evaluator, so it is not a gain."
         gain, evaluations_to_best = format_number(best - initial), self.improvements[-1].evaluations
         by_mutator = f" By mutator: {', '.join(map(str, self.mutator_gains))}." if self.mutator_gains else ""
         return f"The gain is {gain}, reached after {evaluations_to_best:,} of {evaluations}.{by_mutator}"
