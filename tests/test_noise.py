@@ -136,7 +136,7 @@ def test_run_with_noise_reports_no_gain_and_keeps_its_budget(tmp_path):
     assert summary.totals.evaluations <= 60
     assert summary.is_noisy
     assert summary.initial_error is not None
-    best = run_store.candidates(run_id).get(summary.best)
+    best = run_store.candidates(run_id).get(str(summary.best))
     assert best.id == "0.0" or noise.get_error(best.metrics), "a best was kept by one evaluation"
     assert summary.is_gain_within_noise
     report = "\n".join(markdown_report.iter_report_lines(run_store, run_id))

@@ -1,0 +1,100 @@
+"""Commands `completion` and `help`. The scripts are static, so that a completion starts no Python."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from atoll import errors
+
+
+def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
+    """Print a script that completes commands and options.
+
+    \b
+    Examples:
+      eval "$(atoll completion bash)"                       in ~/.bashrc
+      eval "$(atoll completion zsh)"                        in ~/.zshrc, after compinit
+      atoll completion fish > ~/.config/fish/completions/atoll.fish
+    """  # noqa: D301 - \b keeps line breaks
+    words = dict(_list_words())
+    if shell in ("bash", "zsh"):
+        print(_make_bash(words, is_zsh=shell == "zsh"))
+    elif shell == "fish":
+        print(_make_fish())
+    else:
+        raise errors.SetupError(f"Shell {shell!r:.40} is unknown. Use bash, zsh or fish.")
+
+
+def show_help(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]...", show_default=False, help="Command, e.g. params set.")
+    ] = None,
+) -> int:
+    """Show the help of a command.
+
+    \b
+    Examples:
+      atoll help run
+      atoll help params set
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import cli
+
+    return cli.main([*(words or ()), "--help"])
+
+
+def _get_root() -> Any:
+    from atoll import cli
+
+    return typer.main.get_command(cli.app)
+
+
+def _list_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _list_commands(f"{path} {name}".strip(), child)
+
+
+def _list_words() -> Iterator[tuple[str, list[str]]]:
+    """Yields for each command the words that may follow it: verbs and options."""
+    for path, command in _list_commands("", _get_root()):
+        names = list(getattr(command, "commands", {}))
+        visible = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        names += [name for parameter in visible for name in parameter.opts if name.startswith("--")]
+        yield path, [*names, "--help"]
+
+
+def _make_bash(words: dict[str, list[str]], *, is_zsh: bool) -> str:
+    cases = "\n".join(f'    "{path}") words="{" ".join(names)}" ;;' for path, names in words.items())
+    groups = " ".join(sorted({path.partition(" ")[0] for path in words if " " in path}))
+    start = "autoload -U +X bashcompinit && bashcompinit\n" if is_zsh else ""
+    return f"""{start}_atoll() {{
+  local current="${{COMP_WORDS[COMP_CWORD]}}" path="" words=""
+  if (( COMP_CWORD > 1 )); then
+    path="${{COMP_WORDS[1]}}"
+    if (( COMP_CWORD > 2 )) && [[ " {groups} " == *" $path "* ]]; then path="$path ${{COMP_WORDS[2]}}"; fi
+  fi
+  case "$path" in
+{cases}
+  esac
+  COMPREPLY=( $(compgen -W "$words" -- "$current") )
+}}
+complete -o default -F _atoll atoll"""
+
+
+def _make_fish() -> str:
+    lines = []
+    for path, command in _list_commands("", _get_root()):
+        parts = path.split()
+        seen = " ".join(f"; and __fish_seen_subcommand_from {part}" for part in parts)
+        children = getattr(command, "commands", {})
+        excluded = f"; and not __fish_seen_subcommand_from {' '.join(children)}" if children else ""
+        condition = f"{'true' if parts else '__fish_use_subcommand'}{seen}{excluded}"
+        for name, child in children.items():
+            text = child.help.strip().partition("\n")[0].replace("'", "")
+            lines.append(f"complete -c atoll -f -n '{condition}' -a {name} -d '{text}'")
+        for parameter in command.params:
+            for option in (name for name in parameter.opts if name.startswith("--") and parts):
+                text = (parameter.help or "").replace("'", "")
+                lines.append(f"complete -c atoll -n 'true{seen}' -l {option[2:]} -d '{text}'")
+    return "\n".join(lines)
