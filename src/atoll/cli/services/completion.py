@@ -86,15 +86,15 @@ def _make_fish() -> str:
     lines = []
     for path, command in _list_commands("", _get_root()):
         parts = path.split()
-        seen = " ".join(f"; and __fish_seen_subcommand_from {part}" for part in parts)
+        chosen = " ".join(f"; and __fish_seen_subcommand_from {part}" for part in parts)
         children = getattr(command, "commands", {})
         excluded = f"; and not __fish_seen_subcommand_from {' '.join(children)}" if children else ""
-        condition = f"{'true' if parts else '__fish_use_subcommand'}{seen}{excluded}"
+        condition = f"{'true' if parts else '__fish_use_subcommand'}{chosen}{excluded}"
         for name, child in children.items():
             text = child.help.strip().partition("\n")[0].replace("'", "")
             lines.append(f"complete -c atoll -f -n '{condition}' -a {name} -d '{text}'")
         for parameter in command.params:
             for option in (name for name in parameter.opts if name.startswith("--") and parts):
                 text = (parameter.help or "").replace("'", "")
-                lines.append(f"complete -c atoll -n 'true{seen}' -l {option[2:]} -d '{text}'")
+                lines.append(f"complete -c atoll -n 'true{chosen}' -l {option[2:]} -d '{text}'")
     return "\n".join(lines)
