@@ -46,6 +46,10 @@ EXTRAS_IN_USE = frozenset(
         "openfeature",
         "dspy",
         "sklearn",
+        "mlflow",
+        "wandb",
+        "tensorboard",
+        "otel",
     }
 )
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
