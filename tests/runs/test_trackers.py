@@ -6,7 +6,6 @@ from atoll import config, errors, runs, store
 from atoll.cli.run import init
 from atoll.runs import trackers
 
-
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages
 
 
