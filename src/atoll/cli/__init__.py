@@ -63,6 +63,7 @@ GROUPS: Mapping[str, typer.Typer] = {
     "tools": tools.tools,
     "skills": tools.skills,
 }
+WHOLE_TREE = ("help", "completion")  # commands that read all other commands
 # Headings of `--help`, and the commands and groups below each.
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Start": ("demo", "init", "check", "doctor", "help", "completion"),
@@ -148,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words, hints = aliases.translate(sys.argv[1:] if arguments is None else arguments)
     for hint in hints:
         _print_error(hint, 0)
-    parse = _build_parser(words[0] if words and (words[0] in COMMANDS or words[0] in GROUPS) else "")
+    is_single = words and words[0] not in WHOLE_TREE and (words[0] in COMMANDS or words[0] in GROUPS)
+    parse = _build_parser(words[0] if is_single else "")
     try:
         status = parse(args=words, prog_name="atoll", standalone_mode=False)
     except typer.TyperException as error:

@@ -8,7 +8,9 @@ import typer
 from atoll import errors
 
 
-def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
+def completion(
+    context: typer.Context, shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]
+) -> None:
     """Print a script that completes commands and options.
 
     \b
@@ -17,20 +19,22 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash,
       eval "$(atoll completion zsh)"                        in ~/.zshrc, after compinit
       atoll completion fish > ~/.config/fish/completions/atoll.fish
     """  # noqa: D301 - \b keeps line breaks
-    words = dict(_list_words())
+    root = context.find_root().command
+    words = dict(_list_words(root))
     if shell in ("bash", "zsh"):
         print(_make_bash(words, is_zsh=shell == "zsh"))
     elif shell == "fish":
-        print(_make_fish())
+        print(_make_fish(root))
     else:
         raise errors.SetupError(f"Shell {shell!r:.40} is unknown. Use bash, zsh or fish.")
 
 
 def show_help(
+    context: typer.Context,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[COMMAND]...", show_default=False, help="Command, e.g. params set.")
     ] = None,
-) -> int:
+) -> None:
     """Show the help of a command.
 
     \b
@@ -38,15 +42,13 @@ def show_help(
       atoll help run
       atoll help params set
     """  # noqa: D301 - \b keeps line breaks
-    from atoll import cli
-
-    return cli.main([*(words or ()), "--help"])
-
-
-def _get_root() -> Any:
-    from atoll import cli
-
-    return typer.main.get_command(cli.app)
+    target = context.find_root()
+    for word in words or ():
+        command = getattr(target.command, "commands", {}).get(word)
+        if command is None:
+            raise errors.SetupError(f"Command '{target.command_path} {word}' not found. 'atoll help' lists all.")
+        target = type(target)(command, info_name=word, parent=target)
+    print(target.get_help())
 
 
 def _list_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -55,9 +57,9 @@ def _list_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from _list_commands(f"{path} {name}".strip(), child)
 
 
-def _list_words() -> Iterator[tuple[str, list[str]]]:
+def _list_words(root: Any) -> Iterator[tuple[str, list[str]]]:
     """Yields for each command the words that may follow it: verbs and options."""
-    for path, command in _list_commands("", _get_root()):
+    for path, command in _list_commands("", root):
         names = list(getattr(command, "commands", {}))
         visible = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
         names += [name for parameter in visible for name in parameter.opts if name.startswith("--")]
@@ -82,9 +84,9 @@ def _make_bash(words: dict[str, list[str]], *, is_zsh: bool) -> str:
 complete -o default -F _atoll atoll"""
 
 
-def _make_fish() -> str:
+def _make_fish(root: Any) -> str:
     lines = []
-    for path, command in _list_commands("", _get_root()):
+    for path, command in _list_commands("", root):
         parts = path.split()
         chosen = " ".join(f"; and __fish_seen_subcommand_from {part}" for part in parts)
         children = getattr(command, "commands", {})
