@@ -180,9 +180,11 @@ class Settings(pydantic.BaseModel):
 
     Attributes:
         RENAMED: Former names of keys and their new names. Former names are still accepted.
+        OLD_DEFAULTS: Values of newer keys for stored runs that lack them, so that these resume as they began.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {}
+    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {}
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -224,9 +226,7 @@ def format_value(value: object) -> str:
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
     """Returns a hint for an unknown name: the closest known name, else all of them."""
     names = list(known_names)
-    same_key_names = [
-        known_name for known_name in names if known_name.partition(".")[2] == name.partition(".")[2] != ""
-    ]
+    same_key_names = [known for known in names if known.partition(".")[2] == name.partition(".")[2] != ""]
     matches = same_key_names or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     if matches:
         return f"; the nearest is {matches[0]}"
@@ -353,17 +353,17 @@ class SystemEvolver(cluster.Evolver):
             self._iteration_profilers.emit(OnIterationApplied("on_iteration_applied", applied))
 
     def _compute_max_evaluations(self) -> int | None:
-        share, remaining = super()._compute_max_evaluations(), self._count_remaining()
-        if share is None or remaining is None or self._repeated is None:
+        share, remaining, repeated = super()._compute_max_evaluations(), self._count_remaining(), self._repeated
+        if share is None or remaining is None or repeated is None:
             return share
-        self._repeated.reserve = noise.RESERVE if remaining >= 0 else 0
+        repeated.reserve = noise.RESERVE if remaining >= 0 else 0
         return min(share, remaining - noise.RESERVE) if remaining > noise.RESERVE else 0
 
     def _count_remaining(self) -> int | None:
         """Returns the evaluations beyond those used and reserved to confirm new bests; None: none are needed."""
-        limit, is_noisy = self.budget.evaluations, self._repeated is not None and self._repeated.is_noisy
+        limit = self.budget.evaluations if self._repeated is not None and self._repeated.is_noisy else None
         reserved = sum((pending.max_evaluations or 0) + noise.RESERVE for pending in self._in_flight.values())
-        return limit - self.usage.evaluations - reserved if limit is not None and is_noisy else None
+        return None if limit is None else limit - self.usage.evaluations - reserved
 
     def _get_stop_reason(self) -> str | None:
         reason, remaining = super()._get_stop_reason(), self._count_remaining()

@@ -40,7 +40,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     thresholds = options.cascade_thresholds
     repeats = 1 if task.repeats == "auto" else task.repeats
     candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(
-        job_executor, parts.blobs, stages, thresholds, score_function, repeats, hint, text
+        job_executor, parts.blobs, stages, thresholds, score_function, repeats, hint, text, task.fail_on_error
     )
     if options.llm_feedback and parts.llm is not None:
         candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, language)

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import pydantic
 
 from atoll import mutation, system
+from atoll.candidate import JSON
 
 EVALUATOR_FILE = "evaluator.py"
 
@@ -28,11 +29,13 @@ class Task(system.Settings):
         features: Metrics that describe a program but do not rate it.
         repeats: Evaluations per program; the score is their mean. `auto` evaluates the initial program and new bests
             again, and takes the mean of up to 5 evaluations if the score varies.
+        fail_on_error: Whether a score of zero with an error artifact is a failure.
         model: LLM named in an OpenEvolve configuration; used only with `--llm config`.
         checkpoint: OpenEvolve checkpoint whose programs become the first iterations.
         notes: Keys of an OpenEvolve configuration without effect, printed at the start.
     """
 
+    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {"fail_on_error": False}
     program: str = "initial_program.py"
     evaluator: str = EVALUATOR_FILE
     command: system.Names = ()
@@ -42,6 +45,7 @@ class Task(system.Settings):
     minimize: bool = False
     features: system.Names = ()
     repeats: Annotated[int, pydantic.Field(ge=1, le=1000)] | Literal["auto"] = "auto"
+    fail_on_error: bool = True
     model: str | None = None
     checkpoint: str | None = None
     notes: system.Names = ()

@@ -89,6 +89,7 @@ class FolderEvaluator:
         repeats: Evaluations per program; the score is their mean.
         hint: Hint about missing environment variables.
         initial: Text of the initial program. An evaluator that cannot evaluate it is a mistake in the set-up.
+        fail_on_error: Whether a score of zero with an error artifact is a failure.
 
     Raises:
         SetupError: The evaluator, or the initial program, imports a module that is not installed.
@@ -102,6 +103,7 @@ class FolderEvaluator:
     repeats: int = 1
     hint: str = ""
     initial: str | None = None
+    fail_on_error: bool = True
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
         program = str(skeleton)
@@ -156,7 +158,7 @@ class FolderEvaluator:
         remedy = missing_modules.describe_missing(error) if error and not result.score else ""
         if is_initial and remedy:
             raise errors.SetupError(f"The initial program cannot be evaluated: {error.rstrip('.')}. {remedy}")
-        if result.score != 0 or not error or is_initial:
+        if result.score != 0 or not error or is_initial or not self.fail_on_error:
             return result
         return replace(result, score=None, scores=(), failure=error)
 
