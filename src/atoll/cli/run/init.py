@@ -103,7 +103,9 @@ def init(
     examples_folder = get_examples_dir()
     template = find_template(examples_folder, kind)
     table = _read_table(source, kind) if source is not None else None
-    files = copy_template(template, folder, template.relative_to(examples_folder).as_posix())
+    is_own = template.is_relative_to(examples_folder)  # not the template of another package
+    name = template.relative_to(examples_folder).as_posix() if is_own else template.name
+    files = copy_template(template, folder, name)
     if table is not None:
         files = _write_table(folder, table)
     if as_json:
