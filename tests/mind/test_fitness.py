@@ -67,6 +67,19 @@ def test_each_term_of_fitness_has_its_own_source(trips):  # A3
     assert compute(parent, parent_plan=parent)["temporal_consistency"] >= derived["temporal_consistency"]
 
 
+def test_simple_terms_come_from_plan_and_evaluation(trips):
+    problem = trips[0]
+    plan = problem.format_plan(problem.moves)
+    content = plan_evaluator.PlanText(plan_evaluator.make_content(problem, plan), tokens=8000, review_score=-1.0)
+    evaluate_plan = plan_evaluator.PlanEvaluator({problem.id: problem}, terms="simple")
+    metrics = evaluate_plan(content).metrics
+    assert metrics["divergence"] == 0  # the moves in their order are the base
+    assert metrics["review_feedback"] == metrics["solved"]
+    assert metrics["resource_cost"] < 0.5
+    unreadable = evaluate_plan(function.Text(plan_evaluator.make_content(problem, "no plan"))).metrics
+    assert unreadable["review_feedback"] == -1
+
+
 def test_parse_weights_requires_five_numbers():
     with pytest.raises(errors.SetupError, match="five"):
         fitness.parse_weights([1, 2])

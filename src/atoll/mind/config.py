@@ -8,7 +8,7 @@ import pydantic
 
 from atoll import system
 from atoll.mind.conversations import Pattern
-from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy
+from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy, TermSource
 from atoll.mind.sub_agents import Role
 
 type Strategies = Annotated[tuple[Strategy, ...], pydantic.Field(strict=False)]
@@ -90,6 +90,8 @@ class Options(system.Settings):
         patience: Generations without improvement until the search for a problem ends; 0 disables it. By default 3 with
             an LLM and 20 without.
         epsilon: The search ends when an approved worldline differs from the base by less than this.
+        fitness_terms: `measured` gives each term of the fitness its own source; `simple` computes all from the plan and
+            its evaluation, as in version 0.1.
         weights: Weights of the five terms of the common fitness, which compares islands.
         strategies: Fitness weights of the islands, in turn.
         pattern: Roles of critic and author in a conversation.
@@ -133,6 +135,7 @@ class Options(system.Settings):
     population: int = pydantic.Field(default=400, ge=10)
     patience: int | None = pydantic.Field(default=None, ge=0)
     epsilon: float = pydantic.Field(default=0.0, ge=0)
+    fitness_terms: TermSource = "measured"
     weights: system.Numbers = tuple(BALANCED.to_list())
     strategies: Strategies = tuple(ISLAND_STRATEGIES)
     pattern: Pattern = "one_reply"

@@ -71,10 +71,12 @@ class PlanEvaluator:
     Attributes:
         problems: By their ids.
         weights: Weights that compare islands.
+        terms: Source of the terms of the fitness.
     """
 
     problems: Mapping[str, Problem]
     weights: fitness.Weights = fitness.BALANCED
+    terms: fitness.TermSource = "measured"
     _digests: dict[tuple[str, str], PlanDigest] = field(default_factory=dict)  # of recent plans
 
     def __call__(self, skeleton: function.Skeleton[..., Any], /) -> Evaluation:
@@ -86,13 +88,17 @@ class PlanEvaluator:
             return evaluation.failed(f"Problem {content.partition('\n')[0]!r:.60} not found.")
         text = skeleton if isinstance(skeleton, PlanText) else PlanText(content)
         plan_evaluation = problem.evaluate(get_plan(content))
-        digest = self._remember(problem, get_plan(content), plan_evaluation)
-        parent_digest = None if text.parent_plan is None else self._find_digest(problem, text.parent_plan)
-        metrics = compute_metrics(problem, text, plan_evaluation, digest, parent_digest)
+        if self.terms == "simple":
+            metrics, task_metrics = compute_simple_metrics(problem, get_plan(content), plan_evaluation), {}
+        else:
+            digest = self._remember(problem, get_plan(content), plan_evaluation)
+            parent_digest = None if text.parent_plan is None else self._find_digest(problem, text.parent_plan)
+            metrics = compute_metrics(problem, text, plan_evaluation, digest, parent_digest)
+            task_metrics = dict(plan_evaluation.metrics)
         extra = {SOLVED: float(plan_evaluation.is_solved), SCORE: plan_evaluation.score}
         return Evaluation(
             self.weights.compute_fitness(metrics),
-            metrics={**metrics, **plan_evaluation.metrics, **extra},
+            metrics={**metrics, **task_metrics, **extra},
             feedback=plan_evaluation.format_feedback(),
         )
 
@@ -132,14 +138,36 @@ def compute_metrics(
         if num_lines is None
         else num_lines / (num_lines + _HALF_DIFFERENT_LINES)
     )
-    length_cost = (min(1.0, len(trace) / (2 * max(1, len(problem.moves)))) + min(1.0, len(plan) / _MAX_PLAN_CHARS)) / 2
     return fitness.make_metrics(
         contradiction=min(1.0, contradiction),
         divergence=divergence,
         progress=plan_evaluation.progress,
         review=text.review_score,
-        cost=length_cost if text.tokens is None else text.tokens / (text.tokens + _HALF_COST_TOKENS),
+        cost=_compute_length_cost(problem, plan, trace)
+        if text.tokens is None
+        else text.tokens / (text.tokens + _HALF_COST_TOKENS),
     )
+
+
+def compute_simple_metrics(problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> dict[str, float]:
+    """Returns the five terms of version 0.1, from the plan and its evaluation only.
+
+    Runs of version 0.1 resume with them.
+    """
+    trace = problem.parse_trace(plan)
+    is_readable = all(plan_error.kind != "format" for plan_error in plan_evaluation.errors)
+    return fitness.make_metrics(
+        contradiction=min(1.0, plan_evaluation.contradiction),
+        divergence=backends.compute_distance(backends.format_trace(trace), backends.format_trace(tuple(problem.moves))),
+        progress=plan_evaluation.progress,
+        review=1.0 if plan_evaluation.is_solved else 0.0 if is_readable else -1.0,
+        cost=_compute_length_cost(problem, plan, trace),
+    )
+
+
+def _compute_length_cost(problem: Problem, plan: str, trace: Sequence[Action]) -> float:
+    length_cost = min(1.0, len(trace) / (2 * max(1, len(problem.moves))))
+    return (length_cost + min(1.0, len(plan) / _MAX_PLAN_CHARS)) / 2
 
 
 def _get_error_key(plan_error: PlanError) -> ErrorKey:

@@ -70,7 +70,8 @@ def find_results(run_store: store.Store, run_id: str) -> dict[str, dict[str, Any
         usage: Any = row.meta.get("usage") or {}
         numbers = {name: int(row.metrics[name]) for name in _TEST_METRICS if name in row.metrics}
         costs = {name: usage.get(name, 0) for name in ("calls", "tokens", "usd")}
-        results[worldline_id] = {"candidate": row.id, **numbers, **costs}
+        if numbers or usage:  # candidates of version 0.1 have neither
+            results[worldline_id] = {"candidate": row.id, **numbers, **costs}
     return results
 
 
@@ -149,5 +150,5 @@ def to_json(target: ReviewTarget, item: Any, results: Mapping[str, dict[str, Any
     decision_keys = ("commit", "verdict", "by", "reason")
     decisions = [{key: getattr(decision, key) for key in decision_keys} for decision in item.decisions]
     changes = [change._asdict() for change in item.changes]
-    result = results.get(item.worldline_id, {})
-    return {**data, "changes": changes, "decisions": decisions, "look": command, "result": result}
+    result = {"result": results[item.worldline_id]} if item.worldline_id in results else {}
+    return {**data, "changes": changes, "decisions": decisions, "look": command, **result}

@@ -41,7 +41,7 @@ def list_worldlines(
     if as_json:
         console.print_json(items)
         return
-    items.sort(key=lambda item: item["result"].get("open_checks", 0) + item["result"].get("broken_tests", 0))
+    items.sort(key=lambda item: sum(item.get("result", {}).get(name, 0) for name in ("open_checks", "broken_tests")))
     if items:
         columns = ("id", "state", "commit", "tests", "open checks", "calls", "changes")
         console.print_result_table(columns, [_make_row(item) for item in items], flexible="changes")
@@ -229,7 +229,7 @@ def _find_target(run_store: "stores.Store", run: str) -> "worldline_review.Revie
 
 def _make_row(data: dict[str, Any]) -> tuple[str, ...]:
     """Returns a worldline as a row of the table."""
-    result = data["result"]
+    result = data.get("result", {})
     tests = f"{result['passed']} of {result['tests']}" if "tests" in result else ""
     changes = ", ".join(
         entry["path"] if entry["added"] is None else f"{entry['path']} +{entry['added']} -{entry['deleted']}"
@@ -245,7 +245,7 @@ def _print_worldline(data: dict[str, Any]) -> None:
     console = terminal.get_stdout_console()
     for name in ("id", "state", "commit", "base", "look"):
         terminal.print_line(console, f"{name}: {data[name]}")
-    for name, value in data["result"].items():
+    for name, value in data.get("result", {}).items():
         terminal.print_line(console, f"{name.replace('_', ' ')}: {value}")
     for entry in data["changes"]:
         lines = "a binary file" if entry["added"] is None else f"+{entry['added']} -{entry['deleted']}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from atoll import errors, system
 from atoll.candidate import JSON
-from atoll.mind import fitness, plan_evaluator, problems
+from atoll.mind import problems
 from atoll.mind.actions import Edit
 from atoll.mind.config import Options, Task
 from atoll.mind.workspace import edit_search, goals, localize, repair_problem, repository, reviews
@@ -45,12 +45,12 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
             raise errors.SetupError(f"The tests of {folder.name} cannot be run: {base_result.failure}.")
         goal = goals.make_goal(goals.read_goal(task.goal, context.folder), patterns, report)
         problem = _make_problem(backend, task, goal, report, context, is_copy=is_copy)
-        weights = fitness.parse_weights(options.weights)
+        problem.terms = options.fitness_terms
         description = f"{folder.name}{', a private copy' if is_copy else ''}: {base_result.metrics['tests']:.0f} tests"
         close = cleanup.pop_all().close
         return problems.ProblemSet(
             [problem],
-            plan_evaluator.PlanEvaluator({problem.id: problem}, weights),
+            problems.make_evaluator([problem], options),
             description,
             [*_list_files(source, workspace), *check_paths],
             save_best=lambda plans: {} if is_copy else _archive_best(problem, plans, folder),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from atoll.mind.actions import Action, Edit
+from atoll.mind.fitness import TermSource
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 from atoll.mind.workspace import localize, patches, reviews, tools
 from atoll.mind.workspace.git_backend import GitBackend
@@ -31,6 +32,7 @@ class RepairProblem:
         goal: The goal and its checks.
         describe_location: Returns how to view an archived worldline; empty for a private copy.
         num_kept: Number of worldlines to keep for review.
+        terms: Source of the terms of the fitness. With `simple`, a repaired test makes up for a broken one.
     """
 
     backend: GitBackend
@@ -39,6 +41,7 @@ class RepairProblem:
     goal: Goal
     describe_location: Callable[[str], str]
     num_kept: int = 5
+    terms: TermSource = "measured"
     id: str = "mend"
     target: str = "The score is minus the number of open checks, broken tests and failed edits. 0 is perfect."
     plan_format: str = patches.EDIT_FORMAT
@@ -173,13 +176,14 @@ class RepairProblem:
         is_done = not num_failed and not edit_errors
         is_solved = is_done and bool(goal.checks) and num_lines > 0
         notes = (self._describe_success(worldline, report),) if is_done else ()
-        progress = 1.0 - num_failed / total
+        num_lost = len(state.broken) if self.terms == "measured" else max(0, len(goal.passing) - len(report.passed))
+        progress = (total - num_failed) / total
         return PlanEvaluation(
             0.0 - num_failed - len(edit_errors),
             progress if goal.checks else 0.9 * progress,
             is_solved,
             plan_errors,
-            len(state.broken) / max(1, len(goal.passing)),
+            num_lost / max(1, len(goal.passing)),
             notes,
             metrics,
         )
