@@ -7,7 +7,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import postgres
 
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("process")
 
 
-class SharedFileScheduling(LoadScopeScheduling):
+class SharedFileScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Distributes tests one by one, but those of a file or folder in `SHARED` together."""
 
     def _split_scope(self, nodeid: str) -> str:
