@@ -4,8 +4,8 @@ A lineage is a root program and all its descendants. A root is the initial progr
 The leader is the lineage of the best program; another lineage is a challenger while it still gets tries.
 
 A small LLM finds more by independent tries than from its own first success, and is confused by a long history. So a run
-of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the run
-also draws samples later, and prompts without the history, as often as they bring gains.
+of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
+run also draws samples later, and prompts without the history, as often as they bring gains.
 
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
