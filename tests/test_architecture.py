@@ -37,6 +37,7 @@ LAYERS = {
     "identities": 3,
     "safe_yaml": 3,
     "mutation": 3,
+    "noise": 3,
     "executor": 4,
     "system": 5,
     "strategies": 5,

@@ -60,6 +60,10 @@ LeaseOption = Annotated[
 GoalOption = Annotated[
     str | None, typer.Option("--goal", metavar="TEXT", help="Goal for a repository: a text, or a file with it.")
 ]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option("--track", metavar="NAME", help="Log to mlflow:URI, wandb, tensorboard:DIR or otel; repeatable."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 
 
@@ -112,6 +116,7 @@ def run(
     shared: Annotated[bool, typer.Option("--shared", help="Let other coordinators join the run.")] = False,
     lease_seconds: LeaseOption = 15.0,
     baselines: BaselinesOption = False,
+    track: TrackOption = None,
     save_run: survival_files.SaveRunOption = None,
     save_report: survival_files.SaveReportOption = None,
     tick_delay: survival_files.TickDelayOption = None,
@@ -190,7 +195,12 @@ def run(
         session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
         recorder.attach(session)
         status = session_output.run_session(
-            session, run_store, as_json=as_json, quiet=quiet, baseline_options=unsafe_options if baselines else None
+            session,
+            run_store,
+            as_json=as_json,
+            quiet=quiet,
+            baseline_options=unsafe_options if baselines else None,
+            trackers=track or (),
         )
         if checkpoint_folder is not None:
             folder = openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
@@ -266,6 +276,7 @@ def resume(
     unsafe: options.UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     baselines: BaselinesOption = False,
+    track: TrackOption = None,
     linger: survival_files.LingerOption = 0.0,
     dashboard: services_dashboard.DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -296,7 +307,12 @@ def resume(
             run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer
         )
         status = session_output.run_session(
-            session, run_store, as_json=as_json, quiet=quiet, baseline_options=unsafe_options if baselines else None
+            session,
+            run_store,
+            as_json=as_json,
+            quiet=quiet,
+            baseline_options=unsafe_options if baselines else None,
+            trackers=track or (),
         )
         survival_files.linger(linger)
     return status
