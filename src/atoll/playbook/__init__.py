@@ -1,7 +1,7 @@
 """Playbooks for agents (ACE). A playbook changes only by deltas; every change is checked, versioned and reversible."""
 
 from atoll.playbook.bm25_index import BulletIndex
-from atoll.playbook.bullet import Bullet
+from atoll.playbook.bullet import Bullet, format_bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
@@ -48,6 +48,7 @@ __all__ = [
     "add",
     "estimate_tokens",
     "export_folder",
+    "format_bullet",
     "import_folder",
     "load_folder",
     "make_island",

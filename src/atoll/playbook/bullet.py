@@ -81,6 +81,20 @@ class Bullet:
         return cls(id, section, content, **counts, heading=heading, provenance=sources, is_pinned=is_pinned)
 
 
+def format_bullet(bullet: Bullet, max_chars: int = 0) -> str:
+    """Returns a bullet for a prompt, with its counts. A rule that did more harm than good is marked.
+
+    Args:
+        bullet: The rule.
+        max_chars: Maximum characters of its text; 0 means all.
+    """
+    content = bullet.content
+    if 0 < max_chars < len(content):
+        content = f"{content[: max_chars - 1].rstrip()}…"
+    mark = " (DOUBTFUL: it did more harm than good)" if bullet.net_helpful < 0 else ""
+    return f"[{bullet.id}] helpful={bullet.helpful} harmful={bullet.harmful} ::{mark} {content}"
+
+
 def make_id(section: str, serial: int) -> str:
     return f"{section}-{serial:05d}"
 

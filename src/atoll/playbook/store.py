@@ -11,7 +11,7 @@ from typing import NamedTuple
 from atoll import candidate, errors, versions
 from atoll.playbook import serialization
 from atoll.playbook.bm25_index import BulletIndex
-from atoll.playbook.bullet import Bullet
+from atoll.playbook.bullet import Bullet, format_bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Verdict
@@ -315,8 +315,9 @@ class PlaybookStore:
         return [Excerpt(bullet, score, _truncate(bullet.content, max_chars)) for bullet, score in matches]
 
     def format_context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
-        """Returns the result of `retrieve` for a prompt: one line per bullet, with its id."""
-        return "\n".join(f"[{excerpt.bullet.id}] {excerpt.text}" for excerpt in self.retrieve(query, limit, chars))
+        """Returns the result of `retrieve` for a prompt: one line per bullet, with its id and counts."""
+        max_chars = self.config.context_chars if chars is None else chars
+        return "\n".join(format_bullet(excerpt.bullet, max_chars) for excerpt in self.retrieve(query, limit, chars))
 
     def stats(self) -> Stats:
         return self.current().stats()
