@@ -7,11 +7,12 @@ from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
 from atoll.playbook.files import export_folder, import_folder, load_folder
 from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
+from atoll.playbook.meaning import Judge, LLMJudge, Meaning, Relation, embed_with, relate_words
+from atoll.playbook.offline import OfflineLearner, OfflineResult, Round
 from atoll.playbook.online import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
 from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
-from atoll.playbook.reflectors import Experience, LLMReflector, Reflector, TaggingReflector
-from atoll.playbook.rule_relation import Relation, relate
+from atoll.playbook.reflectors import Experience, LLMReflection, LLMReflector, Reflector, TaggingReflector
 from atoll.playbook.store import KEY, Excerpt, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
 
 # fmt: off
@@ -31,8 +32,14 @@ __all__ = [
     "HeldDelta",
     "HeldEntry",
     "HistoryEntry",
+    "Judge",
     "LLMAnswerer",
+    "LLMJudge",
+    "LLMReflection",
     "LLMReflector",
+    "Meaning",
+    "OfflineLearner",
+    "OfflineResult",
     "OnlineLearner",
     "Playbook",
     "PlaybookChange",
@@ -40,12 +47,14 @@ __all__ = [
     "Reflector",
     "Relation",
     "RetiredBullet",
+    "Round",
     "Stats",
     "Tag",
     "TaggingReflector",
     "Turn",
     "Verdict",
     "add",
+    "embed_with",
     "estimate_tokens",
     "export_folder",
     "format_bullet",
@@ -55,7 +64,7 @@ __all__ = [
     "make_reflector",
     "make_store",
     "merge",
-    "relate",
+    "relate_words",
     "remove",
     "tag",
     "update",
