@@ -14,6 +14,7 @@ from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
 from atoll.playbook.reflectors import Experience, LLMReflection, LLMReflector, Reflector, TaggingReflector
 from atoll.playbook.store import KEY, Excerpt, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
+from atoll.playbook.wrapping import PlaybookAgent, wrap, wrap_pydantic_ai
 
 # fmt: off
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "OfflineResult",
     "OnlineLearner",
     "Playbook",
+    "PlaybookAgent",
     "PlaybookChange",
     "PlaybookStore",
     "Reflector",
@@ -68,5 +70,7 @@ __all__ = [
     "remove",
     "tag",
     "update",
+    "wrap",
+    "wrap_pydantic_ai",
 ]
 # fmt: on

@@ -126,8 +126,8 @@ def make_slug(name: str) -> str:
     is_latin = sum(map(str.isalpha, plain)) == sum(map(str.isalpha, text))
     chars = (char if _is_slug_char(char) else "_" for char in (plain if is_latin else text))
     slug = re.sub("_+", "_", "".join(chars)).strip("_")
-    if not slug:
-        slug = "_".join(f"{ord(char):x}" for char in text[:4])
+    if not slug and text:
+        return "s_" + "_".join(f"{ord(char):x}" for char in text[:4])
     slug = slug.lstrip("0123456789_") if slug[:1].isdigit() and any(map(str.isalpha, slug)) else slug
     slug = slug if slug[:1].isalpha() or not slug else f"s_{slug}"
     return slug[:MAX_SLUG_CHARS].rstrip("_")

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"[-\u2212]?\d+(?:[.,]\d+)*")
 _NEGATION_TEXT = """not never no dont doesnt cannot cant wont without avoid nicht nie niemals kein keine keinen keinem
 keiner ohne vermeide ne pas jamais sans evite nunca jamás sin evita non mai senza 不 别 勿 нет не никогда без"""
 _NEGATIONS = frozenset(_NEGATION_TEXT.split())
+_FILLERS = frozenset({"a", "an", "the", "do", "does", "please", "you", "your"})
 # Opposites whose difference shows the direction of a contradiction in the space of the embeddings.
 _ANCHORS = (
     ("Do it.", "Do not do it."),
@@ -143,10 +144,11 @@ def relate_words(first: str, second: str) -> Relation:
     if terms.normalize_words(first) == terms.normalize_words(second):
         return "same"
     first_words, second_words = _get_content(first), _get_content(second)
-    if not first_words or first_words != second_words:
-        return "different"
-    difference = _count_negations(first) - _count_negations(second)
-    return "duplicate" if difference == 0 else "contradiction" if difference % 2 else "different"
+    if first_words == second_words:
+        return "duplicate"
+    is_negated = (_count_negations(first) - _count_negations(second)) % 2 == 1
+    has_same_words = [word for word in first_words if word] == [word for word in second_words if word]
+    return "contradiction" if is_negated and has_same_words else "different"
 
 
 def find_numbers(text: str) -> Sequence[str]:
@@ -163,13 +165,13 @@ def keeps_details(text: str, other: str) -> bool:
 
 def make_key(text: str) -> tuple[object, ...]:
     """Returns a key that is equal for texts that `relate_words` calls same or duplicate."""
-    return (_get_content(text) or (terms.normalize_words(text),), _count_negations(text), _find_symbols(text))
+    return (_get_content(text) or (terms.normalize_words(text),), _find_symbols(text))
 
 
 def _get_content(text: str) -> tuple[str, ...]:
+    """Returns the stems of all words but a few that never change a rule, in order; a negation is an empty stem."""
     words = terms.normalize_words(text).split()
-    kept = " ".join(word for word in words if word not in _NEGATIONS)
-    return tuple(terms.extract_terms(kept))
+    return tuple("" if word in _NEGATIONS else terms.stem(word) for word in words if word not in _FILLERS)
 
 
 def _count_negations(text: str) -> int:

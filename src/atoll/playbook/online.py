@@ -6,10 +6,9 @@ from typing import NamedTuple, Protocol
 import pydantic
 
 from atoll import llm
-from atoll.playbook.bullet import format_bullet
 from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.reflectors import Experience, Reflector
-from atoll.playbook.store import Excerpt, PlaybookStore
+from atoll.playbook.store import Excerpt, PlaybookStore, format_excerpts
 
 
 class Answer(NamedTuple):
@@ -158,7 +157,7 @@ class LLMAnswerer:
         Raises:
             LLMError: The LLM gave no response.
         """
-        rules = "\n".join(format_bullet(excerpt.bullet, len(excerpt.text)) for excerpt in excerpts)
+        rules = format_excerpts(excerpts)
         parts = [RULES_NOTE.format(rules=rules)] if rules else []
         parts += [f"The last answer was wrong. Lesson: {reflection}\n"] if reflection else []
         try:

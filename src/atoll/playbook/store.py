@@ -138,6 +138,11 @@ class Excerpt(NamedTuple):
     text: str
 
 
+def format_excerpts(excerpts: Sequence[Excerpt]) -> str:
+    """Returns excerpts for a prompt: one line each, with id and counts."""
+    return "\n".join(format_bullet(excerpt.bullet, len(excerpt.text)) for excerpt in excerpts)
+
+
 def make_excerpts(
     playbook: Playbook, query: str, config: Config, meaning: Meaning, index: BulletIndex | None = None
 ) -> Sequence[Excerpt]:
@@ -357,8 +362,7 @@ class PlaybookStore:
 
     def format_context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
         """Returns the result of `retrieve` for a prompt: one line per bullet, with its id and counts."""
-        max_chars = self.config.context_chars if chars is None else chars
-        return "\n".join(format_bullet(excerpt.bullet, max_chars) for excerpt in self.retrieve(query, limit, chars))
+        return format_excerpts(self.retrieve(query, limit, chars))
 
     def stats(self) -> Stats:
         return self.current().stats()
