@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atoll import errors, llm, playbook
+from atoll import errors, llm, playbook, store
 
 PAIRS = [json.loads(line) for line in Path(__file__).with_name("pairs.jsonl").read_text(encoding="utf-8").splitlines()]
 MERGED = ("same", "duplicate")
@@ -42,31 +42,23 @@ def test_words_decide_without_embeddings(first, second, relation):
     assert playbook.Meaning().relate(first, second) == relation
 
 
-TOPICS = ("torch", "lamp", "cave", "egg")
-
-
 def embed(texts):
     """Places a torch and a lamp close to each other."""
     rows = [[1.0 + ("torch" in text.lower() or "lamp" in text.lower()) * 9, 9.0 * ("egg" in text)] for text in texts]
     return np.array(rows)
 
 
-def test_embeddings_find_paraphrases_but_not_other_numbers():
+def test_embeddings_find_contradictions_and_merge_nothing():
     meaning = playbook.Meaning(embed)
-    assert meaning.relate("Carry a torch in caves.", "Bring a lamp underground.") == "duplicate"
-    assert meaning.relate("Carry 2 torches in caves.", "Bring a lamp underground.") == "different"
     assert meaning.relate("Carry a torch in caves.", "Never take a lamp underground.") == "contradiction"
+    assert meaning.relate("Carry a torch in caves.", "Bring a lamp underground.") == "different"
+    assert meaning.relate("Carry 2 torches in caves.", "Never take a lamp underground.") == "different"
     assert meaning.relate("Carry a torch in caves.", "Boil an egg.") == "different"
 
 
-def test_embeddings_confirm_and_retrieve_bullets_with_other_words():
-    from atoll import store
-
-    curator = playbook.Curator(meaning=playbook.Meaning(embed))
-    notes = playbook.PlaybookStore(store.MemoryVersions(), curator=curator)
+def test_embeddings_retrieve_bullets_with_other_words():
+    notes = playbook.PlaybookStore(store.MemoryVersions(), curator=playbook.Curator(meaning=playbook.Meaning(embed)))
     notes.apply([playbook.add("tactics", "Carry a torch in caves."), playbook.add("food", "Boil an egg.")], "t", "me")
-    (verdict,) = notes.apply([playbook.add("tactics", "Bring a lamp underground.")], "t", "me").verdicts
-    assert verdict.reason.startswith("confirms tactics-00001")
     assert notes.retrieve("lamp", limit=1)[0].bullet.id == "tactics-00001"
 
 
@@ -111,8 +103,6 @@ class TestJudge:
     [("Café", "cafe"), ("правила", "правила"), ("नियम", "नियम"), ("戦術", "戦術"), ("2024", "s_2024"), ("!", "s_21")],
 )
 def test_any_section_name_is_accepted(name, section, tmp_path):
-    from atoll import store
-
     notes = playbook.PlaybookStore(store.MemoryVersions())
     (verdict,) = notes.apply([playbook.add(name, "Wolves fear fire.")], "t", "me").verdicts
     assert verdict.ids == (f"{section}-00001",)

@@ -20,7 +20,7 @@ from atoll.playbook.refinement import (
     merge_bullets,
 )
 
-MAX_JUDGED = 30  # bullets that a judge compares with a new rule
+MAX_JUDGED = 60  # bullets that a judge compares with a new rule
 _RELATED: tuple[Relation, ...] = ("same", "duplicate", "contradiction")
 MAX_NOTE_CHARS = 2_000  # longer evidence, headings and sources are cut before they are read
 MAX_IDS = 1_000

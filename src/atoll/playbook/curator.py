@@ -68,13 +68,13 @@ class Curator:
             verdicts = tuple(curation_pass.decide(delta) for delta in deltas)
             playbook, retired = curation_pass.playbook, curation_pass.retired
             if self._is_refine_due(previous_turn, playbook.turn):
-                playbook, more_retired = refine(playbook, self.config, self.count_tokens, self.meaning)
+                playbook, more_retired = refine(playbook, self.config, self.count_tokens)
                 retired = [*retired, *more_retired]
         return CurationResult(playbook, verdicts, tuple(retired))
 
     def refine(self, playbook: Playbook) -> tuple[Playbook, tuple[RetiredBullet, ...]]:
         """Returns the playbook after grow-and-refine, and the retired bullets."""
-        playbook, retired = refine(playbook, self.config, self.count_tokens, self.meaning)
+        playbook, retired = refine(playbook, self.config, self.count_tokens)
         return playbook, tuple(retired)
 
     def _is_refine_due(self, previous_turn: int, current_turn: int) -> bool:

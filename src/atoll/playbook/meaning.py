@@ -1,8 +1,8 @@
 """Relation of two rules: same, duplicate, contradiction or different. Any language.
 
-A judge (an LLM) decides if there is one. Otherwise embeddings find rules about the same thing, and without embeddings
-only the words count. A wrong merge loses information and a missed duplicate costs only tokens, so both are careful:
-numbers, negations and the order of words must agree.
+A judge (an LLM) decides if there is one. Embeddings find the rules to show it, and rules that contradict each other.
+They merge nothing: a rule and its copy with one other word (north and south) are closer than most paraphrases. Without
+a judge only equal words merge. A wrong merge loses information, and a missed duplicate costs only tokens.
 """
 
 import functools
@@ -20,7 +20,6 @@ from atoll.playbook import terms
 type Relation = Literal["same", "duplicate", "contradiction", "different"]
 type Embed = Callable[[Sequence[str]], Any]  # texts to vectors, one row each
 
-DUPLICATE_SIMILARITY = 0.9  # cosine above which two rules with the same numbers and negations are one rule
 RELATED_SIMILARITY = 0.7  # cosine above which two rules are about the same thing
 OPPOSITE_SHARE = 0.3  # share of the difference along the anchors above which two related rules are opposites
 MAX_CACHED = 20_000
@@ -101,11 +100,10 @@ class Meaning:
     def _relate_vectors(self, first: str, second: str, similarity: float) -> Relation:
         if similarity < RELATED_SIMILARITY:
             return "different"
+        if find_numbers(first) != find_numbers(second):
+            return "different"
         has_other_sign = (_count_negations(first) - _count_negations(second)) % 2 == 1
-        if has_other_sign or self._is_opposite(first, second):
-            return "contradiction" if find_numbers(first) == find_numbers(second) else "different"
-        is_same = similarity >= DUPLICATE_SIMILARITY and find_numbers(first) == find_numbers(second)
-        return "duplicate" if is_same else "different"
+        return "contradiction" if has_other_sign or self._is_opposite(first, second) else "different"
 
     def _is_opposite(self, first: str, second: str) -> bool:
         if self._axes is None:

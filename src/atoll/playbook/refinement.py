@@ -7,7 +7,7 @@ from typing import NamedTuple
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Priority
-from atoll.playbook.meaning import Meaning, make_key
+from atoll.playbook.meaning import make_key
 from atoll.playbook.playbook import CountTokens, Playbook
 
 MAX_NEIGHBORS = 12  # bullets that a text is compared with; BM25 ranks duplicates near the top
@@ -47,12 +47,10 @@ def merge_bullets(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
     )
 
 
-def refine(
-    playbook: Playbook, config: Config, count: CountTokens, meaning: Meaning
-) -> tuple[Playbook, list[RetiredBullet]]:
+def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Playbook, list[RetiredBullet]]:
     """Merges duplicates, retires harmful, stale and old bullets, and enforces the token limit."""
     retired: list[RetiredBullet] = []
-    for stage in (_make_duplicate_stage(meaning), _make_prune_stage(config), _make_archive_stage(config)):
+    for stage in (_find_duplicates, _make_prune_stage(config), _make_archive_stage(config)):
         for removed, reason, target in stage(playbook):
             if removed.id not in playbook.bullets or (target is not None and target.id not in playbook.bullets):
                 continue
@@ -92,28 +90,13 @@ def make_room(
 type Removal = tuple[Bullet, str, Bullet | None]  # bullet, reason, bullet that it is merged into
 
 
-def _make_duplicate_stage(meaning: Meaning) -> Callable[[Playbook], Iterator[Removal]]:
-    """Returns a stage that yields bullets that repeat an earlier one, by words or by embeddings."""
-
-    def stage(playbook: Playbook) -> Iterator[Removal]:
-        by_key: dict[tuple[object, ...], Bullet] = {}
-        for bullet in playbook.bullets.values():
-            other = by_key.setdefault(make_key(bullet.content), bullet)
-            if other is bullet and meaning.embed is not None:
-                earlier = [item for item in by_key.values() if item is not bullet]
-                similarities = meaning.compare(bullet.content, [item.content for item in earlier])
-                ranked = sorted(zip(similarities, range(len(earlier)), strict=True), reverse=True)[:MAX_NEIGHBORS]
-                near = [earlier[index] for _, index in ranked]
-                other = next(
-                    (item for item in near if meaning.relate(item.content, bullet.content) in _ONE_RULE), bullet
-                )
-            if other is not bullet:
-                yield bullet, f"same rule as {other.id}", other
-
-    return stage
-
-
-_ONE_RULE = ("same", "duplicate")
+def _find_duplicates(playbook: Playbook) -> Iterator[Removal]:
+    """Yields bullets that repeat an earlier one in the same words."""
+    by_key: dict[tuple[object, ...], Bullet] = {}
+    for bullet in playbook.bullets.values():
+        other = by_key.setdefault(make_key(bullet.content), bullet)
+        if other is not bullet:
+            yield bullet, f"same rule as {other.id}", other
 
 
 def _make_prune_stage(config: Config) -> Callable[[Playbook], Iterator[Removal]]:
