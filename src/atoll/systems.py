@@ -24,6 +24,7 @@ MIND = System(
     task="atoll.mind.config:Task",
     options="atoll.mind.config:Options",
     build="atoll.mind.build:build",
+    discover="atoll.mind.config:discover",
     reviews="atoll.mind.workspace.reviews",
     template="mind_rota",
 )

@@ -193,7 +193,8 @@ def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
                 calls[record.step] += "/" not in data.call  # otherwise an evaluator or a gate made it
                 continue
             mutator = data.meta.get("engine")
-            is_trial = data.label.startswith("d") and mutator not in _LLM_MUTATORS
+            is_from_llm = mutator in _LLM_MUTATORS or "conversation" in data.meta
+            is_trial = data.label.startswith("d") and not is_from_llm
             if calls[record.step] and data.paid and not is_trial and mutator not in _CALL_FREE_MUTATORS:
                 contents.add(hash(data.content or record.links))
                 repairs += bool(data.meta.get("is_repaired"))

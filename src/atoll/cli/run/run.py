@@ -57,6 +57,9 @@ LeaseOption = Annotated[
         help="Seconds until another coordinator takes over an island.",
     ),
 ]
+GoalOption = Annotated[
+    str | None, typer.Option("--goal", metavar="TEXT", help="Goal for a repository: a text, or a file with it.")
+]
 TrackOption = Annotated[
     list[str] | None,
     typer.Option("--track", metavar="NAME", help="Log to mlflow:URI, wandb, tensorboard:DIR or otel; repeatable."),
@@ -65,12 +68,15 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progr
 
 
 def run(
-    task: Annotated[Path, typer.Argument(metavar="TASK", help="Task folder, table, OpenEvolve folder or program.")],
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK", help="Task folder, table, git repository, OpenEvolve folder or program.")
+    ],
     evaluator: Annotated[
         Path | None,
         typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Evaluator file, if TASK is a program."),
     ] = None,
     openevolve_config: options.ConfigOption = None,
+    goal: GoalOption = None,
     llm: options.LLMOption = None,
     iterations: IterationsOption = None,
     episodes: survival_files.EpisodesOption = None,
@@ -130,6 +136,7 @@ def run(
       atoll run examples/funsearch_capset --llm openai:gpt-5-mini --budget '$1'
       atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
       atoll run my_task --iterations 0 --json
+      atoll run my_repository --goal issue.md --llm openai:gpt-5-mini
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
       atoll run measurements.csv --budget 60s
       atoll run growth.csv --derivative t --budget 60s
@@ -153,6 +160,7 @@ def run(
     option_layers = [
         *build_option_layers(overrides, run_options, require_sandbox, executor),
         *survival_files.make_delay_layer(tick_delay),
+        *([{"task": {"goal": goal}}] if goal else []),
         *([{"task": {"derivative": derivative}}] if derivative is not None else []),
     ]
     run_config = config.load(task, option_layers, evaluator=evaluator, settings=openevolve_config)

@@ -1,10 +1,9 @@
-"""English words for search and comparison: normalization, stems and the lexicon."""
+"""Words of texts in any language, for search and comparison. English words are reduced to stems."""
 
 import functools
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from importlib import resources
+from collections.abc import Sequence
 
 _STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for
 from with as and or so then there here you your we our they their he she his her i my me us them what which who whom
@@ -65,43 +64,3 @@ def _strip_ending(word: str) -> str:
 
 def _undouble(root: str) -> str:
     return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root
-
-
-def _read_sections() -> Mapping[str, Sequence[str]]:
-    text = resources.files("atoll.playbook").joinpath("lexicon.txt").read_text(encoding="utf-8")
-    sections: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in text.splitlines():
-        if name := re.match(r"\[(\w+)\]", line):
-            lines = sections.setdefault(name[1], [])
-        elif line and not line.startswith("#"):
-            lines.append(line)
-    return sections
-
-
-def _parse_table(lines: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    return {name: tuple(phrases.split(", ")) for name, _, phrases in (line.partition(" = ") for line in lines)}
-
-
-def _parse_items(lines: Sequence[str]) -> Sequence[str]:
-    return tuple(item.strip() for line in lines for item in line.split(","))
-
-
-def _parse_pairs(lines: Sequence[str]) -> Sequence[tuple[str, str]]:
-    return tuple((first, second) for first, second in (item.split() for item in _parse_items(lines)))
-
-
-_SECTIONS = _read_sections()
-CONCEPTS = _parse_table(_SECTIONS["concepts"])  # a minus before the name marks words that negate the concept
-CONNECTIVES = _parse_table(_SECTIONS["connectives"])
-OPPOSITES = _parse_pairs(_SECTIONS["opposites"])
-LOCATIONS = tuple(" ".join(_SECTIONS["locations"]).split())
-FILLER_WORDS = tuple(" ".join(_SECTIONS["fillers"]).split())
-EMPTY_PHRASES = _parse_items(_SECTIONS["empty"])
-AMBIGUOUS = {
-    name: tuple(reading.replace("-", "") for reading in readings)
-    for name, readings in _parse_table(_SECTIONS["ambiguous"]).items()
-}
-IRREGULAR_FORMS = dict(_parse_pairs(_SECTIONS["irregular"]))
-NUMBER_WORDS = dict(_parse_pairs(_SECTIONS["numbers"]))
-SECONDS_PER_UNIT = {"second": 1, "minute": 60, "hour": 3600}
