@@ -21,6 +21,7 @@ from atoll.llmsr.laws.view_law import AnyLaw, TreeLaw
 type RowIndices = npt.NDArray[np.intp]
 
 _MAX_ROWS = 2000
+_MAX_PLOTTED = 150  # rows of a split with stored predictions
 _EDGE_SHARE = 0.15  # share of the rows held out at each end of a variable
 _MAX_GROUPS = 20  # a variable with at most this many values is held out by value
 _NUM_FOLDS = 4
@@ -352,7 +353,24 @@ def to_json(
         "constants": error_bars,
         "runners_up": runners_up,
         "front": front,
+        "predictions": _sample_predictions(chosen.law.predict, train, reader, folder),
     }
+
+
+def _sample_predictions(
+    predict: Predict, train: table.Table, reader: table.TableReader, folder: Path | None
+) -> Mapping[str, JSON]:
+    """Returns measured and predicted values of evenly spaced rows, by split, for a plot."""
+    tables = {"train": train, **{path.stem: reader.read(path) for path in _find_test_files(folder)}}
+    return {name: _predict_rows(predict, split.rows) for name, split in tables.items()}
+
+
+def _predict_rows(predict: Predict, rows: Rows) -> list[JSON]:
+    indices = np.linspace(0, len(rows) - 1, min(len(rows), _MAX_PLOTTED)).astype(int)
+    with np.errstate(all="ignore"):
+        predicted = np.broadcast_to(predict(rows.columns), rows.target.shape)
+    pairs = [(float(f"{rows.target[index]:.6g}"), float(f"{predicted[index]:.6g}")) for index in indices]
+    return [list(pair) for pair in pairs if all(map(math.isfinite, pair))]
 
 
 def _format_shares(shares: Mapping[str, float]) -> str:
