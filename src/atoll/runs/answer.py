@@ -18,7 +18,7 @@ MAX_SEEDS = 50  # runs of a seed group
 _MANY_FAILURES = 0.3  # share of the evaluations
 _LATE = 0.8  # share of the evaluations after which an improvement is late
 _FEW_SEEDS = 3
-_NO_SEED = ("seed", "workers", "iterations", "budget", "dashboard", "baselines")  # settings that do not make a group
+_NO_SEED = ("seed", "workers")  # settings that do not make a group
 
 
 class SeedGroup(NamedTuple):
@@ -200,9 +200,8 @@ def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
     if total and facts.failures / total >= _MANY_FAILURES:
         reason = f" The most frequent reason is: {facts.top_failure}" if facts.top_failure else ""
         yield NextStep(f"{facts.failures / total:.0%} of the attempts failed.{reason} Fix this first.")
-    better = [
-        title for title, score in facts.baselines if score is not None and score > (facts.best_score or -math.inf)
-    ]
+    best = -math.inf if facts.best_score is None else facts.best_score
+    better = [title for title, score in facts.baselines if score is not None and score > best]
     if better:
         yield NextStep(f"The baseline {better[0]} was better: this search was not worth its cost. Use that run.")
     is_late = facts.evaluations_to_best is not None and facts.evaluations_to_best >= _LATE * facts.evaluations
