@@ -221,7 +221,7 @@ def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
         islands=[head.island for head in shown],
         step=[head.step for head in shown],
         values=[values[head.id] for head in shown],
-        is_sample=len(heads) < queries.count(),
+        is_sample=queries.count() > limit,
         **columns,
     )
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from atoll import errors, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import RunId, StoreDep
-from atoll.runs import worldline_review
+from atoll.runs import summary, worldline_review
 
 router = APIRouter(prefix="/api/runs/{run}/worldlines", tags=["worldlines"])
 
@@ -53,6 +53,8 @@ def show_graph(
 def _list_problems(run_store: store.Store, run: str) -> list[dict[str, Any]]:
     """Returns the problems of a run with their islands, best plan, and whether it solves the problem."""
     rows, problems = run_store.candidates(run), dict[str, dict[str, Any]]()
+    instances = summary.find_result(run_store, run).get("instances") or ()  # graded at the end of the run
+    graded = {row.get("id"): row.get("solved") for row in instances if isinstance(row, Mapping)}
     for island in rows.list_islands()[:MAX_PROBLEMS]:
         best = next(iter(rows.list_best(island=island)), None)
         if best is None:
@@ -61,7 +63,8 @@ def _list_problems(run_store: store.Store, run: str) -> list[dict[str, Any]]:
         empty = {"problem": name, "islands": [], "best": None, "candidate": None, "is_solved": False}
         problem = problems.setdefault(name, empty)
         problem["islands"].append(island)
-        problem["is_solved"] = problem["is_solved"] or best.metrics.get("solved", 0.0) > 0
+        is_solved = graded.get(name, best.metrics.get("solved", 0.0) > 0)
+        problem["is_solved"] = problem["is_solved"] or bool(is_solved)
         if problem["best"] is None or (best.score or 0.0) > problem["best"]:
             problem |= {"best": best.score, "candidate": best.id}
     return list(problems.values())

@@ -42,7 +42,7 @@ export class RunHeader {
 
   #draw(data) {
     const isFirst = this.summary === null;
-    this.summary = { ...data, ...data.used, id: data.id ?? this.run };
+    this.summary = { ...data, ...data.used, id: data.id ?? this.run, asked: this.run };
     const now = this.summary;
     put(this.#line,
       h("p", { class: "run-name" }, badge(now.status), now.label?.name ? h("strong", { class: "named" }, inline(now.label.name, 80)) : null, h("strong", {}, inline(now.id, 60)),

@@ -8,6 +8,9 @@ import { inline, piece } from "../text.js";
 export default { mount };
 
 const KINDS = ["started", "founded", "begun", "charged", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded", "executed"];
+// Words for the stored kinds, which never change.
+const WORDS = { founded: "initial", begun: "issued", replied: "LLM response", charged: "LLM budget", judged: "evaluated", observed: "updated", executed: "executor" };
+const word = (kind) => WORDS[kind] ?? kind;
 const PAGE = 100;
 const MOST = 2000; // maximum in the page; older ones are removed
 
@@ -23,7 +26,7 @@ function mount(root, context) {
   const list = h("ol", { class: "events", "aria-label": "Events, newest first" });
   const more = button("Older events", () => load(false));
   const search = h("input", { type: "search", value: wanted.q, placeholder: "text in the record", on: { input: () => { wanted.q = search.value.trim(); restart(); } } });
-  const kind = select([["", "all"], ...KINDS.map((each) => [each, each])], wanted.kind, (value) => { wanted.kind = value; restart(); });
+  const kind = select([["", "all"], ...KINDS.map((each) => [each, word(each)])], wanted.kind, (value) => { wanted.kind = value; restart(); });
   const follow = h("input", { type: "checkbox", checked: isFollowing, on: { change: () => { isFollowing = follow.checked; context.setQuery({ ...wanted, follow: isFollowing ? "1" : "" }); if (isFollowing) reveal(); } } });
   const fresh = button("", () => reveal(), { class: "fresh", hidden: true });
   root.append(
@@ -97,7 +100,7 @@ function mount(root, context) {
 function item(event, context) {
   const node = folded([
     h("time", { class: "soft number", title: event.at ? moment(event.at) : "This record has no time" }, event.at ? clock(event.at) : "–"),
-    h("span", { class: "kind", "data-kind": event.kind }, event.kind),
+    h("span", { class: "kind", "data-kind": event.kind, title: `stored as ${event.kind}` }, word(event.kind)),
     h("span", { class: "soft number" }, `iteration ${count(event.step)}`),
     h("span", { class: "soft number" }, event.island >= 0 ? `island ${event.island}` : "all"),
     inline(event.gist, 240),

@@ -25,7 +25,7 @@ function mount(root, context) {
   const island = h("div", {});
   const axes = h("div", { class: "row" });
   const cards = { clusters: h("div", { class: "card" }, clusters.element), map: h("div", { class: "card" }, map.element), front: h("div", { class: "card" }, axes, front.element) };
-  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, cards.clusters, h("div", { class: "stack" }, cards.map, cards.front)),
+  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, cards.clusters, cards.map, cards.front),
     h("div", { class: "card" }, h("h2", {}, "Migrations and resets, newest first"), moves.element));
 
   function draw() {

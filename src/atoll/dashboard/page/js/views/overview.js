@@ -51,7 +51,7 @@ function mount(root, context) {
     drawSettings(settings, found);
   }, problem, { every: 10000 });
   const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); progress.summary(now); } };
-  const hear = (event) => { if (event.detail.id === context.run) show(event.detail); };
+  const hear = (event) => { if (event.detail.asked === context.run) show(event.detail); };
   document.addEventListener("atoll:summary", hear, { signal: context.signal });
   show(context.summary());
 }
@@ -140,7 +140,8 @@ function drawBest(card, found, context) {
   const place = h("div", {});
   const isDiff = Boolean(best.diff?.diff) && !found.result.law;
   const parts = { diff: () => wordDiff(best.diff.diff, "Diff to the initial candidate"), text: () => piece(best.text, { label: "Best candidate", numbered: true, show: (text) => source(text, "Best candidate") }) };
-  let shown = isDiff && best.diff.diff.length < best.text.text.length * 3 ? "diff" : "text";
+  const isSimilar = isDiff && /^ /m.test(best.diff.diff) && best.diff.diff.length < best.text.text.length * 3; // else the whole text says more
+  let shown = isSimilar ? "diff" : "text";
   const choice = isDiff ? select([["diff", "changes to the initial candidate"], ["text", "whole text"]], shown, (value) => { shown = value; put(place, parts[shown]()); }, { "aria-label": "Show the best candidate as" }) : null;
   put(place, parts[shown]());
   put(card, h("h2", {}, "Best candidate ", candidateLink(context, best.id, [best.id]), h("span", { class: "soft" }, ` score ${score(best.score)}`)),
