@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from atoll import store
+from atoll.store.candidates import queries as candidates_queries
 from tests.dashboard.browser import conftest, stage
 from tests.dashboard.browser.stage import Stage
 from tests.dashboard.test_answers import fill
@@ -125,7 +126,7 @@ def test_runs_fit_get_labels_and_are_compared(wide: Page, filled: Stage):
     expect(comparison.get_by_role("table", name="Settings that differ")).to_contain_text("run.seed")
     wide.get_by_role("button", name=f"Edit name, tags and note of {stage.OTHER}").click()
     wide.get_by_label("Name", exact=True).fill("Second seed")
-    wide.get_by_label("Tags").fill("paper, seeds")
+    wide.get_by_role("textbox", name="Tags").fill("paper, seeds")
     wide.get_by_role("button", name="Save", exact=True).click()
     expect(wide.get_by_role("link", name="Second seed").first).to_be_visible()
     wide.get_by_label("Tag", exact=True).select_option("paper")
@@ -149,11 +150,10 @@ def test_live_update_takes_less_than_a_second(wide: Page, filled: Stage):
     expect(first).not_to_have_text(before or "")
     # The header shows the number of evaluations; it follows a commit within a second.
     delays = []
+    queries = candidates_queries.CandidateQueries(filled.run_store, stage.LIVE)
     for _ in range(3):
-        start = wide.locator(".run-facts").text_content()
-        end = filled.run_store.journal(stage.LIVE)
-        count = sum(1 for _ in end.read_kinds("applied"))
-        stage.wait(lambda count=count: sum(1 for _ in end.read_kinds("applied")) > count)
+        start, count = wide.locator(".run-facts").text_content(), queries.get_last_step()
+        stage.wait(lambda count=count: queries.get_last_step() > count)
         committed = time.monotonic()
         wide.wait_for_function("(text) => document.querySelector('.run-facts').textContent !== text", arg=start)
         delays.append(time.monotonic() - committed)
@@ -179,7 +179,7 @@ def test_islands_have_distinct_ticks_and_no_bars_of_length_one(wide: Page, fille
 
 
 def test_tick_texts_differ_and_readings_are_data(wide: Page, filled: Stage):
-    wide.goto(f"{filled.url}/ui/static/favicon.svg")
+    wide.goto(filled.at("runs"))
     texts, values = wide.evaluate(
         """async () => {
             const { distinct } = await import("/ui/static/js/charts/frame.js");
@@ -194,7 +194,7 @@ def test_tick_texts_differ_and_readings_are_data(wide: Page, filled: Stage):
 
 
 def test_docstrings_are_highlighted_in_full(wide: Page, filled: Stage):
-    wide.goto(f"{filled.url}/ui/static/favicon.svg")
+    wide.goto(filled.at("runs"))
     source = 'def f(x):\n    """One.\n\n    Args: is in\n    """\n    return x\n'
     pieces = wide.evaluate("async (text) => (await import('/ui/static/js/code.js')).scan(text, 'python')", source)
     strings = [text for kind, text in pieces if kind == "string"]

@@ -13,8 +13,8 @@ const where = h("span", { class: "soft", role: "status" });
 const whole = h("a", { class: "panel-link" }, "Open as a page");
 const next = button("↓ Next (j)", () => step(1), { class: "quiet" });
 const previous = button("↑ Previous (k)", () => step(-1), { class: "quiet" });
-const element = h("aside", { class: "panel", role: "dialog", "aria-labelledby": "panel-title", hidden: true },
-  h("header", { class: "panel-head" }, title, where, h("span", { class: "spring" }), previous, next, whole, button("Close", () => close(), { class: "quiet", "aria-label": "Close the panel" })), body);
+const element = h("div", { class: "panel", role: "dialog", "aria-labelledby": "panel-title", hidden: true },
+  h("div", { class: "panel-head" }, title, where, h("span", { class: "spring" }), previous, next, whole, button("Close", () => close(), { class: "quiet", "aria-label": "Close the panel" })), body);
 document.body.append(element);
 
 /**

@@ -22,7 +22,7 @@ export function frame(options, draw) {
   const told = h("div", { class: "told" });
   const details = h("details", { class: "as-table", on: { toggle: () => details.open && put(told, options.alternative?.() ?? null) } },
     h("summary", {}, "As a table"), told);
-  const heading = h("h3", { id: titleId }, options.title);
+  const heading = h("h2", { id: titleId, class: "chart-title" }, options.title);
   const tools = h("div", { class: "chart-tools" });
   const foot = h("div", { class: "chart-foot" }, options.alternative ? details : null, downloads(options, svg));
   const element = h("figure", { class: "chart" }, h("div", { class: "chart-head" }, heading, tools), legend, place, note, foot);

@@ -37,12 +37,32 @@ export function detail(found, context) {
     found.feedback.size ? section("Feedback", piece(found.feedback, { label: "Feedback" })) : null,
     artifacts(found, context),
     calls(found),
+    lineage(found, context, link),
     Object.keys(found.meta).length ? section("Metadata", asData(found.meta, "Metadata")) : null,
   ];
 }
 
 function section(title, ...inside) {
   return h("section", { class: "card", "aria-label": title }, h("h2", {}, title), inside);
+}
+
+/** Ancestors of the candidate, loaded when opened. */
+function lineage(found, context, link) {
+  if (found.step === 0) return null;
+  return section("Lineage", folded("From this candidate to the initial one", () => {
+    const place = h("div", {}, h("p", { class: "empty" }, "Loading …"));
+    context.get(context.ofRun("lineage"), { to: found.id, limit: 1 }).then(({ path }) => {
+      const list = table("Lineage of the candidate", [
+        { name: "candidate", cell: (n) => link(path.ids[n]) },
+        { name: "score", number: true, cell: (n) => score(path.scores[n]) },
+        { name: "gain", number: true, cell: (n) => (Number.isFinite(path.scores[n] - path.scores[n + 1]) ? score(path.scores[n] - path.scores[n + 1], 3) : "") },
+        { name: "island", number: true, cell: (n) => count(path.islands[n]) },
+      ]);
+      list.update(path.ids.map((_, n) => n).slice(0, 200));
+      put(place, list.element);
+    }, (error) => error.name !== "AbortError" && put(place, h("p", { class: "problem" }, error.message)));
+    return place;
+  }));
 }
 
 function copyButton(found) {

@@ -91,7 +91,7 @@ export function comparison(context, chosen, onClear) {
     const names = found.different.filter((name) => !/^(files\.|created)/.test(name));
     const settings = table("Settings that differ", [{ name: "setting", cell: (name) => h("code", {}, inline(name, 80)) }, ...found.runs.slice(0, 8).map((each, place) => ({ name: `r${place}`, title: nameOf(each.row), wrap: true, cell: (name) => inline(each.settings[name] ?? "–", 80) }))]);
     settings.update(names.slice(0, 60));
-    put(tables, h("h3", {}, "Final scores"), final.element, found.runs.length > 1 ? h("details", { open: names.length <= 12 }, h("summary", {}, names.length ? `${names.length} settings differ` : "All settings are the same"), names.length ? settings.element : null) : null);
+    put(tables, h("h2", {}, "Final scores"), final.element, found.runs.length > 1 ? h("details", { open: names.length <= 12 }, h("summary", {}, names.length ? `${names.length} settings differ` : "All settings are the same"), names.length ? settings.element : null) : null);
   }
 
   return { element, update };

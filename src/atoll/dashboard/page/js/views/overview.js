@@ -24,7 +24,7 @@ const IMPORTANT = /^(run\.(seed|llm|target|iterations|budget|workers)$|system$|f
 
 function mount(root, context) {
   const problem = h("div", {});
-  const said = h("section", { class: "card answer", "aria-label": "Answer" }, h("p", { class: "empty" }, "Loading …"));
+  const said = h("section", { class: "card answer-card", "aria-label": "Answer" }, h("p", { class: "empty" }, "Loading …"));
   const result = h("div", {});
   const best = h("section", { class: "card", "aria-label": "Best candidate", hidden: true });
   const used = h("div", { class: "card" }, h("h2", {}, "Budget"));
@@ -295,7 +295,7 @@ function improvementTable(context) {
     { name: "time", number: true, cell: (each) => (Number.isFinite(each.seconds) ? duration(each.seconds) : "–"), sort: (each) => each.seconds },
     { name: "island", number: true, cell: (each) => count(each.island), sort: (each) => each.island },
   ], { class: "tight", empty: "No improvement yet." });
-  const more = button("", () => { isAll = true; show(); }, { class: "quiet" });
+  const more = button("All improvements", () => { isAll = true; show(); }, { class: "quiet", hidden: true });
 
   function show() {
     more.hidden = isAll || rows.length <= NEWEST;

@@ -129,7 +129,7 @@ function sections(bullets, empty, edit) {
       { name: "made", title: "created in turn", number: true, cell: (row) => count(row.created), sort: (row) => row.created },
       { name: "used", title: "last used", number: true, cell: (row) => count(row.used), sort: (row) => row.used },
       { name: "from", cell: (row) => inline(row.provenance.at(-1) ?? "", 120) },
-      ...(edit ? [{ name: "edit", title: "", cell: (row) => button("Edit", () => edit(row), { class: "quiet inline", "aria-label": `Edit ${row.id}` }) }] : []),
+      ...(edit ? [{ name: "edit", cell: (row) => button("Edit", () => edit(row), { class: "quiet inline", "aria-label": `Edit ${row.id}` }) }] : []),
     ], { class: "stacks" });
     list.update(own);
     return h("section", { class: "book-section" }, h("h3", {}, inline(name, 80), h("span", { class: "soft" }, ` ${own.length}`)), list.element);
