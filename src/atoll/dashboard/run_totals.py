@@ -278,13 +278,14 @@ class RunTotals(JournalTotals):
         self.evaluations += record.evaluations
         self.failures += record.failure is not None
         self.cost += evaluation.Cost(*record.cost)  # type: ignore[arg-type] # written by the run
-        self._steps.append(step if not self._steps else max(step, self._steps[-1]))
         self._evaluations.append(self.evaluations)
         self._usd.append(self.cost.usd)
         self._tokens.append(self.cost.tokens_in + self.cost.tokens_out)
         self._calls.append(self.cost.calls)
         elapsed = self.compute_elapsed()
         self._seconds.append(math.nan if elapsed is None else elapsed)
+        # Last, since `get_usage_at` may run in another thread.
+        self._steps.append(step if not self._steps else max(step, self._steps[-1]))
         if record.failure is not None:
             self._failures.add("proposal", record.failure, str(step))
         for child in record.children:

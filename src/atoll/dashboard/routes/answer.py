@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from atoll import errors, runs, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import MAX_TEXT, CacheDep, RunId, StatusReaderDep, StoreDep
+from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.run_status import RunRow, RunStatusReader
 from atoll.dashboard.run_totals import FailureGroup
 from atoll.runs import answer, baselines, comparison, html_export, text_format
@@ -88,15 +89,15 @@ def show_answer(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, c
     """Returns what a run found, how much better it is, at what cost, and what to do next."""
     status = read_status(run, READ_SECONDS)
     stamp = status.totals.end, status.get_status()[0]
-    return cache.get(("answer", run), stamp, lambda: _make_answer(run_store, status, read_status))
+    return cache.get(("answer", run), stamp, lambda: _make_answer(run_store, status, read_status, cache))
 
 
-def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: Any) -> Answer:
+def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: Any, cache: ResponseCache) -> Answer:
     row, totals, run = status.make_row(), status.totals, status.run.id
     failures = totals.list_failures()
     group = [run] if row.group is None else answer.find_seed_group(run_store, run)
     seeds = answer.load_seed_scores(run_store, group)
-    improvements = status.candidate_queries.list_improvements()
+    improvements = cache.get(("improvements", run), totals.end, status.candidate_queries.list_improvements)
     facts = answer.AnswerFacts(
         run=run,
         system=row.system,

@@ -1,6 +1,6 @@
 // Scatter plot of two metrics with the Pareto front.
 
-import { put, s, say } from "../dom.js";
+import { h, put, s, say } from "../dom.js";
 import { brief, count, score } from "../format.js";
 import { table } from "../table.js";
 import { axes, frame, tone } from "./frame.js";
@@ -19,7 +19,8 @@ function front(points) {
   return found.reverse();
 }
 
-/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, note, onOpen(point), hasFront, isSquare (equal axes with a diagonal). */
+/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, note, onOpen(point), hasFront, isSquare (equal axes with a
+ * diagonal), legend: [[tone, name], ...]. */
 export function scatter(options) {
   let points = [];
   const view = frame({ height: 300, ...options, alternative, rows: () => [["candidate", options.xLabel ?? "x", options.yLabel ?? "y"], ...points.map((each) => [each.label ?? each.id, each.x, each.y])] }, draw);
@@ -61,7 +62,15 @@ export function scatter(options) {
     return made.element;
   }
 
-  return { element: view.element, update(next, labels) { Object.assign(options, labels); points = next; view.redraw(); } };
+  return {
+    element: view.element,
+    update(next, labels) {
+      Object.assign(options, labels);
+      points = next;
+      if (options.legend) put(view.legend, options.legend.map(([place, name]) => h("span", { class: "note" }, s("svg", { width: 12, height: 10, "aria-hidden": "true" }, s("circle", { cx: 6, cy: 5, r: 4, class: `dot ${tone(place)}` })), ` ${name} `)));
+      view.redraw();
+    },
+  };
 }
 
 /** Draws the front as a staircase; points below and left of it are dominated. */

@@ -13,8 +13,9 @@ const PAGE = 50;
 
 function mount(root, context) {
   if (context.more.length) { one(root, context, context.more[0]); return; }
-  const wanted = Object.fromEntries(["id", "q", "sort", "island", "failed"].map((name) => [name, context.query.get(name) ?? ""]));
+  const wanted = Object.fromEntries(["id", "q", "sort", "island", "failed", "drafts"].map((name) => [name, context.query.get(name) ?? ""]));
   wanted.sort ||= "best";
+  if (!context.query.has("drafts")) wanted.drafts = "false";
   let rows = [];
   let next = null;
   const problem = h("div", {});
@@ -29,10 +30,11 @@ function mount(root, context) {
     h("div", { class: "grow" }, field("Search", search)),
     field("Sort", select([["best", "best first"], ["worst", "worst first"], ["newest", "newest first"], ["oldest", "oldest first"]], wanted.sort, change("sort"))),
     field("Outcome", select([["", "all"], ["false", "with a score"], ["true", "failed"]], wanted.failed, change("failed"))),
+    field("Trials", select([["false", "hidden"], ["all", "shown"], ["true", "only"]], wanted.drafts, change("drafts"))),
     field("Island", h("input", { type: "number", min: 0, step: 1, value: wanted.island, class: "narrow", on: { change: (event) => change("island")(event.target.value) } })),
     told), problem, reasons, h("div", { class: "card" }, list.element, more));
 
-  const ask = (after, limit) => context.get(context.ofRun("candidates"), { ...wanted, after, limit });
+  const ask = (after, limit) => context.get(context.ofRun("candidates"), { ...wanted, drafts: wanted.drafts === "all" || wanted.id ? null : wanted.drafts, after, limit });
 
   function show(found, isMore) {
     const items = found.candidates;

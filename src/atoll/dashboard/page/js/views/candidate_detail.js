@@ -15,6 +15,7 @@ const PIECE = 4 << 20; // bytes per download of an artifact
 export function detail(found, context) {
   const link = (id) => h("a", { href: context.link("candidate", { more: [id] }), class: "mono", on: { click: (event) => { if (context.open && !event.ctrlKey && !event.metaKey) { event.preventDefault(); context.open(id); } } } }, id);
   const listed = (ids) => (ids.length ? ids.slice(0, 30).flatMap((id, place) => [place ? ", " : "", link(id)]) : "none");
+  const others = [...new Set(found.parents)].filter((id) => id && id !== found.edited);
   const own = (...parts) => context.ofRun("candidates", found.id, ...parts);
   const rest = (offset) => context.getText(own("source"), { offset });
   const name = `Source of ${found.id}`;
@@ -22,7 +23,7 @@ export function detail(found, context) {
     h("div", { class: "card" }, facts([
       ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["iteration", count(found.step)],
       found.edited ? ["edited parent", link(found.edited)] : null,
-      ["parents", listed([...new Set(found.parents)].filter((id) => id && id !== found.edited))],
+      others.length || !found.edited ? [found.edited ? "other parents" : "parents", listed(others)] : null,
       found.mutator ? ["mutator", inline(found.mutator, 60)] : null, found.model ? ["LLM", inline(found.model, 80)] : null,
       found.num_llm_calls ? ["cost of the iteration", `${plural(found.num_llm_calls, "call")}, ${found.cost_usd > 0 ? usd(found.cost_usd) : "price unknown"}`] : null,
       found.at ? ["evaluated", moment(found.at)] : null,

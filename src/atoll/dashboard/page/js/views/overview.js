@@ -115,7 +115,7 @@ function law(result) {
     { name: "r2", title: "R²", number: true, cell: ([, value]) => (Number.isFinite(value) ? rSquared(value) : "–") },
   ]);
   list.update(Object.entries(result.nmse ?? {}));
-  chart.update(splits.flatMap(([name, points], place) => points.map(([measured, predicted]) => ({ x: measured, y: predicted, tone: place, label: names[name] ?? name }))));
+  chart.update(splits.flatMap(([name, points], place) => points.map(([measured, predicted]) => ({ x: measured, y: predicted, tone: place, label: names[name] ?? name }))), { legend: splits.map(([name], place) => [place, names[name] ?? name]) });
   const other = (result.runners_up ?? []).length ? h("p", { class: "soft" }, `${plural(result.runners_up.length, "other law")} fit almost as well.`) : null;
   return h("section", { class: "card", "aria-label": "Law" }, h("h2", {}, "The law"),
     h("pre", { class: "law" }, h("code", {}, inline(`${result.target ?? "y"} = ${result.law}`, 2000))),
