@@ -135,7 +135,7 @@ def test_runs_fit_get_labels_and_are_compared(wide: Page, filled: Stage):
     wide.get_by_label("Tag", exact=True).select_option("")
     wide.get_by_text("Columns", exact=True).click()
     wide.get_by_label("seed", exact=True).check()
-    expect(wide.get_by_role("columnheader", name="seed")).to_be_visible()
+    expect(wide.get_by_role("columnheader", name="seed", exact=True)).to_be_visible()
 
 
 def test_live_update_takes_less_than_a_second(wide: Page, filled: Stage):

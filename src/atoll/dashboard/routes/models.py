@@ -100,17 +100,17 @@ class LLMTotals(JournalTotals):
             stats.usd += cost.usd
             stats.seconds.append(cost.seconds)
         elif kind == "begun":
-            if '"advice"' in text and isinstance(name := _issued_reader.read(text).advice.get(ADVICE_KEY), str):
-                self._get_stats(name).chosen += 1
+            if '"advice"' in text and isinstance(advised := _issued_reader.read(text).advice.get(ADVICE_KEY), str):
+                self._get_stats(advised).chosen += 1
                 self._steps.append(step)
-                self._advised_names.append(name)
-                self._open_iterations[step] = name
+                self._advised_names.append(advised)
+                self._open_iterations[step] = advised
         else:
             self._end_iteration(step, text)
 
     def _end_iteration(self, step: int, text: str) -> None:
         replied_name = self._last_replied.pop(step, None)
-        name: str | None = self._open_iterations.pop(step, replied_name)  # type: ignore[arg-type] # may be None
+        name: str | None = self._open_iterations.pop(step, replied_name)
         if '"failure"' not in text:
             return
         failure = _applied_reader.read(text).failure

@@ -60,7 +60,7 @@ def _list_problems(run_store: store.Store, run: str) -> list[dict[str, Any]]:
         if best is None:
             continue
         name = text_limits.limit_text(best.content.partition("\n")[0], 200)
-        empty = {"problem": name, "islands": [], "best": None, "candidate": None, "is_solved": False}
+        empty: dict[str, Any] = {"problem": name, "islands": [], "best": None, "candidate": None, "is_solved": False}
         problem = problems.setdefault(name, empty)
         problem["islands"].append(island)
         is_solved = graded.get(name, best.metrics.get("solved", 0.0) > 0)
