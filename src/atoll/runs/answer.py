@@ -239,9 +239,9 @@ def make_group_key(config: Mapping[str, Any]) -> str | None:
         return None
     run_section = config.get("run")
     section = run_section if isinstance(run_section, Mapping) else {}
-    kept = sorted((name, str(value)) for name, value in section.items() if name not in _NO_SEED)
+    settings = sorted((name, str(value)) for name, value in section.items() if name not in _NO_SEED)
     system = str(config.get("system", ""))
-    return f"{task} {config.get('baseline')} {config.get(system)} {config.get('llm')} {kept}"
+    return f"{task} {config.get('baseline')} {config.get(system)} {config.get('llm')} {settings}"
 
 
 def load_seed_scores(run_store: store.Store, run_ids: Sequence[str]) -> SeedGroup | None:

@@ -183,13 +183,13 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
         seeds=answer.load_seed_scores(run_store, answer.find_seed_group(run_store, summary.run)),
         is_baseline=baselines.BASELINE_OF in config,
     )
-    said = answer.make_answer(facts)
-    yield f'<p class="headline">{_escape(said.headline)}</p>\n<ul>\n'
-    yield from (f"<li>{_escape(line)}</li>\n" for line in said.details)
+    sentences = answer.make_answer(facts)
+    yield f'<p class="headline">{_escape(sentences.headline)}</p>\n<ul>\n'
+    yield from (f"<li>{_escape(line)}</li>\n" for line in sentences.details)
     yield f"</ul>\n<p>{_escape(data.describe_run(str))}</p>\n<p>{_escape(data.describe_outcome())}</p>\n"
-    if said.next_steps:
+    if sentences.next_steps:
         yield "<h2>What to do next</h2>\n<ul>\n"
-        for step in said.next_steps:
+        for step in sentences.next_steps:
             command = f" <code>{_escape(step.command)}</code>" if step.command else ""
             yield f"<li>{_escape(step.text)}{command}</li>\n"
         yield "</ul>\n"
@@ -197,13 +197,15 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
 
 def _render_result(result: Mapping[str, Any]) -> Iterator[str]:
     """Yields what the system found: values by name, and a table for every list of rows."""
-    shown = {name: value for name, value in result.items() if name != "predictions"}
-    if not shown:
+    values_by_name = {name: value for name, value in result.items() if name != "predictions"}
+    if not values_by_name:
         return
     yield "<h2>Result</h2>\n"
-    values = [(name, _format_value(value)) for name, value in shown.items() if not isinstance(value, list | tuple)]
+    values = [
+        (name, _format_value(value)) for name, value in values_by_name.items() if not isinstance(value, list | tuple)
+    ]
     yield from _render_table(("name", "value"), values)
-    for name, rows in shown.items():
+    for name, rows in values_by_name.items():
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
             cells = [[_format_value(row.get(column)) for column in rows[0]] for row in rows[:NUM_ROWS]]
             table = Markup("".join(_render_table([str(column) for column in rows[0]], cells)))

@@ -119,12 +119,12 @@ def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: A
         seeds=seeds,
         is_baseline=row.baseline_of is not None,
     )
-    said, best = answer.make_answer(facts), _load_best(run_store, run, row.best)
+    sentences, best = answer.make_answer(facts), _load_best(run_store, run, row.best)
     return Answer(
         run=run,
-        headline=text_limits.limit_text(said.headline, 2000),
-        details=[text_limits.limit_text(line, 2000) for line in said.details],
-        next_steps=[Step(**text_limits.to_json_data(step._asdict(), 2000)) for step in said.next_steps],
+        headline=text_limits.limit_text(sentences.headline, 2000),
+        details=[text_limits.limit_text(line, 2000) for line in sentences.details],
+        next_steps=[Step(**text_limits.to_json_data(step._asdict(), 2000)) for step in sentences.next_steps],
         best=best,
         failures=[_make_failure_row(group) for group in failures[:MAX_FAILURES]],
         num_failures=sum(group.num_failures for group in failures),

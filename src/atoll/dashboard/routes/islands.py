@@ -74,8 +74,8 @@ def load_features(queries: CandidateQueries, seconds: float) -> tuple[Sequence[C
 def load_metric(queries: CandidateQueries, heads: Sequence[CandidateHead], name: str) -> dict[str, float]:
     """Returns a metric of candidates by id; skips those without it."""
     features = _iter_features(heads, queries.load_contents(heads), frozenset())
-    found = {item.id: item.metrics[name] for item in features if name in item.metrics}
-    return {id: value for id, value in found.items() if math.isfinite(value)}
+    values = {item.id: item.metrics[name] for item in features if name in item.metrics}
+    return {id: value for id, value in values.items() if math.isfinite(value)}
 
 
 def bin_features(

@@ -185,11 +185,11 @@ def list_improvements(
     status = read_status(run, CURVE_SECONDS)
     queries = status.candidate_queries
     all_improvements = cache.get(("improvements", run), status.totals.end, queries.list_improvements)
-    shown = all_improvements[-MAX_IMPROVEMENTS:]
-    heads = queries.find([improvement.id for improvement in shown]) if metric != SCORE else {}
+    newest = all_improvements[-MAX_IMPROVEMENTS:]
+    heads = queries.find([improvement.id for improvement in newest]) if metric != SCORE else {}
     values = load_metric(queries, list(heads.values()), metric) if heads else {}
     rows = []
-    for improvement in shown:
+    for improvement in newest:
         usage = status.totals.get_usage_at(improvement.step)._asdict()
         value = improvement.score if metric == SCORE else values.get(improvement.id)
         rows.append(Improvement(**improvement._asdict(), **usage, value=value))
@@ -213,14 +213,14 @@ def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
         if metric == SCORE
         else load_metric(queries, heads, metric)
     )
-    shown = [head for head in heads if head.id in values]
-    usages = [status.totals.get_usage_at(head.step) for head in shown]
+    drawn = [head for head in heads if head.id in values]
+    usages = [status.totals.get_usage_at(head.step) for head in drawn]
     columns = {name: [getattr(usage, name) for usage in usages] for name in UsageAt._fields}
     return Dots(
-        ids=[head.id for head in shown],
-        islands=[head.island for head in shown],
-        step=[head.step for head in shown],
-        values=[values[head.id] for head in shown],
+        ids=[head.id for head in drawn],
+        islands=[head.island for head in drawn],
+        step=[head.step for head in drawn],
+        values=[values[head.id] for head in drawn],
         is_sample=queries.count() > limit,
         **columns,
     )

@@ -41,6 +41,7 @@ export class TreeCanvas {
 
   /** Shows nodes in order of creation; the thick line leads to the node with the id `best`. */
   update(nodes, by, best, moves = []) {
+    if (moves.length !== this.#moves.length) this.#painted = null;
     this.#moves = moves;
     const kept = this.selected?.id;
     const isNew = by !== this.#by || !this.#nodes.length;

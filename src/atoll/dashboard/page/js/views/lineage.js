@@ -47,7 +47,6 @@ function mount(root, context) {
 
   const refresh = watch(context, () => load(context, first), (data) => {
     ({ nodes, path } = data);
-    moves = data.moves;
     canvas.update(nodes, by, path[0]?.id, moves);
     line.update(path.map((node, place) => ({ ...node, gain: node.score - path[place + 1]?.score })));
     const isWhole = data.first === 0 && data.next === null && data.last >= data.total_steps;
@@ -55,17 +54,19 @@ function mount(root, context) {
     if (isFirst && context.query.get("id")) canvas.select(context.query.get("id"));
     isFirst = false;
   }, problem);
+  // Migrations need the islands, which take longer in a long run.
+  watch(context, () => context.get(context.ofRun("islands")), (data) => { moves = data.moves; if (by === "lanes" && nodes.length) canvas.update(nodes, by, path[0]?.id, moves); }, h("div", {}));
 }
 
 /** Merges the nodes of the window and of the path, in the order of their iterations. */
 async function load(context, first) {
-  const [found, islands] = await Promise.all([context.get(context.ofRun("lineage"), { first, limit: MOST }), context.get(context.ofRun("islands")).catch(() => ({ moves: [] }))]);
+  const found = await context.get(context.ofRun("lineage"), { first, limit: MOST });
   const rows = (nodes) => nodes.ids.map((id, n) => ({ id, parents: nodes.parents[n], score: nodes.scores[n], island: nodes.islands[n], step: nodes.steps[n], verdict: nodes.verdicts[n] }));
   const path = rows(found.path);
   const nodes = rows(found.nodes);
   const there = new Set(nodes.map((node) => node.id));
   const others = path.filter((node) => !there.has(node.id));
-  return { ...found, moves: islands.moves, path, nodes: others.length ? [...others, ...nodes].sort((a, b) => a.step - b.step) : nodes };
+  return { ...found, path, nodes: others.length ? [...others, ...nodes].sort((a, b) => a.step - b.step) : nodes };
 }
 
 function about(node, canvas, context) {

@@ -33,7 +33,7 @@ function mount(root, context) {
   const settings = h("section", { class: "card", "aria-label": "Settings", hidden: true });
   const progress = new Progress(context);
   const steps = improvementTable(context, progress);
-  root.append(problem, said, result, best, progress.element, h("div", { class: "cards" }, used, about), failures,
+  root.append(problem, h("div", { class: "cards lead" }, said, best), result, progress.element, h("div", { class: "cards" }, used, about), failures,
     h("div", { class: "card" }, h("h2", {}, "Improvements, newest first"), steps.element), settings);
   progress.onUpdate = (rows) => steps.update(rows);
 
