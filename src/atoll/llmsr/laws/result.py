@@ -359,18 +359,14 @@ def to_json(
 
 def _sample_predictions(
     predict: Predict, train: table.Table, reader: table.TableReader, folder: Path | None
-) -> Mapping[str, JSON]:
+) -> dict[str, JSON]:
     """Returns measured and predicted values of evenly spaced rows, by split, for a plot."""
-    tables = {"train": train, **{path.stem: reader.read(path) for path in _find_test_files(folder)}}
-    return {name: _predict_rows(predict, split.rows) for name, split in tables.items()}
-
-
-def _predict_rows(predict: Predict, rows: Rows) -> list[JSON]:
-    indices = np.linspace(0, len(rows) - 1, min(len(rows), _MAX_PLOTTED)).astype(int)
-    with np.errstate(all="ignore"):
-        predicted = np.broadcast_to(predict(rows.columns), rows.target.shape)
-    pairs = [(float(f"{rows.target[index]:.6g}"), float(f"{predicted[index]:.6g}")) for index in indices]
-    return [list(pair) for pair in pairs if all(map(math.isfinite, pair))]
+    tables, points = {"train": train, **{path.stem: reader.read(path) for path in _find_test_files(folder)}}, {}
+    for name, rows in ((name, split.rows) for name, split in tables.items()):
+        indices = np.linspace(0, len(rows) - 1, min(len(rows), _MAX_PLOTTED)).astype(int)
+        pairs = np.stack([rows.target, np.broadcast_to(predict(rows.columns), rows.target.shape)])[:, indices].T
+        points[name] = [[float(f"{value:.6g}") for value in pair] for pair in pairs if np.isfinite(pair).all()]
+    return points
 
 
 def _format_shares(shares: Mapping[str, float]) -> str:
