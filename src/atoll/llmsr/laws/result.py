@@ -342,9 +342,8 @@ def to_json(
         for name, test in tests.items()
         if (shares := find_extrapolation(test.x, train))
     }
-    text = chosen.law.to_text(train.names)
     return {
-        "law": text,
+        "law": chosen.law.to_text(train.names),
         "size": chosen.law.size,
         "nmse": nmse,
         "target": train.target,
