@@ -34,7 +34,15 @@ PORTION = 5000
 GOALS = {"first view": 1000.0, "filter": 300.0}
 BODY = "def search(n):\n" + "".join(f"    x = {i} * n\n" for i in range(20)) + "    return x\n"
 
-FIRST_VIEW = ("/", "/api/session", "/api/runs", f"/api/runs/{RUN}", f"/api/runs/{RUN}/curve")
+FIRST_VIEW = (
+    "/",
+    "/api/session",
+    "/api/runs",
+    f"/api/runs/{RUN}",
+    f"/api/runs/{RUN}/answer",
+    f"/api/runs/{RUN}/improvements",
+    f"/api/runs/{RUN}/dots",
+)
 FILTERS = (
     "kind=migrated",
     "kind=reset",

@@ -35,7 +35,7 @@ def test_totals_read_only_new_records(run_store, monkeypatch):
         pass
     assert (totals.evaluations, totals.cost.usd, totals.steps) == (3, 0.75, 3)
     assert totals.compute_used_share() == 0.3
-    assert totals.get_usage_at(2) == (2, 0.5, 30)
+    assert totals.get_usage_at(2)[:3] == (2, 0.5, 30)
     run_store.journal("run").write(*step(4), Record("controlled", 4, -1, {"kind": "raise", "data": {"iterations": 20}}))
     assert totals.advance(10.0)
     assert (totals.evaluations, totals.budget["iterations"]) == (4, 20)

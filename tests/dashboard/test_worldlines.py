@@ -13,6 +13,9 @@ def run_path(run, *more):
 def test_graph_has_generations_and_parents(authorized_client, sample_store):  # A18
     result = authorized_client.get(run_path(sample_store.texts), params={"island": 1}).json()
     assert result["islands"] == [0, 1]
+    (problem,) = result["problems"]
+    assert problem["islands"] == result["islands"]
+    assert problem["candidate"]
     first, *later = result["generations"]
     assert [item["parents"] for item in first["worldlines"]] == [[], []]
     assert any(item["parents"] for generation in later for item in generation["worldlines"])

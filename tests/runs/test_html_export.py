@@ -82,8 +82,9 @@ def test_html_has_curve_best_lineage_and_islands(run_store):
     text = render(run_store, "failing")
     titles = re.findall("<h2>(.*?)</h2>", text)
     assert titles == [
-        "Best score over evaluations",
+        "What to do next",
         "Best candidate: 60.0",
+        "Best score over evaluations",
         "Lineage of the best candidate",
         "Best candidates",
         "Islands",
@@ -92,6 +93,7 @@ def test_html_has_curve_best_lineage_and_islands(run_store):
         "Cost",
         "Settings",
     ]
+    assert '<p class="headline">The best score is ' in text
     assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations. By mutator: " in text
     assert "<p>Baselines: not run. &#x27;atoll resume failing --baselines&#x27; runs them.</p>" in text
     assert '<span class="added">+1.4537245840844952</span>' in text

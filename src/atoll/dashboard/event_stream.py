@@ -153,6 +153,7 @@ def encode_event(event: NumberedRecord) -> bytes:
         "step": event.step,
         "island": event.island,
         "gist": summarize_record(event),
+        "at": event.at,
     }
     return b"id: %d\ndata: %b\n\n" % (event.seq, _encode(data))
 

@@ -1,14 +1,16 @@
 """Status of a run as the views show it: configuration, best candidate and usage."""
 
+import hashlib
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from atoll import config, store
-from atoll.dashboard import text_limits
+from atoll.dashboard import run_labels, text_limits
 from atoll.dashboard.run_totals import RunTotals
-from atoll.runs import summary
+from atoll.runs import answer, summary
 from atoll.store import runs
 from atoll.store.candidates import queries
 
@@ -49,8 +51,15 @@ class RunRow(BaseModel):
     evaluations: int
     candidates: int
     steps: int
+    failures: int
+    calls: int
     cost_usd: float
     tokens: int
+    seed: int | None
+    seconds: float | None
+    ended_at: float | None
+    label: run_labels.Label
+    group: str | None
     is_counted: bool
     budget: dict[str, float | None]
     used_share: float | None
@@ -118,7 +127,8 @@ class RunStatusReader:
         status, reason = self.get_status()
         run_config, started = self.run.config, totals.started
         num_candidates = queries.count()
-        target = _get_run_section(started, run_config).get("target")
+        run_section = _get_run_section(started, run_config)
+        target, seed = run_section.get("target"), run_section.get("seed")
         return RunRow(
             id=self.run.id,
             system=text_limits.limit_text(str(run_config.get("system", "")), MAX_TEXT),
@@ -133,8 +143,15 @@ class RunStatusReader:
             evaluations=totals.evaluations if totals.is_counted else num_candidates,
             candidates=num_candidates,
             steps=totals.steps if totals.is_counted else queries.get_last_step(),
+            failures=totals.failures,
+            calls=totals.cost.calls,
             cost_usd=totals.cost.usd,
             tokens=totals.cost.tokens_in + totals.cost.tokens_out,
+            seed=seed if isinstance(seed, int) else None,
+            seconds=totals.compute_elapsed(time.time() if status in ("running", "paused") else None),
+            ended_at=None if status in ("running", "paused") else totals.last_at,
+            label=run_labels.load_label(self.run_store, self.run.id),
+            group=_hash_group(run_config),
             is_counted=totals.is_counted,
             budget=totals.budget,
             used_share=totals.compute_used_share(),
@@ -145,6 +162,12 @@ class RunStatusReader:
             baseline_of=run_config.get("baseline_of"),
             events=totals.end,
         )
+
+
+def _hash_group(run_config: Any) -> str | None:
+    """Returns a short key that runs with the same task and settings but other seeds share."""
+    key = answer.make_group_key(run_config)
+    return None if key is None else hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _get_run_section(started: Any, run_config: Any) -> dict[str, Any]:

@@ -9,14 +9,16 @@ import time
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from atoll import evaluation, store
 from atoll.dashboard import response_cache
+from atoll.runs import summary
 from atoll.store.records import json_codec, queries
 
 BATCH_RECORDS = 20_000  # records per batch: about 10 ms
@@ -59,20 +61,84 @@ class JournalTotals(ABC):
         return self.is_counted
 
     @abstractmethod
-    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
+    def _add_record(self, kind: str, step: int, island: int, text: str, at: float | None) -> None:
         """Adds one record to the totals."""
 
     def _on_advanced(self) -> None:  # noqa: B027 - optional
         """Called after each `advance`."""
 
 
+class _Child(msgspec.Struct):
+    id: str = ""
+    decision: list[Any] = []
+
+
 class _AppliedRecord(msgspec.Struct):
     evaluations: int = 0
     failure: Any = None
     cost: list[int | float] = []
+    children: list[_Child] = []
 
 
 _applied_reader = json_codec.JSONReader(_AppliedRecord)
+
+
+class UsageAt(NamedTuple):
+    """Usage of a run up to an iteration.
+
+    Attributes:
+        seconds: Elapsed time while the run was running; None: the records have no times.
+    """
+
+    evaluations: int
+    cost_usd: float
+    tokens: int
+    calls: int
+    seconds: float | None
+
+
+class FailureGroup(NamedTuple):
+    """Failures with the same reason.
+
+    Attributes:
+        source: `proposal` without a child, `evaluation` without a score, or `gate` that rejected it.
+        text: Reason, with N for numbers that differ.
+        examples: Ids of the newest candidates; for proposals, iterations.
+    """
+
+    num_failures: int
+    source: str
+    text: str
+    examples: Sequence[str]
+
+
+MAX_REASONS = 300  # distinct; the rest is counted as other reasons
+NUM_EXAMPLES = 5
+OTHER_REASONS = "other reasons"
+
+
+class _Failures:
+    """Counts failures by reason."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], tuple[Counter[str], deque[str]]] = {}
+
+    def add(self, source: str, reason: object, example: str) -> None:
+        message, pattern = summary.make_failure_pattern(str(reason)[:2000])
+        key = (source, pattern[:300])
+        if key not in self._groups and len(self._groups) >= MAX_REASONS:
+            key, message = (source, OTHER_REASONS), OTHER_REASONS
+        texts, examples = self._groups.setdefault(key, (Counter(), deque(maxlen=NUM_EXAMPLES)))
+        texts[message[:300] if len(texts) < 2 or message[:300] in texts else pattern] += 1
+        examples.append(example)
+
+    def list_groups(self) -> list[FailureGroup]:
+        """Returns the groups, the most frequent first."""
+        groups = [
+            FailureGroup(texts.total(), source, next(iter(texts)) if len(texts) == 1 else pattern, list(examples)[::-1])
+            for (source, pattern), (texts, examples) in self._groups.items()
+        ]
+        return sorted(groups, key=lambda group: (-group.num_failures, group.source, group.text))
 
 
 class RunTotals(JournalTotals):
@@ -106,14 +172,39 @@ class RunTotals(JournalTotals):
         self.is_paused, self.last_command = False, 0
         self._steps, self._evaluations = array("q"), array("q")
         self._usd, self._tokens = array("d"), array("q")
+        self._calls, self._seconds = array("q"), array("d")
+        self._failures = _Failures()
+        self.started_at: float | None = None  # time of the newest start
+        self.first_started_at: float | None = None
+        self.last_at: float | None = None  # time of the newest of these records
+        self._evaluations_before = 0  # evaluations of earlier sessions
+        self._earlier_seconds = 0.0  # of sessions before the newest one
         self.first_observed: tuple[float, int] | None = None  # time and evaluations at the first observation
 
-    def get_usage_at(self, step: int) -> tuple[int, float, int]:
-        """Returns evaluations, dollars and tokens up to an iteration."""
+    def get_usage_at(self, step: int) -> UsageAt:
+        """Returns the usage up to an iteration."""
         index = bisect_right(self._steps, step) - 1
         if index < 0:
-            return min(1, self.evaluations), 0.0, 0
-        return self._evaluations[index], self._usd[index], self._tokens[index]
+            return UsageAt(min(1, self.evaluations), 0.0, 0, 0, None if self.first_started_at is None else 0.0)
+        seconds = self._seconds[index]
+        columns = (self._evaluations[index], self._usd[index], self._tokens[index], self._calls[index])
+        return UsageAt(*columns, None if math.isnan(seconds) else seconds)
+
+    def list_failures(self) -> list[FailureGroup]:
+        """Returns the failures by reason, the most frequent first."""
+        with self._lock:
+            return self._failures.list_groups()
+
+    def compute_elapsed(self, now: float | None = None) -> float | None:
+        """Returns the seconds in which the run was running; None: its records have no times.
+
+        Args:
+            now: Current time of a running run; None: until its newest record.
+        """
+        if self.started_at is None or self.last_at is None:
+            return None
+        end = self.last_at if now is None else max(now, self.last_at)
+        return self._earlier_seconds + end - self.started_at
 
     def compute_used_share(self) -> float | None:
         """Returns the used share of the limit that is nearest; None: no limit that can be counted."""
@@ -124,12 +215,30 @@ class RunTotals(JournalTotals):
         return min(1.0, max(shares)) if shares else None
 
     def estimate_remaining_seconds(self) -> float | None:
-        """Estimates the seconds until the budget is used at the observed pace; None: unknown."""
+        """Estimates the seconds until the first limit is reached, at the observed pace; None: unknown."""
+        if self.reason is not None:
+            return None
+        estimates = [seconds for seconds in (self._estimate_by_pace(), self._get_seconds_left()) if seconds is not None]
+        return min(estimates, default=None)
+
+    def _get_seconds_left(self) -> float | None:
+        """Returns the rest of the time limit, which counts from the newest start."""
+        limit = self.budget.get("seconds")
+        if limit is None:
+            return None
+        if self.started_at is not None:
+            return max(0.0, limit - (time.time() - self.started_at))
+        return None if self.first_observed is None else limit  # the start is unknown: at most this
+
+    def _estimate_by_pace(self) -> float | None:
         share = self.compute_used_share()
-        if self.first_observed is None or share is None or self.reason is not None:
+        if self.first_observed is None or share is None:
             return None
         start_time, start_evaluations = self.first_observed
         new_evaluations, elapsed = self.evaluations - start_evaluations, time.monotonic() - start_time
+        if self.started_at is not None:  # the pace since the start is steadier than the pace since the first look
+            new_evaluations = self.evaluations - self._evaluations_before
+            elapsed = time.time() - self.started_at
         if new_evaluations <= 0 or elapsed <= 0 or self.evaluations <= 0:
             return None
         remaining = self.evaluations * (1 / share - 1) if share > 0 else math.inf
@@ -140,7 +249,11 @@ class RunTotals(JournalTotals):
         if self.first_observed is None and self.is_counted and self.reason is None:
             self.first_observed = time.monotonic(), self.evaluations
 
-    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
+    def _add_record(self, kind: str, step: int, island: int, text: str, at: float | None) -> None:
+        if kind == "started":
+            self._start_session(at)
+        if at is not None:
+            self.last_at = at
         match kind:
             case "applied":
                 self._add_applied(step, _applied_reader.read(text))
@@ -165,10 +278,27 @@ class RunTotals(JournalTotals):
         self.evaluations += record.evaluations
         self.failures += record.failure is not None
         self.cost += evaluation.Cost(*record.cost)  # type: ignore[arg-type] # written by the run
-        self._steps.append(step if not self._steps else max(step, self._steps[-1]))
         self._evaluations.append(self.evaluations)
         self._usd.append(self.cost.usd)
         self._tokens.append(self.cost.tokens_in + self.cost.tokens_out)
+        self._calls.append(self.cost.calls)
+        elapsed = self.compute_elapsed()
+        self._seconds.append(math.nan if elapsed is None else elapsed)
+        # Last, since `get_usage_at` may run in another thread.
+        self._steps.append(step if not self._steps else max(step, self._steps[-1]))
+        if record.failure is not None:
+            self._failures.add("proposal", record.failure, str(step))
+        for child in record.children:
+            if child.decision and child.decision[0] == "reject":
+                source = "evaluation" if child.decision[2] == summary.EVALUATOR else "gate"
+                self._failures.add(source, child.decision[1], child.id)
+
+    def _start_session(self, at: float | None) -> None:
+        if self.started_at is not None and self.last_at is not None:
+            self._earlier_seconds += self.last_at - self.started_at
+        self.started_at, self._evaluations_before = at, self.evaluations
+        if self.first_started_at is None:
+            self.first_started_at = at
 
     def _apply_command(self, data: Mapping[str, Any]) -> None:
         self.last_command = max(self.last_command, int(data.get("number", 0)))

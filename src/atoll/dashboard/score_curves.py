@@ -1,7 +1,8 @@
 """Curves of the best and mean score of each island over evaluations and cost, with a limited number of points."""
 
+import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -17,7 +18,8 @@ class Line(BaseModel):
 
     Attributes:
         best: Best score so far.
-        mean: Mean score of the evaluations since the previous point; null: no score.
+        mean: Mean score of all evaluations so far; null: no score.
+        seconds: Elapsed time; null: the records of the run have no times.
     """
 
     island: int | None
@@ -25,6 +27,8 @@ class Line(BaseModel):
     evaluations: list[int]
     cost_usd: list[float]
     tokens: list[int]
+    calls: list[int]
+    seconds: list[float | None]
     best: list[float | None]
     mean: list[float | None]
 
@@ -86,16 +90,18 @@ def _add_buckets(first: ScoreBucket, second: ScoreBucket) -> ScoreBucket:
 
 
 def _make_line(buckets: list[ScoreBucket], totals: RunTotals, island: int | None, initial_score: float | None) -> Line:
-    line = Line(island=island, step=[], evaluations=[], cost_usd=[], tokens=[], best=[], mean=[])
-    best = initial_score
+    columns: dict[str, Any] = {name: [] for name in Line.model_fields if name != "island"}
+    line = Line(island=island, **columns)
+    best, sum_scores, num_scores = initial_score, 0.0, 0
     for bucket in buckets:
         if bucket.best is not None:
             best = bucket.best if best is None else max(best, bucket.best)
-        evaluations, usd, tokens = totals.get_usage_at(bucket.step)
+        if bucket.mean is not None:
+            sum_scores, num_scores = sum_scores + bucket.mean * bucket.size, num_scores + bucket.size
         line.step.append(bucket.step)
-        line.evaluations.append(evaluations)
-        line.cost_usd.append(usd)
-        line.tokens.append(tokens)
+        for name, value in totals.get_usage_at(bucket.step)._asdict().items():
+            getattr(line, name).append(value)
         line.best.append(best)
-        line.mean.append(bucket.mean)
+        mean = sum_scores / num_scores if num_scores else None
+        line.mean.append(mean if mean is not None and math.isfinite(mean) else None)
     return line

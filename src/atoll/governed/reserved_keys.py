@@ -14,6 +14,7 @@ RESERVED_PREFIXES = (
     "proposals/",
     "reflections/",
     "rollout/",
+    "run_labels/",
     "shadow/",
     "skills/",
     "tools/",

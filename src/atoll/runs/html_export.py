@@ -6,12 +6,14 @@ Candidates are untrusted: all text is escaped where it enters the page. `Markup`
 import html
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from atoll import store
-from atoll.runs import baselines, progress, text_format
+from atoll.runs import answer, baselines, progress, text_format
 from atoll.runs.markdown_report import ReportData, load_report_data, shorten
 from atoll.runs.progress import Improvement
+from atoll.runs.summary import find_result
 from atoll.runs.text_format import summarize_record
 from atoll.store.records import queries
 
@@ -94,6 +96,7 @@ def _describe_improvement(improvement: Improvement) -> str:
 
 NUM_TOP = 20
 NUM_EVENTS = 30
+NUM_ROWS = 200  # of a table of the result
 
 # A second defense: even with unescaped text a browser loads and runs nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -101,7 +104,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; --new: #1a7f37; --old: #cf222e; --curve: #0969da; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
+h1 { font-size: 1.5rem } .headline { font-size: 1.35rem; font-weight: 650 }
+h2 { font-size: 1.15rem; margin-top: 2.2rem }
 table { border-collapse: collapse; width: 100% }
 th { text-align: left; font-weight: 600; color: var(--soft) }
 th, td { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
@@ -131,14 +135,20 @@ def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    yield f"<p>{_escape(data.describe_run(str))}</p>\n<p>{_escape(data.describe_outcome())}</p>\n"
-    yield from _render_baselines(data)
-    yield from _render_progress(data)
+    result, initial = find_result(run_store, run_id), run_store.candidates(run_id).find("0.0")
+    yield from _render_answer(run_store, data, result)
+    yield from _render_result(result)
     if data.best is not None:
         best = text_format.format_candidate(data.summary.system, data.best.content)
         yield f"<h2>Best candidate: {_escape(data.best.id)}</h2>\n{_render_code(best)}\n"
+        if initial is not None and initial.id != data.best.id:
+            entry = progress.LineageEntry(data.best, initial)
+            change = _render_cell(_render_change(entry, data.summary.system))
+            yield f"<p>Changes to the initial candidate: {change}</p>\n"
+    yield from _render_progress(data)
+    yield from _render_baselines(data)
+    if data.best is not None:
         yield from _render_lineage(data)
-        initial = run_store.candidates(run_id).find("0.0")
         rows = run_store.candidates(run_id).list_best(NUM_TOP)
         yield from _render_top(rows, initial.content if initial else "", data.summary.system)
     yield from _render_islands(data.islands)
@@ -146,6 +156,66 @@ def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     yield from _render_events(run_store, run_id)
     yield f"<h2>Cost</h2>\n<p>{_escape(data.describe_cost())}</p>\n"
     yield f"<h2>Settings</h2>\n{_render_code(chr(10).join(data.settings))}\n</body>\n</html>\n"
+
+
+def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the sentences that the overview of the dashboard begins with."""
+    summary, failures = data.summary, data.failure_counts.failures
+    config = run_store.get_run(summary.run).config
+    target = (config.get("run") or {}).get("target")
+    facts = answer.AnswerFacts(
+        run=summary.run,
+        system=summary.system,
+        status=summary.status,
+        initial_score=summary.initial_score,
+        best_score=summary.best_score,
+        evaluations=summary.totals.evaluations,
+        failures=summary.totals.failures,
+        calls=summary.totals.cost.calls,
+        cost_usd=summary.totals.cost.usd,
+        tokens=summary.totals.cost.tokens_in + summary.totals.cost.tokens_out,
+        task=summary.task,
+        target=target if isinstance(target, int | float) else None,
+        evaluations_to_best=data.improvements[-1].evaluations if data.improvements else None,
+        baselines=[(item.title, item.summary.best_score) for item in data.baselines if item.summary],
+        top_failure=text_format.format_one_line(failures[0].text, 200) if failures else "",
+        result=result,
+        seeds=answer.load_seed_scores(run_store, answer.find_seed_group(run_store, summary.run)),
+        is_baseline=baselines.BASELINE_OF in config,
+    )
+    sentences = answer.make_answer(facts)
+    yield f'<p class="headline">{_escape(sentences.headline)}</p>\n<ul>\n'
+    yield from (f"<li>{_escape(line)}</li>\n" for line in sentences.details)
+    yield f"</ul>\n<p>{_escape(data.describe_run(str))}</p>\n<p>{_escape(data.describe_outcome())}</p>\n"
+    if sentences.next_steps:
+        yield "<h2>What to do next</h2>\n<ul>\n"
+        for step in sentences.next_steps:
+            command = f" <code>{_escape(step.command)}</code>" if step.command else ""
+            yield f"<li>{_escape(step.text)}{command}</li>\n"
+        yield "</ul>\n"
+
+
+def _render_result(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what the system found: values by name, and a table for every list of rows."""
+    values_by_name = {name: value for name, value in result.items() if name != "predictions"}
+    if not values_by_name:
+        return
+    yield "<h2>Result</h2>\n"
+    values = [
+        (name, _format_value(value)) for name, value in values_by_name.items() if not isinstance(value, list | tuple)
+    ]
+    yield from _render_table(("name", "value"), values)
+    for name, rows in values_by_name.items():
+        if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
+            cells = [[_format_value(row.get(column)) for column in rows[0]] for row in rows[:NUM_ROWS]]
+            table = Markup("".join(_render_table([str(column) for column in rows[0]], cells)))
+            yield _render_details(f"{name}: {len(rows):,}", table)
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_format_value(item)}" for name, item in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _render_events(run_store: store.Store, run_id: str) -> Iterator[str]:

@@ -247,6 +247,8 @@ def list_best_candidates(result: Mapping[str, Any]) -> list[str]:
 def format_result(result: Mapping[str, Any]) -> Iterator[str]:
     """Yields a result as Markdown: values by name, then a table for every list of rows."""
     for name, value in result.items():
+        if name == "predictions":  # for plots only
+            continue
         if isinstance(value, Mapping):
             yield f"{name}: {', '.join(f'{key} {_format_value(item)}' for key, item in value.items())}"
         elif not isinstance(value, Sequence) or isinstance(value, str):
@@ -295,12 +297,18 @@ def count_failures(run_store: store.Store, run_id: str) -> FailureCounts:
     return FailureCounts(list(_group_reasons(failures)), list(_group_reasons(rejections)))
 
 
+def make_failure_pattern(reason: str) -> tuple[str, str]:
+    """Returns the first line of a reason, and the same with N for each number."""
+    message = text_format.get_first_line(reason)
+    return message, _NUMBER.sub("N", message)
+
+
 def _group_reasons(reasons: Iterable[tuple[str, str]]) -> Iterator[FailureReason]:
     """Groups reasons that differ only in numbers. The text of such a group has N for each number."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for source, reason in reasons:
-        message = text_format.get_first_line(reason)
-        groups.setdefault((source, _NUMBER.sub("N", message)), Counter())[message] += 1
+        message, pattern = make_failure_pattern(reason)
+        groups.setdefault((source, pattern), Counter())[message] += 1
     for (source, pattern), texts in sorted(groups.items(), key=lambda group: (-group[1].total(), group[0])):
         yield FailureReason(texts.total(), source, next(iter(texts)) if len(texts) == 1 else pattern)
 

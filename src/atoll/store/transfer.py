@@ -76,7 +76,9 @@ class RunHash:
         self._hash.add([run])
 
     def add(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
-        self._hash.add(rows)
+        # A record without a time hashes as in version 0.1, which had no times; `at` is the last column.
+        is_records = table is schema.records
+        self._hash.add(row[:-1] if is_records and row[-1] is None else row for row in rows)
         self._counts[table.name] += len(rows)
 
     def to_contents(self) -> RunContents:

@@ -30,6 +30,11 @@ def test_finished_episode_is_shown_turn_by_turn(scene, tmp_path):
     expect(page.get_by_label("follow the newest")).not_to_be_checked()
     assert read_map(page) != full_map
     expect(page.get_by_text("No damage yet.")).to_be_visible()
+    page.get_by_role("button", name="Play the life").click()
+    expect(page.locator("output")).not_to_contain_text("turn 1 of")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_label("Turn", exact=True).focus()
+    page.keyboard.press("Home")
     page.get_by_role("table", name="Actions by turn").get_by_role("button", name="3", exact=True).click()
     expect(page.locator("output")).to_contain_text("turn 3 of")
     for title in ("Reliability of danger forecasts", "Exploration by predicted danger", "Score by episode"):

@@ -18,6 +18,8 @@ def test_proposal_is_read_and_approved_with_reason(scene):
     expect(card.get_by_text("expires")).to_be_visible()
     expect(card.get_by_label("change of speed").locator("ins")).to_have_text("3")
     expect(card).to_contain_text('<img src="x" onerror="window.hacked = 2">')
+    stages = card.get_by_role("list", name="Stages of the proposal")
+    expect(stages.locator("[aria-current]")).to_have_text("approvals 0 of 1")
     form = f"Decide on {first}"
     page.get_by_role("form", name=form).get_by_role("button", name="Approve").click()
     expect(page.get_by_role("form", name=form).get_by_role("status")).to_have_text("Enter your name.")
@@ -30,6 +32,7 @@ def test_proposal_is_read_and_approved_with_reason(scene):
     scene.sign(form, "carol", "measured twice", "Approve")
     expect(card.get_by_text("measured twice")).to_be_visible()
     expect(card.locator(".badge")).to_have_text("applied")
+    expect(stages).to_contain_text("✓ applied")
     assert governed.StoredParameters(scene.run_store).get("speed").value == 3
     page.reload()  # the name was typed once
     page.goto(f"{scene.base}/#/governance/proposals/{scene.sample_store.proposals[1]}")

@@ -29,7 +29,7 @@ def test_markup_stays_text_in_every_view(page: Page, served_stage: Stage):
     page.goto(served_stage.url)
     expect(page.get_by_role("table", name="Runs of the store")).to_contain_text("<img src=x")
     assert is_untouched(page)
-    for view, text in (("overview", "done"), ("islands", "island 0"), ("events", "replied"), ("models", "<img")):
+    for view, text in (("overview", "done"), ("islands", "island 0"), ("events", "LLM response"), ("models", "<img")):
         page.goto(served_stage.at(f"runs/{stage.HOSTILE}/{view}"))
         expect(page.get_by_role("main")).to_contain_text(text)
         expect(page.get_by_text("Loading …")).to_have_count(0)

@@ -22,6 +22,11 @@ def test_playbook_view_decides_held_delta_and_rolls_back(scene):
     expect(page.get_by_text("No held deltas.")).to_be_visible()
     expect(page.get_by_role("table", name="Section recipes")).to_contain_text("Never boil eggs for 7 minutes.")
     expect(timeline).to_contain_text("ann: they were rubber")
+    page.get_by_label("Search").fill("never")
+    expect(page.get_by_role("table", name="Section recipes").locator("tbody tr")).to_have_count(1)
+    page.get_by_label("Search").fill("")
+    page.get_by_role("button", name="Changes of version 3").click()
+    expect(page.get_by_role("heading", name="Changes of version 3")).to_be_visible()
     page.get_by_role("button", name="Show version 1").click()
     expect(page.get_by_role("table", name="Section recipes")).to_contain_text("recipes-00001")
     page.get_by_role("button", name="Newest version").click()
@@ -30,6 +35,13 @@ def test_playbook_view_decides_held_delta_and_rolls_back(scene):
     expect(timeline).to_contain_text("rollback to 1")
     notes = playbook.PlaybookStore(scene.run_store.versions(), key="playbook/cook")
     assert notes.version == 5
+    page.get_by_role("button", name="Edit recipes-00001").click()
+    page.get_by_label("Text", exact=True).fill("Boil eggs for 8 minutes.")
+    scene.sign("Edit recipes-00001", "ann", "they were too soft", "Save")
+    expect(page.get_by_role("table", name="Section recipes")).to_contain_text("Boil eggs for 8 minutes.")
+    page.get_by_role("button", name="Roll back to version 5").click()
+    scene.sign("Roll back to version 5", "ann", "as before", "Roll back")
+    expect(page.get_by_role("table", name="Section recipes")).to_contain_text("Boil eggs for 7 minutes.")
     assert next(item.content for item in notes.current().bullets.values()) == "Boil eggs for 7 minutes."
 
 

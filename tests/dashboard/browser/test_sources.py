@@ -34,6 +34,12 @@ def test_script_length_is_limited(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
+def test_page_uses_plain_words():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SCRIPTS)
+    words = r"May steer|without a child|Nobody swam|began anew|island mean"
+    assert re.findall(words, text, re.IGNORECASE) == []
+
+
 def test_the_page_has_no_inline_script_or_style():
     text = (PAGE / "index.html").read_text(encoding="utf-8")
     assert re.findall(r"<script(?![^>]*\bsrc=)", text) == []

@@ -22,7 +22,7 @@ def test_runs_view_lists_and_searches(page: Page, served_stage: Stage):
     page.get_by_label("Search").fill("some-model")
     expect(table.get_by_role("row")).to_have_count(2)  # the heading, and it
     page.get_by_label("Search").fill("")
-    page.get_by_label("Status").select_option("running")
+    page.get_by_label("Status", exact=True).select_option("running")
     expect(page.get_by_role("status").filter(has_text=re.compile("1 of"))).to_be_visible()
     button = table.get_by_role("button", name="best")
     button.click()
@@ -34,11 +34,13 @@ def test_runs_view_compares_runs(page: Page, served_stage: Stage):
     for run in (stage.FINISHED, stage.OTHER):
         page.get_by_label(f"Compare {run}", exact=True).check()
     chart = page.get_by_role("region", name="Comparison")
-    expect(chart.locator("path.series")).to_have_count(2)
+    expect(chart.locator("path.series")).to_have_count(1)  # seeds are one group
     expect(page.get_by_label(f"Compare {stage.OTHER}", exact=True)).to_be_focused()  # though its row is a new element
+    chart.get_by_label("Show").select_option("runs")
+    expect(chart.locator("path.series")).to_have_count(2)
     assert "compare=walk%2Cagain" in page.url  # the address contains the selection
     page.reload()
-    expect(page.get_by_role("region", name="Comparison").locator("path.series")).to_have_count(2)
+    expect(page.get_by_role("region", name="Comparison").locator("path.series")).to_have_count(1)
     page.get_by_role("button", name="Clear").click()
     expect(chart).to_be_hidden()
 
@@ -47,8 +49,9 @@ def test_overview_shows_islands_budget_and_improvements(page: Page, served_stage
     page.goto(served_stage.at(f"runs/{stage.FINISHED}/overview"))
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     lines = page.locator("path.series")
-    expect(lines).to_have_count(7)  # the best of all, and best and mean of three islands
-    page.get_by_label("Show").select_option("best")
+    expect(lines).to_have_count(1)  # the best so far
+    expect(page.locator("circle.cloud").nth(50)).to_be_attached()  # and dots for candidates
+    page.get_by_label("Show", exact=True).select_option("islands")
     expect(lines).to_have_count(4)
     page.get_by_label("Over", exact=True).select_option("step")
     expect(page.locator(".axis-name", has_text="iterations")).to_be_visible()
@@ -60,7 +63,7 @@ def test_overview_shows_islands_budget_and_improvements(page: Page, served_stage
     rows = page.get_by_role("table", name="Improvements").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(best.id)
     page.get_by_text("As a table").click()
-    expect(page.get_by_role("table", name="Score by island, values")).to_contain_text("island 2 best")
+    expect(page.get_by_role("table", name="Best so far, values")).to_contain_text("island 2 best")
 
 
 def test_chart_values_are_read_with_keys(page: Page, served_stage: Stage):
@@ -69,11 +72,11 @@ def test_chart_values_are_read_with_keys(page: Page, served_stage: Stage):
     page.locator("svg.drawing").focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    expect(page.locator(".chart [role=status]")).to_contain_text("best of all")
+    expect(page.locator(".chart [role=status]")).to_contain_text("best so far")
 
 
 def test_lineage_is_navigated_with_keys(page: Page, served_stage: Stage):
-    page.goto(served_stage.at(f"runs/{stage.FINISHED}/lineage"))
+    page.goto(served_stage.at(f"runs/{stage.FINISHED}/lineage?by=tree"))
     expect(page.get_by_role("status").filter(has_text="151 candidates")).to_be_visible()
     best = served_stage.run_store.candidates(stage.FINISHED).list_best()[0]
     page.locator("canvas").focus()
@@ -85,12 +88,13 @@ def test_lineage_is_navigated_with_keys(page: Page, served_stage: Stage):
     for key in ("+", "-", "0", "ArrowRight"):
         page.keyboard.press(key)
     expect(chosen.get_by_role("link")).to_have_text(best.id)
+    page.get_by_label("Drawn").select_option("lanes")
     page.get_by_label("Drawn").select_option("time")
     page.mouse.move(700, 500)
     page.mouse.wheel(0, -400)
     page.locator("canvas").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name=f"Candidate {best.id}")).to_be_visible()
+    expect(page.get_by_role("dialog", name=f"Candidate {best.id}")).to_be_visible()
 
 
 def test_best_path_is_a_table_too(page: Page, served_stage: Stage):
@@ -107,22 +111,24 @@ def test_candidates_are_sorted_filtered_and_found_by_id(page: Page, served_stage
     expect(rows).to_have_count(100)
     page.get_by_label("Sort").select_option("newest")
     page.get_by_label("Outcome").select_option("true")
-    expect(rows.first).to_contain_text("reject")
+    expect(rows.first).to_contain_text("rejected")
     page.get_by_label("Outcome").select_option("")
     page.get_by_label("Search").fill("12")
     expect(rows).to_have_count(2)
-    rows.first.get_by_role("link").click()
+    rows.first.get_by_role("link").first.click()
     expect(page.get_by_role("heading", name="Candidate 12.")).to_be_visible()
 
 
 def test_candidate_view_shows_details(page: Page, served_stage: Stage):
     page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/candidate/5.0"))
     expect(page.get_by_role("region", name="Source of 5.0")).to_contain_text("2.5")
-    expect(page.get_by_text("Gate: accept")).to_be_visible()
+    expect(page.get_by_text("Accepted: it has a score.")).to_be_visible()
     expect(page.get_by_text("against 1.0")).to_be_visible()
     difference = page.get_by_role("region", name="Diff to 1.0")
-    expect(difference.locator(".removed")).to_contain_text("-1.0")
-    expect(difference.locator(".added")).to_contain_text("+2.5")
+    expect(difference.locator(".removed")).to_contain_text("1.0")
+    expect(difference.locator(".added")).to_contain_text("2.5")
+    page.get_by_role("button", name="Show side by side").click()
+    expect(difference.locator("td.added")).to_have_text("2.5")
     expect(page.get_by_role("heading", name="Scores per instance")).to_be_visible()
     expect(page.get_by_role("table", name="Metrics")).to_contain_text("value")
     expect(page.get_by_role("region", name="Feedback").last).to_contain_text("2.5 is near")
@@ -145,15 +151,15 @@ def test_islands_show_clusters_map_front_and_moves(page: Page, served_stage: Sta
     page.goto(served_stage.at(f"runs/{stage.ELITES}/islands"))
     expect(page.get_by_role("table", name="Islands").locator("tbody tr")).to_have_count(3)
     expect(page.locator(".heat rect").first).to_be_attached()
-    expect(page.locator(".shade")).to_have_count(5)  # the legend
-    expect(page.get_by_role("heading", name="Clusters by score")).to_be_visible()
+    expect(page.locator(".shade")).to_have_count(6)  # the legend: five shades and empty cells
+    expect(page.get_by_role("heading", name="Scores by island")).to_be_visible()
     page.get_by_label("Across").select_option("cheap")
     page.get_by_label("Upwards").select_option("value")
     expect(page.locator("circle.dot").first).to_be_attached()
     moves = page.get_by_role("table", name="Migrations and resets")
     expect(moves).to_contain_text("migrated")
     expect(moves).to_contain_text("reset")
-    page.get_by_label("Show").select_option("island 1")
+    page.get_by_label("Show", exact=True).select_option("island 1")
     page.locator("svg[aria-roledescription^='heat map']").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -244,7 +250,7 @@ def contrasts(page: Page) -> list[str]:
 def test_light_and_dark_mode_have_contrast_and_persist(page: Page, served_stage: Stage):
     page.emulate_media(color_scheme="dark")
     page.goto(served_stage.at(f"runs/{stage.LLM_RUN}/candidate/5.0"))
-    expect(page.get_by_text("Gate: accept")).to_be_visible()
+    expect(page.get_by_text("Accepted: it has a score.")).to_be_visible()
     assert contrasts(page) == []
     page.get_by_role("button", name="Switch to light mode").click()
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"

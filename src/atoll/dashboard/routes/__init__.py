@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from atoll.dashboard.routes import (
     agents,
+    answer,
     candidates,
     controls,
     episodes,
@@ -22,6 +23,7 @@ from atoll.dashboard.routes import (
 
 ROUTERS: Sequence[APIRouter] = (
     runs.router,
+    answer.router,
     lineage.router,
     candidates.router,
     islands.router,

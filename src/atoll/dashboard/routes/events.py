@@ -25,7 +25,7 @@ SearchText = Annotated[
 
 
 class EventRow(BaseModel):
-    """A record in a list."""
+    """A record in a list; `at` is its time in seconds since 1970, null in runs of version 0.1."""
 
     seq: int
     kind: str
@@ -33,6 +33,7 @@ class EventRow(BaseModel):
     island: int
     gist: str
     size: int
+    at: float | None
 
 
 class EventPage(BaseModel):
@@ -108,6 +109,7 @@ def make_row(event: NumberedRecord) -> EventRow:
         island=event.island,
         gist=summarize_record(event),
         size=len(event.data),
+        at=event.at,
     )
 
 

@@ -71,6 +71,13 @@ def load_features(queries: CandidateQueries, seconds: float) -> tuple[Sequence[C
     return features, len(heads) < MAX_CANDIDATES
 
 
+def load_metric(queries: CandidateQueries, heads: Sequence[CandidateHead], name: str) -> dict[str, float]:
+    """Returns a metric of candidates by id; skips those without it."""
+    features = _iter_features(heads, queries.load_contents(heads), frozenset())
+    values = {item.id: item.metrics[name] for item in features if name in item.metrics}
+    return {id: value for id, value in values.items() if math.isfinite(value)}
+
+
 def bin_features(
     candidates: Sequence[CandidateFeatures], names: Sequence[str], num_bins: int = NUM_BINS
 ) -> Mapping[str, list[MapCell]]:
@@ -225,6 +232,7 @@ class Move(BaseModel):
     origin: Annotated[int | None, Field(serialization_alias="from")]
     candidates: list[str]
     score: float | None
+    at: float | None
 
 
 class Feature(BaseModel):
@@ -328,6 +336,7 @@ def _find_moves(search: RecordSearch) -> tuple[list[Move], int]:
                     :20
                 ],
                 score=(fn.get("evaluation") or {}).get("score"),
+                at=event.at,
             )
         )
     return moves, page.oldest_searched

@@ -15,6 +15,7 @@ from atoll.dashboard.dependencies import RunId, StatusReaderDep, StoreDep
 from atoll.dashboard.run_totals import JournalTotals
 from atoll.store.records import json_codec
 
+MAX_NAMES = 10  # other names of an LLM
 NUM_RECENT = 200  # latencies that are listed
 ADVICE_KEY = "llm"  # key of the LLM in the advice of a router
 
@@ -44,13 +45,15 @@ class LLMStats:
 
     Attributes:
         chosen: Number of iterations that a router assigned to it.
-        failures: Number of these without a child.
+        failures: Iterations of this LLM without a child.
+        replied_as: Names in its responses, if they differ from the requested name.
     """
 
     def __init__(self) -> None:
         self.calls = self.tokens_in = self.tokens_out = self.chosen = self.failures = 0
         self.usd = 0.0
         self.seconds = array("d")
+        self.replied_as = set[str]()
 
     def compute_quantiles(self, *shares: float) -> list[float | None]:
         """Returns latency quantiles in seconds."""
@@ -68,7 +71,8 @@ class LLMTotals(JournalTotals):
         self.models: dict[str, LLMStats] = {}
         self.failures = Counter[str]()
         self._steps, self._advised_names = array("q"), list[str]()
-        self._open_iterations: dict[int, str] = {}
+        self._open_iterations: dict[int, str] = {}  # LLMs that a router chose
+        self._last_replied: dict[int, str] = {}  # LLMs of open iterations that responded
 
     def get_advised(self, step: int) -> str | None:
         """Returns the LLM that a router chose for an iteration; None: no choice."""
@@ -80,26 +84,33 @@ class LLMTotals(JournalTotals):
         recent = Counter(self._advised_names[-num_newest:])
         return {name: count / recent.total() for name, count in recent.items()}
 
-    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
+    def _add_record(self, kind: str, step: int, island: int, text: str, at: float | None) -> None:
         if kind == "replied":
             response = _response_reader.read(text)
-            stats = self._get_stats(response.model or "unnamed")
+            replied_as = response.model or "unnamed"
+            # A provider may answer under another name than the requested one. Both are the same LLM.
+            name = self._open_iterations.get(step, replied_as)
+            self._last_replied[step] = name
+            stats = self._get_stats(name)
+            if replied_as != name and len(stats.replied_as) < MAX_NAMES:
+                stats.replied_as.add(replied_as)
             cost = evaluation.Cost(*response.usage[:4])  # type: ignore[arg-type] # written by the call cache
             stats.calls += 1
             stats.tokens_in, stats.tokens_out = stats.tokens_in + cost.tokens_in, stats.tokens_out + cost.tokens_out
             stats.usd += cost.usd
             stats.seconds.append(cost.seconds)
         elif kind == "begun":
-            if '"advice"' in text and isinstance(name := _issued_reader.read(text).advice.get(ADVICE_KEY), str):
-                self._get_stats(name).chosen += 1
+            if '"advice"' in text and isinstance(advised := _issued_reader.read(text).advice.get(ADVICE_KEY), str):
+                self._get_stats(advised).chosen += 1
                 self._steps.append(step)
-                self._advised_names.append(name)
-                self._open_iterations[step] = name
+                self._advised_names.append(advised)
+                self._open_iterations[step] = advised
         else:
             self._end_iteration(step, text)
 
     def _end_iteration(self, step: int, text: str) -> None:
-        name = self._open_iterations.pop(step, None)
+        replied_name = self._last_replied.pop(step, None)
+        name: str | None = self._open_iterations.pop(step, replied_name)
         if '"failure"' not in text:
             return
         failure = _applied_reader.read(text).failure
@@ -127,6 +138,7 @@ class ModelRow(BaseModel):
     """
 
     model: str
+    replied_as: list[str]
     calls: int
     failures: int
     latency_mean: float | None
@@ -191,6 +203,7 @@ def _make_row(name: str, stats: LLMStats, shares: dict[str, float], improvements
     p50, p95, p99 = stats.compute_quantiles(0.5, 0.95, 0.99)
     return ModelRow(
         model=text_limits.replace_invalid(name[:300]),
+        replied_as=sorted(text_limits.replace_invalid(other[:300]) for other in stats.replied_as),
         calls=stats.calls,
         failures=stats.failures,
         latency_mean=sum(stats.seconds) / len(stats.seconds) if stats.seconds else None,

@@ -38,6 +38,14 @@ class DeltaDecision(text_limits.AuthorAndReason):
     apply: bool
 
 
+class BulletEdit(text_limits.AuthorAndReason):
+    """A new text for a bullet; an empty one proposes to remove it."""
+
+    key: Key
+    id: Annotated[str, Field(min_length=1, max_length=120)]
+    content: Annotated[str, Field(max_length=4000)]
+
+
 def open_playbook(run_store: store.Store, key: str) -> playbook.PlaybookStore:
     """Opens a playbook with the limits of its run.
 
@@ -170,6 +178,19 @@ def rollback(run_store: StoreDep, body: RollbackRequest) -> dict[str, Any]:
         raise errors.SetupError("A rollback needs a reason and a name. Pass both.")
     playbook_store.rollback(body.version, body.reason, body.by)
     return {"key": body.key, "version": playbook_store.version, "restored": body.version}
+
+
+@router.post("/edit")
+def edit_bullet(run_store: StoreDep, body: BulletEdit) -> dict[str, Any]:
+    """Proposes a new text for a bullet, or its removal. The curator decides, as for every delta."""
+    text, reason, author = body.content.strip(), body.reason.strip(), body.by.strip()
+    if not reason or not author:
+        raise errors.SetupError("An edit needs a reason and a name. Pass both.")
+    playbook_store = open_playbook(run_store, body.key)
+    delta = playbook.update(body.id, text, evidence=reason) if text else playbook.remove(body.id, evidence=reason)
+    change = playbook_store.apply([delta], reason, author)
+    (verdict,) = change.verdicts
+    return {"key": body.key, "version": change.n, **text_limits.to_json_data(verdict.to_data(), 4000)}
 
 
 @router.post("/settle")

@@ -1,16 +1,19 @@
 """Runs of a store: list, overview, score curves, improvements."""
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 
 import atoll
-from atoll.dashboard import dependencies, score_curves, security, text_limits
+from atoll.dashboard import dependencies, run_labels, score_curves, security, text_limits
 from atoll.dashboard.dependencies import After, CacheDep, Limit, RunId, StatusReaderDep, StoreDep
 from atoll.dashboard.routes import episodes
-from atoll.dashboard.run_status import RunRow, RunUsage
+from atoll.dashboard.routes.controls import DEFAULT_AUTHOR
+from atoll.dashboard.routes.islands import load_metric
+from atoll.dashboard.run_status import RunRow, RunStatusReader, RunUsage
+from atoll.dashboard.run_totals import UsageAt
 from atoll.runs import baselines
 from atoll.store.candidates.queries import CandidateQueries
 
@@ -19,6 +22,9 @@ RUN_SECONDS = 0.15
 CURVE_SECONDS = 0.05
 BASELINE_SECONDS = 0.05
 MAX_IMPROVEMENTS = 2000
+SCORE = "score"
+
+MetricName = Annotated[str, Query(max_length=dependencies.MAX_TEXT, description="A metric of the evaluator.")]
 
 router = APIRouter(prefix="/api", tags=["runs"])
 
@@ -83,10 +89,34 @@ class Improvement(BaseModel):
     evaluations: int
     cost_usd: float
     tokens: int
+    calls: int
+    seconds: float | None
+    value: float | None
+
+
+class Dots(BaseModel):
+    """Scored candidates as lists of the same length. `is_sample` means that some are left out."""
+
+    ids: list[str]
+    islands: list[int]
+    step: list[int]
+    values: list[float]
+    evaluations: list[int]
+    cost_usd: list[float]
+    tokens: list[int]
+    calls: list[int]
+    seconds: list[float | None]
+    is_sample: bool
+
+
+class LabelRequest(run_labels.Label, text_limits.RequestBody):
+    """A new label with its author."""
+
+    by: Annotated[str, Field(max_length=200)] = ""
 
 
 class Improvements(BaseModel):
-    """New best candidates in order; only the last ones if there are very many."""
+    """New best candidates in order; only the last ones if there are very many. `value` is the requested metric."""
 
     improvements: list[Improvement]
     total: int
@@ -148,15 +178,60 @@ def show_curve(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> sco
 
 
 @router.get("/runs/{run}/improvements")
-def list_improvements(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Improvements:
+def list_improvements(
+    run: RunId, read_status: StatusReaderDep, cache: CacheDep, metric: MetricName = SCORE
+) -> Improvements:
     """Lists the new best candidates in order."""
     status = read_status(run, CURVE_SECONDS)
-    all_improvements = cache.get(("improvements", run), status.totals.end, status.candidate_queries.list_improvements)
+    queries = status.candidate_queries
+    all_improvements = cache.get(("improvements", run), status.totals.end, queries.list_improvements)
+    newest = all_improvements[-MAX_IMPROVEMENTS:]
+    heads = queries.find([improvement.id for improvement in newest]) if metric != SCORE else {}
+    values = load_metric(queries, list(heads.values()), metric) if heads else {}
     rows = []
-    for improvement in all_improvements[-MAX_IMPROVEMENTS:]:
-        evaluations, usd, tokens = status.totals.get_usage_at(improvement.step)
-        rows.append(Improvement(**improvement._asdict(), evaluations=evaluations, cost_usd=usd, tokens=tokens))
+    for improvement in newest:
+        usage = status.totals.get_usage_at(improvement.step)._asdict()
+        value = improvement.score if metric == SCORE else values.get(improvement.id)
+        rows.append(Improvement(**improvement._asdict(), **usage, value=value))
     return Improvements(improvements=rows, total=len(all_improvements))
+
+
+@router.get("/runs/{run}/dots")
+def list_dots(
+    run: RunId, read_status: StatusReaderDep, cache: CacheDep, metric: MetricName = SCORE, limit: Limit = 500
+) -> Dots:
+    """Returns scored candidates for a chart; a long run is sampled evenly."""
+    status = read_status(run, CURVE_SECONDS)
+    return cache.get(("dots", run, metric, limit), status.totals.end, lambda: _sample_dots(status, metric, limit))
+
+
+def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
+    queries = status.candidate_queries
+    heads = queries.list_sample(limit)
+    values = (
+        {head.id: head.score for head in heads if head.score is not None}
+        if metric == SCORE
+        else load_metric(queries, heads, metric)
+    )
+    drawn = [head for head in heads if head.id in values]
+    usages = [status.totals.get_usage_at(head.step) for head in drawn]
+    columns = {name: [getattr(usage, name) for usage in usages] for name in UsageAt._fields}
+    return Dots(
+        ids=[head.id for head in drawn],
+        islands=[head.island for head in drawn],
+        step=[head.step for head in drawn],
+        values=[values[head.id] for head in drawn],
+        is_sample=queries.count() > limit,
+        **columns,
+    )
+
+
+@router.post("/runs/{run}/label")
+def set_label(run_store: StoreDep, run: RunId, body: LabelRequest) -> run_labels.Label:
+    """Stores the name, tags and note of a run."""
+    label = run_labels.Label(name=body.name.strip(), tags=list(dict.fromkeys(body.tags)), note=body.note)
+    run_labels.save_label(run_store, run, label, body.by.strip() or DEFAULT_AUTHOR)
+    return run_labels.load_label(run_store, run)
 
 
 def _summarize_islands(queries: CandidateQueries, num_islands: int) -> list[IslandSummary]:

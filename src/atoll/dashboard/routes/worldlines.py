@@ -11,10 +11,11 @@ from pydantic import Field
 from atoll import errors, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import RunId, StoreDep
-from atoll.runs import worldline_review
+from atoll.runs import summary, worldline_review
 
 router = APIRouter(prefix="/api/runs/{run}/worldlines", tags=["worldlines"])
 
+MAX_PROBLEMS = 200  # islands that are read for the index of problems
 MAX_ROWS = 4000  # maximum number of candidates in a graph
 MAX_PATCH = 400_000
 MAX_TURN = 40_000  # characters per plan, critique or feedback
@@ -43,9 +44,30 @@ def show_graph(
         "kind": config.get("task", {}).get("problem", "text"),
         "weights": dict(zip(FITNESS_TERMS, config.get("mind", {}).get("weights", ()), strict=False)),
         "strategy": _get_strategy(config, island),
+        "problems": _list_problems(run_store, run),
         "generations": _group_generations(rows[:MAX_ROWS]),
         "is_cut": len(rows) > MAX_ROWS,
     }
+
+
+def _list_problems(run_store: store.Store, run: str) -> list[dict[str, Any]]:
+    """Returns the problems of a run with their islands, best plan, and whether it solves the problem."""
+    rows, problems = run_store.candidates(run), dict[str, dict[str, Any]]()
+    instances = summary.find_result(run_store, run).get("instances") or ()  # graded at the end of the run
+    graded = {row.get("id"): row.get("solved") for row in instances if isinstance(row, Mapping)}
+    for island in rows.list_islands()[:MAX_PROBLEMS]:
+        best = next(iter(rows.list_best(island=island)), None)
+        if best is None:
+            continue
+        name = text_limits.limit_text(best.content.partition("\n")[0], 200)
+        empty: dict[str, Any] = {"problem": name, "islands": [], "best": None, "candidate": None, "is_solved": False}
+        problem = problems.setdefault(name, empty)
+        problem["islands"].append(island)
+        is_solved = graded.get(name, best.metrics.get("solved", 0.0) > 0)
+        problem["is_solved"] = problem["is_solved"] or bool(is_solved)
+        if problem["best"] is None or (best.score or 0.0) > problem["best"]:
+            problem |= {"best": best.score, "candidate": best.id}
+    return list(problems.values())
 
 
 def _iter_children(run_store: store.Store, run: str, island: int) -> Iterable[store.Row]:

@@ -20,7 +20,7 @@ from atoll.llmsr.laws.view_law import AnyLaw, TreeLaw
 
 type RowIndices = npt.NDArray[np.intp]
 
-_MAX_ROWS = 2000
+_MAX_ROWS, _MAX_PLOTTED = 2000, 150  # rows of the sample; rows of a split with stored predictions
 _EDGE_SHARE = 0.15  # share of the rows held out at each end of a variable
 _MAX_GROUPS = 20  # a variable with at most this many values is held out by value
 _NUM_FOLDS = 4
@@ -346,14 +346,14 @@ def to_json(
         for item in doubt.runners_up
     ]
     noise = {"deviation": doubt.noise, "relative": doubt.noise / float(train.y.std())}
+    tests = {path.stem: reader.read(path) for path in _find_test_files(folder)}
     extrapolation = {
-        path.stem: f"outside of the training range, by variable: {_format_shares(shares)}"
-        for path in _find_test_files(folder)
-        if (shares := find_extrapolation(reader.read(path).x, train))
+        name: f"outside of the training range, by variable: {_format_shares(shares)}"
+        for name, test in tests.items()
+        if (shares := find_extrapolation(test.x, train))
     }
-    text = chosen.law.to_text(train.names)
     return {
-        "law": text,
+        "law": chosen.law.to_text(train.names),
         "size": chosen.law.size,
         "nmse": nmse,
         "target": train.target,
@@ -362,7 +362,18 @@ def to_json(
         "constants": error_bars,
         "runners_up": runners_up,
         "front": front,
+        "predictions": _sample_predictions(chosen.law.predict, {"train": train, **tests}),
     }
+
+
+def _sample_predictions(predict: Predict, tables: Mapping[str, table.Table]) -> dict[str, JSON]:
+    """Returns measured and predicted values of evenly spaced rows, by split, for a plot."""
+    points: dict[str, JSON] = {}
+    for name, rows in ((name, split.rows) for name, split in tables.items()):
+        indices = np.linspace(0, len(rows) - 1, min(len(rows), _MAX_PLOTTED)).astype(int)
+        pairs = np.stack([rows.target, np.broadcast_to(predict(rows.columns), rows.target.shape)])[:, indices].T
+        points[name] = [[float(f"{value:.6g}") for value in pair] for pair in pairs if np.isfinite(pair).all()]
+    return points
 
 
 def _format_shares(shares: Mapping[str, float]) -> str:

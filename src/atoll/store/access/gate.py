@@ -21,7 +21,7 @@ from atoll.store.versions.request import ChangeRequest
 ACCESS_PREFIX = "access/"
 # Roles that write the state of runs, rollouts and shadow runs. Agents and proposers only propose.
 OPERATORS = ("service", "approver", "admin")
-OPERATED_PREFIXES = ("control/", "nonces/", "playbook/", "shadow/")
+OPERATED_PREFIXES = ("control/", "nonces/", "playbook/", "run_labels/", "shadow/")
 PROPOSED_PREFIXES = ("tools/", "skills/", "reflections/")
 _USAGE_FIELDS = ("usage_count", "success_rate", "updated_at")
 

@@ -135,7 +135,7 @@ class CandidateQueries:
             func.max(_candidates.step),
             func.max(_candidates.score),
             func.avg(_candidates.score),
-            func.count(),
+            func.count(_candidates.score),
         )
         query = (
             query.where(_candidates.run == self.run_number)
@@ -143,6 +143,13 @@ class CandidateQueries:
             .order_by(start, _candidates.island)
         )
         return [ScoreBucket(*row) for row in self._database.fetch_rows(query)]
+
+    def list_sample(self, limit: int) -> Sequence[CandidateHead]:
+        """Returns at most about `limit` scored candidates, from evenly spaced iterations, in order."""
+        stride = max(1, -(-self.count() // limit))
+        query = _select(self.run_number).where(_candidates.score.is_not(None), not_(_candidates.is_draft))
+        query = query if stride == 1 else query.where(_candidates.step % literal(stride, literal_execute=True) == 0)
+        return self._fetch_heads(query.order_by(*_position_columns).limit(2 * limit))
 
     def count_by_island(self) -> Sequence[IslandCounts]:
         """Returns the numbers of candidates of each island."""

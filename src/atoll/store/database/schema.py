@@ -7,6 +7,7 @@
     blobs                 bytes by hash
     atoll                 one row: the version of this schema
 
+`records.at` is the time of the commit in seconds since 1970; records of version 0.1 have none.
 Data is JSON text in ASCII. Long texts are in `blobs`; `links` lists their places. In `changes`, `body` is the hash of a
 long value.
 """
@@ -108,12 +109,18 @@ def _execute(connection: Connection, statement: str, values: Mapping[str, Any]) 
     return connection.execute(text(statement), dict(values))
 
 
-VERSION = 2
+def add_record_times(connection: Connection) -> None:
+    """Adds the time of each record; records of older versions have none."""
+    column_type = "DOUBLE PRECISION" if connection.dialect.name == "postgresql" else "DOUBLE"
+    connection.exec_driver_sql(f"ALTER TABLE records ADD COLUMN at {column_type}")
+
+
+VERSION = 3
 
 type Upgrade = Callable[[Connection], None]
 
 # Upgrades by old version. An upgrade uses SQL, not the tables below, which are those of VERSION, and never changes.
-UPGRADES: Mapping[int, Upgrade] = {1: chain_versions}
+UPGRADES: Mapping[int, Upgrade] = {1: chain_versions, 2: add_record_times}
 
 # Queries repeat this text exactly; otherwise SQLite does not use the partial index.
 ACCEPTED = text("verdict = 'accept' AND score IS NOT NULL")
@@ -149,6 +156,7 @@ records = Table(
     Column("island", INTEGER, nullable=False),
     Column("data", Text, nullable=False),
     Column("links", Text),
+    Column("at", Double),
 )
 
 candidates = Table(

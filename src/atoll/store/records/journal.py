@@ -74,9 +74,9 @@ class StoredJournal:
     def _insert_records(
         self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[PackedJSON]
     ) -> None:
-        candidate_rows, rows = candidates.CandidateRows(self._run_number), []
+        candidate_rows, rows, written_at = candidates.CandidateRows(self._run_number), [], time.time()
         for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
-            rows.append((self._run_number, seq, record.kind, record.step, record.island, text, links))
+            rows.append((self._run_number, seq, record.kind, record.step, record.island, text, links, written_at))
             candidate_rows.add(seq, record)
         self._insert.execute(cursor, rows)
         self._candidate_writer.write(cursor, candidate_rows)

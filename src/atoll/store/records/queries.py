@@ -23,6 +23,7 @@ class NumberedRecord(NamedTuple):
     Attributes:
         data: JSON text, without long texts.
         links: Places and hashes of the long texts, as JSON; None: none.
+        at: Time of the commit in seconds since 1970; None: written by version 0.1.
     """
 
     seq: int
@@ -31,6 +32,7 @@ class NumberedRecord(NamedTuple):
     island: int
     data: str
     links: str | None
+    at: float | None = None
 
 
 class RecordSearchResult(NamedTuple):
@@ -89,9 +91,11 @@ class RecordQueries:
         query = _select(self.run_number).where(_records.seq >= first, _records.seq <= last, _records.kind.in_(kinds))
         return self._fetch(query.order_by(_records.seq.desc()).limit(limit))
 
-    def list_rows(self, kinds: Sequence[str], first: int, last: int) -> Sequence[tuple[str, int, int, str]]:
-        """Returns kind, iteration, island and data of some records from `first` to `last`, oldest first."""
-        query = select(_records.kind, _records.step, _records.island, _records.data)
+    def list_rows(
+        self, kinds: Sequence[str], first: int, last: int
+    ) -> Sequence[tuple[str, int, int, str, float | None]]:
+        """Returns kind, iteration, island, data and time of some records from `first` to `last`, oldest first."""
+        query = select(_records.kind, _records.step, _records.island, _records.data, _records.at)
         query = query.where(_records.run == self.run_number, _records.kind.in_(kinds))
         query = query.where(_records.seq >= first, _records.seq <= last)
         return self._database.fetch_rows(query.order_by(_records.seq))
@@ -138,5 +142,5 @@ def match_text(text: str) -> Any:
 
 
 def _select(run_number: int) -> Select[Any]:
-    columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links)
+    columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links, _records.at)
     return select(*columns).where(_records.run == run_number)

@@ -5,6 +5,7 @@ import { RunHeader } from "./header.js";
 import { h, put, say } from "./dom.js";
 import { Live } from "./live.js";
 import { link, parse } from "./route.js";
+import { close as closePanel, openPanel } from "./panel.js";
 import { topBar } from "./topbar.js";
 import { VIEWS } from "./views.js";
 
@@ -53,6 +54,7 @@ function show() {
   const isFirst = here === null;
   here = next;
   mounted?.abort();
+  closePanel(true);
   enterRun(next.run);
   renderNav();
   bar.close();
@@ -60,6 +62,7 @@ function show() {
   const root = h("section", { class: `view view-${next.view.path}`, "aria-labelledby": "view-title" });
   put(main, runPart?.header.element ?? null, root);
   mounted = mount(next, root);
+  if (next.run !== null && next.query.get("candidate")) openPanel(next.run, next.query.get("candidate"));
   if (!isFirst) main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
@@ -81,6 +84,8 @@ function mount(place, root) {
     link: (view, options = {}) => link(view, { run: place.run, ...options }),
     go: (address) => { location.hash = address; },
     setQuery: (query) => history.replaceState(null, "", link(place.view.path, { run: place.run, more: place.more, query })),
+    /** Opens a candidate in the side panel; `ids` is the list that j and k go through. */
+    open: (id, ids) => openPanel(place.run, id, ids),
     onEvent(listener) {
       const end = runPart?.live?.listen(listener);
       if (end) ended.signal.addEventListener("abort", end);

@@ -11,8 +11,8 @@ const WORDS = {
 const SETS = Object.fromEntries(Object.entries(WORDS).map(([name, words]) => [name, new Set(words.split(" "))]));
 
 // One alternative per kind. Strings and comments end at the line, except triple-quoted strings.
-const PYTHON = /(#[^\n]*)|([rRbBfFuU]{0,2}(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
-const OTHER = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|#[^\n]*)|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
+const PYTHON = /(#[^\n]*)|([rRbBfFuU]{0,2}(?:"""[\s\S]*?(?:"""|(?![\s\S]))|'''[\s\S]*?(?:'''|(?![\s\S]))|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
+const OTHER = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|(?![\s\S]))|#[^\n]*)|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
 
 /** Guesses the language of a text: "python", "json", "other" or "text". */
 function languageOf(text) {

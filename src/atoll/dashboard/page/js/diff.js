@@ -1,7 +1,7 @@
 // Line diff of two texts (Myers), folded to the changes and their context.
 
-import { h } from "./dom.js";
-import { block } from "./text.js";
+import { button, h } from "./dom.js";
+import { addVisible, block } from "./text.js";
 import { plural } from "./format.js";
 
 const MOST_LINES = 20000; // lines per side; beyond that the middle counts as replaced
@@ -82,6 +82,117 @@ function near(lines) {
   });
   if (gap && found.length) found.push(["@", `… ${plural(gap, "line")} alike`]);
   return found;
+}
+
+const WORD = /[A-Za-z_]\w*|\d[\w.]*|\s+|[^\w\s]/g;
+const MOST_WORDS = 400; // per line
+
+/** Returns pieces [isChanged, text] of two lines that replace each other. */
+export function words(before, after) {
+  const [a, b] = [before.match(WORD) ?? [], after.match(WORD) ?? []];
+  if (a.length > MOST_WORDS || b.length > MOST_WORDS) return [[[true, before]], [[true, after]]];
+  const found = [[], []];
+  for (const [sign, word] of edits(a, b)) {
+    if (sign !== "+") join(found[0], sign === "-", word);
+    if (sign !== "-") join(found[1], sign === "+", word);
+  }
+  return found;
+}
+
+function join(pieces, isChanged, text) {
+  if (pieces.at(-1)?.[0] === isChanged) pieces.at(-1)[1] += text;
+  else pieces.push([isChanged, text]);
+}
+
+/** Pairs removed and added lines: [[before or null, after or null, kind], ...]; kind is " ", "~", "-", "+" or "@". */
+export function paired(lines) {
+  const rows = [];
+  for (let place = 0; place < lines.length;) {
+    const [sign, text] = lines[place];
+    if (sign === " " || sign === "@") { rows.push([text, text, sign]); place += 1; continue; }
+    const removed = [];
+    const added = [];
+    for (; lines[place]?.[0] === "-"; place += 1) removed.push(lines[place][1]);
+    for (; lines[place]?.[0] === "+"; place += 1) added.push(lines[place][1]);
+    for (let n = 0; n < Math.max(removed.length, added.length); n += 1) {
+      const [old, now] = [removed[n] ?? null, added[n] ?? null];
+      rows.push([old, now, old === null ? "+" : now === null ? "-" : "~"]);
+    }
+  }
+  return rows;
+}
+
+/** Reads a unified diff of the server into [sign, line] pairs, without its header. */
+export function parsePatch(text) {
+  return text.split("\n").filter((line) => !/^(---|\+\+\+) /.test(line)).map((line) => (line.startsWith("@@") ? ["@", line] : [line[0] ?? " ", line.slice(1)]));
+}
+
+/** A diff with marked words, in one column or side by side; the choice is remembered. */
+export function wordDiff(text, label) {
+  const rows = paired(parsePatch(text));
+  const place = h("div", {});
+  const choice = button("", () => { remember(!isSplit()); show(); }, { class: "quiet inline" });
+  const added = rows.filter(([, , kind]) => kind === "+" || kind === "~").length;
+  const removed = rows.filter(([, , kind]) => kind === "-" || kind === "~").length;
+
+  function show() {
+    choice.textContent = isSplit() ? "Show in one column" : "Show side by side";
+    place.replaceChildren(isSplit() ? columns(rows, label) : unified(rows, label));
+  }
+
+  show();
+  return h("div", {}, h("p", { class: "soft" }, `${plural(added, "line")} added, ${removed} removed `, choice), place);
+}
+
+const SPLIT = "atoll.diff";
+let split = null;
+function isSplit() {
+  if (split === null) try { split = localStorage.getItem(SPLIT) === "split"; } catch { split = false; }
+  return split;
+}
+function remember(value) {
+  split = value;
+  try { localStorage.setItem(SPLIT, value ? "split" : "one"); } catch { /* storage is switched off */ }
+}
+
+const MOST_ROWS = 1500; // shown of a diff
+
+function marked(pieces, tag) {
+  return pieces.map(([isChanged, text]) => addVisible(h(isChanged ? tag : "span", {}), text));
+}
+
+function unified(rows, label) {
+  const line = (kind, sign, inside) => h("span", { class: `line ${kind}`, dir: "ltr" }, h("span", { class: "sign" }, sign), inside);
+  const found = [];
+  const flush = (pairs) => {
+    for (const [old, now] of pairs) found.push(line("removed", "−", marked(words(old, now)[0], "del")));
+    for (const [old, now] of pairs) found.push(line("added", "+", marked(words(old, now)[1], "ins")));
+  };
+  let pairs = [];
+  for (const [old, now, kind] of rows.slice(0, MOST_ROWS)) {
+    if (kind === "~") { pairs.push([old, now]); continue; }
+    flush(pairs);
+    pairs = [];
+    if (kind === "@") found.push(line("place", "", old));
+    else if (kind === "-") found.push(line("removed", "−", addVisible(h("span", {}), old)));
+    else if (kind === "+") found.push(line("added", "+", addVisible(h("span", {}), now)));
+    else found.push(line("", " ", addVisible(h("span", {}), old)));
+  }
+  flush(pairs);
+  return h("pre", { class: "block diff", tabindex: "0", role: "region", "aria-label": label }, h("code", { class: "lines" }, found), rest(rows));
+}
+
+function columns(rows, label) {
+  const cell = (text, kind, tag, pieces) => h("td", { class: kind }, text === null ? "" : pieces ? marked(pieces, tag) : addVisible(h("span", {}), text));
+  return h("div", { class: "block diff split", tabindex: "0", role: "region", "aria-label": label }, h("table", {}, h("tbody", {}, rows.slice(0, MOST_ROWS).map(([old, now, kind]) => {
+    if (kind === "@") return h("tr", {}, h("td", { colspan: 2, class: "place" }, old));
+    const two = kind === "~" ? words(old, now) : [null, null];
+    return h("tr", {}, cell(old, kind === "-" || kind === "~" ? "removed" : "", "del", two[0]), cell(now, kind === "+" || kind === "~" ? "added" : "", "ins", two[1]));
+  }))), rest(rows));
+}
+
+function rest(rows) {
+  return rows.length > MOST_ROWS ? h("p", { class: "note" }, `The first ${MOST_ROWS} rows of ${rows.length}.`) : null;
 }
 
 /** A block with the diff of two texts. */

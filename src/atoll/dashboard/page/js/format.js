@@ -37,6 +37,12 @@ export function usd(value) {
   return value < 0.01 ? `$${value.toPrecision(2)}` : `$${value.toFixed(value < 10 ? 3 : 2)}`;
 }
 
+/** The cost of LLM calls; without a known price it is unknown, not zero. */
+export function cost(row) {
+  if (row.cost_usd > 0) return usd(row.cost_usd);
+  return row.calls > 0 && row.tokens > 0 ? "unknown" : row.calls > 0 ? "$0" : NONE;
+}
+
 export function percent(value, digits = 0) {
   return Number.isFinite(value) ? `${(100 * value).toFixed(digits)} %` : NONE;
 }
@@ -71,6 +77,11 @@ export function moment(value) {
   const two = (each) => String(each).padStart(2, "0");
   const day = `${found.getFullYear()}-${two(found.getMonth() + 1)}-${two(found.getDate())}`;
   return `${day} ${two(found.getHours())}:${two(found.getMinutes())}:${two(found.getSeconds())}`;
+}
+
+/** The time of a day. */
+export function clock(value) {
+  return moment(value).slice(11) || NONE;
 }
 
 export function ago(value, now = Date.now()) {

@@ -3,7 +3,7 @@
 import { get, ofRun } from "./api.js";
 import { ALIVE, Controls } from "./controls.js";
 import { h, put } from "./dom.js";
-import { ago, count, duration, leaf, score, usd } from "./format.js";
+import { ago, cost, count, duration, leaf, score } from "./format.js";
 import { inline } from "./text.js";
 import { watch } from "./watch.js";
 
@@ -42,10 +42,10 @@ export class RunHeader {
 
   #draw(data) {
     const isFirst = this.summary === null;
-    this.summary = { ...data, ...data.used, id: data.id ?? this.run };
+    this.summary = { ...data, ...data.used, id: data.id ?? this.run, asked: this.run };
     const now = this.summary;
     put(this.#line,
-      h("p", { class: "run-name" }, badge(now.status), h("strong", {}, inline(now.id, 60)),
+      h("p", { class: "run-name" }, badge(now.status), now.label?.name ? h("strong", { class: "named" }, inline(now.label.name, 80)) : null, h("strong", {}, inline(now.id, 60)),
         h("span", { class: "soft" }, inline([now.system, leaf(now.task)].filter(Boolean).join(" · "), 70)),
         now.reason ? h("span", { class: "soft reason" }, inline(now.reason, 160)) : null),
       h("p", { class: "run-facts" }, ...headline(now)));
@@ -62,8 +62,8 @@ function headline(now) {
     fact("best", score(now.best_score), `initial score ${score(now.initial_score)}`),
     fact("evaluations", count(now.evaluations)),
     fact("failures", count(now.failures)),
-    fact("calls", count(now.calls)),
-    fact("cost", usd(now.cost_usd)),
+    now.calls ? fact("calls", count(now.calls)) : null,
+    now.calls ? fact("cost", cost(now)) : null,
     Number.isFinite(now.eta_seconds) ? fact("left", duration(now.eta_seconds)) : null,
     fact("started", ago(now.began)),
   ].filter(Boolean);

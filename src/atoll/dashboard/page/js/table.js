@@ -58,6 +58,14 @@ export function table(caption, columns, options = {}) {
     }));
   }
 
+  // A table that scrolls must be reachable with the keyboard.
+  new ResizeObserver(() => {
+    const isScrolling = element.scrollWidth > element.clientWidth + 1;
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "group", "aria-label": caption })) {
+      if (isScrolling) element.setAttribute(name, value);
+      else element.removeAttribute(name);
+    }
+  }).observe(element);
   render();
   return { element, update(next) { rows = next; render(); } };
 }

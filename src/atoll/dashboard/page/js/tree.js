@@ -3,15 +3,16 @@
 /**
  * Lays nodes out.
  *
- * nodes: [{id, parents, score, island, step, ...}] in order of creation; by: "tree" or "time".
- * Returns {x, y: Float64Arrays in units, parent: Int32Array (-1: none), children: [[...]], index: Map, width, height}.
+ * nodes: [{id, parents, score, island, step, ...}] in order of creation; by: "lanes", "tree" or "time".
+ * Returns {x, y: Float64Arrays in units, parent: Int32Array (-1: none), children: [[...]], index: Map, width, height}, and for lanes also
+ * lanes: [{name, top, bottom, low, high}] and size: Float64Array of shares.
  */
 export function layout(nodes, by) {
   const index = new Map(nodes.map((node, place) => [node.id, place]));
   const parent = parents(nodes, index);
   const children = nodes.map(() => []);
   parent.forEach((above, place) => { if (above >= 0) children[above].push(place); });
-  const places = by === "time" ? overTime(nodes) : asTree(nodes, parent, children);
+  const places = by === "lanes" ? inLanes(nodes) : by === "time" ? overTime(nodes) : asTree(nodes, parent, children);
   return { ...places, parent, children, index };
 }
 
@@ -51,6 +52,29 @@ function asTree(nodes, parent, children) {
     for (let each = own.length - 1; each >= 0; each -= 1) stack.push([own[each], false]);
   }
   return { x, y, width: width + 1, height: Math.max(1, row) };
+}
+
+const LANE = 10; // rows of a lane
+const GAP = 1.5;
+
+/** Iterations from left to right, one lane per island with a score axis upwards, failures in a lane at the bottom. */
+function inLanes(nodes) {
+  const islands = [...new Set(nodes.filter((node) => Number.isFinite(node.score)).map((node) => node.island ?? 0))].sort((a, b) => a - b);
+  const scores = nodes.map((node) => node.score).filter(Number.isFinite).sort((a, b) => a - b);
+  const [low, high] = [scores[Math.floor(scores.length * 0.1)] ?? 0, scores.at(-1) ?? 1]; // the lowest tenth is at the bottom edge
+  const share = (score) => (high > low ? Math.max(0, Math.min(1, (score - low) / (high - low))) : 1);
+  const laneOf = new Map(islands.map((island, place) => [island, place]));
+  const top = (place) => place * (LANE + GAP);
+  const lanes = islands.map((island, place) => ({ name: `island ${island}`, top: top(place), bottom: top(place) + LANE, low, high }));
+  const hasFailures = nodes.some((node) => !Number.isFinite(node.score));
+  const failed = top(islands.length);
+  if (hasFailures) lanes.push({ name: "failures", top: failed, bottom: failed + LANE / 2 });
+  const size = Float64Array.from(nodes, (node) => (Number.isFinite(node.score) ? share(node.score) : 0.2));
+  const first = Math.min(...nodes.slice(0, 1).map((node) => node.step ?? 0), 0);
+  const x = Float64Array.from(nodes, (node) => (node.step ?? 0) - first);
+  const y = Float64Array.from(nodes, (node, place) => (Number.isFinite(node.score) ? top(laneOf.get(node.island ?? 0)) + (1 - share(node.score)) * LANE : failed + ((place * 7) % 5) * (LANE / 2 / 5)));
+  const last = nodes.reduce((most, node) => Math.max(most, node.step ?? 0), 1);
+  return { x, y, size, lanes, laneOf, share, laneTop: top, laneHeight: LANE, width: Math.max(1, last), height: failed + (hasFailures ? LANE / 2 : 0) };
 }
 
 /** Iterations from left to right, score ranks upwards, failures at the bottom. Ranks limit the effect of outliers. */

@@ -21,6 +21,7 @@ export class TreeCanvas {
   #colors = null;
   #painted = null; // {sheet, view, by}: last painting and its view
   #later = null;
+  #moves = [];
   #options;
 
   /** options: label, signal (when to end), onSelect(node, place), onOpen(node). */
@@ -39,7 +40,9 @@ export class TreeCanvas {
   }
 
   /** Shows nodes in order of creation; the thick line leads to the node with the id `best`. */
-  update(nodes, by, best) {
+  update(nodes, by, best, moves = []) {
+    if (moves.length !== this.#moves.length) this.#painted = null;
+    this.#moves = moves;
     const kept = this.selected?.id;
     const isNew = by !== this.#by || !this.#nodes.length;
     this.#nodes = nodes;
@@ -79,8 +82,9 @@ export class TreeCanvas {
     const columns = Math.max(1, this.#tree.width) * UNIT;
     this.#view.zoom = Math.max(1e-4, Math.min(1.6, (height - 2 * room) / rows));
     // There are few generations and many rows, so each axis has its own scale, and the column width is limited.
-    this.#view.stretch = Math.min((width - 2 * room) / columns, 110 / UNIT) / this.#view.zoom;
-    this.#view.x = room;
+    const isLanes = this.#by === "lanes";
+    this.#view.stretch = Math.min((width - 2 * room - (isLanes ? 70 : 0)) / columns, 110 / UNIT) / this.#view.zoom;
+    this.#view.x = isLanes ? room + 70 : room;
     this.#view.y = Math.max(room, (height - rows * this.#view.zoom) / 2);
     this.#isFitted = true;
     this.#draw();
@@ -125,6 +129,7 @@ export class TreeCanvas {
     const [x, y] = [this.#view.x - view.x * scale, this.#view.y - view.y * scale];
     pen.drawImage(sheet, x * ratio, y * ratio, sheet.width * scale, sheet.height * scale);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    if (this.#by === "lanes") this.#paintLanes(pen, this.#palette(), width);
     this.#paintSelected(pen, this.#palette(), this.#nodeSize());
     clearTimeout(this.#later);
     if (scale !== 1) this.#later = setTimeout(() => { this.#painted = null; this.#draw(); }, SETTLE_MS);
@@ -153,11 +158,57 @@ export class TreeCanvas {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width * 2, height * 2);
     this.#paintLinks(pen, colors, width * 2, height * 2, size);
+    if (this.#by === "lanes") this.#paintMoves(pen, colors);
     this.#paintNodes(pen, colors, width * 2, height * 2, size);
     this.#paintLine(pen, colors, size);
     Object.assign(this.#view, shown);
     const by = { nodes: this.#nodes, by: this.#by, colors: this.#colors, ratio, stretch: shown.stretch };
     this.#painted = { sheet, by, view: { x: shown.x + width / 2, y: shown.y + height / 2, zoom: shown.zoom } };
+  }
+
+  /** Names the lanes and their score axes at the left edge. */
+  #paintLanes(pen, colors, width) {
+    const rowY = (row) => this.#view.y + row * UNIT * this.#view.zoom;
+    pen.font = "11px system-ui, sans-serif";
+    pen.lineWidth = 1;
+    for (const lane of this.#tree.lanes) {
+      const [top, bottom] = [rowY(lane.top), rowY(lane.bottom)];
+      pen.strokeStyle = colors.link;
+      pen.globalAlpha = 0.25;
+      pen.strokeRect(86, top - 3, width - 90, bottom - top + 6);
+      pen.globalAlpha = 1;
+      pen.fillStyle = colors.text;
+      pen.fillText(lane.name, 6, (top + bottom) / 2 + 4);
+      if (lane.high === undefined || bottom - top < 30) continue;
+      pen.fillStyle = colors.link;
+      pen.textAlign = "right";
+      pen.fillText(short(lane.high), 82, top + 6);
+      pen.fillText(short(lane.low), 82, bottom + 2);
+      pen.textAlign = "left";
+    }
+  }
+
+  /** Draws migrations from a candidate to the lane of another island, and resets as marks. */
+  #paintMoves(pen, colors) {
+    const { laneOf, laneTop, laneHeight, share, index } = this.#tree;
+    const atX = (step) => this.#view.x + step * UNIT * this.#view.stretch * this.#view.zoom;
+    const rowY = (row) => this.#view.y + row * UNIT * this.#view.zoom;
+    pen.strokeStyle = pen.fillStyle = colors.warn;
+    pen.lineWidth = 1.2;
+    pen.setLineDash([4, 3]);
+    for (const move of this.#moves) {
+      const lane = laneOf.get(move.island);
+      if (lane === undefined) continue;
+      const from = index.get(move.candidates[0]);
+      const y = rowY(laneTop(lane) + (1 - share(move.score ?? -Infinity)) * laneHeight);
+      if (move.kind !== "migrated") { pen.fillText("↺", atX(move.step) - 5, rowY(laneTop(lane)) + 10); continue; }
+      if (from === undefined) continue;
+      pen.beginPath();
+      pen.moveTo(this.#placeX(from), this.#placeY(from));
+      pen.lineTo(atX(move.step), y);
+      pen.stroke();
+    }
+    pen.setLineDash([]);
   }
 
   /** Frees the canvas memory at once, since browsers free it late. */
@@ -168,14 +219,16 @@ export class TreeCanvas {
   }
 
   #nodeSize() {
-    return Math.max(1.1, Math.min(6, UNIT * this.#view.zoom * 0.34));
+    const size = UNIT * this.#view.zoom * 0.34;
+    if (this.#by === "lanes") return Math.max(this.#nodes.length > 2000 ? 1.4 : 3.4, Math.min(7, size)); // lanes are high
+    return Math.max(1.1, Math.min(6, size));
   }
 
   #isNear(y, y2, height) { return Math.max(y, y2) >= -20 && Math.min(y, y2) <= height + 20; }
 
   #paintLinks(pen, colors, width, height, size) {
     pen.strokeStyle = colors.link;
-    pen.globalAlpha = 0.4;
+    pen.globalAlpha = this.#by === "lanes" ? 0.22 : 0.4;
     pen.lineWidth = size > 2 ? 1 : 0.5;
     pen.beginPath();
     const isCurved = this.#by === "tree" && size > 2 && this.#nodes.length < CURVED;
@@ -202,8 +255,9 @@ export class TreeCanvas {
       const key = Number.isFinite(node.score) ? colors.tones[(node.island ?? 0) % 10] : colors.bad;
       let path = groups.get(key);
       if (!path) groups.set(key, (path = new Path2D()));
-      if (size < 1.5) path.rect(x - size, y - size, 2 * size, 2 * size);
-      else { path.moveTo(x + size, y); path.arc(x, y, size, 0, 7); }
+      const own = this.#tree.size ? size * (0.55 + 0.75 * this.#tree.size[place]) : size;
+      if (own < 1.5) path.rect(x - own, y - own, 2 * own, 2 * own);
+      else { path.moveTo(x + own, y); path.arc(x, y, own, 0, 7); }
     }
     for (const [color, path] of groups) { pen.fillStyle = color; pen.fill(path); }
   }
@@ -243,7 +297,7 @@ export class TreeCanvas {
     const probe = h("i", {});
     this.element.append(probe);
     const read = (name) => { probe.style.setProperty("color", `var(--${name})`); return getComputedStyle(probe).color; };
-    this.#colors = { link: read("soft"), text: read("text"), bad: read("bad"), accent: read("best") };
+    this.#colors = { link: read("soft"), text: read("text"), bad: read("bad"), accent: read("accent"), warn: read("warn") };
     probe.style.removeProperty("color");
     this.#colors.tones = Array.from({ length: 10 }, (_, place) => { probe.className = `tone-${place}`; return getComputedStyle(probe).color; });
     probe.remove();
@@ -318,6 +372,11 @@ export class TreeCanvas {
     const own = above < 0 ? this.#nodes.map((_, place) => place).filter((place) => this.#tree.parent[place] < 0) : this.#tree.children[above];
     return own[own.indexOf(this.#selected) + step] ?? -1;
   }
+}
+
+/** A short number for an axis. */
+function short(value) {
+  return Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(4)));
 }
 
 /** Resizes a canvas if needed, which also clears it. */

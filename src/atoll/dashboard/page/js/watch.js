@@ -3,24 +3,29 @@
 import { Refused } from "./api.js";
 import { button, h, put } from "./dom.js";
 
-const LEAST_MS = 1000; // between two requests
-const SHARE = 4; // slow requests are repeated less often
+const SOON_MS = 60; // from a new record to the request; records of one commit arrive together
+const LEAST_MS = 400; // between two requests
+const SHARE = 3; // slow requests are repeated less often
 
 /**
  * Loads and draws, and repeats it after new records.
  *
  * context: the view's; load(): a promise of data; draw(data): shows it; problem: element for errors.
- * options.every: milliseconds after which it loads again in any case. Returns refresh().
+ * options.every: milliseconds after which it loads again in any case; options.follow(): false to ignore new records.
+ * Returns refresh().
  */
 export function watch(context, load, draw, problem, options = {}) {
   let running = false;
   let again = false;
   let timer = null;
+  let due = Infinity;
   let took = 0;
+  let ended = -Infinity;
 
   async function refresh() {
     clearTimeout(timer);
     timer = null;
+    due = Infinity;
     if (context.signal.aborted) return;
     if (running) { again = true; return; }
     running = true;
@@ -31,10 +36,11 @@ export function watch(context, load, draw, problem, options = {}) {
     } catch (error) {
       if (error.name !== "AbortError" && !context.signal.aborted) told(error);
     }
-    took = performance.now() - start;
+    ended = performance.now();
+    took = ended - start;
     running = false;
     if (again) { again = false; soon(); }
-    else if (options.every) soon(options.every);
+    else if (options.every) plan(options.every);
   }
 
   function told(error) {
@@ -42,8 +48,18 @@ export function watch(context, load, draw, problem, options = {}) {
     put(problem, h("p", { class: "problem", role: "alert" }, `${error.message} `, button("Try again", refresh, { class: "quiet" })));
   }
 
-  function soon(wait = Math.max(LEAST_MS, SHARE * took)) {
-    if (timer === null) timer = setTimeout(refresh, wait);
+  /** Plans the next request; an earlier one replaces a later one. */
+  function plan(wait) {
+    const at = performance.now() + wait;
+    if (at >= due) return;
+    clearTimeout(timer);
+    due = at;
+    timer = setTimeout(refresh, wait);
+  }
+
+  function soon() {
+    if (running) { again = true; return; }
+    plan(Math.max(SOON_MS, ended + Math.max(LEAST_MS, SHARE * took) - performance.now()));
   }
 
   context.onEvent?.(() => (options.follow?.() ?? true) && soon());

@@ -12,7 +12,7 @@ const ROW = 26;
 export function bars(options) {
   let rows = [];
   const format = options.format ?? score;
-  const view = frame({ height: ROW, ...options, alternative }, draw);
+  const view = frame({ height: ROW, ...options, alternative, rows: () => [["name", "value", "note"], ...rows.map((row) => [row.name, row.value, row.note])] }, draw);
 
   function draw(svg, width) {
     const height = Math.max(1, rows.length) * ROW + 6;

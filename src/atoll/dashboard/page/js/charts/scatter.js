@@ -1,6 +1,6 @@
 // Scatter plot of two metrics with the Pareto front.
 
-import { put, s, say } from "../dom.js";
+import { h, put, s, say } from "../dom.js";
 import { brief, count, score } from "../format.js";
 import { table } from "../table.js";
 import { axes, frame, tone } from "./frame.js";
@@ -19,10 +19,11 @@ function front(points) {
   return found.reverse();
 }
 
-/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, note, onOpen(point), hasFront. */
+/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, note, onOpen(point), hasFront, isSquare (equal axes with a
+ * diagonal), legend: [[tone, name], ...]. */
 export function scatter(options) {
   let points = [];
-  const view = frame({ height: 300, ...options, alternative }, draw);
+  const view = frame({ height: 300, ...options, alternative, rows: () => [["candidate", options.xLabel ?? "x", options.yLabel ?? "y"], ...points.map((each) => [each.label ?? each.id, each.x, each.y])] }, draw);
   say(view.note, options.note ?? "");
 
   function draw(svg, width, height) {
@@ -33,13 +34,15 @@ export function scatter(options) {
       put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no data yet"));
       return;
     }
-    const x = linear(padded(rangeX), [box.left, box.right]);
-    const y = linear(padded(rangeY), [box.bottom, box.top]);
+    const both = extent([...rangeX, ...rangeY]);
+    const x = linear(padded(options.isSquare ? both : rangeX), [box.left, box.right]);
+    const y = linear(padded(options.isSquare ? both : rangeY), [box.bottom, box.top]);
     const edge = options.hasFront ? front(points) : [];
-    put(svg, axes(box, x, y, { x: options.xLabel, y: options.yLabel, formatX: brief, formatY: brief }),
+    put(svg, axes(box, x, y, { x: options.xLabel, y: options.yLabel, formatX: brief, formatY: options.formatY ?? brief }),
+      options.isSquare ? s("line", { x1: x.of(both[0]), y1: y.of(both[0]), x2: x.of(both[1]), y2: y.of(both[1]), class: "diagonal" }) : null,
       edge.length ? s("path", { d: stairs(edge, x, y), class: "series tone-1" }) : null,
       shown.map((each) => s("circle", {
-        cx: x.of(each.x), cy: y.of(each.y), r: edge.includes(each) ? 4.5 : 3, class: `dot ${tone(edge.includes(each) ? 1 : each.tone ?? 0)}`,
+        cx: x.of(each.x), cy: y.of(each.y), r: each.size ?? (edge.includes(each) ? 4.5 : 3), class: `dot ${tone(edge.includes(each) ? 1 : each.tone ?? 0)}`,
         on: { click: () => options.onOpen?.(each), pointerenter: () => tell(each) },
       })));
     if (points.length > MOST) say(view.note, `${count(MOST)} of ${count(points.length)} points are shown.`);
@@ -59,7 +62,15 @@ export function scatter(options) {
     return made.element;
   }
 
-  return { element: view.element, update(next, labels) { Object.assign(options, labels); points = next; view.redraw(); } };
+  return {
+    element: view.element,
+    update(next, labels) {
+      Object.assign(options, labels);
+      points = next;
+      if (options.legend) put(view.legend, options.legend.map(([place, name]) => h("span", { class: "note" }, s("svg", { width: 12, height: 10, "aria-hidden": "true" }, s("circle", { cx: 6, cy: 5, r: 4, class: `dot ${tone(place)}` })), ` ${name} `)));
+      view.redraw();
+    },
+  };
 }
 
 /** Draws the front as a staircase; points below and left of it are dominated. */

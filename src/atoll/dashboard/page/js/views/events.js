@@ -2,19 +2,23 @@
 
 import { button, field, h, put, say, select } from "../dom.js";
 import { folded, source } from "../code.js";
-import { count, plural } from "../format.js";
+import { clock, count, moment, plural } from "../format.js";
 import { inline, piece } from "../text.js";
 
 export default { mount };
 
 const KINDS = ["started", "founded", "begun", "charged", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded", "executed"];
+// Words for the stored kinds, which never change.
+const WORDS = { founded: "initial", begun: "issued", replied: "LLM response", charged: "LLM budget", judged: "evaluated", observed: "updated", executed: "executor" };
+const word = (kind) => WORDS[kind] ?? kind;
 const PAGE = 100;
 const MOST = 2000; // maximum in the page; older ones are removed
 
 function mount(root, context) {
   const wanted = { kind: context.query.get("kind") ?? "", q: context.query.get("q") ?? "" };
   let after = null; // cursor of the next, older page
-  let isFollowing = true;
+  let isFollowing = context.query.get("follow") === "1";
+  let waiting = []; // new events that are announced, but not shown yet
   let asked = 0;
   let newest = 0;
   const problem = h("div", {});
@@ -22,11 +26,12 @@ function mount(root, context) {
   const list = h("ol", { class: "events", "aria-label": "Events, newest first" });
   const more = button("Older events", () => load(false));
   const search = h("input", { type: "search", value: wanted.q, placeholder: "text in the record", on: { input: () => { wanted.q = search.value.trim(); restart(); } } });
-  const kind = select([["", "all"], ...KINDS.map((each) => [each, each])], wanted.kind, (value) => { wanted.kind = value; restart(); });
-  const follow = h("input", { type: "checkbox", checked: true, on: { change: () => { isFollowing = follow.checked; if (isFollowing) restart(); } } });
+  const kind = select([["", "all"], ...KINDS.map((each) => [each, word(each)])], wanted.kind, (value) => { wanted.kind = value; restart(); });
+  const follow = h("input", { type: "checkbox", checked: isFollowing, on: { change: () => { isFollowing = follow.checked; context.setQuery({ ...wanted, follow: isFollowing ? "1" : "" }); if (isFollowing) reveal(); } } });
+  const fresh = button("", () => reveal(), { class: "fresh", hidden: true });
   root.append(
-    h("div", { class: "bar" }, h("div", { class: "grow" }, field("Search", search)), field("Kind", kind), h("label", { class: "check" }, follow, " Follow"), told),
-    problem, h("div", { class: "card" }, list, more));
+    h("div", { class: "bar" }, h("div", { class: "grow" }, field("Search", search)), field("Kind", kind), h("label", { class: "check" }, follow, " Show new events at once"), told),
+    problem, h("div", { class: "card" }, h("div", { role: "status" }, fresh), list, more));
 
   function restart() {
     context.setQuery(wanted);
@@ -55,7 +60,7 @@ function mount(root, context) {
 
   function show(found, isNew) {
     put(problem);
-    if (isNew) { list.replaceChildren(); newest = Math.max(newest, found.total); }
+    if (isNew) { list.replaceChildren(); newest = Math.max(newest, found.total); waiting = []; announce(); }
     list.append(...found.events.map((each) => item(each, context)));
     after = found.next;
     more.hidden = after === null || list.children.length >= MOST;
@@ -65,11 +70,26 @@ function mount(root, context) {
   }
 
   function hear(event) {
-    if (!isFollowing || event.seq <= newest || (wanted.kind && event.kind !== wanted.kind)) return;
-    if (event.seq > newest + 1 && !wanted.kind && !wanted.q) { restart(); return; } // records were missed
+    if (event.seq <= newest || (wanted.kind && event.kind !== wanted.kind)) return;
     newest = event.seq;
     if (wanted.q && !event.gist.toLowerCase().includes(wanted.q.toLowerCase())) return; // a new search finds the rest
-    list.prepend(item(event, context));
+    waiting.push(event);
+    if (waiting.length > MOST) waiting.shift();
+    if (isFollowing) reveal();
+    else announce();
+  }
+
+  /** Announces new events without moving the list. */
+  function announce() {
+    fresh.hidden = waiting.length === 0;
+    fresh.textContent = `${plural(waiting.length, "new event")} – show`;
+  }
+
+  function reveal() {
+    if (waiting.length >= MOST) { restart(); return; }
+    list.prepend(...waiting.map((event) => item(event, context)).reverse());
+    waiting = [];
+    announce();
     while (list.children.length > MOST) list.lastElementChild.remove();
   }
 
@@ -79,7 +99,8 @@ function mount(root, context) {
 
 function item(event, context) {
   const node = folded([
-    h("span", { class: "kind", "data-kind": event.kind }, event.kind),
+    h("time", { class: "soft number", title: event.at ? moment(event.at) : "This record has no time" }, event.at ? clock(event.at) : "–"),
+    h("span", { class: "kind", "data-kind": event.kind, title: `stored as ${event.kind}` }, word(event.kind)),
     h("span", { class: "soft number" }, `iteration ${count(event.step)}`),
     h("span", { class: "soft number" }, event.island >= 0 ? `island ${event.island}` : "all"),
     inline(event.gist, 240),

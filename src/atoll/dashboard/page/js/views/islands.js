@@ -1,14 +1,12 @@
 // Islands: candidates, feature map, Pareto front, migrations and resets.
 
 import { field, h, put, select } from "../dom.js";
-import { bars } from "../charts/bars.js";
 import { heat } from "../charts/heat.js";
 import { scatter } from "../charts/scatter.js";
-import { brief, count, score } from "../format.js";
+import { count, moment, plural, score } from "../format.js";
 import { table } from "../table.js";
 import { watch } from "../watch.js";
 
-const MOST_CLUSTERS = 24; // drawn
 const BINS = 10; // of each feature of the map
 
 export default { mount };
@@ -18,16 +16,16 @@ function mount(root, context) {
   let chosen = context.query.get("island") ?? "";
   let pair = ["", ""];
   const problem = h("div", {});
-  const open = (each) => each.id && context.go(context.link("candidate", { more: [each.id] }));
+  const open = (each) => each.id && context.open(each.id, data.islands.flatMap((island) => island.cells.map((cell) => cell.id)));
   const list = islandTable(context);
-  const clusters = bars({ title: "Clusters by score" });
+  const clusters = scatter({ title: "Scores by island", xLabel: "score", yLabel: "island", formatY: (value) => (Number.isInteger(value) ? String(value) : ""), onOpen: open, note: "A dot is a group of candidates with the same score; larger dots are larger groups." });
   const map = heat({ title: "MAP-Elites: the best of each cell", onOpen: open });
   const front = scatter({ title: "Pareto front", note: "The axes are the first two metrics; you can choose others. The line joins the candidates that no other dominates.", hasFront: true, onOpen: open });
   const moves = moveTable(context);
   const island = h("div", {});
   const axes = h("div", { class: "row" });
   const cards = { clusters: h("div", { class: "card" }, clusters.element), map: h("div", { class: "card" }, map.element), front: h("div", { class: "card" }, axes, front.element) };
-  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, cards.clusters, h("div", { class: "stack" }, cards.map, cards.front)),
+  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, cards.clusters, cards.map, cards.front),
     h("div", { class: "card" }, h("h2", {}, "Migrations and resets, newest first"), moves.element));
 
   function draw() {
@@ -38,9 +36,9 @@ function mount(root, context) {
   }
 
   function drawClusters(here) {
-    const rows = here.flatMap((each) => each.clusters.map((cluster) => ({ name: `${here.length > 1 ? `island ${each.island} · ` : ""}${score(cluster.score, 4)}`, value: cluster.size, tone: 1 + (each.island % 9), note: `e.g. ${cluster.id}`, score: cluster.score })));
+    const rows = here.flatMap((each) => each.clusters.map((cluster) => ({ x: cluster.score, y: each.island, id: cluster.id, tone: 1 + (each.island % 9), size: 3 + Math.min(7, Math.sqrt(cluster.size) - 1), label: `${cluster.id}, ${plural(cluster.size, "candidate")}` })));
     cards.clusters.hidden = rows.length === 0;
-    clusters.update(rows.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)).slice(0, MOST_CLUSTERS));
+    clusters.update(rows);
   }
 
   function drawMap(here) {
@@ -53,8 +51,8 @@ function mount(root, context) {
     }
     const all = [...cells.values()];
     cards.map.hidden = all.length === 0;
-    const names = data.features.map((feature) => ticks(feature));
-    map.update({ cells: all, width: BINS, height: BINS, namesX: names[0], namesY: names[1] }, { xLabel: data.features[0]?.name, yLabel: data.features[1]?.name });
+    const [rangeX, rangeY] = data.features.map(({ low, high }) => [low, high]);
+    map.update({ cells: all, width: BINS, height: BINS, rangeX, rangeY }, { xLabel: data.features[0]?.name, yLabel: data.features[1]?.name });
   }
 
   function drawFront(here) {
@@ -84,11 +82,6 @@ function mount(root, context) {
   }, problem);
 }
 
-/** Returns the lower bounds of the bins of a feature. */
-function ticks({ low, high }) {
-  return Array.from({ length: BINS }, (_, place) => brief(Number((low + (place * (high - low)) / BINS).toPrecision(3))));
-}
-
 function islandTable(context) {
   const number = (name) => ({ name, number: true, cell: (each) => count(each[name]), sort: (each) => each[name] });
   return table("Islands", [
@@ -102,6 +95,7 @@ function islandTable(context) {
 function moveTable(context) {
   return table("Migrations and resets", [
     { name: "kind", cell: (each) => each.kind },
+    { name: "time", cell: (each) => (each.at ? moment(each.at) : "–") },
     { name: "iteration", number: true, cell: (each) => count(each.step) },
     { name: "island", cell: (each) => (each.island >= 0 ? `island ${each.island}` : "all") },
     { name: "from", cell: (each) => (Number.isInteger(each.from) ? `island ${each.from}` : "") },

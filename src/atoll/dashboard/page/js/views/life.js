@@ -41,6 +41,9 @@ class LifeView {
   #slider = h("input", { type: "range", min: 0, max: 0, value: 0, on: { input: () => this.#choose(Number(this.#slider.value)) } });
   #told = h("output", { class: "soft" });
   #follow = h("input", { type: "checkbox", checked: true, on: { change: () => { this.#isFollowing = this.#follow.checked; if (this.#isFollowing) this.#choose(this.#turns.length - 1, true); } } });
+  #play = button("▶ Play", () => this.#toggle(), { "aria-label": "Play the life" });
+  #speed = select([["4", "4 turns/s"], ["12", "12 turns/s"], ["40", "40 turns/s"]], "12", () => { if (this.#player) { this.#toggle(); this.#toggle(); } }, { "aria-label": "Speed" });
+  #player = null;
   #vitals = vitals();
   #map = lifeMap();
   #thoughts = h("div", {});
@@ -55,9 +58,10 @@ class LifeView {
     this.#context = context;
     this.#episode = Number(context.query.get("life")) || null;
     const file = h("input", { type: "file", accept: ".jsonl,.json,.txt", on: { change: () => this.#openFile(file.files[0]) } });
-    root.append(this.#problem, this.#choice, h("div", { class: "bar" }, this.#who, h("div", { class: "grow" }, field("Turn", this.#slider)), this.#told,
+    root.append(this.#problem, this.#choice, h("div", { class: "bar" }, this.#who, this.#play, this.#speed, h("div", { class: "grow" }, field("Turn", this.#slider)), this.#told,
       h("label", { class: "check" }, this.#follow, " follow the newest"), field("Turns saved by --save-run", file)), this.#page, this.#overall.element);
     put(this.#page, h("p", { class: "empty" }, "No turn yet."));
+    context.signal.addEventListener("abort", () => clearInterval(this.#player));
     watch(context, () => context.get(context.ofRun("life")), (found) => this.#drawLives(found), this.#problem, { every: 3000 });
   }
 
@@ -146,6 +150,22 @@ class LifeView {
     this.#slider.max = this.#turns.length - 1;
     this.#drawCourse();
     this.#choose(wasAtEnd && this.#isFollowing ? this.#turns.length - 1 : this.#place, true);
+  }
+
+  /** Plays the life turn by turn, from the start if it is at its end. */
+  #toggle() {
+    const isPlaying = this.#player !== null;
+    clearInterval(this.#player);
+    this.#player = null;
+    this.#play.textContent = isPlaying ? "▶ Play" : "❚❚ Pause";
+    this.#play.setAttribute("aria-label", isPlaying ? "Play the life" : "Pause");
+    if (isPlaying || !this.#turns.length) { if (!isPlaying) this.#play.textContent = "▶ Play"; return; }
+    this.#stopFollowing();
+    if (this.#place >= this.#turns.length - 1) this.#choose(0, true);
+    this.#player = setInterval(() => {
+      if (this.#place >= this.#turns.length - 1 || this.#context.signal.aborted) { this.#toggle(); return; }
+      this.#choose(this.#place + 1, true);
+    }, 1000 / Number(this.#speed.value));
   }
 
   #stopFollowing() {

@@ -13,7 +13,8 @@ export default { mount };
 const KEYS = "Arrow keys select the parent, a child or a neighbor; + and − zoom, 0 shows all, b goes to the best, Enter opens.";
 
 function mount(root, context) {
-  let by = context.query.get("by") === "time" ? "time" : "tree";
+  let by = ["time", "tree"].includes(context.query.get("by")) ? context.query.get("by") : "lanes";
+  let moves = [];
   let nodes = [];
   let path = [];
   let first = context.query.get("first");
@@ -22,7 +23,7 @@ function mount(root, context) {
   const told = h("p", { class: "soft", role: "status" });
   const chosen = h("div", { class: "card chosen-node", role: "status", "aria-label": "Chosen candidate" }, h("p", { class: "empty" }, "Choose a candidate in the drawing."));
   const from = h("input", { type: "number", min: 0, step: 1, class: "narrow", placeholder: "newest", value: first ?? "", on: { change: () => { first = from.value === "" ? null : from.value; refresh(); } } });
-  const open = (node) => context.go(context.link("candidate", { more: [node.id] }));
+  const open = (node) => context.open(node.id, path.some((each) => each.id === node.id) ? path.map((each) => each.id) : [node.id]);
   const canvas = new TreeCanvas({ signal: context.signal, label: `Lineage of the run. ${KEYS}`, onOpen: open, onSelect: (node) => put(chosen, about(node, canvas, context)) });
   const line = table("Path from the best to the initial candidate", [
     { name: "candidate", cell: (node) => h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id) },
@@ -33,11 +34,11 @@ function mount(root, context) {
   ]);
   root.append(
     h("div", { class: "bar" },
-      field("Drawn", select([["tree", "as a tree"], ["time", "score rank over iterations"]], by, (value) => { by = value; context.setQuery({ by, first }); canvas.update(nodes, by, path[0]?.id); })),
+      field("Drawn", select([["lanes", "islands and scores over iterations"], ["tree", "as a tree"], ["time", "score rank over iterations"]], by, (value) => { by = value; context.setQuery({ by: by === "lanes" ? "" : by, first }); canvas.update(nodes, by, path[0]?.id, moves); })),
       field("From iteration", from),
       h("div", { class: "row" }, button("+", () => canvas.zoom(1.4), { "aria-label": "Zoom in" }), button("−", () => canvas.zoom(1 / 1.4), { "aria-label": "Zoom out" }), button("Fit", () => canvas.fit()), button("★ Best", () => choose(path[0]))),
       told),
-    problem, canvas.element, h("p", { class: "note" }, `${KEYS} Colors are islands. Red candidates have no score. The thick line leads to the best.`),
+    problem, canvas.element, h("p", { class: "note" }, `${KEYS} Colors are islands, larger dots have better scores. Red candidates failed. Dashed lines are migrations, ↺ is a reset. The thick line leads to the best.`),
     h("div", { class: "cards lineage-cards" }, chosen, h("div", { class: "card" }, h("h2", {}, "From best to initial"), line.element)));
 
   function choose(node) {
@@ -46,13 +47,15 @@ function mount(root, context) {
 
   const refresh = watch(context, () => load(context, first), (data) => {
     ({ nodes, path } = data);
-    canvas.update(nodes, by, path[0]?.id);
+    canvas.update(nodes, by, path[0]?.id, moves);
     line.update(path.map((node, place) => ({ ...node, gain: node.score - path[place + 1]?.score })));
     const isWhole = data.first === 0 && data.next === null && data.last >= data.total_steps;
     say(told, isWhole ? plural(nodes.length, "candidate") : `${plural(nodes.length, "candidate")} of iterations ${count(data.first)} to ${count(data.last)} of ${count(data.total_steps)}`);
     if (isFirst && context.query.get("id")) canvas.select(context.query.get("id"));
     isFirst = false;
   }, problem);
+  // Migrations need the islands, which take longer in a long run.
+  watch(context, () => context.get(context.ofRun("islands")), (data) => { moves = data.moves; if (by === "lanes" && nodes.length) canvas.update(nodes, by, path[0]?.id, moves); }, h("div", {}));
 }
 
 /** Merges the nodes of the window and of the path, in the order of their iterations. */
@@ -69,7 +72,7 @@ async function load(context, first) {
 function about(node, canvas, context) {
   const own = canvas.children(node);
   return [
-    h("h2", {}, h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id)),
+    h("h2", {}, h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id), " ", button("Open", () => context.open(node.id, [node.id]), { class: "quiet inline" })),
     h("p", {}, `score ${score(node.score)} · island ${count(node.island)} · iteration ${count(node.step)} · ${plural(own.length, "child", "children")}`),
     h("p", { class: "soft" }, `parents: ${(node.parents ?? []).join(", ") || "none"}${node.verdict ? ` · ${node.verdict}` : ""}`),
   ];

@@ -3,7 +3,7 @@
 import { h, put } from "../dom.js";
 import { bars } from "../charts/bars.js";
 import { lines } from "../charts/lines.js";
-import { count, duration, percent, score, usd } from "../format.js";
+import { cost, count, duration, percent, score } from "../format.js";
 import { facts, table } from "../table.js";
 import { inline } from "../text.js";
 import { watch } from "../watch.js";
@@ -15,15 +15,15 @@ function mount(root, context) {
   const total = h("div", {});
   const empty = h("p", { class: "empty", hidden: true }, "This run uses no LLM. Its mutators change the syntax and the numbers of programs.");
   const list = table("LLMs of the run", [
-    { name: "model", wrap: true, cell: (row) => inline(row.model, 80), sort: (row) => row.model },
+    { name: "model", wrap: true, cell: (row) => [inline(row.model, 80), row.replied_as.length ? h("span", { class: "soft" }, " replies as ", inline(row.replied_as.join(", "), 120)) : null], sort: (row) => row.model },
     { name: "calls", number: true, cell: (row) => count(row.calls), sort: (row) => row.calls },
     { name: "failures", number: true, cell: (row) => count(row.failures), sort: (row) => row.failures },
     { name: "mean", title: "mean latency", number: true, cell: (row) => duration(row.latency_mean), sort: (row) => row.latency_mean },
     { name: "p95", title: "95 % within", number: true, cell: (row) => duration(row.latency_p95), sort: (row) => row.latency_p95 },
     { name: "in", title: "tokens in", number: true, cell: (row) => count(row.tokens_in), sort: (row) => row.tokens_in },
     { name: "out", title: "tokens out", number: true, cell: (row) => count(row.tokens_out), sort: (row) => row.tokens_out },
-    { name: "usd", title: "USD", number: true, cell: (row) => usd(row.cost_usd), sort: (row) => row.cost_usd },
-    { name: "share", title: "bandit's share", number: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
+    { name: "usd", title: "USD", number: true, cell: (row) => cost({ ...row, tokens: row.tokens_in + row.tokens_out }), sort: (row) => row.cost_usd },
+    { name: "share", title: "share of the newest calls", number: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
     { name: "better", title: "improvements", number: true, cell: (row) => count(row.improvements), sort: (row) => row.improvements },
     { name: "reward", number: true, cell: (row) => score(row.reward, 4), sort: (row) => row.reward },
   ], { class: "stacks" });
@@ -34,7 +34,7 @@ function mount(root, context) {
     { name: "count", number: true, cell: (row) => count(row.count), sort: (row) => row.count },
     { name: "reason", wide: true, cell: (row) => inline(row.reason, 300) },
   ]);
-  const lossCard = h("div", { class: "card" }, h("h2", {}, "Iterations without a child"), losses.element);
+  const lossCard = h("div", { class: "card" }, h("h2", {}, "Calls that gave no candidate"), losses.element);
   root.append(problem, total, empty, h("div", { class: "card" }, list.element), cards, lossCard);
 
   watch(context, () => context.get(context.ofRun("models")), (data) => {
@@ -45,7 +45,7 @@ function mount(root, context) {
     losses.update(data.failures);
     lossCard.hidden = data.failures.length === 0;
     const sum = (name) => rows.reduce((all, row) => all + (row[name] ?? 0), 0);
-    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["USD", usd(sum("cost_usd"))], data.route ? ["routing", inline(data.route, 60)] : null, data.is_counted ? null : ["counted so far", percent(data.counted)]]) : null);
+    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["cost", cost({ cost_usd: sum("cost_usd"), calls: sum("calls"), tokens: sum("tokens_in") + sum("tokens_out") })], data.route ? ["routing", inline(data.route, 60)] : null, data.is_counted ? null : ["counted so far", percent(data.counted)]]) : null);
     calls.update(rows.map((row, place) => ({ name: row.model, value: row.calls, tone: place, note: row.failures ? `${count(row.failures)} failed` : "" })));
     time.update(rows.map((row, place) => ({ name: row.model, tone: place, points: row.latencies.map((each, n) => [n + 1, each]) })));
   }, problem);

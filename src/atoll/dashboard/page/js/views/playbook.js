@@ -1,6 +1,7 @@
 // A playbook: bullets, history, held deltas and rollbacks.
 
 import { folded } from "../code.js";
+import { diff } from "../diff.js";
 import { decision } from "../decision.js";
 import { button, field, h, put, select } from "../dom.js";
 import { count, percent, plural } from "../format.js";
@@ -42,22 +43,54 @@ function playbook(root, context, key) {
   const size = h("div", {});
   const bullets = h("div", {});
   const waiting = h("div", {});
+  const editing = h("div", {});
+  const compared = h("div", {});
+  let all = [];
+  const search = h("input", { type: "search", placeholder: "words in a bullet, its id or section", on: { input: () => drawBullets() } });
+  const found = h("p", { class: "soft", role: "status" });
   let version = null;
   let drawn = "";
   const back = button("Newest version", () => { version = null; drawn = ""; refresh(); }, { hidden: true });
   root.append(problem, h("div", { class: "card" }, h("div", { class: "row" }, back), size), h("div", { class: "card" }, h("h2", {}, "Held deltas"), waiting),
-    h("div", { class: "card" }, h("h2", {}, "Bullets"), bullets));
-  const refresh = watch(context, () => context.get(`${PATH}/current`, { key, version }), (found) => {
-    const state = JSON.stringify([found.version, found.newest, found.held.length]);
+    h("div", { class: "card" }, h("h2", {}, "Bullets"), h("div", { class: "bar" }, h("div", { class: "grow" }, field("Search", search)), found), editing, bullets), compared);
+
+  function drawBullets() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = all.filter((each) => words.every((word) => `${each.id} ${each.section} ${each.content}`.toLowerCase().includes(word)));
+    found.textContent = words.length ? `${count(shown.length)} of ${plural(all.length, "bullet")}` : "";
+    put(bullets, ...sections(shown, words.length ? "No matching bullets." : "The playbook is empty.", version === null ? edit : null));
+  }
+
+  function edit(bullet) {
+    const text = h("textarea", { rows: 3, maxlength: 4000 });
+    text.value = bullet.content;
+    const send = (content) => async (said) => {
+      const done = await context.post(`${PATH}/edit`, { ...said, key, id: bullet.id, content });
+      return `${done.outcome} as version ${done.version}: ${done.reason}`;
+    };
+    put(editing, h("article", { class: "held" }, h("h3", {}, `Edit ${bullet.id}`), field("Text", text),
+      decision(`Edit ${bullet.id}`, [{ label: "Save", kind: "primary", run: (said) => send(text.value)(said) }, { label: "Remove", kind: "danger", run: send("") }], () => changed()), button("Cancel", () => put(editing), { class: "quiet" })));
+    text.focus();
+  }
+
+  /** Shows what a version changed. */
+  async function compareWith(number) {
+    const texts = await Promise.all([number - 1, number].map((each) => (each < 1 ? "" : context.get(`${PATH}/current`, { key, version: each }).then((book) => book.bullets.map((row) => `[${row.id}] ${row.content}`).join("\n")))));
+    put(compared, h("div", { class: "card" }, h("h2", {}, `Changes of version ${number}`), diff(texts[0], texts[1], `Changes of version ${number}`), button("Close", () => put(compared), { class: "quiet" })));
+    compared.scrollIntoView({ block: "nearest" });
+  }
+  const refresh = watch(context, () => context.get(`${PATH}/current`, { key, version }), (book) => {
+    const state = JSON.stringify([book.version, book.newest, book.held.length]);
     if (state === drawn) return;
     drawn = state;
     back.hidden = version === null;
-    put(size, ...measure(found));
-    put(bullets, ...sections(found.bullets));
-    if (version === null) put(waiting, ...held(found.held));
+    put(size, ...measure(book));
+    all = book.bullets;
+    drawBullets();
+    if (version === null) put(waiting, ...held(book.held));
   }, problem, { every: 5000 });
-  const changed = () => { drawn = ""; refresh(); timeline.refresh(); };
-  const timeline = history(root, context, key, (number) => { version = number; drawn = ""; refresh(); }, changed);
+  const changed = () => { drawn = ""; put(editing); refresh(); timeline.refresh(); };
+  const timeline = history(root, context, key, (number) => { version = number; drawn = ""; refresh(); }, changed, compareWith);
 
   function held(found) {
     if (!found.length) return [h("p", { class: "empty" }, "No held deltas.")];
@@ -84,8 +117,8 @@ function measure(found) {
   ];
 }
 
-function sections(bullets) {
-  if (!bullets.length) return [h("p", { class: "empty" }, "The playbook is empty.")];
+function sections(bullets, empty, edit) {
+  if (!bullets.length) return [h("p", { class: "empty" }, empty)];
   const byName = Map.groupBy(bullets, (each) => each.section);
   return [...byName].map(([name, own]) => {
     const list = table(`Section ${name}`, [
@@ -96,6 +129,7 @@ function sections(bullets) {
       { name: "made", title: "created in turn", number: true, cell: (row) => count(row.created), sort: (row) => row.created },
       { name: "used", title: "last used", number: true, cell: (row) => count(row.used), sort: (row) => row.used },
       { name: "from", cell: (row) => inline(row.provenance.at(-1) ?? "", 120) },
+      ...(edit ? [{ name: "edit", cell: (row) => button("Edit", () => edit(row), { class: "quiet inline", "aria-label": `Edit ${row.id}` }) }] : []),
     ], { class: "stacks" });
     list.update(own);
     return h("section", { class: "book-section" }, h("h3", {}, inline(name, 80), h("span", { class: "soft" }, ` ${own.length}`)), list.element);
@@ -114,7 +148,7 @@ function judged(verdict) {
 }
 
 /** Versions, newest first, with their deltas; each can be shown or restored. */
-function history(root, context, key, look, changed) {
+function history(root, context, key, look, changed, compareWith) {
   const problem = h("div", {});
   const list = h("ol", { class: "timeline" });
   const more = button("Show older", () => load(next), { class: "quiet", hidden: true });
@@ -137,6 +171,7 @@ function history(root, context, key, look, changed) {
     return h("li", {}, h("p", { class: "row" }, h("b", {}, `version ${each.version}`), h("span", { class: "soft" }, inline(each.author, 60)),
       each.restored ? h("span", {}, `rollback to ${each.restored}`) : null, h("span", {}, inline(each.reason, 300)), h("span", { class: "soft" }, told),
       button("Show", () => look(each.version), { class: "quiet inline", "aria-label": `Show version ${each.version}` }),
+      button("Changes", () => compareWith(each.version), { class: "quiet inline", "aria-label": `Changes of version ${each.version}` }),
       each.version === newest ? null : button("Roll back …", () => goBack(each.version), { class: "quiet inline", "aria-label": `Roll back to version ${each.version}` })),
     each.verdicts.length === 0 && each.restored === null && Object.values(each.counts).some(Boolean) ? proposed(each.version) : null,
     each.verdicts.map((verdict) => judged(verdict)),

@@ -2,7 +2,7 @@
 
 import { h, put, select, field } from "../dom.js";
 import { count, plural, score } from "../format.js";
-import { facts } from "../table.js";
+import { facts, table } from "../table.js";
 import { inline } from "../text.js";
 import { watch } from "../watch.js";
 import { conversation } from "./worldlines/conversation.js";
@@ -21,7 +21,15 @@ export default {
     const drawing = graph({ onOpen: open });
     const said = h("div", {});
     const review = h("div", {});
-    root.append(problem, bar, said, h("div", { class: "card" }, about, drawing.element), h("div", { class: "card" }, h("h2", {}, "As a list"), list), review);
+    const index = table("Problems", [
+      { name: "problem", wrap: true, cell: (row) => h("a", { href: context.link("worldlines", { query: { island: row.islands[0] } }), "aria-current": row.islands.includes(island) ? "true" : null }, inline(row.problem, 120)), sort: (row) => row.problem },
+      { name: "solved", cell: (row) => h("b", { class: row.is_solved ? "good" : "" }, row.is_solved ? "✓ solved" : "not yet"), sort: (row) => Number(row.is_solved) },
+      { name: "best", number: true, cell: (row) => score(row.best, 4), sort: (row) => row.best },
+      { name: "plan", cell: (row) => h("a", { href: context.link("candidate", { more: [row.candidate] }), class: "mono", on: { click: (event) => { if (!event.ctrlKey && !event.metaKey) { event.preventDefault(); context.open(row.candidate, [row.candidate]); } } } }, row.candidate) },
+      { name: "islands", cell: (row) => row.islands.slice(0, 12).join(", ") },
+    ], { class: "stacks", rowClass: (row) => (row.islands.includes(island) ? "chosen" : null) });
+    const problems = h("div", { class: "card", hidden: true }, h("h2", {}, "Problems"), h("div", { class: "tall" }, index.element));
+    root.append(problem, problems, bar, said, h("div", { class: "card" }, about, drawing.element), h("div", { class: "card" }, h("h2", {}, "As a list"), list), review);
     let drawn = "";
     let islands = "";
     watch(context, () => context.get(context.ofRun("worldlines"), { island }), (found) => {
@@ -29,6 +37,8 @@ export default {
         islands = String(found.islands);
         put(bar, field("Island", select(found.islands.map((each) => [each, `island ${each}`]), island, (each) => context.go(context.link("worldlines", { query: { island: each } })))));
       }
+      problems.hidden = found.problems.length < 2 || found.kind === "workspace";
+      index.update(found.problems);
       const state = JSON.stringify(found.generations.map((each) => [each.generation, each.worldlines.length, each.best]));
       if (state === drawn) return;
       drawn = state;

@@ -28,7 +28,7 @@ export function proposals(root, context, chosen) {
     { name: "risk", cell: (row) => row.risk, sort: (row) => row.risk },
     { name: "author", cell: (row) => inline(row.author, 40), sort: (row) => row.author },
     { name: "approvals", number: true, cell: (row) => `${row.approvals} of ${row.needed}` },
-    { name: "made", cell: (row) => h("span", { title: moment(row.created_at) }, ago(row.created_at)), sort: (row) => row.created_at },
+    { name: "created", cell: (row) => h("span", { title: moment(row.created_at) }, ago(row.created_at)), sort: (row) => row.created_at },
   ], { class: "stacks", empty: "No proposals. Create one with 'atoll proposals submit'.", rowClass: (row) => (row.id === chosen ? "chosen" : null) });
   root.append(problem, h("div", { class: "card" }, counted, list.element));
   const refresh = watch(context, () => context.get(PATH, { limit: 200 }), (found) => {
@@ -50,7 +50,7 @@ function one(card, context, id, changed) {
     const state = JSON.stringify([found.content_hash, found.status, found.reviews]);
     if (state === drawn) return;
     drawn = state;
-    put(body, h("h2", {}, inline(found.title, 200)), ...about(found), ...reviews(found), ...deciding(found));
+    put(body, h("h2", {}, inline(found.title, 200)), pipeline(found), ...about(found), ...reviews(found), ...deciding(found));
   }, problem, { every: 5000 });
 
   function deciding(found) {
@@ -69,12 +69,24 @@ function one(card, context, id, changed) {
   }
 }
 
+/** Stages of a proposal: proposed, reviewed, approved, applied. A rejected one stops where it is. */
+function pipeline(found) {
+  const approvals = `approvals ${found.approvals} of ${found.needed}`;
+  const stages = ["proposed", approvals, "approved", "applied"];
+  const at = { pending: 1, approved: 2, applying: 2, applied: 3, failed: 3 }[found.status] ?? 1;
+  const isBad = !["pending", "approved", "applying", "applied"].includes(found.status);
+  return h("ol", { class: "pipeline", "aria-label": "Stages of the proposal" }, stages.map((name, place) => h("li", {
+    class: place < at || found.status === "applied" ? "past" : place === at && isBad ? "bad" : null, "aria-current": place === at && !isBad && found.status !== "applied" ? "step" : null,
+  }, place === at && isBad ? found.status : `${place < at || found.status === "applied" ? "✓ " : ""}${name}`)),
+  found.may_approve?.length && found.status === "pending" ? h("li", {}, "waits for ", inline(found.may_approve.join(", "), 120)) : null);
+}
+
 function about(found) {
   const texts = ["description", "rationale", "outcome"].filter((name) => found[name]);
   return [
     facts([["status", badge(found.status)], ["id", h("code", {}, found.id)], ["type", found.type], ["risk", found.risk], ["author", inline(found.author, 80)],
       found.editors?.length ? ["edited by", inline(found.editors.join(", "), 120)] : null,
-      ["made", moment(found.created_at)], ["expires", moment(found.expires_at)], ["approvals", `${found.approvals} of ${found.needed}`],
+      ["created", moment(found.created_at)], ["expires", moment(found.expires_at)], ["approvals", `${found.approvals} of ${found.needed}`],
       found.approvers?.length ? ["approvers", inline(found.approvers.join(", "), 200)] : null,
       found.may_approve?.length ? ["may still approve", inline(found.may_approve.join(", "), 200)] : null,
       ["content hash", h("code", { class: "hash" }, found.content_hash)]]),

@@ -28,7 +28,7 @@ function sign(look) {
 
 export function lifeMap() {
   const canvas = h("canvas", { role: "img", "aria-label": "The agent's map; the list next to it has the same content" });
-  const legend = h("ul", { class: "plain-list map-legend" });
+  const legend = h("ul", { class: "plain-list map-legend", tabindex: "0", "aria-label": "Legend of the map" });
   const probe = h("span", { class: "unseen" });
   const place = h("div", { class: "map-place" }, canvas);
   const element = h("div", { class: "map" }, place, h("div", {}, h("h3", {}, "Legend"), legend), probe);

@@ -1,0 +1,273 @@
+"""Answer of a run in a few sentences: what it found, how much better, at what cost, how sure, and what to do next.
+
+The dashboard and the HTML export show the same sentences.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from atoll import store
+from atoll.runs import comparison, text_format
+from atoll.store.candidates.queries import CandidateQueries
+
+MAX_SEEDS = 50  # runs of a seed group
+_MANY_FAILURES = 0.3  # share of the evaluations
+_LATE = 0.8  # share of the evaluations after which an improvement is late
+_FEW_SEEDS = 3
+_NO_SEED = ("seed", "workers")  # settings that do not make a group
+
+
+class SeedGroup(NamedTuple):
+    """Final scores of runs of the same task with the same settings, but other seeds."""
+
+    scores: Sequence[float]
+
+    def describe(self) -> str:
+        """Returns a sentence about the spread of the scores."""
+        low, high = format_score(min(self.scores)), format_score(max(self.scores))
+        median = format_score(statistics.median(self.scores))
+        return f"{len(self.scores)} runs with these settings reached a median of {median}, from {low} to {high}."
+
+
+class NextStep(NamedTuple):
+    """Advice, with the command that follows it; empty: none."""
+
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFacts:
+    """Facts about a run that its answer is made of.
+
+    Attributes:
+        evaluations_to_best: Evaluations until the best candidate; None: unknown.
+        seconds: Elapsed time; None: unknown.
+        baselines: Title and best score of each baseline.
+        top_failure: The most frequent reason of failures.
+        result: Result that the system wrote; empty before the end.
+        seeds: Runs with other seeds, including this one; None: only this one.
+    """
+
+    run: str
+    system: str
+    status: str
+    initial_score: float | None
+    best_score: float | None
+    evaluations: int
+    failures: int
+    calls: int
+    cost_usd: float
+    tokens: int = 0
+    task: str = ""
+    target: float | None = None
+    evaluations_to_best: int | None = None
+    seconds: float | None = None
+    baselines: Sequence[tuple[str, float | None]] = ()
+    top_failure: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    seeds: SeedGroup | None = None
+    is_baseline: bool = False
+
+    @property
+    def gain(self) -> float | None:
+        if self.initial_score is None or self.best_score is None:
+            return None
+        return self.best_score - self.initial_score
+
+
+class Answer(NamedTuple):
+    """Sentences of an answer.
+
+    Attributes:
+        headline: What was found.
+        details: How much better, at what cost, how sure.
+        next_steps: What to do next.
+    """
+
+    headline: str
+    details: Sequence[str]
+    next_steps: Sequence[NextStep]
+
+
+def make_answer(facts: AnswerFacts) -> Answer:
+    """Returns the answer of a run."""
+    details = [*_compare_with_initial(facts), *_compare_with_baselines(facts), _describe_cost(facts)]
+    return Answer(_make_headline(facts), [*details, *_describe_certainty(facts)], list(_advise(facts)))
+
+
+def _make_headline(facts: AnswerFacts) -> str:
+    result, best = facts.result, facts.best_score
+    match facts.system:
+        case "mind" if isinstance(total := result.get("total"), int) and total:
+            return f"Solved {result.get('solved', 0)} of {total} problem{'' if total == 1 else 's'}."
+        case "survival" if isinstance(episodes := result.get("episodes"), int) and episodes:
+            survived = episodes - int(result.get("deaths", 0))
+            ticks = result.get("mean_ticks", math.nan)
+            return f"{survived} of {episodes} lives survived to the end; the mean life lasted {ticks:.0f} ticks."
+        case "llmsr" if isinstance(errors := result.get("nmse"), Mapping):
+            name, error = _choose_split(errors)
+            return f"Found a law with {_describe_error(error)} on {_name_split(name)}."
+    if best is None:
+        return "No candidate has a score yet." if facts.status in ("running", "paused") else "No candidate has a score."
+    if facts.target is not None and best >= facts.target:
+        return f"Reached the target: the best score is {format_score(best)}."
+    if facts.gain is not None and facts.gain <= 0:
+        return f"Found nothing better than the initial candidate, which scores {format_score(best)}."
+    return f"The best score is {format_score(best)}{_format_gain(facts)}."
+
+
+def _choose_split(errors: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Returns the split that says most about a law: held-out data of the same kind, if there is any."""
+    name = next((name for name in ("test_id", "test", "test_ood", "train") if errors.get(name) is not None), "train")
+    return name, errors.get(name)
+
+
+def _name_split(name: str) -> str:
+    names = {"train": "the training data", "test_id": "held-out data", "test_ood": "data outside the training range"}
+    return names.get(name, name)
+
+
+def _describe_error(error: float | None) -> str:
+    if error is None:
+        return "no finite error"
+    return "an error below rounding" if error < 1e-20 else f"a relative squared error of {error:.2g}"
+
+
+def _format_gain(facts: AnswerFacts) -> str:
+    gain, initial = facts.gain, facts.initial_score
+    if gain is None or initial is None or gain <= 0:
+        return ""
+    share = gain / initial if initial > 0 else math.inf
+    percent = f" (+{share:.0%})" if 0.005 <= share < 10 else ""
+    return f", up from {format_score(initial)}{percent}"
+
+
+def _compare_with_initial(facts: AnswerFacts) -> Iterator[str]:
+    gain = facts.gain
+    if gain is not None and gain > 0 and facts.result and facts.system == "llmsr":
+        yield f"The best score is {format_score(facts.best_score)}{_format_gain(facts)}."
+    if facts.system == "survival" and (causes := facts.result.get("death_causes")):
+        yield "Causes of death: " + ", ".join(f"{name} {count}" for name, count in causes.items()) + "."
+    has_one_best = facts.system not in ("mind", "survival")  # these have one best candidate for each problem or life
+    if gain is not None and gain > 0 and facts.evaluations_to_best is not None and has_one_best:
+        yield f"It was found after {facts.evaluations_to_best:,} of {_count(facts.evaluations, 'evaluation')}."
+
+
+def _compare_with_baselines(facts: AnswerFacts) -> Iterator[str]:
+    best = facts.best_score
+    for title, score in facts.baselines:
+        if score is None or best is None:
+            continue
+        if math.isclose(score, best, rel_tol=1e-9, abs_tol=1e-12):
+            yield f"The baseline {title} reached the same score with the same budget."
+        elif score < best:
+            yield f"The baseline {title} reached only {format_score(score)} with the same budget."
+        else:
+            yield f"The baseline {title} was better: {format_score(score)} with the same budget."
+
+
+def _describe_cost(facts: AnswerFacts) -> str:
+    parts = [_count(facts.evaluations, "evaluation")]
+    if facts.calls:
+        price = f"${facts.cost_usd:.4g}" if facts.cost_usd else "price unknown" if facts.tokens else "no cost"
+        parts.append(f"{_count(facts.calls, 'LLM call')} ({price})")
+    else:
+        parts.append("no LLM calls")
+    if facts.seconds is not None:
+        parts.append(format_duration(facts.seconds))
+    return f"Cost: {', '.join(parts)}."
+
+
+def _describe_certainty(facts: AnswerFacts) -> Iterator[str]:
+    if facts.seeds is not None and len(facts.seeds.scores) > 1 and facts.system != "mind":
+        yield facts.seeds.describe()
+    elif facts.status not in ("running", "paused"):
+        yield "This is one run with one seed, so part of the result may be chance."
+
+
+def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
+    run = facts.run
+    if facts.status in ("crashed", "interrupted", "failed"):
+        yield NextStep(f"The run ended early ({facts.status}). Resume it.", f"atoll resume {run}")
+    if facts.status in ("running", "paused"):
+        return
+    total = facts.evaluations + facts.failures
+    if total and facts.failures / total >= _MANY_FAILURES:
+        reason = f" The most frequent reason is: {facts.top_failure}" if facts.top_failure else ""
+        yield NextStep(f"{facts.failures / total:.0%} of the attempts failed.{reason} Fix this first.")
+    best = -math.inf if facts.best_score is None else facts.best_score
+    better = [title for title, score in facts.baselines if score is not None and score > best]
+    if better:
+        yield NextStep(f"The baseline {better[0]} was better: this search was not worth its cost. Use that run.")
+    is_late = facts.evaluations_to_best is not None and facts.evaluations_to_best >= _LATE * facts.evaluations
+    has_target = facts.target is not None and facts.best_score is not None and facts.best_score >= facts.target
+    unsolved = facts.result.get("total", 0) != facts.result.get("solved", 0)
+    if facts.system == "mind" and facts.result.get("total") and not unsolved:
+        yield NextStep("All problems are solved. Read the plans below.")
+    elif facts.best_score is None or (facts.gain is not None and facts.gain <= 0):
+        yield NextStep("Nothing better was found. Give it more iterations, or an LLM.", f"atoll resume {run} -i 200")
+    elif not has_target and (is_late or (facts.system == "mind" and unsolved)):
+        why = "It still improved near the end" if is_late else "Some problems are not solved"
+        yield NextStep(f"{why}, so a larger budget may help.", f"atoll resume {run} -i 200")
+    if facts.best_score is not None:
+        yield NextStep("Use the result.", f"atoll best {run}")
+    num_seeds = len(facts.seeds.scores) if facts.seeds else 1
+    if facts.task and num_seeds < _FEW_SEEDS:
+        yield NextStep("Run it with other seeds to see the spread.", f"atoll run {facts.task} --seed {num_seeds + 1}")
+    if not facts.baselines and not facts.is_baseline and facts.system != "survival":
+        yield NextStep("Compare it with simple baselines.", f"atoll resume {run} --baselines")
+
+
+def find_seed_group(run_store: store.Store, run_id: str, all_runs: Sequence[Any] | None = None) -> Sequence[str]:
+    """Returns the runs with the same task and settings but the seed, newest first; includes the run itself."""
+    key = make_group_key(run_store.get_run(run_id).config)
+    if key is None:
+        return [run_id]
+    stored_runs = run_store.list_runs() if all_runs is None else all_runs
+    return [run.id for run in stored_runs if make_group_key(run.config) == key][:MAX_SEEDS]
+
+
+def make_group_key(config: Mapping[str, Any]) -> str | None:
+    """Returns a key that runs of a seed group share; None: the task is unknown."""
+    task = comparison.get_task_key(config)
+    if task is None:
+        return None
+    run_section = config.get("run")
+    section = run_section if isinstance(run_section, Mapping) else {}
+    settings = sorted((name, str(value)) for name, value in section.items() if name not in _NO_SEED)
+    system = str(config.get("system", ""))
+    return f"{task} {config.get('baseline')} {config.get(system)} {config.get('llm')} {settings}"
+
+
+def load_seed_scores(run_store: store.Store, run_ids: Sequence[str]) -> SeedGroup | None:
+    """Returns the best scores of runs; None if fewer than two have one."""
+    best = [CandidateQueries(run_store, run_id).list_best() for run_id in run_ids]
+    scores = [heads[0].score for heads in best if heads and heads[0].score is not None]
+    return SeedGroup(scores) if len(scores) > 1 else None
+
+
+def format_score(score: float | None) -> str:
+    return text_format.format_number(score)
+
+
+def format_duration(seconds: float) -> str:
+    """Formats a duration with its two largest units."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def get_task_name(task: str) -> str:
+    return Path(task).name if task else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
