@@ -8,10 +8,11 @@ from typing import Literal, NamedTuple
 
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.excerpts import Excerpt, make_excerpts
 from atoll.playbook.online import Answer, Generator, Grade, Grader
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.reflectors import Experience, Reflector
-from atoll.playbook.store import Excerpt, PlaybookStore, make_excerpts
+from atoll.playbook.store import PlaybookStore
 
 type Decision = Literal["kept", "dropped", "no change"]
 
