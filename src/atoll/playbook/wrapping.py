@@ -51,7 +51,7 @@ class PlaybookAgent:
             SetupError: The agent has not answered yet.
         """
         if self._last is None:
-            raise errors.SetupError("There is no answer to learn from. Call the agent first.")
+            raise errors.SetupError("The agent has not answered yet. Call the agent first.")
         task, answer, excerpts, kept_trace = self._last
         used = tuple(excerpt.bullet.id for excerpt in excerpts)
         fields = (task, answer, feedback, is_success, used, lesson, self._section)
