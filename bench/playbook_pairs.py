@@ -111,5 +111,6 @@ def measure() -> list[list[object]]:
 
 
 if __name__ == "__main__":
-    for line in [HEADINGS, *measure()]:
-        print(" | ".join(map(str, line)))
+    print(" | ".join(HEADINGS))
+    for row in measure():
+        print(" | ".join(map(str, row)))

@@ -249,7 +249,7 @@ class CurationPass:
             ranked = sorted(zip(similarities, bullets, strict=True), reverse=True)[:MAX_NEIGHBORS]
             ids += [id for similarity, id in ranked if similarity > 0]
         if self._meaning.comparer is not None:
-            ids += [*reversed(bullets)]
+            ids += [*reversed(list(bullets))]
             ids = list(dict.fromkeys(ids))[:MAX_COMPARED]
         return [bullets[id] for id in dict.fromkeys(ids)]
 

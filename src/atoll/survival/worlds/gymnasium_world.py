@@ -213,7 +213,7 @@ class GymnasiumWorld:
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
         """Returns all actions, or those that `info["action_mask"]` allows."""
-        mask = self._info.get("action_mask")
+        mask: Any = self._info.get("action_mask")
         is_mask = mask is not None and not isinstance(mask, str) and np.shape(mask) == (len(self.actions),)
         allowed = [name for name, is_on in zip(self.actions, mask, strict=True) if is_on] if is_mask else ()
         return [Action(name) for name in allowed or self.actions]
