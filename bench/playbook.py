@@ -177,9 +177,9 @@ def main() -> None:
     playbook_llm.add_options(parser)
     options = parser.parse_args()
     if options.llm:
-        rows = playbook_llm.run_all(options)
-        tables: dict[str, Any] = {"Offline epochs with a validation split": (HEADINGS, playbook_llm.summarize(rows))}
-        facts = {"rows": [{key: row[key] for key in ("task", "seed", "summary", "playbook")} for row in rows]}
+        runs = playbook_llm.run_all(options)
+        tables: dict[str, Any] = {"Offline epochs with a validation split": (HEADINGS, playbook_llm.summarize(runs))}
+        facts = {"rows": [{key: row[key] for key in ("task", "seed", "summary", "playbook")} for row in runs]}
         outcome.keep("playbook_llm", tables, (), bench="playbook", **facts)
         return
     headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]

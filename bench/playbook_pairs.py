@@ -1,7 +1,7 @@
 """Fresh pairs of rules: how many paraphrases and contradictions are found, and how many merges are wrong.
 
 The pairs in `playbook_pairs.jsonl` were written after the code, in English and German, and nothing was tuned to them.
-Embeddings are measured if the wheel of `bench/minilm.py` is installed. The scripted judge knows the labels: its row
+Embeddings are measured if the wheel of `bench/minilm.py` is installed. The scripted comparer knows the labels: its row
 tests that the prompt shows it every pair and that its decision counts, with all rules in one playbook.
 """
 
@@ -21,15 +21,15 @@ HEADINGS = [
     "wrong merges",
     "wrong contradictions",
 ]
-JUDGED = {"duplicate": "same", "contradiction": "contradiction"}
+LABELS = {"duplicate": "same", "contradiction": "contradiction"}
 
 
 def read_pairs() -> list[dict[str, str]]:
     return [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
 
 
-class ScriptedJudge:
-    """LLM that reads the prompt of `LLMJudge` and answers with the labels of the pairs."""
+class ScriptedComparer:
+    """LLM that reads the prompt of `LLMComparer` and answers with the labels of the pairs."""
 
     def __init__(self, pairs: Sequence[dict[str, str]]) -> None:
         self._labels = {frozenset((pair["first"], pair["second"])): pair["label"] for pair in pairs}
@@ -38,11 +38,11 @@ class ScriptedJudge:
         rule = prompt.partition("NEW RULE\n  ")[2].partition("\n")[0]
         lines = prompt.partition("RULES\n  ")[2].partition("\n\n")[0].splitlines()
         rules = dict(line.strip().split(". ", 1) for line in lines)
-        judged = [
-            {"number": int(number), "relation": JUDGED.get(self._labels.get(frozenset((rule, text)), ""), "different")}
+        compared = [
+            {"number": int(number), "relation": LABELS.get(self._labels.get(frozenset((rule, text)), ""), "different")}
             for number, text in rules.items()
         ]
-        return json.dumps({"rules": judged})
+        return json.dumps({"rules": compared})
 
 
 def measure_pairs(name: str, meaning: playbook.Meaning, pairs: Sequence[dict[str, str]]) -> list[list[object]]:
@@ -97,17 +97,20 @@ def _make_rows(name: str, pairs: Sequence[dict[str, str]], relations: Sequence[s
 def measure() -> list[list[object]]:
     """Returns the rows of all comparisons."""
     pairs = read_pairs()
-    judge = playbook.LLMJudge(ScriptedJudge(pairs))
+    comparer = playbook.LLMComparer(ScriptedComparer(pairs))
     rows = measure_pairs("words (fallback)", playbook.Meaning(), pairs)
     embed = minilm.MiniLM(folder) if (folder := minilm.find_model()) else None
     if embed:
         rows += measure_pairs("embeddings (all-MiniLM-L6-v2, English)", playbook.Meaning(embed), pairs)
-    rows += measure_playbook("scripted judge, candidates by words", playbook.Meaning(judge=judge), pairs)
+    rows += measure_playbook("scripted comparer, candidates by words", playbook.Meaning(comparer=comparer), pairs)
     if embed:
-        rows += measure_playbook("scripted judge, candidates by embeddings", playbook.Meaning(embed, judge), pairs)
+        rows += measure_playbook(
+            "scripted comparer, candidates by embeddings", playbook.Meaning(embed, comparer), pairs
+        )
     return rows
 
 
 if __name__ == "__main__":
-    for line in [HEADINGS, *measure()]:
-        print(" | ".join(map(str, line)))
+    print(" | ".join(HEADINGS))
+    for row in measure():
+        print(" | ".join(map(str, row)))

@@ -212,11 +212,14 @@ def test_run_of_0_1_resumes_as_in_0_1(home, case):
     rows = read_rows(atoll("export", RUNS[case["name"]], "--jsonl").out)
     before = read_rows(outputs()[f"runs/{case['name']}/export--jsonl/stdout"], is_applied=True)
     assert before.items() <= rows.items()
+    is_survival = case["name"].startswith("lives")
     if "model" in case["name"] or case["name"] == "program_interrupted":
         assert output["status"] == case["told"]["status"]
         return
-    assert {key: output[key] for key in case["told"]} == case["told"]
-    if case["same"]:
+    # Since 0.1.0 the survival agent evades danger, so that later episodes end otherwise.
+    told = {key: value for key, value in case["told"].items() if not (is_survival and key in ("best", "best_score"))}
+    assert {key: output[key] for key in told} == told
+    if case["same"] and not is_survival:
         assert rows == read_rows(outputs()[f"resumed/{case['name']}"])
 
 

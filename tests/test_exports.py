@@ -43,10 +43,12 @@ NAMES = {
         make_diff_parser mend_python parse_blocks tunable with_text
     """,
     "atoll.playbook": """
-        Answer Bullet BulletIndex Config CurationResult Curator Delta Excerpt Experience Generator Grade HeldDelta
-        HeldEntry HistoryEntry KEY LLMAnswerer LLMReflector OnlineLearner Playbook PlaybookChange PlaybookStore
-        Reflector Relation RetiredBullet Stats Tag TaggingReflector Turn Verdict add estimate_tokens
-        export_folder import_folder load_folder make_island make_reflector make_store merge relate remove tag update
+        Answer Bullet BulletIndex Comparer Config CurationResult Curator Delta Excerpt Experience Generator Grade
+        HeldDelta HeldEntry HistoryEntry KEY LLMAnswerer LLMComparer LLMReflection LLMReflector Meaning OfflineLearner
+        OfflineResult OnlineLearner Playbook PlaybookAgent PlaybookChange PlaybookStore Reflector Relation RetiredBullet
+        Round Stats Tag TaggingReflector Turn Verdict add embed_with estimate_tokens export_folder format_bullet
+        import_folder load_folder make_island make_reflector make_store merge relate_words remove tag update wrap
+        wrap_pydantic_ai
     """,
     "atoll.executor": "Executor ExecutorConfig LocalExecutor RayConfig RayStats SlotPool cpu_count",
     "atoll.sandbox": """

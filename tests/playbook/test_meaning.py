@@ -1,4 +1,4 @@
-"""Relation of rules: by words, by embeddings and by a judge."""
+"""Relation of rules: by words, by embeddings and by a comparer."""
 
 import json
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_wrong_embeddings_are_reported():
         playbook.Meaning(lambda texts: [1.0]).relate("Go north.", "Go south.")
 
 
-class TestJudge:
+class TestComparer:
     """An LLM decides. It must be asked about the right rules, and its answer must count."""
 
     def make_curator(self, relation):
@@ -77,24 +77,24 @@ class TestJudge:
             prompts.append(prompt)
             return json.dumps({"rules": [{"number": 1, "relation": relation}]})
 
-        return playbook.Curator(meaning=playbook.Meaning(judge=playbook.LLMJudge(answer))), prompts
+        return playbook.Curator(meaning=playbook.Meaning(comparer=playbook.LLMComparer(answer))), prompts
 
     @pytest.mark.parametrize(
         ("relation", "outcome", "count"),
         [("same", "applied", 1), ("contradiction", "held", 1), ("different", "applied", 2)],
     )
-    def test_judge_decides_in_any_language(self, relation, outcome, count):
+    def test_comparer_decides_in_any_language(self, relation, outcome, count):
         curator, prompts = self.make_curator(relation)
         book, _ = curator.decide(playbook.Playbook(), [playbook.add("правила", "Ночью оставайся в пещере.")])
         book, (verdict,) = curator.decide(book, [playbook.add("правила", "Not a word in common.")])
         assert (verdict.outcome, len(book)) == (outcome, count)
         assert "1. Ночью оставайся в пещере." in prompts[0]
 
-    def test_words_decide_if_judge_fails(self):
+    def test_words_decide_if_comparer_fails(self):
         def fail(prompt):
             raise llm.LLMError("down")
 
-        meaning = playbook.Meaning(judge=playbook.LLMJudge(fail))
+        meaning = playbook.Meaning(comparer=playbook.LLMComparer(fail))
         assert meaning.relate("Boil eggs.", "Never boil eggs.") == "contradiction"
 
 

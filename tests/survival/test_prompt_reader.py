@@ -53,7 +53,7 @@ class PromptReader:
                     return self._flee(tiles, start, cell, unsafe, moves) or actions[0]
                 unsafe |= {(cell[0] + dx, cell[1] + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
         step = self._find_step(tiles, start, wanted, unsafe) or self._find_step(tiles, start, None, unsafe)
-        return moves[step] if step else actions[0]
+        return str(moves[step] if step else actions[0])
 
     def _flee(self, tiles: Any, start: Any, danger: Any, unsafe: set[Any], moves: Any) -> str | None:
         """Returns the move that leads farthest from a danger."""
@@ -75,7 +75,7 @@ class PromptReader:
 
     def _find_step(self, tiles: Any, start: Any, wanted: set[str] | None, unsafe: set[Any]) -> Any:
         """Returns the first step of the shortest way to a wanted tile; None wants the edge of the view."""
-        queue, first_steps = deque([start]), {start: None}
+        queue, first_steps = deque([start]), dict[Any, Any]({start: None})
         while queue:
             x, y = cell = queue.popleft()
             is_edge = any((x + dx, y + dy) not in tiles for dx, dy in OFFSETS.values())
@@ -156,7 +156,7 @@ def test_reader_reads_text_of_own_describer():
     def describe(observation, info):
         return f"You need action_{observation % 2}."
 
-    class Parity(gymnasium.Env):
+    class Parity(gymnasium.Env):  # type: ignore[misc,name-defined]
         observation_space, action_space = gymnasium.spaces.Discrete(100), gymnasium.spaces.Discrete(2)
 
         def reset(self, *, seed=None, options=None):

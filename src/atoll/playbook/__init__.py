@@ -5,15 +5,16 @@ from atoll.playbook.bullet import Bullet, format_bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
+from atoll.playbook.excerpts import Excerpt
 from atoll.playbook.files import export_folder, import_folder, load_folder
 from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
-from atoll.playbook.meaning import Judge, LLMJudge, Meaning, Relation, embed_with, relate_words
+from atoll.playbook.meaning import Comparer, LLMComparer, Meaning, Relation, embed_with, relate_words
 from atoll.playbook.offline import OfflineLearner, OfflineResult, Round
 from atoll.playbook.online import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
 from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
 from atoll.playbook.reflectors import Experience, LLMReflection, LLMReflector, Reflector, TaggingReflector
-from atoll.playbook.store import KEY, Excerpt, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
+from atoll.playbook.store import KEY, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
 from atoll.playbook.wrapping import PlaybookAgent, wrap, wrap_pydantic_ai
 
 # fmt: off
@@ -22,6 +23,7 @@ __all__ = [
     "Answer",
     "Bullet",
     "BulletIndex",
+    "Comparer",
     "Config",
     "CurationResult",
     "Curator",
@@ -33,9 +35,8 @@ __all__ = [
     "HeldDelta",
     "HeldEntry",
     "HistoryEntry",
-    "Judge",
     "LLMAnswerer",
-    "LLMJudge",
+    "LLMComparer",
     "LLMReflection",
     "LLMReflector",
     "Meaning",

@@ -20,7 +20,7 @@ from atoll.playbook.refinement import (
     merge_bullets,
 )
 
-MAX_JUDGED = 60  # bullets that a judge compares with a new rule
+MAX_COMPARED = 120  # bullets that a comparer compares with a new rule
 _RELATED: tuple[Relation, ...] = ("same", "duplicate", "contradiction")
 MAX_NOTE_CHARS = 2_000  # longer evidence, headings and sources are cut before they are read
 MAX_IDS = 1_000
@@ -239,7 +239,7 @@ class CurationPass:
     def _find_neighbors(self, content: str) -> Sequence[Bullet]:
         """Returns the bullets to compare a text with: those that share words or are close in meaning.
 
-        A judge also sees the newest bullets, since other words may have the same meaning.
+        A comparer also sees the newest bullets, since other words may have the same meaning.
         """
         self._index.sync(self.playbook.bullets)
         ids = [hit.id for hit in self._index.search(content, MAX_NEIGHBORS)]
@@ -248,9 +248,9 @@ class CurationPass:
             similarities = self._meaning.compare(content, [bullet.content for bullet in bullets.values()])
             ranked = sorted(zip(similarities, bullets, strict=True), reverse=True)[:MAX_NEIGHBORS]
             ids += [id for similarity, id in ranked if similarity > 0]
-        if self._meaning.judge is not None:
-            ids += [*reversed(bullets)]
-            ids = list(dict.fromkeys(ids))[:MAX_JUDGED]
+        if self._meaning.comparer is not None:
+            ids += [*reversed(list(bullets))]
+            ids = list(dict.fromkeys(ids))[:MAX_COMPARED]
         return [bullets[id] for id in dict.fromkeys(ids)]
 
     def _make_room_for(self, bullet: Bullet, delta: Delta, replaced: Bullet | None = None) -> bool:

@@ -24,7 +24,7 @@ class CurationResult(NamedTuple):
 class Curator:
     """Applies valid deltas to a playbook, holds doubtful deltas and rejects bad ones.
 
-    Without a judge, the same playbook and deltas always give the same result. Thread-safe.
+    Without a comparer, the same playbook and deltas always give the same result. Thread-safe.
 
     Args:
         config: Settings.

@@ -8,10 +8,11 @@ from typing import Literal, NamedTuple
 
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.excerpts import Excerpt, make_excerpts
 from atoll.playbook.online import Answer, Generator, Grade, Grader
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.reflectors import Experience, Reflector
-from atoll.playbook.store import Excerpt, PlaybookStore, make_excerpts
+from atoll.playbook.store import PlaybookStore
 
 type Decision = Literal["kept", "dropped", "no change"]
 
@@ -118,8 +119,8 @@ class OfflineLearner:
         excerpts = self._make_finder(playbook)
 
         def answer(question: str) -> bool:
-            found = excerpts(question)
-            return bool(self._grader(question, self._generator.answer(question, found, "")).is_correct)
+            rules = excerpts(question)
+            return bool(self._grader(question, self._generator.answer(question, rules, "")).is_correct)
 
         return self._map(answer, questions)
 
@@ -130,11 +131,11 @@ class OfflineLearner:
         excerpts = self._make_finder(playbook)
 
         def study(question: str) -> tuple[bool, Sequence[Delta]]:
-            found = excerpts(question)
-            answer = self._generator.answer(question, found, "")
+            rules = excerpts(question)
+            answer = self._generator.answer(question, rules, "")
             grade = self._grader(question, answer)
             return bool(grade.is_correct), self._reflector.reflect(
-                self._make_experience(question, answer, grade, found)
+                self._make_experience(question, answer, grade, rules)
             )
 
         studied = self._map(study, batch)
@@ -161,9 +162,9 @@ class OfflineLearner:
         done = Round(epoch, decision, train, before, sum(changed), wins, losses, tuple(verdicts))
         return done, changed if is_better else results
 
-    def _make_experience(self, question: str, answer: Answer, grade: Grade, found: Sequence[Excerpt]) -> Experience:
-        shown = {excerpt.bullet.id: excerpt.bullet for excerpt in found}
-        used = tuple(id for id in answer.used if id in shown)
+    def _make_experience(self, question: str, answer: Answer, grade: Grade, rules: Sequence[Excerpt]) -> Experience:
+        rule_ids = {excerpt.bullet.id for excerpt in rules}
+        used = tuple(id for id in answer.used if id in rule_ids)
         fields = (question, answer.text, grade.feedback, grade.is_correct, used, grade.lesson, self._section)
         return Experience(*fields, playbook=self.store.current(), trace=answer.trace)
 

@@ -7,8 +7,9 @@ import pydantic
 
 from atoll import llm
 from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.excerpts import Excerpt, format_excerpts
 from atoll.playbook.reflectors import Experience, Reflector
-from atoll.playbook.store import Excerpt, PlaybookStore, format_excerpts
+from atoll.playbook.store import PlaybookStore
 
 
 class Answer(NamedTuple):

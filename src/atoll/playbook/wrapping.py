@@ -5,9 +5,10 @@ from typing import Any
 
 from atoll import errors, store
 from atoll.playbook.delta import Verdict
+from atoll.playbook.excerpts import Excerpt, format_excerpts
 from atoll.playbook.online import RULES_NOTE
 from atoll.playbook.reflectors import Experience, Reflector, TaggingReflector
-from atoll.playbook.store import Excerpt, PlaybookStore, format_excerpts
+from atoll.playbook.store import PlaybookStore
 
 
 class PlaybookAgent:
@@ -50,7 +51,7 @@ class PlaybookAgent:
             SetupError: The agent has not answered yet.
         """
         if self._last is None:
-            raise errors.SetupError("There is no answer to learn from. Call the agent first.")
+            raise errors.SetupError("The agent has not answered yet. Call the agent first.")
         task, answer, excerpts, kept_trace = self._last
         used = tuple(excerpt.bullet.id for excerpt in excerpts)
         fields = (task, answer, feedback, is_success, used, lesson, self._section)

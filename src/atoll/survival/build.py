@@ -190,10 +190,10 @@ def _make_own_world_factory(task: Task, folder: Path) -> Callable[[], World]:
     describe = load_function("task.describe", task.describe, folder) if task.describe else None
 
     def make_world() -> World:
-        made = errors.capture(lambda: make(**task.env_args), reraise=())
-        if isinstance(made, errors.CaughtException):
-            raise errors.SetupError(f"{task.env:.80} failed: {made!s:.200}.")
-        return to_world(made, describe, task.env)
+        env = errors.capture(lambda: make(**task.env_args), reraise=())
+        if isinstance(env, errors.CaughtException):
+            raise errors.SetupError(f"{task.env:.80} failed: {env!s:.200}.")
+        return to_world(env, describe, task.env)
 
     return make_world
 

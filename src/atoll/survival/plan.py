@@ -131,8 +131,10 @@ class Evasion:
 
     def to_data(self) -> dict[str, JSON]:
         numbers: dict[str, JSON] = {"forecast": round(self.forecast, 4), "threshold": self.threshold}
-        instead = {"instead": list(self.instead), "instead_forecast": round(self.instead_forecast, 4)}
-        return numbers | {"outcome": self.outcome} | (instead if self.instead else {})
+        data: dict[str, JSON] = {**numbers, "outcome": self.outcome}
+        if self.instead:
+            data |= {"instead": list(self.instead), "instead_forecast": round(self.instead_forecast, 4)}
+        return data
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from atoll.survival.worlds.gymnasium_world import GymnasiumWorld, describe_value
 from atoll.survival.worlds.world import Action  # noqa: E402
 
 
-class Corridor(gymnasium.Env):  # type: ignore[misc]
+class Corridor(gymnasium.Env):  # type: ignore[misc,name-defined]
     """Walk to the right end.
 
     ## Action Space

@@ -70,19 +70,19 @@ def make_gymnasium_world(id: str, arguments: Mapping[str, Any] = EMPTY, describe
     return GymnasiumWorld(env, describe, name=f"gymnasium {id}")
 
 
-def to_world(made: Any, describe: Describe | None = None, name: str = "") -> World:
-    """Returns what a user's function made as a world: a `World` stays, a gymnasium environment is wrapped.
+def to_world(env: Any, describe: Describe | None = None, name: str = "") -> World:
+    """Returns an object of a user as a world: a `World` stays, a gymnasium environment is wrapped.
 
     Raises:
         SetupError: It is neither.
     """
-    if all(hasattr(made, method) for method in ("reset", "act", "candidates", "actions")):
-        world: World = made
+    if all(hasattr(env, method) for method in ("reset", "act", "candidates", "actions")):
+        world: World = env
         return world
-    if all(hasattr(made, method) for method in ("reset", "step", "action_space", "observation_space")):
-        return GymnasiumWorld(made, describe, name=name)
+    if all(hasattr(env, method) for method in ("reset", "step", "action_space", "observation_space")):
+        return GymnasiumWorld(env, describe, name=name)
     raise errors.SetupError(
-        f"{name or 'The function'} returned {type(made).__name__}, which is neither a gymnasium environment nor a "
+        f"{name or 'The function'} returned {type(env).__name__}, which is neither a gymnasium environment nor a "
         "world. Return an object with reset, step, action_space and observation_space."
     )
 
@@ -213,7 +213,7 @@ class GymnasiumWorld:
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
         """Returns all actions, or those that `info["action_mask"]` allows."""
-        mask = self._info.get("action_mask")
+        mask: Any = self._info.get("action_mask")
         is_mask = mask is not None and not isinstance(mask, str) and np.shape(mask) == (len(self.actions),)
         allowed = [name for name, is_on in zip(self.actions, mask, strict=True) if is_on] if is_mask else ()
         return [Action(name) for name in allowed or self.actions]
@@ -337,8 +337,8 @@ def _list_corners(space: Any) -> list[Any]:
 
 def _find_direction(name: str) -> Cell | None:
     words = set(re.split(r"[\W_]+", name.lower()))
-    found = {_DIRECTIONS[word] for word in words & _DIRECTIONS.keys()}
-    return found.pop() if len(found) == 1 and "turn" not in words else None
+    moves = {_DIRECTIONS[word] for word in words & _DIRECTIONS.keys()}
+    return moves.pop() if len(moves) == 1 and "turn" not in words else None
 
 
 def _section(doc: str, title: str) -> str:
