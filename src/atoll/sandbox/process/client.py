@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from atoll import errors
@@ -185,10 +185,14 @@ class WorkerClient:
             WorkerError: No valid frame came back.
         """
         deadline = time.monotonic() + seconds
-        token = os.urandom(16)
+        self._token = os.urandom(16)
+        with contextlib.suppress(OSError):  # the next line reports a dead worker
+            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(body)) + body)
+        return self._receive_frame(deadline, seconds)
+
+    def _receive_frame(self, deadline: float, seconds: float) -> bytes:
         try:
-            self._channel.sendall(worker.FRAME_HEADER.pack(token, len(body)) + body)
-            return self._receive(token, deadline)
+            return self._receive(self._token, deadline)
         except TimeoutError:
             raise WorkerError(f"it took longer than {seconds:g} s") from None
         except OSError:
@@ -321,16 +325,39 @@ fork_server.main(int(sys.argv[1]))
 class ForkServerClient(WorkerClient):
     """Starts one fork server, which forks a process for every request, and ends it with all its children."""
 
-    def __init__(self, limits: Limits, level: str, probe_result: Probe, permissions: Permissions) -> None:
-        self._level, self._probe, self._permissions = level, probe_result, permissions
+    def __init__(
+        self, limits: Limits, level: str, probe_result: Probe, permissions: Permissions, link: str = ""
+    ) -> None:
+        self._level, self._probe, self._permissions, self._link = level, probe_result, permissions, link
         super().__init__(limits, permissions.env)
         self._seconds += _GRACE_SECONDS
 
     def run_request(self, request: bytes) -> SandboxResult:
         """Runs the job on a request in a new process; afterwards the fork server may be spent."""
-        start_time = time.perf_counter()
+        self.begin(request)
+        return self.finish()
+
+    @property
+    def channel(self) -> socket.socket:
+        return self._channel
+
+    def begin(self, request: bytes) -> None:
+        """Sends a request. `finish` must follow."""
+        self._start_time, self._token = time.perf_counter(), os.urandom(16)
+        with contextlib.suppress(OSError):  # `finish` reports a dead process
+            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(request)) + request)
+
+    def cancel(self) -> None:
+        """Ends the candidate of the request, if it still runs. `finish` must follow."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, 0))
+
+    def finish(self) -> SandboxResult:
+        """Waits for the result of the request; afterwards the fork server may be spent."""
+        start_time, seconds = self._start_time, self._limits.seconds + _GRACE_SECONDS
         try:
-            line, _, frame = self._exchange(request, self._limits.seconds + _GRACE_SECONDS).partition(b"\n")
+            deadline = time.monotonic() + seconds - (time.perf_counter() - start_time)
+            line, _, frame = self._receive_frame(deadline, seconds).partition(b"\n")
             failure, self.is_spent, note = json.loads(line)
         except WorkerError as error:
             failure, self.is_spent, note, frame = str(error), True, "", b""
@@ -342,7 +369,10 @@ class ForkServerClient(WorkerClient):
         return SandboxResult(value, failure and self._mask_locations(failure), self._mask_locations(output), seconds)
 
     def _make_settings(self, path: Sequence[str]) -> NamedTuple:
-        permissions, readable_paths = self._permissions, find_readable_paths(self._permissions)
+        permissions = self._permissions
+        if self._link:
+            permissions = replace(permissions, read_paths=(*permissions.read_paths, self._link))
+        readable_paths = find_readable_paths(permissions)
         return ForkServerSettings(
             path=list(path),
             scratch=self._scratch,
@@ -355,6 +385,7 @@ class ForkServerClient(WorkerClient):
             may_start=permissions.may_start,
             builds=BUILT_PROGRAMS in permissions.programs,
             network=permissions.network,
+            link=self._link,
         )
 
     def _build_command(self, liveness_fd: int) -> list[str]:

@@ -38,6 +38,7 @@ class ForkServerSettings(NamedTuple):
         may_start: Whether candidates may start processes.
         builds: Whether candidates may start programs that they built in the scratch folder.
         network: Whether the network is shared.
+        link: Folder of the pipes to a program or an evaluator in another sandbox; empty: none.
     """
 
     path: list[str]
@@ -51,6 +52,7 @@ class ForkServerSettings(NamedTuple):
     may_start: bool
     builds: bool
     network: bool
+    link: str = ""
 
 
 class ForkServer:
@@ -160,6 +162,7 @@ class ForkServer:
         rules = [(path, read) for path in (["/"] if self._has_root else settings.readable)]
         rules += [(path, read | landlock.EXECUTE) for path in settings.startable]
         rules += [(path, landlock.READ | landlock.WRITE) for path in root_filesystem.DEVICES]
+        rules += [(settings.link, landlock.READ | landlock.WRITE)] if settings.link else []
         return [*rules, (self._scratch, landlock.SCRATCH_RIGHTS | (landlock.EXECUTE if settings.builds else 0))]
 
     def _compute_task_limit(self, has_own_user: bool) -> int | None:

@@ -68,10 +68,15 @@ class ChildSupervisor:
         shared_pages.prepare_for_fork()
 
     def serve(self, channel: worker.Channel) -> NoReturn:
+        spare: Child | None = None
+        self._channel = channel
         while True:
-            spare = self._fork() if self._is_single_process else None
+            spare = spare or (self._fork() if self._is_single_process else None)
             token, body = channel.receive()
+            if not body:
+                continue  # the request to end a candidate that has just ended
             outcome = self._run(spare, body)
+            spare = None
             is_spent = not self._clean_up()
             violation = outcome.violation or violations.LimitViolation("")
             line = json.dumps([violation.failure or None, is_spent, violation.note])
@@ -132,6 +137,7 @@ class ChildSupervisor:
         poll = select.poll()
         poll.register(child.result_fd, select.POLLIN)
         poll.register(child.exit_fd, select.POLLIN)
+        poll.register(self._channel.fd, select.POLLIN)
         while True:
             remaining = deadline - time.monotonic()
             ready = dict(poll.poll(1000 * max(0.0, min(remaining, _POLL_SECONDS))))
@@ -147,6 +153,9 @@ class ChildSupervisor:
                 ):
                     pass
                 return frame, None
+            if self._channel.fd in ready:
+                self._channel.receive()  # the parent ends the candidate, or is gone
+                return frame, violations.describe_cancellation
             if remaining <= 0:
                 _request_traceback(child)
                 return frame, violations.describe_timeout
