@@ -35,8 +35,7 @@ RequireOption = Annotated[
     typer.Option("--require-sandbox", metavar="LEVEL", help="Fail if the sandbox is weaker than L1, L2 or L3."),
 ]
 ScoringOption = Annotated[
-    str | None,
-    typer.Option("--scoring", metavar="MODE", help="Score candidates apart or together; default: auto."),
+    str | None, typer.Option("--scoring", metavar="MODE", help="Score candidates apart or together; default: auto.")
 ]
 ExecutorOption = Annotated[
     str | None, typer.Option("--executor", metavar="KIND", help="Where to evaluate: local or ray.")

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from atoll.programs.evaluation import folder_text
@@ -100,18 +100,18 @@ class FileWatch:
     def _add(self, name: Any) -> None:
         if not isinstance(name, str | os.PathLike):
             return
-        path = os.path.abspath(os.fspath(name))
-        if isinstance(path, str) and path.startswith(self._folder + os.sep):
+        path = os.path.abspath(os.fsdecode(name))
+        if path.startswith(self._folder + os.sep):
             self._opened.add(path)
 
 
 def _is_read_by_evaluator() -> bool:
     """Returns whether the file that is being opened is read by the evaluator, not imported or shown in a traceback."""
-    files = []
-    frame = sys._getframe(2)
+    files = list[str]()
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and len(files) < 10:
         files.append(os.path.basename(frame.f_code.co_filename))
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     is_traceback = "linecache.py" in files and "inspect.py" not in files
     return not files[0].startswith("<frozen importlib") and not is_traceback and files[0] != "evaluator_job.py"
 

@@ -20,7 +20,7 @@ from atoll.programs.evaluation.evaluator_job import ApartFunctionJob, FunctionJo
 from atoll.programs.evaluation.folder_evaluator import FolderEvaluator
 
 APART, TOGETHER, AUTO = "apart", "together", "auto"
-_APART_NOTE = "in a sandbox of its own, apart from the candidates"
+APART_NOTE = "in a sandbox of its own, apart from the candidates"
 _HIDDEN = (".*", "*.db", "*.db-*", "*.sqlite*", "*.duckdb", "*.pem", "*.key", "id_rsa*")  # never exposed silently
 _MAX_FILES = 1000
 _TOLERANCE = 1e-9
@@ -87,12 +87,17 @@ def open_evaluator(files: EvaluatorFiles, config: executor.ExecutorConfig) -> Op
             raise
         return _open_together(files, config, f"apart, it does not load: {error}")
     if config.scoring == APART:
-        return OpenedEvaluator(apart, _APART_NOTE)
+        return OpenedEvaluator(apart, APART_NOTE)
     try:
         return _choose(files, config, apart)
     except BaseException:
         apart.close()
         raise
+
+
+def score_initial(inner: executor.LocalExecutor, files: EvaluatorFiles) -> float | None:
+    """Returns the score of the initial program in a dry run; None if it failed."""
+    return _try(inner, files).evaluation.score
 
 
 def _choose(files: EvaluatorFiles, config: executor.ExecutorConfig, apart: executor.LocalExecutor) -> OpenedEvaluator:
@@ -104,7 +109,7 @@ def _choose(files: EvaluatorFiles, config: executor.ExecutorConfig, apart: execu
             together = _try(shared, files)
             reason = _compare(trial, together, lambda: _try(shared, files), lambda: _try(apart, files))
     if not reason:
-        return OpenedEvaluator(apart, _APART_NOTE)
+        return OpenedEvaluator(apart, APART_NOTE)
     apart.close()
     return _open_together(files, config, reason)
 

@@ -182,7 +182,7 @@ class _Reader:
     def _decode_named_tuple(self, name: str, fields: list[str], items: list[Any]) -> Any:
         key = ("nt", _require_name(name), tuple(_require_name(field) for field in fields))
         if key not in _classes:
-            _classes[key] = collections.namedtuple(name, fields)  # type: ignore[misc]
+            _classes[key] = collections.namedtuple(name, fields)
         return _classes[key](*(self.decode(item) for item in items))
 
     def _decode_record(self, name: str, items: dict[str, Any]) -> Any:

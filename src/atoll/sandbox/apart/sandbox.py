@@ -1,9 +1,12 @@
 """Sandbox whose evaluator and programs run apart: two fork servers for each slot, connected by named pipes."""
 
+import ast
 import contextlib
+import importlib.util
 import json
 import os
 import select
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ from typing import Any
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.sandbox import job_pickle, levels, violations
+from atoll.sandbox import job_pickle, levels
 from atoll.sandbox.apart import stand_in
 from atoll.sandbox.base import MakeJob, SandboxResult
 from atoll.sandbox.limits import Limits
@@ -171,16 +174,8 @@ class PairedClient:
         return True
 
 
-def is_ended(result: SandboxResult) -> bool:
-    """Returns whether a result is that of a process that was ended because nobody needs it."""
-    return result.failure == violations.CANCELED
-
-
 def find_modules(*sources: str) -> list[str]:
     """Returns the installed modules that sources import, which a program's process loads in advance."""
-    import ast
-    import importlib.util
-
     names = dict[str, Any]()
     for source in sources:
         try:
@@ -191,8 +186,8 @@ def find_modules(*sources: str) -> list[str]:
             match node:
                 case ast.Import(names=aliases):
                     names |= dict.fromkeys(alias.name for alias in aliases)
-                case ast.ImportFrom(module=str(module), level=0):
-                    names[module] = None
+                case ast.ImportFrom(module=str(module), names=aliases, level=0):  # a name may be a module
+                    names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in aliases)])
     found = []
     for name in names:
         with contextlib.suppress(ImportError, ValueError, AttributeError):
@@ -205,11 +200,5 @@ def find_modules(*sources: str) -> list[str]:
 def _is_installed(origin: str | None) -> bool:
     if origin is None:
         return False
-    folders = [os.path.dirname(os.__file__), *(path for path in _import_path() if job_pickle.contains_packages(path))]
+    folders = [os.path.dirname(os.__file__), *(path for path in sys.path if job_pickle.contains_packages(path))]
     return any(origin.startswith(folder + os.sep) for folder in folders)
-
-
-def _import_path() -> Sequence[str]:
-    import sys
-
-    return sys.path

@@ -197,6 +197,7 @@ class _Link:
         error_type = self._objects.get(class_number) if class_number is not None else getattr(builtins, kind, None)
         if not (isinstance(error_type, type) and issubclass(error_type, BaseException)):
             error_type = type(kind if codec.is_public_name(kind) else "ProgramError", (Exception,), {})
+        error: BaseException
         try:
             error = error_type(message)
         except Exception:  # e.g. UnicodeDecodeError, which needs more arguments

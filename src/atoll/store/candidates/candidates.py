@@ -46,6 +46,8 @@ class CandidateRows:
     A row refers to the record that contains the candidate, so that no text is stored twice.
     """
 
+    KINDS = ("judged", "founded", "applied", "decided")
+
     def __init__(self, run_number: int) -> None:
         self._run_number = run_number
         self.evaluated_rows: list[tuple[Any, ...]] = []
