@@ -20,9 +20,11 @@ from collections.abc import Callable
 from typing import Any
 
 HEADER = struct.Struct("!QII")  # number of the call, size of the JSON, size of the array bytes
-_SCALARS = frozenset({type(None), bool, str, float})
+_SCALARS = frozenset({type(None), bool, str, int, float})
 _DTYPE = re.compile(r"[<>|=]?[biufcUSMm]\d{1,6}(?:\[\d{0,4}[a-zA-Z]{1,2}\])?")
-_MAX_SMALL = 2**63  # larger integers travel as hexadecimal text, which Python reads without a limit of digits
+_encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_scan_json = json.JSONDecoder().scan_once
+_READ_BYTES = 2**16
 _MAX_DIMENSIONS = 32
 _classes = dict[tuple[str, str, tuple[str, ...]], Any]()  # classes made for named tuples and dataclasses
 
@@ -44,9 +46,13 @@ def pack(number: int, value: Any, export: Export) -> bytes:
     """
     blobs: list[bytes] = []
     try:
-        text = json.dumps(_Writer(blobs, export).encode(value), separators=(",", ":")).encode("utf-8", "surrogatepass")
+        text = _encode_json(_Writer(blobs, export).encode(value)).encode()
     except RecursionError:
         raise TypeError("a value is nested too deep, or contains itself") from None
+    except ValueError as error:  # an integer with thousands of digits
+        raise TypeError(str(error)) from None
+    if not blobs:
+        return HEADER.pack(number, len(text), 0) + text
     return b"".join([HEADER.pack(number, len(text), sum(map(len, blobs))), text, *blobs])
 
 
@@ -57,8 +63,20 @@ def unpack(text: bytes, blob: bytes, read_tag: Import) -> Any:
         MalformedError: The message does not follow the format.
     """
     try:
-        return _Reader(blob, read_tag).decode(json.loads(text))
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError) as error:
+        data, end = _scan_json(text.decode(), 0)
+        if end != len(text):
+            raise ValueError("text after the value")
+        return _Reader(blob, read_tag).decode(data)
+    except (
+        ValueError,
+        StopIteration,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         raise MalformedError(f"malformed message: {error}"[:300]) from None
 
 
@@ -70,11 +88,11 @@ class _Writer:
         kind = type(value)
         if kind in _SCALARS:
             return value
-        if kind is int:
-            return value if -_MAX_SMALL < value < _MAX_SMALL else {"i": hex(value)}
         if kind is list:
             return value if _SCALARS.issuperset(map(type, value)) else [self.encode(item) for item in value]
         if kind is tuple:
+            if _SCALARS.issuperset(map(type, value)):
+                return {"t": value}
             return {"t": [self.encode(item) for item in value]}
         if kind.__module__ == "numpy" and hasattr(value, "dtype"):
             return self._encode_array(value)
@@ -142,7 +160,9 @@ class _Reader:
         ((tag, content),) = data.items()
         match tag:
             case "t":
-                return tuple(self.decode(item) for item in content)
+                if type(content) is list and _SCALARS.issuperset(map(type, content)):
+                    return tuple(content)
+                return tuple([self.decode(item) for item in content])
             case "d":
                 return {self.decode(key): self.decode(item) for key, item in content}
             case "s" | "f":
@@ -155,8 +175,6 @@ class _Reader:
                 return complex(float(content[0]), float(content[1]))
             case "r":
                 return range(*map(_require_int, content))
-            case "i":
-                return int(content, 16)
             case "nt":
                 return self._decode_named_tuple(*content)
             case "dc":
@@ -234,7 +252,7 @@ class Pipes:
         # Opened for both, so that neither side waits for the other, and so that a lost reader sends no signal.
         flags = os.O_RDWR | os.O_CLOEXEC
         self.read_fd, self.write_fd = (os.open(f"{folder}/{name}", flags) for name in (reads, writes))
-        self._max_bytes = max_bytes
+        self._max_bytes, self._rest = max_bytes, b""
 
     def send(self, message: bytes) -> None:
         remaining = memoryview(message)
@@ -247,19 +265,22 @@ class Pipes:
         Raises:
             MalformedError: The message is too large.
         """
-        start = self._read(HEADER.size)
-        number, text_size, blob_size = HEADER.unpack(start)
+        data = self._rest or os.read(self.read_fd, _READ_BYTES)
+        while len(data) < HEADER.size:
+            data += os.read(self.read_fd, _READ_BYTES)
+        number, text_size, blob_size = HEADER.unpack_from(data)
         if text_size + blob_size > self._max_bytes:
             raise MalformedError(f"a message of more than {self._max_bytes} bytes")
-        body = self._read(text_size + blob_size)
-        return number, body[:text_size], body[text_size:]
+        start, end = HEADER.size, HEADER.size + text_size + blob_size
+        if len(data) < end:
+            chunks, missing = [data], end - len(data)
+            while missing > 0:
+                chunks.append(os.read(self.read_fd, min(max(missing, _READ_BYTES), 2**20)))
+                missing -= len(chunks[-1])
+            data = b"".join(chunks)
+        self._rest = data[end:]  # mostly empty: a side answers before it gets the next message
+        return number, data[start : start + text_size], data[start + text_size : end]
 
-    def _read(self, size: int) -> bytes:
-        data = os.read(self.read_fd, size)
-        if len(data) == size:
-            return data
-        chunks, missing = [data], size - len(data)
-        while missing:
-            chunks.append(os.read(self.read_fd, min(missing, 2**20)))
-            missing -= len(chunks[-1])
-        return b"".join(chunks)
+    def has_rest(self) -> bool:
+        """Returns whether a part of the next message was read already."""
+        return bool(self._rest)

@@ -72,7 +72,7 @@ class _Server:
                 self._answer(received, text, blob)
                 continue
             match codec.unpack(text, blob, self._import):
-                case ("ok", value):
+                case ["ok", value]:
                     return value
                 case ("error", kind, message):
                     raise RuntimeError(f"{kind}: {message}")

@@ -96,7 +96,7 @@ class _Link:
                 continue  # reply to a call that a killed process left
             reply = self._read_reply(text, blob)
             match reply:
-                case ("ok", value):
+                case ["ok", value]:
                     return value
                 case ("error", str() as kind, str() as message, str() as trace, int() | None as class_number):
                     raise self._make_error(kind, message, trace, class_number)
@@ -119,7 +119,9 @@ class _Link:
             raise LinkError(f"the program sent a {error}") from None
 
     def _wait(self) -> None:
-        if self._seconds is not None and not select.select([self._pipes.read_fd], [], [], self._seconds)[0]:
+        if self._seconds is None or self._pipes.has_rest():
+            return
+        if not select.select([self._pipes.read_fd], [], [], self._seconds)[0]:
             raise TimeoutError(f"a call of the program took longer than {self._seconds:g} s")
 
     def _run_callback(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

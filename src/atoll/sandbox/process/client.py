@@ -224,8 +224,12 @@ class WorkerClient:
         while not self._poll.poll(1000 * max(0.0, min(_POLL_SECONDS, deadline - time.monotonic()))):
             if self._popen.poll() is not None:
                 raise WorkerError(self._describe_death())
+            self.check_memory()
             if time.monotonic() >= deadline:
                 raise TimeoutError
+
+    def check_memory(self) -> None:
+        """Raises `WorkerError` if the processes of a candidate use too much memory in all."""
 
     def _describe_death(self) -> str:
         try:
@@ -346,6 +350,15 @@ class ForkServerClient(WorkerClient):
         self._start_time, self._token = time.perf_counter(), os.urandom(16)
         with contextlib.suppress(OSError):  # `finish` reports a dead process
             self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(request)) + request)
+
+    def check_memory(self) -> None:
+        limit = self._limits.memory_mb
+        if limit is None or not self._permissions.may_start or not os.path.exists("/proc/self/status"):
+            return  # a single process has a limit of its own
+        servers, pids = 2 if self._level == "L3" else 1, scratch_dir.list_descendants(self._popen.pid)
+        shared_bytes = scratch_dir.measure_memory(pids[servers - 1 : servers], 0)
+        if scratch_dir.measure_memory(pids[servers:], shared_bytes) > limit * 2**20:
+            raise WorkerError(f"its processes used more than {limit} MiB in all")
 
     def cancel(self) -> None:
         """Ends the candidate of the request, if it still runs. `finish` must follow."""

@@ -154,6 +154,7 @@ class ForkServer:
             syscall_filter,
             self._compute_task_limit(has_own_user),
             self._null_fds,
+            is_visible=settings.level == "L2",
         )
 
     def _make_rules(self) -> list[tuple[str, int]]:
