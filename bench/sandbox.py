@@ -175,6 +175,7 @@ def batched(rounds: int, size: int) -> list[float]:
 
 APART_EVALUATOR = """
 import importlib.util
+import numpy
 def evaluate(path):
     spec = importlib.util.spec_from_file_location("program", path)
     module = importlib.util.module_from_spec(spec)
@@ -186,6 +187,7 @@ def evaluate(path):
 APART_PROGRAM = "import numpy as np\ndef f(x, y): return x + y\n"
 GOAL_APART_MS, GOAL_CALL_MS = 2.0, 0.1
 NOISE = 1.25  # some scores depend on the time
+SLOW_SECONDS, NUM_SLOW_ATTACKS = 5.0, 5
 
 
 def scoring_costs(rounds: int) -> list[list[object]]:
@@ -252,6 +254,7 @@ def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
         folder = examples / name
         program = next(iter(sorted(folder.glob("init*_pro*.py"))))
         rows.append([name, *_forge_folder(str(folder / "evaluator.py"), program.read_text())])
+        sys.stderr.write(f"{rows[-1]}\n")
     same = sum(row[3] == "apart" for row in rows)
     forged = sum(int(str(row[-1])) for row in rows)
     return rows, [
@@ -273,9 +276,12 @@ def _forge_folder(path: str, program: str) -> list[object]:
     forged, tried = 0, 0
     with opened.executor as box:
         is_apart = opened.scoring == scoring.APART_NOTE
+        begin = time.monotonic()
         start = scoring.score_initial(box, files)
+        seconds = time.monotonic() - begin
         highest = max(score for score in (*together, start, 0.0) if score is not None)
-        for name, attack in forgeries.FORGERIES.items() if is_apart else ():
+        attacks = list(forgeries.FORGERIES.items())
+        for name, attack in attacks[: len(attacks) if seconds < SLOW_SECONDS else NUM_SLOW_ATTACKS] if is_apart else ():
             score = scoring.score_initial(box, replace(files, program=f"{program}\n{attack}"))
             tried += 1
             if score is not None and score > NOISE * highest + 1e-6:

@@ -64,6 +64,11 @@ class ApartFunctionJob(FunctionJob):
     def __init__(self, path: str, suffix: str) -> None:
         super().__init__(path, suffix)
         stand_in.forward_seeds()
+        sys.dont_write_bytecode = True  # the stand-in is loaded once
+
+    def warm_up(self) -> None:
+        super().warm_up()
+        stand_in.warm_up()
 
     def _write(self, request: Mapping[str, Any]) -> str:
         return _write_program(stand_in.SOURCE, self._suffix)

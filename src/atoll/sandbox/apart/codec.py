@@ -25,6 +25,7 @@ _DTYPE = re.compile(r"[<>|=]?[biufcUSMm]\d{1,6}(?:\[\d{0,4}[a-zA-Z]{1,2}\])?")
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _scan_json = json.JSONDecoder().scan_once
 _READ_BYTES = 2**16
+_INVALID = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
 _MAX_DIMENSIONS = 32
 _classes = dict[tuple[str, str, tuple[str, ...]], Any]()  # classes made for named tuples and dataclasses
 

@@ -76,18 +76,18 @@ class _Link:
                 self._open()
             fcntl.flock(self._pipes.write_fd, fcntl.LOCK_EX)
             try:
-                return self._exchange(operation)
+                return self._exchange(list(operation))
             finally:
                 fcntl.flock(self._pipes.write_fd, fcntl.LOCK_UN)
 
     def _open(self) -> None:
         self._pipes = codec.Pipes(self._folder, REPLIES, CALLS, self._max_bytes)
 
-    def _exchange(self, operation: tuple[Any, ...]) -> Any:
+    def _exchange(self, operation: list[Any]) -> Any:
         self._number += 1
         number = self._number
         if self._seeds:
-            operation, self._seeds = ("seed", self._seeds, operation), []
+            operation, self._seeds = ["seed", self._seeds, operation], []
         self._pipes.send(codec.pack(number, operation, self._export))
         while True:
             self._wait()
@@ -98,9 +98,9 @@ class _Link:
             match reply:
                 case ["ok", value]:
                     return value
-                case ("error", str() as kind, str() as message, str() as trace, int() | None as class_number):
+                case ["error", str() as kind, str() as message, str() as trace, int() | None as class_number]:
                     raise self._make_error(kind, message, trace, class_number)
-                case ("back", int() as callback, tuple() as args, dict() as options) if callback in self._callbacks:
+                case ["back", int() as callback, tuple() as args, dict() as options] if callback in self._callbacks:
                     self._pipes.send(codec.pack(number, self._run_callback(callback, args, options), self._export))
                 case _:
                     raise LinkError("the program sent a malformed reply")
@@ -126,9 +126,9 @@ class _Link:
 
     def _run_callback(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         try:
-            return ("ok", self._callbacks[number](*args, **options))
+            return ["ok", self._callbacks[number](*args, **options)]
         except Exception as error:
-            return ("error", type(error).__name__, str(error)[:_MAX_TEXT])
+            return ["error", type(error).__name__, str(error)[:_MAX_TEXT]]
 
     def _export(self, value: Any) -> Any:
         if isinstance(value, StandIn):
@@ -306,6 +306,18 @@ def load(names: dict[str, Any]) -> None:
     members = {name: value for name, value in members.items() if codec.is_public_name(name)}
     names |= {name: value for name, value in members.items() if value is not None}
     names["__getattr__"] = get_attribute
+
+
+def warm_up() -> None:
+    """Runs the code of a call without a program."""
+    compile(SOURCE, "program.py", "exec")
+    message = codec.pack(1, ["call", 1, None, (1.5,), {}], _refuse)
+    _, size, _ = codec.HEADER.unpack_from(message)
+    codec.unpack(message[codec.HEADER.size : codec.HEADER.size + size], b"", _refuse)
+
+
+def _refuse(*values: Any) -> Any:
+    raise TypeError
 
 
 def forward_seeds() -> None:
