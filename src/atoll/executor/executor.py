@@ -2,12 +2,12 @@
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from atoll import errors, sandbox
+from atoll import errors, sandbox, secret_scanner
 from atoll.candidate import JSON
 from atoll.executor import ray
 
@@ -59,7 +59,15 @@ class LocalExecutor:
         self._pool.warm()
 
     def run(self, request: JSON) -> sandbox.SandboxResult:
-        return self._pool.run(request)
+        """Runs a request; what looks like a key is removed from its texts before anyone stores them."""
+        result = self._pool.run(request)
+        secrets = {name: value for name, value in os.environ.items() if len(value) < _MAX_SECRET_CHARS}
+        return replace(
+            result,
+            value=_hide_keys(result.value, secrets),
+            failure=result.failure and secret_scanner.hide_keys(result.failure, secrets),
+            output=secret_scanner.hide_keys(result.output, secrets),
+        )
 
     def close(self) -> None:
         """Ends all slots; waiting requests fail. A second call does nothing."""
@@ -80,6 +88,7 @@ def cpu_count() -> int:
 
 
 _DEFAULT_LIMITS = sandbox.Limits()
+_MAX_SECRET_CHARS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +196,17 @@ class ExecutorConfig:
             trusted=self.is_trusted,
             permissions=permissions,
         )
+
+
+def _hide_keys(value: Any, secrets: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return secret_scanner.hide_keys(value, secrets)
+        case dict():
+            return {name: _hide_keys(item, secrets) for name, item in value.items()}
+        case list() if any(isinstance(item, str | dict | list) for item in value):
+            return [_hide_keys(item, secrets) for item in value]
+    return value
 
 
 def _warm(executor: LocalExecutor) -> LocalExecutor:
