@@ -117,6 +117,8 @@ class Prefetcher:
             self._stopped.wait(time.monotonic() - start_time)
 
 
+BACKLOG = 128  # connections accepted in one cycle; fewer than may wait, so that each is read before it is ended
+
 DESCRIPTION = "Runs of a store. Changes need the token. All lists are paged."
 
 
@@ -262,6 +264,7 @@ class DashboardServer:
             app,
             http=connections.make_protocol(connections.ConnectionGuard()),
             ws="none",
+            backlog=BACKLOG,
             lifespan="on",
             log_level="warning",
             access_log=False,
@@ -300,7 +303,7 @@ def _bind(host: str, port: int) -> socket.socket:
             if hasattr(socket, "TCP_USER_TIMEOUT"):  # closes connections of stalled clients
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
             listener.bind(address_info[4])
-            listener.listen(1024)  # early connections wait
+            listener.listen(BACKLOG)  # early connections wait
         except OSError:
             listener.close()
             raise
