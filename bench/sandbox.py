@@ -261,7 +261,9 @@ def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
         f"Apart with the same start score: {same} of {len(rows)}; goal: at least 70 %: "
         f"{'yes' if same >= 0.7 * len(rows) else 'NO'}.",
         f"Forged scores: {forged} of {sum(int(str(row[-2])) for row in rows)} attempts, "
-        f"{len(forgeries.FORGERIES)} attacks on each folder.",
+        f"{len(forgeries.FORGERIES)} attacks on each folder, {NUM_SLOW_ATTACKS} where an evaluation takes long.",
+        "A score counts as forged if it is higher than those of the initial program, of one that only fails, and of one "
+        "that returns large numbers: signal_processing has no combined_score, and rates both higher than its own.",
     ]
 
 
@@ -279,7 +281,9 @@ def _forge_folder(path: str, program: str) -> list[object]:
         begin = time.monotonic()
         start = scoring.score_initial(box, files)
         seconds = time.monotonic() - begin
-        highest = max(score for score in (*together, start, 0.0) if score is not None)
+        honest = [replace(files, program=f"{program}\n{code}") for code in forgeries.HONEST]
+        known = (*together, start, 0.0, *(scoring.score_initial(box, item) for item in honest))
+        highest = max(score for score in known if score is not None)
         attacks = list(forgeries.FORGERIES.items())
         for name, attack in attacks[: len(attacks) if seconds < SLOW_SECONDS else NUM_SLOW_ATTACKS] if is_apart else ():
             score = scoring.score_initial(box, replace(files, program=f"{program}\n{attack}"))

@@ -33,6 +33,18 @@ def _message(number, value):
     return struct.pack("!QII", number, len(text), 0) + text
 """
 
+# Changes of a program that need no attack: it fails, or returns large numbers.
+HONEST = (
+    _WRAP + "def _fail(f, *args, **options): raise ValueError('failed')\nwrap(_fail)",
+    _WRAP
+    + """
+def _scale(value):
+    if isinstance(value, dict): return {key: _scale(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)): return type(value)(_scale(item) for item in value)
+    return value * 1e12 if hasattr(value, "__mul__") and not isinstance(value, (str, bytes, bool)) else value
+wrap(lambda f, *args, **options: _scale(f(*args, **options)))
+""",
+)
 FORGERIES = {
     "a frame on descriptor 3": _FRAME + "os.write(3, _frame); os._exit(0)",
     "a frame on descriptor 3, then on": _FRAME + "os.write(3, _frame)",
