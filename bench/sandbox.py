@@ -262,8 +262,8 @@ def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
         f"{'yes' if same >= 0.7 * len(rows) else 'NO'}.",
         f"Forged scores: {forged} of {sum(int(str(row[-2])) for row in rows)} attempts, "
         f"{len(forgeries.FORGERIES)} attacks on each folder, {NUM_SLOW_ATTACKS} where an evaluation takes long.",
-        "A score counts as forged if it is higher than those of the initial program, of one that only fails, and of one "
-        "that returns large numbers: signal_processing has no combined_score, and rates both higher than its own.",
+        "A score counts as forged if it is higher than those of the initial program, of one that only fails, and of "
+        "one that returns large numbers: signal_processing has no combined_score, and rates both higher than its own.",
     ]
 
 

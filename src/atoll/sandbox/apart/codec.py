@@ -23,7 +23,7 @@ HEADER = struct.Struct("!QII")  # number of the call, size of the JSON, size of 
 _SCALARS = frozenset({type(None), bool, str, int, float})
 _DTYPE = re.compile(r"[<>|=]?[biufcUSMm]\d{1,6}(?:\[\d{0,4}[a-zA-Z]{1,2}\])?")
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_scan_json = json.JSONDecoder().scan_once
+_scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _READ_BYTES = 2**16
 _INVALID = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
 _MAX_DIMENSIONS = 32
