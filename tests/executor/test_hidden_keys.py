@@ -1,6 +1,7 @@
 """Keys that a candidate prints or returns are not stored."""
 
 import os
+from typing import Any
 
 from atoll import executor, sandbox, secret_scanner
 
@@ -14,12 +15,12 @@ def make_job():
 def test_keys_in_results_are_hidden(monkeypatch):
     monkeypatch.setenv("SOME_SERVICE_TOKEN", "correct-horse-battery")
     with sandbox.ProcessSandbox(make_job) as pool:
-        result = executor.LocalExecutor(pool, 1).run({"text": f"{KEY} correct-horse-battery {'ab12' * 16}"})
-    text = result.value["artifacts"]["env"]
+        value: Any = executor.LocalExecutor(pool, 1).run({"text": f"{KEY} correct-horse-battery {'ab12' * 16}"}).value
+    text = value["artifacts"]["env"]
     assert KEY not in text
     assert "correct-horse" not in text
     assert "ab12" * 16 in text  # a long result is not a key
-    assert result.value["scores"] == [1.0, 2.0]
+    assert value["scores"] == [1.0, 2.0]
 
 
 def test_known_formats_urls_and_variables_are_hidden():

@@ -21,14 +21,14 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from atoll import errors, journal
+from atoll import errors
 from atoll.store import event_streams
-from atoll.store.candidates.candidates import CandidateRows
+from atoll.store.candidates.candidates import derive_columns
 from atoll.store.database import schema
 from atoll.store.database.database import GLOBAL_LOCK, Database
 from atoll.store.records import leases, seals
 from atoll.store.records.blobs import insert_blobs
-from atoll.store.records.json_codec import Blob, unpack
+from atoll.store.records.json_codec import Blob
 from atoll.store.runs import RUNS_LOCK
 from atoll.store.versions import audit
 from atoll.store.versions.change import ChangeEntry
@@ -226,7 +226,8 @@ def _find_changes(
             part, (row for rows in iter_run_rows(connection, table, run_number) for row in rows)
         )
     try:
-        expected = _derive_candidates(connection, run_number)
+        records = itertools.chain.from_iterable(iter_run_rows(connection, schema.records, run_number))
+        expected = derive_columns(run_number, records, lambda sha256: _load_blob(connection, sha256))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, errors.AtollError) as error:
         yield f"its candidates cannot be derived from its records ({error})"
         return
@@ -239,29 +240,6 @@ def _find_changes(
     if changed:
         step, is_draft, k = changed[0]
         yield f"{len(changed)} candidates differ from their records, first {step}.{'d' if is_draft else ''}{k}"
-
-
-def _derive_candidates(connection: Connection, run_number: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the columns of candidates by position, as the journal wrote them with its records."""
-    derived = dict[tuple[Any, ...], tuple[Any, ...]]()
-    for rows in iter_run_rows(connection, schema.records, run_number):
-        for seq, kind, step, island, text, links in rows:
-            if kind not in CandidateRows.KINDS:
-                continue
-            record = journal.Record(
-                kind, step, island, unpack(text, links, lambda sha256: _load_blob(connection, sha256))
-            )
-            collected = CandidateRows(run_number)
-            collected.add(seq, record)
-            for _, *position, own_island, own_seq, score in collected.evaluated_rows:
-                decision = derived.get(tuple(position), (None,) * 7)[3:]
-                derived[tuple(position)] = (own_island, own_seq, score, *decision)
-            for verdict, version, decision_text, decided, _, *position in collected.decision_rows:
-                if tuple(position) in derived:
-                    derived[tuple(position)] = (
-                        *derived[tuple(position)][:3], verdict, version, decision_text, decided
-                    )  # fmt: skip
-    return derived
 
 
 def _load_blob(connection: Connection, sha256: str) -> bytes:

@@ -23,7 +23,7 @@ from atoll.sandbox.levels import Probe
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import BUILT_PROGRAMS, PACKAGES_FOLDER, Permissions, find_readable_paths
 from atoll.sandbox.process import scratch_dir, worker
-from atoll.sandbox.process.fork_server import ForkServerSettings
+from atoll.sandbox.process.fork_server import START_SCRIPT, ForkServerSettings
 
 START_SECONDS = 300.0  # for a job that loads its data
 _POLL_SECONDS = 0.1  # interval of liveness checks: a child of a dead worker may keep the channel open
@@ -305,25 +305,6 @@ def parse_json(data: bytes) -> Any:
 
 _GRACE_SECONDS = 10.0  # for a fork server to enforce the time limit and clean up
 _MAX_FAILURE_CHARS = 2000
-# Every loaded module makes every fork slower (`threading` alone by half a millisecond), and the package `atoll.sandbox`
-# loads all that the parent needs. So a stub replaces the package until a job uses more than its modules.
-_START_SCRIPT = """
-import os, sys, types
-sys.path.insert(0, sys.argv[2])
-stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
-stub.__path__ = [sys.argv[3]]
-def find(name):
-    path = os.path.join(sys.argv[3], name)
-    if os.path.exists(path + ".py") or os.path.isdir(path) or name.startswith("__"):
-        raise AttributeError(name)
-    if sys.modules.get("atoll.sandbox") is stub:
-        del sys.modules["atoll.sandbox"]
-    import atoll.sandbox as package
-    return getattr(package, name)
-from atoll.sandbox.process import fork_server
-stub.__getattr__ = find
-fork_server.main(int(sys.argv[1]))
-"""
 
 
 class ForkServerClient(WorkerClient):
@@ -403,7 +384,7 @@ class ForkServerClient(WorkerClient):
 
     def _build_command(self, liveness_fd: int) -> list[str]:
         sandbox_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        return ["-c", _START_SCRIPT, str(liveness_fd), PACKAGES_FOLDER, sandbox_folder]
+        return ["-c", START_SCRIPT, str(liveness_fd), PACKAGES_FOLDER, sandbox_folder]
 
     def _build_environment(self) -> dict[str, str]:
         python_folder = [os.path.dirname(sys.executable)] if self._permissions.may_fork else []

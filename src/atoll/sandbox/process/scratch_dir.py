@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-_MAX_DEPTH = 150
+_MAX_PENDING = 200
 
 
 def wipe(folder: str) -> None:
@@ -50,30 +50,42 @@ def _remove(top_fd: int, name: str, new_names: Iterator[str]) -> None:
 def measure_size(folder: str, limit: int) -> int:
     """Returns the size of a folder in bytes; stops counting above `limit`.
 
-    Uses descriptors instead of paths, which may be too long, and opens folders that a candidate closed to others.
-    Folders nested deeper than `_MAX_DEPTH` count as too large.
+    Uses descriptors instead of paths, which may be too long, and opens folders that a candidate closed to others. It
+    keeps open only folders that are not finished; too many of them count as too large.
     """
+    total, pending = 0, list[tuple[int, list[str]]]()  # open folders with their subfolders
     try:
         top_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return 0
-    return _measure(top_fd, limit, _MAX_DEPTH)
-
-
-def _measure(folder_fd: int, limit: int, depth: int) -> int:
-    """Measures and closes an open folder."""
-    total = 0
-    try:
-        for name in os.listdir(folder_fd):
+        total += _list_subfolders(top_fd, pending)
+        while pending and total <= limit:
+            folder_fd, names = pending[-1]
+            if not names:
+                os.close(pending.pop()[0])
+                continue
             with contextlib.suppress(OSError):  # it was removed meanwhile
-                status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
-                total += max(status.st_blocks * 512, 512)
-                if stat.S_ISDIR(status.st_mode):
-                    total += limit + 1 if depth == 0 else _measure(_open_folder(name, folder_fd), limit, depth - 1)
-            if total > limit:
-                break
+                child_fd = _open_folder(names.pop(), folder_fd)
+                if not names:
+                    os.close(pending.pop()[0])
+                total += _list_subfolders(child_fd, pending)
+            if len(pending) > _MAX_PENDING:
+                return limit + 1
+    except OSError:
+        pass
     finally:
-        os.close(folder_fd)
+        for folder_fd, _ in pending:
+            os.close(folder_fd)
+    return total
+
+
+def _list_subfolders(folder_fd: int, pending: list[tuple[int, list[str]]]) -> int:
+    """Adds an open folder with the names of its subfolders; returns the size of its entries."""
+    total, subfolders = 0, list[str]()
+    pending.append((folder_fd, subfolders))
+    for name in os.listdir(folder_fd):
+        with contextlib.suppress(OSError):
+            status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+            total += max(status.st_blocks * 512, 512)
+            subfolders += [name] if stat.S_ISDIR(status.st_mode) else []
     return total
 
 
