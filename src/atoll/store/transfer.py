@@ -1,6 +1,7 @@
 """Copies and checks whole stores: rows in a fixed order, with hashes."""
 
 import hashlib
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

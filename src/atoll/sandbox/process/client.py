@@ -135,7 +135,7 @@ class WorkerClient:
 
     def _open_resources(self, stack: contextlib.ExitStack) -> None:
         self._folder = tempfile.mkdtemp(prefix="atoll-")
-        stack.callback(_remove_folder, self._folder)
+        stack.callback(scratch_dir.remove_folder, self._folder)
         self._scratch = os.path.join(self._folder, "scratch")
         os.mkdir(self._scratch)
         # Without a name, it needs no removal; opened for appending, it needs no new offset when truncated.
@@ -270,17 +270,6 @@ class WorkerClient:
             return not os.path.islink(self._scratch)
         except OSError:
             return False
-
-
-def _remove_folder(folder: str) -> None:
-    """Removes a folder into which children of a dead worker may write for another moment."""
-    for _ in range(50):
-        with contextlib.suppress(OSError):
-            scratch_dir.wipe(folder)
-            os.rmdir(folder)
-        if not os.path.exists(folder):
-            break
-        time.sleep(0.01)
 
 
 def _parse_result(frame: bytes) -> tuple[str | None, bool, Any]:

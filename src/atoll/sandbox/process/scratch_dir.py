@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
 
 _MAX_PENDING = 200
@@ -159,3 +160,14 @@ def reset_attributes(folder: str, original_size: int) -> bool:
     os.chmod(folder, 0o700)
     os.utime(folder, ns=(0, 0))
     return os.stat(folder).st_size <= original_size
+
+
+def remove_folder(folder: str) -> None:
+    """Removes a folder into which children of a dead worker may write for another moment."""
+    for _ in range(50):
+        with contextlib.suppress(OSError):
+            wipe(folder)
+            os.rmdir(folder)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.01)
