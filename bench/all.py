@@ -83,6 +83,7 @@ BENCHES = (
         asks=True,
         needs_endpoint=True,
     ),
+    Bench("repair", quick=("--num", "1")),
     Bench("workspace", quick=("--num", "10")),
     Bench("playbook", quick=("--turns", "1000")),
     Bench("survival", quick=("--only", "contest", "--seeds", "4")),

@@ -1,144 +1,154 @@
-"""Mind Evolution and its baselines with a real LLM on ten problems, run by the command line.
+"""Mind Evolution and its baselines with a real LLM on ten easy problems of each task, run by the command line.
 
-    scripts/bench mind_model --data DIR --llm local             # a small LLM: many hours
-    scripts/bench mind_model --data DIR --llm llamacpp:NAME --workers 16                # your own server
+    scripts/bench mind_model --data DIR --llm openai:local@http://127.0.0.1:8100/v1 --jobs 64
 
-The problems are every twelfth of the public trip and meeting samples, from the first one on. This choice was made
-before any run. Each method may make as many plans per problem as Mind Evolution. A response without a plan is requested
-once more, which counts as a call. A finished method is saved with its machine and not run again.
+The problems are the first ten trips of 3 to 4 cities, days with 2 to 3 friends, and calendars of one day with 2 to 3
+participants, in the order of the files. This choice was made before any run. Each method may make CALLS calls per
+problem: a response without a plan counts as a call and is not requested again. In total these are at most 3,630 calls.
+
+A method that is finished is not run again, and an interrupted one continues where it ended: call the same command
+again. Work files are in `.bench/mind_model`; remove the folder to start from the beginning.
 """
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import outcome
+from bench import mind, outcome
 
-TASK = Path(__file__).parents[1] / "examples" / "mind_natural_plan"
-FILES = ("trip_planning_60.jsonl", "meeting_planning_60.jsonl")
-EVERY, NUMBER = 12, 10
+ROOT = Path(__file__).parents[1]
+TASK = ROOT / "examples" / "mind_natural_plan"
+FILES = {"trip": "trip_planning_60", "meeting": "meeting_planning_60", "calendar": "calendar_scheduling_60"}
+NUMBER = 10  # problems of each task
 METHODS = {
-    "one_pass": "1-Pass",
+    "mind": "Mind Evolution",
     "best_of_n": "Best-of-N",
     "sequential": "Sequential-Revision+",
-    "mind": "Mind Evolution",
+    "one_pass": "1-Pass",
 }
-GENS, ISLANDS, CONVS, SEQ = 5, 2, 2, 4
-PLANS = GENS * ISLANDS * CONVS * SEQ
-RETRIES = 1
-LONGEST = 1024  # tokens per response
-SECONDS = 36_000  # for one method
+GENS, ISLANDS, CONVS, SEQ, THREADS = 5, 2, 1, 4, 4
+CALLS = GENS * ISLANDS * CONVS * SEQ
+LONGEST = 700  # tokens per response
+TEMPERATURE = 0.7
 SETTINGS = {
     "mind.num_gens": GENS,
     "mind.num_islands": ISLANDS,
     "mind.num_convs": CONVS,
     "mind.num_seq": SEQ,
+    "mind.num_threads": THREADS,
+    "mind.num_plans": CALLS,
     "mind.patience": 0,
-    "mind.num_retries": RETRIES,
+    "mind.num_repeats": 0,  # every method uses all of its calls
+    "mind.num_retries": 0,
+    "mind.elect": "difference",  # no calls for the choice of elites
     "llm.max_tokens": LONGEST,
+    "llm.temperature": TEMPERATURE,
     "llm.timeout_seconds": 600,
-    "run.window": NUMBER * CONVS,  # conversations of an island per generation, for all problems
 }
 
 
-def chosen(folder: Path, temporary: Path) -> Path:
-    """Writes the problems to a file and returns it."""
-    lines = [line for name in FILES for line in (folder / name).read_text("utf-8").splitlines()[::EVERY]]
-    path = temporary / "ten.jsonl"
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    return path
+def is_easy(task: str, row: Mapping[str, Any]) -> bool:
+    if task == "trip":
+        return int(row["num_cities"]) in (3, 4)
+    if task == "meeting":
+        return int(row["num_people"]) in (2, 3)
+    return int(row["num_people"]) in (2, 3) and int(row["num_days"]) == 1
 
 
-def run(method: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Runs one method on all problems by the command line. Returns its JSON and its seconds."""
-    changes = {**SETTINGS, "task.data": path, "method": method}
+def choose(folder: Path, target: Path, number: int) -> int:
+    """Writes the problems to a file and returns their number."""
+    lines = list[str]()
+    for task, name in FILES.items():
+        rows = (folder / f"{name}.jsonl").read_text("utf-8").splitlines()
+        lines += [line for line in rows if is_easy(task, json.loads(line))][:number]
+    target.write_text("\n".join(lines) + "\n", "utf-8")
+    return len(lines)
+
+
+def run(method: str, work: Path, num_problems: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Runs or resumes one method on all problems by the command line. Returns its JSON and its seconds."""
+    database, atoll = work / f"{method}.db", [sys.executable, "-m", "atoll"]
+    options = ["--store", str(database), "--llm", args.llm, "--workers", str(args.jobs), "--json"]
+    # Conversations about one problem follow each other, because each one continues the earlier ones.
+    window = min(args.jobs, num_problems) if method == "mind" else args.jobs
+    changes = {**SETTINGS, "task.data": work / "problems.jsonl", "method": method, "run.window": window}
     sets = [name for key, value in changes.items() for name in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "atoll", "run", str(TASK), "--llm", options.llm, *sets, "--json"]
-    command += [
-        "--workers",
-        str(options.workers),
-        "--seed",
-        str(options.seed),
-        "--store",
-        str(path.parent / "atoll.db"),
-    ]
-    command += ["--budget", options.budget] if options.budget else []
+    if database.exists():
+        command = [*atoll, "resume", "latest", *options]
+    else:
+        command = [*atoll, "run", str(TASK), "--seed", str(args.seed), "--iterations", "100000", *sets, *options]
     since = time.monotonic()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{method} ended with {done.returncode}; see its output above.")
+        raise SystemExit(f"{method} ended with {done.returncode}; see its output above. Call the same command again.")
     return {**json.loads(done.stdout), "wall": time.monotonic() - since, "machine": outcome.machine()}
 
 
-def part(method: str) -> Path:
-    """Returns the result file of a method. Separate files allow parallel runs."""
-    return outcome.RESULTS_DIR / f"mind_model_{method}.parts.json"
+def get_solved(result: Mapping[str, Any], task: str) -> list[float]:
+    return [float(one["solved"]) for one in result["instances"] if one["id"].startswith(task) or not task]
 
 
-def done_with(llm: str) -> dict[str, Any]:
-    """Returns the finished methods of an LLM."""
-    result = {method: json.loads(part(method).read_text("utf-8")) for method in METHODS if part(method).exists()}
-    return {method: item for method, item in result.items() if item["llm"] == llm}
+def make_row(name: str, result: Mapping[str, Any], best: Mapping[str, Any], task: str) -> list[object]:
+    solved, instances = get_solved(result, task), [one for one in result["instances"] if one["id"].startswith(task)]
+    calls = statistics.fmean(one["calls"] for one in instances)
+    tokens = statistics.fmean(one["tokens"] for one in instances)
+    middle, low, high = mind.difference(get_solved(best, task), solved)
+    above = f"{middle:+.0f} ({low:+.0f} to {high:+.0f})" if result is not best else ""
+    return [task or "all", name, f"{sum(solved):.0f} of {len(solved)}", f"{calls:.1f}", f"{tokens:,.0f}", above]
 
 
-def row(name: str, result: Mapping[str, Any]) -> list[object]:
-    item, number = result["instances"], len(result["instances"])
-    trips = [one["solved"] for one in item if one["id"].startswith("trip")]
-    days = [one["solved"] for one in item if one["id"].startswith("meeting")]
-    share = f"{result['solved']} of {result['total']} ({sum(trips)} trips, {sum(days)} days of meetings)"
-    effort = [result["calls"] / number, result["evaluations_per_problem"], result["tokens_in"] / number]
-    return [name, share, *effort, result["tokens_out"] / number, round(result["wall"])]
-
-
-def by_problem(done: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
-    """Returns the score of each method's best plan by problem."""
-    ids = [one["id"] for one in next(iter(done.values()))["instances"]]
-    scores = {
-        method: {one["id"]: f"{'solved' if one['solved'] else 'no'}, {one['score']}" for one in result["instances"]}
-        for method, result in done.items()
-    }
-    return [[id, *(scores[method][id] for method in done)] for id in ids]
-
-
-def keep(done: Mapping[str, Mapping[str, Any]], value: argparse.Namespace) -> None:
-    columns = ["method", "solved", "calls", "different plans evaluated", "tokens in", "tokens out", "total wall s"]
+def keep(results: Mapping[str, Mapping[str, Any]], args: argparse.Namespace) -> None:
+    """Saves the table of the methods so far."""
+    best = results.get("mind") or next(iter(results.values()))
+    rows = [
+        make_row(METHODS[method], result, best, task)
+        for task in (*FILES, "")
+        for method, result in results.items()
+        if get_solved(result, task)
+    ]
+    columns = ["task", "method", "solved", "calls", "tokens", "Mind Evolution is above by, in points (95 %)"]
     note = (
-        f"At most {PLANS} plans a problem ({GENS} generations, {ISLANDS} islands, {CONVS} conversations, {SEQ} turns), "
-        f"{RETRIES} further attempt if a response has no plan, responses of at most {LONGEST} tokens, seed "
-        f"{value.seed}. Calls, plans and tokens are means per problem. A problem is solved if its best plan breaks no "
-        "constraint and is as good as the solution in the file, which only the grader reads. The scores beside it are "
-        "the task's: a trip is perfect at 0 and loses 1 for each fault; a day of meetings has 1 for each friend met."
+        f"At most {CALLS} calls per problem and method ({GENS} generations, {ISLANDS} islands, {CONVS} conversation, "
+        f"{SEQ} turns; {THREADS} conversations of Sequential-Revision+), responses of at most {LONGEST} tokens, "
+        f"temperature {TEMPERATURE}, seed {args.seed}. Calls and tokens are means per problem. A problem is solved if "
+        "its best plan breaks no constraint of the text and, on a day of meetings, meets as many friends as the "
+        "solution in the file, which only the grader reads. Intervals: problems resampled in pairs, "
+        f"{mind.RESAMPLES} times."
     )
-    tables: outcome.Tables = {
-        "Ten problems with a real model": (columns, [row(METHODS[method], result) for method, result in done.items()]),
-        "Problem by problem": (["problem", *(METHODS[method] for method in done)], by_problem(done)),
-    }
-    machines = {method: result["machine"] for method, result in done.items()}
-    notes = [note, f"Where the runs ran: {json.dumps(machines)}."]
-    outcome.keep("mind_model", tables, notes, model=value.llm, plans=PLANS)
+    seconds = {method: round(result["wall"]) for method, result in results.items()}
+    total = sum(result["calls"] for result in results.values())
+    notes = [note, f"{total} calls in total. Seconds of the last session: {json.dumps(seconds)}."]
+    outcome.keep("mind_model", {"Easy problems with a real model": (columns, rows)}, notes, model=args.llm, calls=CALLS)
 
 
-def main() -> None:
+def load_part(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with the public samples")
-    parser.add_argument("--llm", default="local")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--llm", required=True, help="as in atoll run: openai:NAME@URL")
+    parser.add_argument("--jobs", type=int, default=16, help="calls in flight")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--budget", help="of each method, as atoll run has it: 10m")
+    parser.add_argument("--number", type=int, default=NUMBER, help="problems of each task")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
-    args = parser.parse_args()
+    parser.add_argument("--work", type=Path, default=ROOT / ".bench" / "mind_model", help="folder of the work files")
+    args = parser.parse_args(words)
+    args.work.mkdir(parents=True, exist_ok=True)
+    num_problems = choose(args.data, args.work / "problems.jsonl", args.number)
     for method in args.methods:
-        if method not in done_with(args.llm):
-            with tempfile.TemporaryDirectory() as temporary:
-                result = run(method, chosen(args.data, Path(temporary)), args)
-            part(method).write_text(json.dumps(result), "utf-8")
-        keep(done_with(args.llm), args)
+        part = args.work / f"{method}.json"
+        if not part.exists():
+            part.write_text(json.dumps(run(method, args.work, num_problems, args)), "utf-8")
+        parts = {name: load_part(args.work / f"{name}.json") for name in METHODS}
+        keep({name: result for name, result in parts.items() if result is not None}, args)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Playbook: 10,000 turns, questions with distractors, labeled pairs, and formula questions.
+"""Playbook: 10,000 turns, questions with distractors, fresh pairs of rules, and offline learning with a real LLM.
 
-    scripts/bench playbook                                          # some minutes; no LLM, no data
-    scripts/bench playbook --formulas DIR --llm local --questions 50     # a real LLM: hours
+    scripts/bench playbook                                                   # some minutes; no LLM, no data
+    scripts/bench playbook --llm http://127.0.0.1:8080/v1 --formulas DIR     # a real LLM: about 3,500 calls
 
 Turns: an agent with random habits tags and adds bullets every turn. Measured are the budget, the CPU time per turn, and
 the files before and after a rollback. Questions: the learner is right only if a retrieved bullet states the rule.
-Pairs: `tests/playbook/pairs.jsonl`; its held-out half was not used while the lexicon was written.
+Pairs: `bench/playbook_pairs.jsonl`, written after the code and never used to tune it.
 """
 
 import argparse
@@ -20,18 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from atoll import llm, playbook, store
-from bench import outcome
+from atoll import playbook, store
+from bench import outcome, playbook_llm, playbook_pairs
+from bench.playbook_llm import HEADINGS
 
-PARTS = outcome.RESULTS_DIR / "playbook_formulas.parts.json"
 EVERY = 10  # turns between two measurements of the machine's speed
 NOTES = (
     "Times are CPU time of one process, retrieval, curation and the commit to SQLite included. The playbook fills in"
     " the first tenth. Other load increases CPU time at times; the fixed job shows by how much.",
-    "The pairs and the lexicon have one author. While the lexicon was written, the number of matches in"
-    " the held-out half was known, but not its single pairs.",
+    "The pairs were written after the code. Nothing was tuned to them.",
 )
-PAIRS = Path(__file__).parents[1] / "tests" / "playbook" / "pairs.jsonl"
 _WORDS = """lava wolf bear river ghost cave swamp ice spider storm thorn cliff bat snake troll pit fog mud sand vine
 cross enter touch follow feed climb watch hunt leave guard burn open carry trade bury paint
 night dawn noon dusk winter spring rain snow wind heat"""
@@ -171,93 +169,20 @@ def compared(name: str, ours: Sequence[bool], theirs: Sequence[bool]) -> Sequenc
     return [name, len(ours), *shares, "{:+.1f} ({:+.1f} to {:+.1f})".format(*difference)]
 
 
-def pairs() -> Sequence[Sequence[object]]:
-    """Returns a row per half of the labeled pairs."""
-    read = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    rows = []
-    for half in ("tuning", "held out", "all"):
-        chosen = [record for record in read if half in (record["half"], "all")]
-        merged = [playbook.relate(item["first"], item["second"]) in ("same", "duplicate") for item in chosen]
-        true = [item["label"] == "duplicate" for item in chosen]
-        opposed = [item for item in chosen if item["label"] == "contradiction"]
-        observed = sum(playbook.relate(item["first"], item["second"]) == "contradiction" for item in opposed)
-        result, wrong = (
-            sum(m and t for m, t in zip(merged, true, strict=True)),
-            sum(m and not t for m, t in zip(merged, true, strict=True)),
-        )
-        rows.append(
-            [
-                half,
-                len(chosen),
-                sum(true),
-                f"{result} ({100 * result / sum(true):.1f} %)",
-                wrong,
-                f"{observed} of {len(opposed)}",
-            ]
-        )
-    return rows
-
-
-def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Sequence[bool], Mapping[str, object]]:
-    """Asks a real LLM formula questions, with a playbook that learns online and without one.
-
-    A small LLM on a slow machine takes hours. Finished questions are kept in `PARTS`, and the next start continues.
-    """
-    model = llm.make_llm(name)
-    assert model is not None, "name a model"
-    lines = (folder / "test_100.jsonl").read_text(encoding="utf-8").splitlines()[:count]
-    data = {(item := json.loads(line))["context"]: item["target"] for line in lines}
-
-    def evaluate(question: str, answer: playbook.Answer) -> playbook.Grade:
-        is_right = same(answer.text, data[question])
-        return playbook.Grade(is_right, "" if is_right else f"The right answer is {data[question]}.")
-
-    done = json.loads(PARTS.read_text()) if PARTS.exists() else {}
-    part = done.get(name) or {"online": [], "without": [], "playbook": playbook.Playbook().dump(), "unreadable": 0}
-    notes = playbook.make_store(store.MemoryVersions())
-    notes.put(playbook.Playbook.load(part["playbook"]), "what was learnt before", "bench")
-    reflector = playbook.LLMReflector(model, sections=("formulas", "mistakes"), max_operations=1)
-    learner = playbook.OnlineLearner(notes, playbook.LLMAnswerer(model), evaluate, reflector, section="formulas")
-    for question in list(data)[len(part["online"]) :]:
-        part["online"].append(bool(learner.run_turn(question).grade.is_correct))
-        part["without"].append(same(playbook.LLMAnswerer(model).answer(question, (), "").text, data[question]))
-        part["playbook"], part["unreadable"] = notes.current().dump(), reflector.num_invalid
-        part["machine"] = outcome.machine()
-        PARTS.write_text(json.dumps(done | {name: part}))
-        shares = f"right with the playbook {sum(part['online'])}, without {sum(part['without'])}"
-        print(f"{len(part['online'])} of {len(data)}: {shares}", flush=True)
-    facts = {"model": name, "bullets": len(notes.current()), "unreadable": part["unreadable"], "where": part["machine"]}
-    return part["online"], part["without"], facts | {"playbook": notes.current().to_text()}
-
-
-def same(message: str, target: str) -> bool:
-    """Returns whether the last number of an answer is the target, to two decimals."""
-    stored = "".join(item if item in "0123456789.-" else " " for item in message.replace(",", "")).split()
-    numbers = [item.strip(".") for item in stored if any(map(str.isdigit, item))]
-    try:
-        return bool(numbers) and abs(float(numbers[-1]) - float(target.replace(",", ""))) < 0.0051
-    except ValueError:
-        return False
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench playbook", description=__doc__)
     parser.add_argument("--turns", type=int, default=10_000)
     parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formulas", type=Path, help="folder with test_100.jsonl; needs --llm")
-    parser.add_argument("--llm", default="local", help="LLM that answers the formula questions")
-    parser.add_argument("--questions", type=int, default=50)
+    playbook_llm.add_options(parser)
     options = parser.parse_args()
-    tables: dict[str, Any]
-    headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]
-    if options.formulas:
-        ours, theirs, facts = formulas(options.formulas, options.llm, options.questions)
-        row = compared(f"formulas, {options.llm}", ours, theirs)
-        tables = {"Formula questions, online": (headings, [row])}
-        notes = (f"Where it ran: {json.dumps(facts['where'])}.",)
-        outcome.keep("playbook_formulas", tables, notes, bench="playbook", **facts)
+    if options.llm:
+        rows = playbook_llm.run_all(options)
+        tables: dict[str, Any] = {"Offline epochs with a validation split": (HEADINGS, playbook_llm.summarize(rows))}
+        facts = {"rows": [{key: row[key] for key in ("task", "seed", "summary", "playbook")} for row in rows]}
+        outcome.keep("playbook_llm", tables, (), bench="playbook", **facts)
         return
+    headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]
     turn_rows = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
@@ -267,8 +192,7 @@ def main() -> None:
         headings,
         rows,
     )
-    labels = ["half", "pairs", "true duplicates", "found", "wrong merges", "contradictions seen"]
-    tables["Labelled pairs"] = (labels, pairs())
+    tables["Fresh pairs, written after the code"] = (playbook_pairs.HEADINGS, playbook_pairs.measure())
     outcome.keep("playbook", tables, NOTES, seed=options.seed)
 
 

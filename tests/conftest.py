@@ -3,9 +3,11 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import postgres
 
@@ -53,6 +55,15 @@ TIERS = {
         *("fuzz/", "llmsr/laws/", "llmsr/test_presets.py", "llmsr/test_spawn_evolver.py", "mutation/tuner/"),
     ),
 }
+# Files and folders whose tests share expensive fixtures or caches: one process runs all of them.
+SHARED = (
+    *("dashboard/browser/", "executor/test_ray.py", "survival/test_episode_reports.py"),
+    *("test_architecture.py", "test_vocabulary.py"),
+    *(f"runs/test_{name}.py" for name in ("html_export", "data_export", "data_export_csv", "markdown_report")),
+    *("llm/test_chaos.py", "mind/workspace/test_git_backend.py", "programs/test_failures.py"),
+)
+# Folders and files with single long tests. They start first, so that the last processes end together.
+LONG = ("chaos/", "docs/", "integration/", "test_examples.py", "test_compatibility.py")
 POSTGRES_FIXTURES = {"postgres_server", "postgres_url"}
 
 
@@ -64,6 +75,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.relative_to(TESTS).as_posix().startswith(LONG))
     for item in items:
         path = item.path.relative_to(TESTS).as_posix()
         for marker, prefixes in TIERS.items():
@@ -71,6 +83,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(marker)
         if "postgres" in item.name or POSTGRES_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("process")
+
+
+class SharedFileScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Distributes tests one by one, but those of a file or folder in `SHARED` together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.removeprefix("tests/")
+        return next((prefix for prefix in SHARED if path.startswith(prefix)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return SharedFileScheduling(config, log) if config.option.dist == "worksteal" else None
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Rules of the architecture: layers of imports, sizes, import time, and that the documents run."""
+"""Rules of the architecture: layers of imports, sizes and import time."""
 
 import ast
 import functools
@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +37,7 @@ LAYERS = {
     "identities": 3,
     "safe_yaml": 3,
     "mutation": 3,
+    "noise": 3,
     "executor": 4,
     "system": 5,
     "strategies": 5,
@@ -287,42 +287,6 @@ def test_import_loads_no_slow_library(tmp_path):
     result = python("-c", "import sys, atoll; print(*sys.modules)", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert not {"sqlalchemy", "typer", "rich", "numpy", "scipy"} & set(result.stdout.split())
-
-
-def python_blocks(page: Path) -> str:
-    """Returns the ```python blocks of a page as one program with the page's line numbers."""
-    program: list[str] = []
-    block: list[str] | None = None
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if block is None:
-            program.append("")
-            block = [] if line.strip() == "```python" else None
-        elif line.strip() == "```":
-            program += [*textwrap.dedent("\n".join(block)).splitlines(), ""]
-            block = None
-        else:
-            block.append(line)
-    assert block is None, f"a python block of {page.name} is not closed"
-    return "\n".join(program)
-
-
-# Without pages that have commands: `tests/docs/test_pages.py` runs their commands and programs.
-PAGES = [
-    page
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(PACKAGE.rglob("README.md")))
-    if page.parent != ROOT / "docs" or "\n```console\n" not in page.read_text(encoding="utf-8")
-]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if python_blocks(page).strip()], ids=lambda page: str(page.relative_to(ROOT))
-)
-def test_python_blocks_of_page_run(page, tmp_path):
-    script = tmp_path / f"{page.stem}.py"
-    script.write_text(python_blocks(page), encoding="utf-8")
-    result = python(str(script), cwd=tmp_path)
-    assert result.returncode == 0, f"{page.name}:\n{result.stderr}"
 
 
 def tracked_files() -> list[Path]:

@@ -32,7 +32,7 @@ NAMES = {
         InvalidResponse
         JournaledLLM LLM LLMBudget LLMError LocalLLM MailboxLLM MeteredLLM OpenAICompatibleLLM Price PricedLLM
         RecordedLLM RecordingLLM Response RoutedProposer TokenCountingLLM WaitingCall ask_json continue_prompt
-        get_messages make_llm
+        get_messages make_llm use_agent_folder
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """

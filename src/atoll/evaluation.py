@@ -51,6 +51,7 @@ class Evaluation:
         artifacts: Named outputs in the store.
         failure: Reason for the missing score.
         cost: Cost of the evaluation.
+        repeats: Further evaluations of the candidate in this mean, which count as evaluations.
     """
 
     score: float | None
@@ -60,6 +61,7 @@ class Evaluation:
     artifacts: Mapping[str, BlobRef] = EMPTY
     failure: str | None = None
     cost: Cost = ZERO_COST
+    repeats: int = 0
 
 
 def failed(failure: str, *, feedback: str = "", cost: Cost = ZERO_COST) -> Evaluation:
@@ -100,6 +102,7 @@ def _validate(evaluation: Evaluation) -> Evaluation:
         artifacts={clean_text(str(name)): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or EMPTY,
         failure=failure,
         cost=_validate_cost(evaluation.cost),
+        repeats=max(0, int(_to_finite(evaluation.repeats) or 0)),
     )
 
 
@@ -122,7 +125,7 @@ def _to_finite(value: object) -> float | None:
 def to_data(evaluation: Evaluation) -> Mapping[str, JSON]:
     """Returns the evaluation as plain data for the journal, without empty fields."""
     data: dict[str, Any] = {"score": evaluation.score}
-    for name in ("scores", "metrics", "feedback", "failure"):
+    for name in ("scores", "metrics", "feedback", "failure", "repeats"):
         if value := getattr(evaluation, name):
             data[name] = dict(value) if isinstance(value, Mapping) else value
     if evaluation.artifacts:
@@ -142,4 +145,5 @@ def from_data(data: Mapping[str, Any]) -> Evaluation:
         {name: BlobRef(*ref) for name, ref in data["artifacts"].items()} if "artifacts" in data else EMPTY,
         data.get("failure"),
         Cost(*data["cost"]) if "cost" in data else ZERO_COST,
+        data.get("repeats", 0),
     )

@@ -121,6 +121,7 @@ class CallCache:
         position: (iteration, call) of the current call. Mailboxes and recordings find responses by it.
         island, journal: Island and journal of the iteration.
         limit: Limit of all calls of the iteration.
+        max_evaluations: Evaluations that an evaluator may use now, at least one; None for any number.
         cost: Cost of its calls, including failed requests.
     """
 
@@ -134,9 +135,11 @@ class CallCache:
         stored: Mapping[str, Any],
         prefix: str = "",
         limit: CallLimit | None = None,
+        max_evaluations: int | None = None,
     ) -> None:
         self.cost, self.position, self.limit = ZERO_COST, (iteration, f"{prefix}0"), limit or CallLimit()
-        self.island, self.journal, self._stored, self._prefix = island, journal, stored, prefix
+        self.max_evaluations, self.island, self.journal = max_evaluations, island, journal
+        self._stored, self._prefix = stored, prefix
 
     def get_or_call(self, request: str, make_call: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
         """Returns the stored response of this call, or makes the call and stores its response first.

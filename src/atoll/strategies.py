@@ -111,21 +111,36 @@ def find(system: str, kind: Kind, name: str | None, folder: Path | None) -> Stra
 
 
 def _load(system: str, kind: Kind, name: str, folder: Path) -> Strategy:
+    factory, file = load_class(f"{system}.{kind}", name, folder)
+    return Strategy(kind, name, "", (system,), factory, file)
+
+
+def load_class(setting: str, name: str, folder: Path) -> tuple[Any, Path]:
+    """Loads a user's own class. Returns it and its file.
+
+    Args:
+        setting: Setting that names the class, for messages.
+        name: "file.py:Class", relative to the folder.
+        folder: Task folder.
+
+    Raises:
+        SetupError: The file is not found or cannot be loaded, or has no such class.
+    """
     file_name, _, attribute = name.rpartition(":")
     file = folder / file_name
     if not file.is_file():
-        raise errors.SetupError(f"{system}.{kind} is {name!r:.80}, and {file} does not exist.")
-    module = errors.capture(lambda: module_loader.load_module(str(file), f"atoll_strategy_{file.stem}"), reraise=())
+        raise errors.SetupError(f"{setting} is {name!r:.80}, and {file} does not exist.")
+    module = errors.capture(lambda: module_loader.load_module(str(file), f"atoll_own_{file.stem}"), reraise=())
     if isinstance(module, errors.CaughtException):
-        raise errors.SetupError(f"{file_name} of {system}.{kind} cannot be loaded: {module!s:.200}.")
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
+        raise errors.SetupError(f"{file_name} of {setting} cannot be loaded: {module!s:.200}.")
+    own_class = getattr(module, attribute, None)
+    if not callable(own_class):
         classes = (value for value in vars(module).values() if inspect.isclass(value))
         names = [value.__name__ for value in classes if value.__module__ == module.__name__]
         raise errors.SetupError(
-            f"{system}.{kind}: {file_name} has no class {attribute!r:.60}. It has {', '.join(names) or 'no classes'}."
+            f"{setting}: {file_name} has no class {attribute!r:.60}. It has {', '.join(names) or 'no classes'}."
         )
-    return Strategy(kind, name, "", (system,), factory, file)
+    return own_class, file
 
 
 class Chosen(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import cluster, control, errors, executor, function, llm, profiler
+from atoll import cluster, control, errors, executor, function, llm, noise, profiler
 from atoll.candidate import EMPTY, JSON
 from atoll.evaluation import BlobRef
 from atoll.versions import Versions
@@ -154,6 +154,7 @@ class BuiltSystem(NamedTuple):
         use_profiler: Registers a profiler for the system's own events; None: it has no events.
         summarize_candidate: Makes the progress line of a candidate; None: show the new lines of its text.
         is_free: Apply iterations when they finish, unless the user asks for a deterministic run.
+        repeated: Evaluator that repeats noisy evaluations; None: the system evaluates each candidate once.
     """
 
     config: cluster.EvolverConfig
@@ -166,6 +167,7 @@ class BuiltSystem(NamedTuple):
     use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None
     summarize_candidate: Callable[[function.Function], CandidateSummary] | None = None
     is_free: bool = False
+    repeated: noise.RepeatedEvaluator | None = None
 
 
 # Lists in TOML and JSON.
@@ -178,9 +180,11 @@ class Settings(pydantic.BaseModel):
 
     Attributes:
         RENAMED: Former names of keys and their new names. Former names are still accepted.
+        OLD_DEFAULTS: Values of newer keys for stored runs that lack them, so that these resume as they began.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {}
+    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {}
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -222,9 +226,7 @@ def format_value(value: object) -> str:
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
     """Returns a hint for an unknown name: the closest known name, else all of them."""
     names = list(known_names)
-    same_key_names = [
-        known_name for known_name in names if known_name.partition(".")[2] == name.partition(".")[2] != ""
-    ]
+    same_key_names = [known for known in names if known.partition(".")[2] == name.partition(".")[2] != ""]
     matches = same_key_names or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     if matches:
         return f"; the nearest is {matches[0]}"
@@ -323,10 +325,11 @@ class SystemEvolver(cluster.Evolver):
         report: Mapping[str, JSON],
         close: Callable[[], None],
         use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None,
+        repeated: noise.RepeatedEvaluator | None = None,
     ) -> None:
         super().__init__(replace(config, learner=_ObservedLearner(config.learner, self._announce_iteration)))
         self._previous_best: float | None = None
-        self._report, self._close, self._use_system_profiler = report, close, use_profiler
+        self._report, self._close, self._use_system_profiler, self._repeated = report, close, use_profiler, repeated
         self._start_profilers = profiler.Profilers[OnStarted]()
         self._iteration_profilers = profiler.Profilers[OnIterationApplied](self._events)
         self.find_failure: Callable[[], str] = lambda: ""
@@ -343,9 +346,30 @@ class SystemEvolver(cluster.Evolver):
         best_score = max(scores, default=None) if self._previous_best is None else self._previous_best
         best = self._state.best.evaluation if self._state.best else None  # of this iteration, if it improved
         self._previous_best = best.score if best else best_score
+        if self._repeated is not None and best is not None:
+            self._repeated.observe(best)
         if self._is_loaded and self._iteration_profilers:
             applied = AppliedIteration(result, self._state.applied_count, replace(self.usage), best_score)
             self._iteration_profilers.emit(OnIterationApplied("on_iteration_applied", applied))
+
+    def _compute_max_evaluations(self) -> int | None:
+        share, remaining, repeated = super()._compute_max_evaluations(), self._count_remaining(), self._repeated
+        if share is None or remaining is None or repeated is None:
+            return share
+        repeated.reserve = noise.RESERVE if remaining >= 0 else 0
+        return min(share, remaining - noise.RESERVE) if remaining > noise.RESERVE else 0
+
+    def _count_remaining(self) -> int | None:
+        """Returns the evaluations beyond those used and reserved to confirm new bests; None: none are needed."""
+        limit = self.budget.evaluations if self._repeated is not None and self._repeated.is_noisy else None
+        reserved = sum((pending.max_evaluations or 0) + noise.RESERVE for pending in self._in_flight.values())
+        return None if limit is None else limit - self.usage.evaluations - reserved
+
+    def _get_stop_reason(self) -> str | None:
+        reason, remaining = super()._get_stop_reason(), self._count_remaining()
+        if reason or remaining is None or self._in_flight or remaining > noise.RESERVE:
+            return reason
+        return f"budget of {self.budget.evaluations:,} evaluations used but for {remaining}, too few to confirm a best"
 
     @property
     def reason(self) -> str:

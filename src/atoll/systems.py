@@ -8,7 +8,7 @@ LLMSR = System(
     options="atoll.llmsr.config:Options",
     build="atoll.llmsr.build:build",
     discover="atoll.llmsr.build:discover",
-    template="kinetic_energy",
+    template="templates/function",
 )
 PROGRAMS = System(
     "programs",
@@ -17,13 +17,14 @@ PROGRAMS = System(
     build="atoll.programs.build:build",
     discover="atoll.programs.openevolve.folder:discover",
     openevolve="atoll.programs.openevolve",
-    template="programs_minimum",
+    template="templates/program",
 )
 MIND = System(
     "mind",
     task="atoll.mind.config:Task",
     options="atoll.mind.config:Options",
     build="atoll.mind.build:build",
+    discover="atoll.mind.config:discover",
     reviews="atoll.mind.workspace.reviews",
     template="mind_rota",
 )

@@ -10,6 +10,8 @@ from tests.runs import samples
 
 VERBS = ("list", "show", "best", "lineage", "diff", "compare", "report", "export", "control", "init", "doctor")
 
+STORELESS = ("init", "check", "help", "completion")
+
 
 class Output(NamedTuple):
     """Output of a command."""
@@ -36,7 +38,7 @@ class Shell:
     def __call__(self, *arguments: str, status: int = 0) -> Output:
         """Runs a command, checks its exit status and returns its output."""
         self._capsys.readouterr()
-        options = [] if arguments[0] == "init" else ["--store", self.store]
+        options = [] if arguments[0] in STORELESS else ["--store", self.store]
         assert cli.main([*arguments, *options]) == status
         return Output(*self._capsys.readouterr())
 

@@ -34,7 +34,7 @@ def test_doctor_succeeds_on_complete_machine(shell):
     assert result["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
     assert result["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(result)
-    expected = set(metadata.metadata("atoll").get_all("Provides-Extra") or ()) - {"all", "dev"}
+    expected = set(metadata.metadata("atoll").get_all("Provides-Extra") or ()) - {"all", "dev", "docs"}
     assert {f"extra {name}" for name in expected} == {name for name in result if name.startswith("extra")}
 
 

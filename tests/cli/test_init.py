@@ -1,5 +1,8 @@
 """`atoll init`: a folder that runs as it is."""
 
+import io
+import runpy
+
 import pytest
 
 from atoll import config
@@ -26,7 +29,6 @@ def test_init_creates_task_with_readme(system, shell, tmp_path):
 
 def test_init_accepts_every_example(shell, tmp_path):
     names = list(init.iter_tasks(init.get_examples_dir()))
-    assert {config.get_system(system).template for system in SYSTEMS} <= set(names)
     for name in names:
         data = shell("init", name, str(tmp_path / name), "--json").json()
         assert data["example"] == name
@@ -36,9 +38,49 @@ def test_init_accepts_every_example(shell, tmp_path):
 def test_init_prints_next_commands(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = shell("init", "llmsr", "my task").lines
-    assert len(lines) == 3
-    assert lines[1].endswith(" run 'my task'")
-    assert " run 'my task' --llm openai:MODEL" in lines[2]
+    assert len(lines) == 4
+    assert lines[1].endswith(" check 'my task'")
+    assert lines[2].endswith(" run 'my task'")
+    assert " run 'my task' --llm openai:MODEL" in lines[3]
+
+
+def test_init_has_a_template_for_everything_that_evolves(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for kind in init.KINDS:
+        shell("init", kind, kind)
+        readme = (tmp_path / kind / "README.md").read_text()
+        assert "examples/" not in readme or kind == "plan"
+    assert "target =" not in (tmp_path / "function" / "atoll.toml").read_text().replace("# target =", "")
+    for kind in ("function", "program"):
+        assert shell("check", kind, "--repeats", "2", "--json").json()["ok"]
+    namespace = runpy.run_path(str(tmp_path / "agent" / "agent.py"))
+    namespace["main"]()
+    assert config.load(tmp_path / "function").run.target is None
+
+
+def test_init_takes_own_table(shell, tmp_path):
+    (tmp_path / "mine.csv").write_text("a,b\n1,2\n2,4\n3,6\n")
+    folder = tmp_path / "law"
+    shell("init", "table", str(folder), "--from", str(tmp_path / "mine.csv"))
+    assert (folder / "train.csv").read_text().startswith("a,b")
+    assert not (folder / "test_id.csv").exists()
+    assert "does not work with function" in shell.fail("init", "function", "x", "--from", "mine.csv")
+    assert "cannot be read" in shell.fail("init", "table", "x", "--from", "no.csv")
+
+
+def test_init_asks_in_a_terminal(shell, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(f"2\n{tmp_path / 'mine'}\n"))
+    assert "What do you have?" in shell("init").err
+    assert (tmp_path / "mine" / "evaluator.py").is_file()
+    monkeypatch.setattr("sys.stdin", Terminal("9\n"))
+    assert "is not a number from 1 to 6" in shell("init", status=2).err
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert "Name what you have" in shell.fail("init")
+    assert "Name the folder" in shell.fail("init", "function")
 
 
 def test_init_uses_empty_folder(shell, tmp_path):
@@ -61,7 +103,7 @@ def test_init_reports_folder_that_cannot_be_created(shell, tmp_path):
 def test_init_lists_names_for_unknown_name(shell, tmp_path):
     message = shell.fail("init", "alchemy", str(tmp_path / "task"))
     assert message.startswith(
-        "System or example 'alchemy' not found. Systems: llmsr, mind, programs, survival. Examples: "
+        "Kind or example 'alchemy' not found. Kinds: llmsr, mind, programs, survival, function, program, prompt, "
     )
     assert "kinetic_energy" in message
     assert not list(tmp_path.iterdir())
@@ -69,4 +111,4 @@ def test_init_lists_names_for_unknown_name(shell, tmp_path):
 
 @pytest.mark.parametrize("name", ["../kernel", ".", "", "kernel"])
 def test_init_accepts_only_tasks(name, shell, tmp_path):
-    assert "not found. Systems: llmsr" in shell.fail("init", name, str(tmp_path / "task"))
+    assert "not found. Kinds: llmsr" in shell.fail("init", name, str(tmp_path / "task"))

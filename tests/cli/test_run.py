@@ -178,7 +178,7 @@ class TestRepetition:
             "    return {'combined_score': names['KNOB']}\n"
         )
         exports = set()
-        for workers in ("1", "2", "4", "4"):
+        for workers in ("1", "4", "4"):
             result, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "10", "--workers", workers)
             exports.add(self.export(capsys, result["run"]))
         assert len(exports) == 1

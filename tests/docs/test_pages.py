@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -84,7 +85,7 @@ def follow_page(page: Path, folder: Path) -> None:
 
 
 def pages() -> list[str]:
-    """Returns the pages with commands; `tests/test_architecture.py` runs those with only programs."""
+    """Returns the pages with commands; `test_python_blocks_of_page_run` runs those with only programs."""
     all_pages = sorted((ROOT / "docs").rglob("*.md"))
     with_commands = [page for page in all_pages if any(block.language == "console" for block in blocks(page))]
     return [str(page.relative_to(ROOT)) for page in with_commands]
@@ -96,6 +97,41 @@ def test_commands_of_page_work(tmp_path, page, monkeypatch):
     for name in PRIVATE:
         monkeypatch.delenv(name, raising=False)
     follow_page(ROOT / page, tmp_path)
+
+
+def python_blocks(page: Path) -> str:
+    """Returns the ```python blocks of a page as one program with the page's line numbers."""
+    program: list[str] = []
+    block: list[str] | None = None
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if block is None:
+            program.append("")
+            block = [] if line.strip() == "```python" else None
+        elif line.strip() == "```":
+            program += [*textwrap.dedent("\n".join(block)).splitlines(), ""]
+            block = None
+        else:
+            block.append(line)
+    assert block is None, f"a python block of {page.name} is not closed"
+    return "\n".join(program)
+
+
+# Without pages that have commands: `test_commands_of_page_work` runs their commands and programs.
+SCRIPT_PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "src").rglob("README.md")))
+    if page.parent != ROOT / "docs" or "\n```console\n" not in page.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in SCRIPT_PAGES if python_blocks(page).strip()], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_python_blocks_of_page_run(page, tmp_path):
+    script = tmp_path / f"{page.stem}.py"
+    # Fewer iterations of the law search: `tests/llmsr` checks what it finds.
+    script.write_text(re.sub(r"\bsteps=\d+", "steps=12", python_blocks(page)), encoding="utf-8")
+    run([sys.executable, "-P", str(script)], tmp_path)
 
 
 def test_api_reference_is_up_to_date():

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from atoll import control, llm, mind, store, testing
-from atoll.mind import prompts, trace_mutator
+from atoll.mind import actions, prompts, sub_agents, trace_mutator
 from atoll.mind.tasks import generate, load, trip
 
 QUICK = {
@@ -120,12 +120,12 @@ def test_critic_and_author_alternate(trips, pattern):  # A5, A6
 
     def model(prompt: str) -> str:
         prompts_seen.append(prompt)
-        if prompts.CRITIC_ONLY_REQUEST in prompt:
+        if sub_agents.REQUESTS["critic"] in prompt:
             return f"- point {len(prompts_seen)}"
         return f"<plan>\n{random_plan(trips[0], len(prompts_seen))}\n</plan>"
 
     make_engine(trips[0], model, pattern=pattern, num_gens=1, num_islands=1, num_convs=1, num_seq=3).run()
-    assert [prompts.CRITIC_ONLY_REQUEST in prompt for prompt in prompts_seen] == [False, True, False, True, False]
+    assert [sub_agents.REQUESTS["critic"] in prompt for prompt in prompts_seen] == [False, True, False, True, False]
     assert "- point 2" in prompts_seen[2]
     assert ("- point 2" in prompts_seen[3]) == (pattern == "self")  # a separate critic does not see the dialogue
 
@@ -217,3 +217,64 @@ def test_number_of_workers_does_not_change_result():
     result = [mind.MindEvolutionEngine(problems, workers=workers, window=4).run() for workers in (1, 3)]
     assert result[0].plans == result[1].plans
     assert result[0].stats == result[1].stats
+
+
+def test_point_of_critic_forks_worldline_with_that_point_as_task(trips):  # A7
+    prompts_seen, records = list[str](), store.MemoryJournal()
+
+    def reply(step: int, call: str, prompt: str) -> str:
+        prompts_seen.append(prompt)
+        plan = random_plan(trips[0], (step, call))
+        return f"<critic>\n- the order is wrong\n- the dates too\n</critic>\n<plan>\n{plan}\n</plan>"
+
+    options = {**QUICK, "num_gens": 1, "num_islands": 1, "num_convs": 1, "num_seq": 2, "num_forks": 2}
+    mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options, run_journal=records).run()
+    rows = [record.data for record in records.read() if record.kind == "judged" and record.data["label"][0] != "d"]
+    metas, parents = [row.get("meta", {}) for row in rows], [row.get("parents") for row in rows]
+    assert parents[2] == parents[3] == ["1.0"]
+    assert [meta.get("fork") for meta in metas] == [None, None, "the order is wrong", "the dates too"]
+    forks = [prompt for prompt in prompts_seen if "Write one plan that answers this point." in prompt]
+    assert len(forks) == 2
+    assert "- the order is wrong" in forks[0]
+
+
+def test_sub_agents_write_notes_within_their_budget(trips):  # A1, A9
+    prompts_seen = list[str]()
+
+    def reply(step: int, call: str, prompt: str) -> str:
+        prompts_seen.append(prompt)
+        for role, request in sub_agents.REQUESTS.items():
+            if request in prompt:
+                return f"- a note of the {role} of {step}\nREJECT: day 3"
+        plan = random_plan(trips[0], (step, call))
+        return f"<critic>\n- the order is wrong\n</critic>\n<plan>\n{plan}\n</plan>"
+
+    roles = ["researcher", "planner", "critic", "verifier"]
+    options = {**QUICK, "num_islands": 1, "num_convs": 1, "roles": roles, "role_calls": 2, "pr_no_parents": 0.0}
+    result = mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options).run()
+    counts = {role: sum(request in prompt for prompt in prompts_seen) for role, request in sub_agents.REQUESTS.items()}
+    assert counts == {
+        "researcher": 2,
+        "planner": 2,
+        "critic": 1,
+        "verifier": 2,
+    }  # the first conversation has no parents
+    authors = [prompt for prompt in prompts_seen if "be the author" in prompt or "then write a plan" in prompt]
+    assert all("The researcher wrote:\n- a note of the researcher of 1" in prompt for prompt in authors[:2])
+    (verifier_prompt, *_) = [prompt for prompt in prompts_seen if sub_agents.REQUESTS["verifier"] in prompt]
+    assert "Feedback:" not in verifier_prompt
+    (worldline,) = result.worldlines.values()
+    assert worldline.memory_refs
+    assert worldline.metrics["review_feedback"] in (-1.0, 0.0)
+    assert any(isinstance(action, actions.Task) and action.role == "planner" for action in worldline.decision_trace)
+
+
+def test_plans_before_the_end_of_the_budget_are_kept(trips):
+    model, records = make_scripted_llm(trips[0]), store.MemoryJournal()
+    options = {**QUICK, "num_islands": 1, "num_convs": 1, "num_seq": 4}
+    engine = mind.MindEvolutionEngine(
+        [trips[0]], model, options, budget=control.Budget(calls=3), run_journal=records, window=1
+    )
+    assert engine.run().stats["calls"] == 3
+    applied = [record.data for record in records.read() if record.kind == "applied"]
+    assert [len(data["children"]) for data in applied] == [3]

@@ -1,5 +1,8 @@
 """Fitness of five weighted terms, island weights and stored weights."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from atoll import errors, evaluation, function, gate, governed
@@ -37,9 +40,44 @@ def test_plan_evaluator_returns_raw_metrics(trips):  # A3
     evaluate_plan = plan_evaluator.PlanEvaluator({problem.id: problem})
     result = evaluate_plan(function.Text(plan_evaluator.make_content(problem, problem.format_plan(problem.moves))))
     assert set(worldline.METRICS) <= set(result.metrics)
-    assert result.metrics["divergence"] == 0  # the moves in their order are the base
+    assert result.metrics["divergence"] == 1  # everything differs from the base, which has no plan
     assert result.score == pytest.approx(fitness.BALANCED.compute_fitness(result.metrics))
     assert evaluate_plan(function.Text("unknown\nplan")).failure
+
+
+def test_each_term_of_fitness_has_its_own_source(trips):  # A3
+    problem = trips[0]
+    moves = list(problem.moves)
+    parent = problem.format_plan(moves)
+    changed = problem.format_plan([moves[1], moves[0], *moves[2:]])
+
+    def compute(plan: str, **measured: Any) -> Mapping[str, float]:
+        content = plan_evaluator.make_content(problem, plan)
+        return plan_evaluator.PlanEvaluator({problem.id: problem})(plan_evaluator.PlanText(content, **measured)).metrics
+
+    plain = compute(changed)
+    reviewed = compute(changed, review_score=1.0)
+    assert {name for name in plain if plain[name] != reviewed[name]} == {"review_feedback"}
+    costly = compute(changed, tokens=8000)
+    assert costly["resource_cost"] == 0.5
+    assert compute(changed, tokens=80)["resource_cost"] < 0.1
+    derived = compute(changed, parent_plan=parent)
+    assert 0 < derived["divergence"] < plain["divergence"] == 1
+    assert compute(parent, parent_plan=parent)["divergence"] == 0
+    assert compute(parent, parent_plan=parent)["temporal_consistency"] >= derived["temporal_consistency"]
+
+
+def test_simple_terms_come_from_plan_and_evaluation(trips):
+    problem = trips[0]
+    plan = problem.format_plan(problem.moves)
+    content = plan_evaluator.PlanText(plan_evaluator.make_content(problem, plan), tokens=8000, review_score=-1.0)
+    evaluate_plan = plan_evaluator.PlanEvaluator({problem.id: problem}, terms="simple")
+    metrics = evaluate_plan(content).metrics
+    assert metrics["divergence"] == 0  # the moves in their order are the base
+    assert metrics["review_feedback"] == metrics["solved"]
+    assert metrics["resource_cost"] < 0.5
+    unreadable = evaluate_plan(function.Text(plan_evaluator.make_content(problem, "no plan"))).metrics
+    assert unreadable["review_feedback"] == -1
 
 
 def test_parse_weights_requires_five_numbers():

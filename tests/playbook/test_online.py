@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -105,13 +106,28 @@ class TestWithLLM:
 
     def test_reflection_becomes_tags_and_deltas(self):
         operation = {"type": "add", "section": "tactics", "content": "Carry a torch in forests.", "priority": "high"}
-        reply = {"key_insight": "light", "tags": [{"id": "tactics-00001", "tag": "neutral"}], "operations": [operation]}
-        model, prompts = self.make_llm(reply)
+        reflection = {"key_insight": "light", "bullet_tags": [{"id": "tactics-00001", "tag": "neutral"}]}
+        model, prompts = self.make_llm(reflection, {"operations": [operation]})
         tagged, added = playbook.LLMReflector(model).reflect(self.experience())
         assert (tagged.kind, tagged.ids, tagged.tag) == ("tag", ("tactics-00001",), "neutral")
         assert (added.kind, added.section, added.priority, added.evidence) == ("add", "tactics", "high", "light")
         assert "a wolf bit" in prompts[0]
-        assert "[tactics-00001] helpful=0 harmful=0 :: Wolves fear fire." in prompts[0]
+        assert all("[tactics-00001] helpful=0 harmful=0 :: Wolves fear fire." in prompt for prompt in prompts)
+        assert "key_insight: light" in prompts[1]
+
+    def test_reflector_reads_the_trace_and_a_success_is_only_tagged(self):
+        model, prompts = self.make_llm(
+            {"key_insight": "run", "bullet_tags": [{"id": "tactics-00001", "tag": "helpful"}]}
+        )
+        experience = replace(self.experience(trace="First I saw the wolf. Then I ran."), is_success=True)
+        (tagged,) = playbook.LLMReflector(model).reflect(experience)
+        assert (tagged.tag, len(prompts)) == ("helpful", 1)
+        assert "Then I ran." in prompts[0]
+
+    def test_insight_is_proposed_if_curator_response_is_invalid(self):
+        model, _ = self.make_llm({"key_insight": "Carry a torch in forests."}, "no", "no")
+        (added,) = playbook.LLMReflector(model).reflect(self.experience())
+        assert (added.kind, added.content, added.priority) == ("add", "Carry a torch in forests.", "low")
 
     def test_braces_in_experience_are_kept(self):  # the public prototype's reflector crashed on them
         model, prompts = self.make_llm({"operations": []})
@@ -122,11 +138,13 @@ class TestWithLLM:
         reflector = playbook.LLMReflector(self.make_llm("I would rather talk.")[0])
         (tagged,) = reflector.reflect(self.experience())
         assert (tagged.kind, tagged.tag, reflector.num_invalid) == ("tag", "harmful", 1)
-        assert "invalid reflection" in caplog.text
+        assert "invalid LLMReflection" in caplog.text
 
     def test_excess_operations_are_dropped(self):
         many = [{"type": "add", "section": "t", "content": f"Rule about thing{n}."} for n in range(9)]
-        reflector = playbook.LLMReflector(self.make_llm({"operations": many})[0], max_operations=2)
+        reflector = playbook.LLMReflector(
+            self.make_llm({"key_insight": "x"}, {"operations": many})[0], max_operations=2
+        )
         assert len(reflector.reflect(self.experience())) == 2
 
     def test_experience_cannot_escape_its_prompt_block(self):
@@ -144,7 +162,7 @@ class TestWithLLM:
         assert "mind the gate" in prompts[0]
 
     def test_response_without_json_is_the_answer(self):
-        assert playbook.LLMAnswerer(self.make_llm("107")[0]).answer("Toll", (), "") == playbook.Answer("107")
+        assert playbook.LLMAnswerer(self.make_llm("107")[0]).answer("Toll", (), "").text == "107"
 
     def test_missing_response_raises(self):
         def fail(prompt):

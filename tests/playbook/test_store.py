@@ -154,7 +154,7 @@ class TestRetrieval:
         notes.apply([playbook.add("tactics", "Wolves fear fire."), playbook.add("recipes", "Boil eggs.")], "t", "me")
         (excerpt,) = notes.retrieve("a wolf comes")
         assert excerpt.bullet.content == "Wolves fear fire."
-        assert notes.format_context("a wolf comes") == "[tactics-00001] Wolves fear fire."
+        assert notes.format_context("a wolf comes") == "[tactics-00001] helpful=0 harmful=0 :: Wolves fear fire."
         assert notes.retrieve("quantum") == []
 
     def test_retrieval_respects_limit_and_characters(

@@ -74,7 +74,7 @@ def test_forbidden_phrases_are_a_setting():  # B12
         playbook.Delta("explode"),  # type: ignore[arg-type]
         playbook.add("tactics", "Wolves bite.", priority="urgent"),  # type: ignore[arg-type]
         playbook.Delta("tag", ids=("tactics-00001",), tag="great"),  # type: ignore[arg-type]
-        playbook.add("!!!", "Wolves bite."),
+        playbook.add(" ", "Wolves bite."),
         playbook.tag("unknown-00001", "helpful"),
         playbook.update("../../etc/passwd", "Wolves bite."),
         playbook.merge(["tactics-00001"]),
@@ -148,8 +148,8 @@ def test_verdicts_depend_only_on_playbook_and_deltas(turns):
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, TEXTS)
 def test_relation_never_raises_and_is_symmetric(first, second):
-    assert playbook.relate(first, second) == playbook.relate(second, first)
-    assert playbook.relate(first, first) == "same"
+    assert playbook.relate_words(first, second) == playbook.relate_words(second, first)
+    assert playbook.relate_words(first, first) == "same"
 
 
 @settings(max_examples=30, deadline=None)

@@ -134,6 +134,29 @@ def test_gains_end_the_opening():
     assert [get_id(context.parents[-1]) for context in world.contexts[:4]] == ["0.0", "0.0", "1.0", "3.0"]
 
 
+def test_weak_llm_gets_samples_and_prompts_without_history_that_a_strong_one_does_not():
+    def make_change(valid_share: float):
+        def change(context: function.ProposalContext, score: float) -> str:
+            is_valid = Random(context.iteration).random() < valid_share
+            return f"{score + 0.1 if context.iteration % 9 == 0 else score - 1} {'x' if is_valid else 'crash'}"
+
+        return change
+
+    shares = []
+    for valid_share in (0.3, 0.95):
+        world = World(make_change(valid_share))
+        run(world, 120, 4)
+        later = world.contexts[20:]
+        samples = [context for context in later if context.advice["operator"] == "sample"]
+        assert all(not context.inspirations and "attempts" not in context.advice for context in samples)
+        plain = [context for context in later if context.advice.get("without_history")]
+        shares.append((len(samples) / len(later), (len(plain) - len(samples)) / len(later)))
+    (weak_samples, weak_plain), (strong_samples, strong_plain) = shares
+    assert weak_samples > 0.15
+    assert weak_plain > 0.05
+    assert strong_samples == strong_plain == 0.0
+
+
 def test_low_challenger_gets_five_tries():
     def challenge(context: function.ProposalContext, score: float) -> str:
         if context.iteration == 1:

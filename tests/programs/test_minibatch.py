@@ -264,7 +264,8 @@ class TestFront:
     def test_parents_are_best_on_some_instance(self):
         fns = [text("a", 1.0, 0.0, 0.0), text("b", 0.0, 1.0, 0.0), text("c", 0.4, 0.4, 0.9), text("d", 0.3, 0.3, 0.3)]
         population = self.make(*fns)
-        population.count_try(fns[2], is_new=False)
+        for _ in range(2):  # the iteration that made the best one, and one try of it
+            population.count_try(fns[2], is_new=False)
         parents = {str(population.select().parents[0].skeleton()) for _ in range(200)}
         assert parents == {"a", "b", "c"}
 

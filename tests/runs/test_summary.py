@@ -55,6 +55,17 @@ def test_yield_ignores_other_calls_and_other_mutators():
     ) == summary.CallYield(evaluated=1, calls=2, repairs=0)
 
 
+def test_yield_counts_plans_of_conversations():
+    assert compute_yield(
+        reply(1),
+        evaluated(1, "a", label="d0", conversation=0, turn=0),
+        reply(1, "1"),
+        evaluated(1, "b", label="d1", conversation=0, turn=1),
+        evaluated(1, "a", paid=False, conversation=0, turn=0),
+        evaluated(1, "b", label="1", paid=False, conversation=0, turn=1),
+    ) == summary.CallYield(evaluated=2, calls=2, repairs=0)
+
+
 def test_run_without_calls_has_no_yield():
     assert compute_yield(evaluated(1, "a", engine="syntax")) is None
 

@@ -2,9 +2,14 @@ import random
 
 import pytest
 
-from atoll.survival import fear, forecast_metrics
+from atoll.survival import fear, forecast_metrics, risk
 from atoll.survival.fear import Forecaster
-from tests.survival.episodes import build_observation, run_episodes
+from atoll.survival.grid import SIGNS
+from atoll.survival.plan import ActionPlan, ExecutedAction
+from atoll.survival.thinkers.thinker import RandomThinker
+from atoll.survival.worlds.gridworld import GridWorld
+from atoll.survival.worlds.world import Action
+from tests.survival.episodes import build_observation, make_agent, make_loop, run_episodes
 
 
 def make_features(path: float) -> tuple[float, ...]:
@@ -73,3 +78,60 @@ class TestForecastMetrics:
     def test_cvar_is_mean_of_worst_returns(self):
         assert forecast_metrics.compute_cvar(list(range(100)), 0.1) == pytest.approx(4.5)
         assert forecast_metrics.compute_cvar([]) == 0.0
+
+
+def test_agent_evades_when_forecast_is_above_threshold_and_safer_action_exists():  # B24
+    """The rate of the must: at least 80 % of the turns above the threshold that have a safer action."""
+    num_choices, num_evaded = 0, 0
+    for seed in range(12):
+        agent = make_agent(GridWorld("tundra", seed))
+        loop = make_loop(agent=agent, seed=seed, thinker=RandomThinker(random.Random(seed)))
+        for tile in {f"sign {sign}" for sign in SIGNS}:
+            stats = agent.beliefs.get_tile_stats(tile)
+            stats.entered, stats.hurt, stats.damage = 9, 9, 3.0
+        while not loop.observation.is_over:
+            before = loop.observation
+            forecasts = {
+                action: agent.forecaster.forecast(risk.extract_plan_features(agent, before, ActionPlan("", (action,))))
+                for action in agent.world.candidates(before)
+                if action.name in ("wait", *agent.world.moves)
+            }
+            turn = loop.step()
+            if turn.forecast > agent.settings.danger_threshold and min(forecasts.values()) < turn.forecast - 0.1:
+                num_choices += 1
+                num_evaded += any(step.status == "evaded" for step in turn.steps)
+                assert turn.to_data()["evasion"]["forecast"] == round(turn.forecast, 4)
+    assert num_choices >= 10
+    assert num_evaded >= 0.8 * num_choices
+
+
+def test_stated_risk_and_caution_enter_forecast_and_their_weights_learn():
+    agent = make_agent()
+    observation = agent.world.reset(3)
+    agent.perceive(observation)
+    calm = ActionPlan("go", (Action("north"),), stated_risk=0.1)
+    tile = observation.tiles[observation.position[0], observation.position[1] - 1]
+    worried = ActionPlan("go", (Action("north"),), stated_risk=0.9, cautions=(f"do not touch {tile}",))
+    features = [risk.extract_plan_features(agent, observation, plan) for plan in (calm, worried)]
+    low, high = map(agent.forecaster.forecast, features)
+    assert high > low + 0.1
+    before = list(agent.forecaster.weights)
+    for tick in range(40):  # the statements are wrong every time
+        agent.forecaster.issue_forecast(tick * 10, features[1])
+        agent.forecaster.resolve(build_observation(tick=tick * 10 + 9))
+    assert agent.forecaster.weights[-2] < before[-2]
+    assert agent.forecaster.weights[-1] < before[-1]
+
+
+def test_weights_of_version_01_are_padded():
+    restored = Forecaster.from_data({"weights": [1.0] * 10, "firsts": [3.0, 1.0], "steps": 5}, 5)
+    assert restored.weights == [1.0] * 10 + list(fear.INITIAL_WEIGHTS[10:])
+
+
+def test_trust_in_stated_exploration_learns():
+    agent = make_agent()
+    step = ExecutedAction(Action("wait"), "done", build_observation(), build_observation(tick=2, harm={"lava": 0.2}))
+    agent.follow_exploration(2.0, [step])
+    assert agent.curiosity == 1.5
+    agent.follow_exploration(2.0, [step])  # more exploration was followed by damage
+    assert agent.exploration_trust < 0.5

@@ -7,9 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 import typer.main
 
 import atoll
@@ -18,8 +19,8 @@ from atoll.cli import aliases
 from atoll.cli.data import export, import_checkpoint, logs, store
 from atoll.cli.govern import access, audit, params_read, playbook, proposals_from_logs, rollout, tools, worldlines
 from atoll.cli.inspect import compare, list_runs, show
-from atoll.cli.run import control, demo, init, join, run
-from atoll.cli.services import dashboard, doctor, llm
+from atoll.cli.run import check, control, demo, init, join, mailbox, run
+from atoll.cli.services import completion, dashboard, doctor, llm
 
 UNWRITABLE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a closed stream
 
@@ -27,11 +28,13 @@ UNWRITABLE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a clo
 COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "init": init.init,
+    "check": check.check,
     "doctor": doctor.doctor,
     "run": run.run,
     "resume": run.resume,
     "join": join.join,
     "control": control.control,
+    "mailbox": mailbox.mailbox,
     "list": list_runs.list_runs,
     "show": show.show,
     "best": show.best,
@@ -43,6 +46,8 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "dashboard": dashboard.dashboard,
     "export": export.export,
     "import": import_checkpoint.import_checkpoint,
+    "completion": completion.completion,
+    "help": completion.show_help,
 }
 GROUPS: Mapping[str, typer.Typer] = {
     "store": store.app,
@@ -58,6 +63,29 @@ GROUPS: Mapping[str, typer.Typer] = {
     "tools": tools.tools,
     "skills": tools.skills,
 }
+WHOLE_TREE = ("help", "completion")  # commands that read all other commands
+# Headings of `--help`, and the commands and groups below each.
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Start": ("demo", "init", "check", "doctor", "help", "completion"),
+    "Run": ("run", "resume", "control", "join", "mailbox"),
+    "Inspect": ("list", "show", "best", "diff", "lineage", "tree", "compare", "report", "dashboard"),
+    "Data and LLMs": ("export", "import", "store", "llm"),
+    "Govern": (
+        *("params", "proposals", "rollout", "logs", "audit", "access"),
+        *("playbook", "tools", "skills", "worldlines"),
+    ),
+}
+
+
+class SectionedGroup(typer.core.TyperGroup):
+    """Root command whose help lists the commands in sections."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, names in SECTIONS.items():
+            rows = [(name, self.commands[name].get_short_help_str(100)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def _show_version(is_requested: bool) -> None:
@@ -77,7 +105,8 @@ def root_command(
     \b
     Examples:
       atoll demo                              a run of 10 seconds, without an API key
-      atoll init llmsr my_task                create a task folder
+      atoll init program my_task              create a task folder; atoll init asks what you have
+      atoll check my_task                     measure time and noise of an evaluation
       atoll run my_task --budget 60s          evolve it
       atoll best latest                       print the best candidate
     """  # noqa: D301 - \b keeps the lines of the example apart
@@ -87,6 +116,7 @@ def root_command(
 
 def _make_app(commands: Mapping[str, Callable[..., int | None]], groups: Mapping[str, typer.Typer]) -> typer.Typer:
     result = typer.Typer(
+        cls=SectionedGroup,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -119,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words, hints = aliases.translate(sys.argv[1:] if arguments is None else arguments)
     for hint in hints:
         _print_error(hint, 0)
-    parse = _build_parser(words[0] if words and (words[0] in COMMANDS or words[0] in GROUPS) else "")
+    is_single = words and words[0] not in WHOLE_TREE and (words[0] in COMMANDS or words[0] in GROUPS)
+    parse = _build_parser(words[0] if is_single else "")
     try:
         status = parse(args=words, prog_name="atoll", standalone_mode=False)
     except typer.TyperException as error:

@@ -91,8 +91,11 @@ class ArchipelagoState:
         Raises:
             RunFailed: An island cannot add it.
         """
-        self.usage.evaluations += 1
-        self.usage.cost += fn.evaluation.cost if fn.evaluation else evaluation.ZERO_COST
+        result = fn.evaluation or evaluation.failed("it was not evaluated")
+        self.usage.evaluations, self.usage.cost = (
+            self.usage.evaluations + 1 + result.repeats,
+            self.usage.cost + result.cost,
+        )
         requested = decisions or [gate.Decision("accept", "founded", "atoll")] * len(self.islands)
         applied_decisions = [
             self._add_initial_to(island, fn, decision) for island, decision in zip(self.islands, requested, strict=True)

@@ -183,7 +183,13 @@ class Evolver:
         candidate = Candidate("0.0", str(initial.skeleton()))
         if str(self._state.make_evaluated_fn(candidate, None).skeleton()) != candidate.content:
             raise errors.SetupError("make_skeleton does not reproduce the initial function's text: pass one that does.")
-        call_cache = journal.CallCache(0, ALL_ISLANDS, self._journal, self._stored_calls[0].responses)
+        call_cache = journal.CallCache(
+            0,
+            ALL_ISLANDS,
+            self._journal,
+            self._stored_calls[0].responses,
+            max_evaluations=self._control_state.budget.evaluations,
+        )
         token = journal.CallCache.current.set(call_cache)
         fn = initial.clone(initial.skeleton())
         fn.evaluate()

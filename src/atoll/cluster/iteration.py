@@ -183,7 +183,7 @@ class IterationWorker:
 
     def _count_evaluation(self, candidate: Candidate, result: Evaluation, paid: bool) -> Evaluation:
         self._own_evaluations[content_hash(candidate.content)] = result
-        self._evaluation_count += paid
+        self._evaluation_count += paid * (1 + result.repeats)
         self._cost += result.cost if paid else evaluation.ZERO_COST
         return result
 
@@ -195,6 +195,7 @@ class IterationWorker:
 
     def _call_with_cache[T](self, prefix: str, call: Callable[[], T]) -> tuple[T | errors.CaughtException, Cost]:
         """Runs untrusted code with a call cache. `prefix` separates the calls of evaluators and gates."""
+        max_evaluations = self._pending.max_evaluations
         call_cache = CallCache(
             self._pending.iteration,
             self._pending.island,
@@ -202,6 +203,7 @@ class IterationWorker:
             self._stored_calls.responses,
             prefix,
             self._call_limit,
+            max_evaluations and max_evaluations - self._evaluation_count,
         )
         token = CallCache.current.set(call_cache)
         try:

@@ -90,10 +90,10 @@ class RunConfig:
         Raises:
             SetupError: A key or a value is wrong.
         """
-        sections = {name: value for name, value in data.items() if name not in ("folder", PARAMETERS_KEY)}
+        sections = systems.add_old_defaults(data, ("folder", PARAMETERS_KEY))
         changed_settings = {f"{section}.{key}" for layer in changes for section in layer for key in layer[section]}
-        stored = data.get(PARAMETERS_KEY, {})
-        parameters = {setting: stored[setting] for setting in stored if setting not in changed_settings}
+        stored = data.get(PARAMETERS_KEY, {}).items()
+        parameters = {setting: value for setting, value in stored if setting not in changed_settings}
         return replace(cls.from_layers(Path(data["folder"]), [sections, *changes]), parameters=parameters)
 
     @classmethod

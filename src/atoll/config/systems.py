@@ -3,7 +3,7 @@
 import functools
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -131,3 +131,14 @@ def get_review_module(name: str) -> Any:
 def get_episode_reader(name: str) -> Any:
     """Returns the module that reads the episodes of a system's runs; None: its runs have no episodes."""
     return _load_part(name, "episodes")
+
+
+def add_old_defaults(data: Mapping[str, Any], excluded: Sequence[str]) -> dict[str, Any]:
+    """Returns the sections of a stored run with the values that it had before newer keys existed."""
+    name = data.get("system")
+    completed = {section: value for section, value in data.items() if section not in excluded}
+    if isinstance(name, str) and is_system(name):
+        system = get_system(name)
+        for section, part in (("task", "task"), (name, "options")):
+            completed[section] = {**system.load(part).OLD_DEFAULTS, **completed.get(section, {})}
+    return completed

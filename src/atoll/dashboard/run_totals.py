@@ -146,7 +146,7 @@ class RunTotals(JournalTotals):
                 self._add_applied(step, _applied_reader.read(text))
             case "founded":
                 data = json_codec.dict_reader.read(text)
-                self.evaluations += 1
+                self.evaluations += 1 + (data.get("evaluation") or {}).get("repeats", 0)
                 self.setup = data.get("setup", {})
                 self.cost += evaluation.Cost(*(data.get("evaluation") or {}).get("cost", ()))
             case "started":

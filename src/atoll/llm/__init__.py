@@ -12,7 +12,7 @@ from atoll.llm.base import (
 )
 from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
 from atoll.llm.call_tracker import CallTracker, WaitingCall
-from atoll.llm.command_line import CommandLineLLM
+from atoll.llm.command_line import CommandLineLLM, use_agent_folder
 from atoll.llm.ensemble import EnsembleLLM, EnsembleMember, RoutedProposer
 from atoll.llm.function_llm import FunctionLLM
 from atoll.llm.hosted import HostedLLM, OpenAICompatibleLLM
@@ -28,5 +28,6 @@ __all__ = [
     "FunctionLLM", "HostedLLM", "InvalidResponse", "JournaledLLM", "LLMBudget", "LLMError", "LocalLLM", "MailboxLLM",
     "MeteredLLM", "OpenAICompatibleLLM", "Price", "PricedLLM", "RecordedLLM", "RecordingLLM", "Response",
     "RoutedProposer", "TokenCountingLLM", "WaitingCall", "ask_json", "continue_prompt", "get_messages", "make_llm",
+    "use_agent_folder",
 ]
 # fmt: on

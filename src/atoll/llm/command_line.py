@@ -1,7 +1,8 @@
 """Command-line agents as LLMs: Claude Code, Codex, Gemini, or any program that reads a prompt and writes a response.
 
-An agent only returns text. It runs in an empty temporary folder, read-only or with its tools switched off, and sees few
-environment variables. Only the user can add a flag that skips its permission checks.
+An agent usually only returns text. It runs in an empty temporary folder, read-only or with its tools switched off, and
+sees few environment variables. Only the user can add a flag that skips its permission checks. With `use_agent_folder`,
+an agent edits files in a temporary folder, and its changes become part of the response.
 """
 
 import contextlib
@@ -14,8 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
 from atoll import errors
 from atoll.evaluation import Cost
@@ -45,6 +50,7 @@ class AgentCommand:
         key_variables: Environment variables of this agent.
         final_arguments: Arguments that must come last.
         model_flag: Option that takes the name of a model.
+        work_arguments: Replace `arguments` where the agent may edit the files of its folder.
     """
 
     arguments: Sequence[str]
@@ -52,6 +58,31 @@ class AgentCommand:
     key_variables: Sequence[str] = ()
     final_arguments: Sequence[str] = ()
     model_flag: str = "--model"
+    work_arguments: Sequence[str] = ()
+
+
+class AgentFolder(Protocol):
+    """Folder in which a command-line agent works, instead of an empty one."""
+
+    @property
+    def note(self) -> str:
+        """Text before the prompt that says what the folder is."""
+
+    def open(self) -> AbstractContextManager[tuple[Path, Callable[[], str]]]:
+        """Makes the folder. Returns it, and a function that returns the changes of the agent as text."""
+
+
+_agent_folder: ContextVar[AgentFolder | None] = ContextVar("atoll_agent_folder", default=None)
+
+
+@contextlib.contextmanager
+def use_agent_folder(folder: AgentFolder) -> Iterator[None]:
+    """Lets command-line agents work in a folder. Other LLMs ignore it."""
+    token = _agent_folder.set(folder)
+    try:
+        yield
+    finally:
+        _agent_folder.reset(token)
 
 
 def _parse_claude(output: str, model: str) -> Response:
@@ -93,6 +124,13 @@ def _parse_plain(output: str, model: str) -> Response:
 
 _CLAUDE_TOOLS = "Bash,Edit,MultiEdit,Write,NotebookEdit,Read,Glob,Grep,WebFetch,WebSearch,Task,Agent,Skill"
 
+_CLAUDE_WORK_TOOLS = (
+    "--allowedTools",
+    "Edit,MultiEdit,Write,Read,Glob,Grep",
+    "--disallowedTools",
+    "WebFetch,WebSearch",
+)
+
 # Executes the program. Before that, it asks the kernel to kill the process group as soon as our end of a pipe closes.
 # That happens when Atoll is killed; the agent could otherwise keep running, and spending, for ten minutes.
 _KILL_WITH_PARENT = """
@@ -113,17 +151,20 @@ AGENTS: Mapping[str, AgentCommand] = {
         ("-p", "--output-format", "json", "--permission-mode", "default", "--disallowedTools", _CLAUDE_TOOLS),
         _parse_claude,
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
+        work_arguments=("-p", "--output-format", "json", "--permission-mode", "acceptEdits", *_CLAUDE_WORK_TOOLS),
     ),
     "codex": AgentCommand(
         ("exec", "--sandbox", "read-only", "--skip-git-repo-check", "--json"),
         _parse_codex,
         ("CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME"),
         final_arguments=("-",),  # the prompt is on standard input
+        work_arguments=("exec", "--sandbox", "workspace-write", "--skip-git-repo-check", "--json"),
     ),
     "gemini": AgentCommand(
         ("--output-format", "json", "--approval-mode", "default"),
         _parse_gemini,
         ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"),
+        work_arguments=("--output-format", "json", "--approval-mode", "auto_edit"),
     ),
 }
 
@@ -187,26 +228,41 @@ class CommandLineLLM:
             LLMError: It failed, took too long, or wrote no response.
         """
         started_at = time.perf_counter()
-        output = self._run(prompt)
+        agent_folder, changes = _agent_folder.get(), ""
+        if agent_folder is None:
+            with tempfile.TemporaryDirectory(prefix="atoll-agent-") as name:
+                output = self._run(prompt, Path(name), self.command)
+        else:
+            with agent_folder.open() as (folder, format_changes):
+                output = self._run(f"{agent_folder.note}{prompt}", folder, self._get_work_command())
+                changes = format_changes()
         try:
             response = self._agent.parse_output(output, self._name)
         except PARSE_ERRORS as error:
             raise self._make_error(f"its output is not a response ({error})") from None
-        if not response.text.strip():
+        if not response.text.strip() and not changes:
             raise self._make_error("it wrote nothing")
-        return replace(response, cost=replace(response.cost, seconds=time.perf_counter() - started_at))
+        text = f"{response.text}\n\n{changes}" if changes else response.text
+        return replace(response, text=text, cost=replace(response.cost, seconds=time.perf_counter() - started_at))
 
-    def _run(self, prompt: str) -> str:
+    def _get_work_command(self) -> list[str]:
+        """Returns the command with the permission to edit files of its folder."""
+        work_arguments, num_arguments = self._agent.work_arguments, len(self._agent.arguments)
+        if not work_arguments:
+            return self.command
+        return [self.command[0], *work_arguments, *self.command[1 + num_arguments :]]
+
+    def _run(self, prompt: str, folder: Path, command: Sequence[str]) -> str:
         environment = {
             name: os.environ[name]
             for name in (*_ENVIRONMENT_VARIABLES, *self._agent.key_variables)
             if name in os.environ
         }
-        with tempfile.TemporaryDirectory(prefix="atoll-agent-") as folder, contextlib.ExitStack() as cleanup:
+        with contextlib.ExitStack() as cleanup:
             read_fd, write_fd = os.pipe()
             cleanup.callback(os.close, write_fd)
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _KILL_WITH_PARENT, str(read_fd), *self.command],
+                [sys.executable, "-I", "-S", "-c", _KILL_WITH_PARENT, str(read_fd), *command],
                 pass_fds=[read_fd],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -32,9 +32,15 @@ class WorldlineFork:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Reads a file of the workspace."""
+    """Reads a file of the workspace.
+
+    Attributes:
+        path: Path of the file.
+        lines: Range such as "10-40"; empty for the whole file.
+    """
 
     path: str
+    lines: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,26 @@ class Run:
     command: tuple[str, ...]
 
 
-type Action = Think | Task | WorldlineFork | Read | Edit | Run
+@dataclass(frozen=True, slots=True)
+class ListFiles:
+    """Lists the files of a folder; an empty path is the top."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Searches all text files for a text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTests:
+    """Runs the tests of the workspace."""
+
+
+type Action = Think | Task | WorldlineFork | Read | Edit | Run | ListFiles | Search | RunTests
 
 ACTION_TYPES: Mapping[str, type[Action]] = {
     "think": Think,
@@ -62,6 +87,9 @@ ACTION_TYPES: Mapping[str, type[Action]] = {
     "read": Read,
     "edit": Edit,
     "run": Run,
+    "list": ListFiles,
+    "search": Search,
+    "test": RunTests,
 }
 ACTION_NAMES = {kind: name for name, kind in ACTION_TYPES.items()}
 
@@ -99,6 +127,8 @@ def from_data(data: Mapping[str, Any]) -> Action:
     """
     action_type: Any = ACTION_TYPES.get(str(data.get("do")))
     values = {name: value for name, value in data.items() if name != "do"}
+    if action_type is Read:
+        values.setdefault("lines", "")  # not stored by version 0.1
     if action_type is None or set(values) != set(action_type.__dataclass_fields__):
         raise errors.SetupError(
             f"{dict(data)!r:.80} is not an action. Use one of {', '.join(ACTION_TYPES)} with its fields."

@@ -121,7 +121,9 @@ def make_method(
     num_gens = options.num_gens or (GENS_WITH_LLM if has_llm else GENS_WITHOUT_LLM)
     num_turns = options.num_seq or (TURNS_WITH_LLM if has_llm else TURNS_WITHOUT_LLM)
     num_plans = options.num_plans or num_gens * options.num_islands * options.num_convs * num_turns
-    prompt_builder = prompts.PlanPromptBuilder(options.critic, options.feedback, options.questions)
+    prompt_builder = prompts.PlanPromptBuilder(
+        options.critic, options.feedback, options.questions, has_tools=options.num_tools > 0
+    )
     conversation_config = conversations.ConversationConfig(
         options.pattern,
         num_turns,
@@ -131,6 +133,10 @@ def make_method(
         options.critic_llm,
         options.second_llm,
         options.second_gen,
+        num_tools=options.num_tools,
+        num_forks=options.num_forks,
+        roles=options.roles,
+        role_calls=options.role_calls,
     )
     if options.method == "mind":
         default_patience = PATIENCE_WITH_LLM if has_llm else PATIENCE_WITHOUT_LLM
@@ -157,7 +163,12 @@ def make_method(
     clock = generations.GenerationClock(num_problems, 1, num_convs, num_gens)
     is_memoryless = options.method != "sequential"
     baseline_config = conversations.ConversationConfig(
-        options.pattern, num_turns, options.num_retries, memory_tokens=None, is_memoryless=is_memoryless
+        options.pattern,
+        num_turns,
+        options.num_retries,
+        memory_tokens=None,
+        is_memoryless=is_memoryless,
+        num_tools=options.num_tools,
     )
     return SearchMethod(_make_schedule(options, clock), no_parents, baseline_config, prompt_builder, 0, is_memoryless)
 

@@ -1,12 +1,15 @@
 """The sections `[task]` and `[mind]` of `atoll.toml`."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from atoll import system
 from atoll.mind.conversations import Pattern
-from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy
+from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy, TermSource
+from atoll.mind.sub_agents import Role
 
 type Strategies = Annotated[tuple[Strategy, ...], pydantic.Field(strict=False)]
 
@@ -30,6 +33,11 @@ class Task(system.Settings):
         commands: Programs that actions may run in the sandbox.
         uncommitted: Handling of uncommitted changes. No choice modifies them.
         worktrees: Maximal number of worktrees; one per worker by default. Use 0 for very large repositories.
+        goal: Goal for the repository: a text, or a file with it. Without it, the failing tests are repaired.
+        checks: Tests that decide whether the goal is reached: names or patterns of tests, or test files of the task
+            folder, which are added to the tests. By default, the tests that fail now.
+        keep: Number of worldlines to keep for review.
+        shown_chars: Maximal number of characters of code in the task's text. Tools show more.
     """
 
     data: str | None = None
@@ -44,6 +52,10 @@ class Task(system.Settings):
     commands: system.Names = ("python",)
     uncommitted: Literal["refuse", "ignore", "include"] = "refuse"
     worktrees: int | None = pydantic.Field(default=None, ge=0)
+    goal: str | None = None
+    checks: system.Names = ()
+    keep: int = pydantic.Field(default=5, ge=1)
+    shown_chars: int = pydantic.Field(default=16_000, ge=0)
 
 
 class Options(system.Settings):
@@ -65,6 +77,10 @@ class Options(system.Settings):
         num_repeats: Repeated plans that end a conversation. One more conversations in a row without a new plan end the
             search for a problem with an LLM. 0 disables both.
         memory_tokens: Budget of the earlier turns of a conversation in a prompt; older turns become one line each.
+        num_forks: Points of the critic that become worldlines of their own, per turn. Each costs at least one call.
+        roles: Sub-agents that take part: `planner`, `researcher`, `critic`, `verifier`. Each is a call of its own.
+        role_calls: Calls of each role per island.
+        num_tools: Responses with tools per plan, if the problem has tools; 0 disables tools.
         method: `mind`, or a baseline with the same number of plans: `one_pass`, `best_of_n`, `sequential`.
         num_plans: Plans per problem for a baseline; by default as many as `mind` would make.
         num_threads: Independent conversations of `sequential`.
@@ -74,6 +90,8 @@ class Options(system.Settings):
         patience: Generations without improvement until the search for a problem ends; 0 disables it. By default 3 with
             an LLM and 20 without.
         epsilon: The search ends when an approved worldline differs from the base by less than this.
+        fitness_terms: `measured` gives each term of the fitness its own source; `simple` computes all from the plan and
+            its evaluation, as in version 0.1.
         weights: Weights of the five terms of the common fitness, which compares islands.
         strategies: Fitness weights of the islands, in turn.
         pattern: Roles of critic and author in a conversation.
@@ -105,6 +123,10 @@ class Options(system.Settings):
     num_retries: int = pydantic.Field(default=5, ge=0)
     num_repeats: int = pydantic.Field(default=2, ge=0)
     memory_tokens: int = pydantic.Field(default=2000, ge=0)
+    num_forks: int = pydantic.Field(default=0, ge=0)
+    roles: Annotated[tuple[Role, ...], pydantic.Field(strict=False)] = ()
+    role_calls: int = pydantic.Field(default=4, ge=0)
+    num_tools: int = pydantic.Field(default=8, ge=0)
     method: Literal["mind", "best_of_n", "sequential", "one_pass"] = "mind"
     num_plans: int | None = pydantic.Field(default=None, ge=1)
     num_threads: int = pydantic.Field(default=10, ge=1)
@@ -113,6 +135,7 @@ class Options(system.Settings):
     population: int = pydantic.Field(default=400, ge=10)
     patience: int | None = pydantic.Field(default=None, ge=0)
     epsilon: float = pydantic.Field(default=0.0, ge=0)
+    fitness_terms: TermSource = "measured"
     weights: system.Numbers = tuple(BALANCED.to_list())
     strategies: Strategies = tuple(ISLAND_STRATEGIES)
     pattern: Pattern = "one_reply"
@@ -125,3 +148,16 @@ class Options(system.Settings):
     second_gen: int = pydantic.Field(default=0, ge=0)
     selector: str | None = None
     gate: str | None = None
+
+
+_PYTEST_FILES = ("pytest.ini", "conftest.py", "tests/conftest.py")
+
+
+def discover(folder: Path) -> Mapping[str, Any] | None:
+    """Returns the sections of a git repository with tests and without `atoll.toml`; None for any other folder."""
+    has_tests = (folder / "tests").is_dir() or any(folder.glob("test_*.py"))
+    if (folder / "atoll.toml").exists() or not (folder / ".git").exists() or not has_tests:
+        return None
+    uses_pytest = any((folder / name).is_file() for name in _PYTEST_FILES)
+    task = {"problem": "workspace", "repository": ".", "tests": "tests" if (folder / "tests").is_dir() else "."}
+    return {"task": {**task, "runner": "pytest" if uses_pytest else "unittest"}}

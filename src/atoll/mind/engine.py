@@ -8,7 +8,7 @@ from atoll import cluster, control, errors, journal, llm, system
 from atoll.candidate import JSON
 from atoll.evaluation import ZERO_COST
 from atoll.llm import budget
-from atoll.mind import build, fitness, plan_evaluator, problem_status, problems, worldline_manager
+from atoll.mind import build, plan_evaluator, problem_status, problems, worldline_manager
 from atoll.mind.config import Options
 from atoll.mind.tasks.problem import Problem
 from atoll.mind.worldline import Worldline
@@ -75,7 +75,7 @@ class MindEvolutionEngine:
         """
         options = system.validate_settings("mind", Options, self.options)
         problem_set = problems.ProblemSet(
-            self.problems, self._make_evaluator(options), f"{len(self.problems)} problems"
+            self.problems, problems.make_evaluator(self.problems, options), f"{len(self.problems)} problems"
         )
         charges = budget.read_charges(self.run_journal.read())
         used = sum(charges.values(), ZERO_COST)
@@ -88,11 +88,6 @@ class MindEvolutionEngine:
         llm_budget.on_exhausted = lambda reason: evolver.stop(reason)
         evolver.run()
         return self._make_result(status, built_system, evolver)
-
-    def _make_evaluator(self, options: Options) -> plan_evaluator.PlanEvaluator:
-        return plan_evaluator.PlanEvaluator(
-            {problem.id: problem for problem in self.problems}, fitness.parse_weights(options.weights)
-        )
 
     def _make_run_config(self, config: cluster.EvolverConfig) -> cluster.EvolverConfig:
         is_timed = any(limit is not None for limit in (self.budget.seconds, self.budget.usd, self.budget.tokens))

@@ -8,6 +8,8 @@ from atoll import errors
 from atoll.evaluation import Evaluation
 from atoll.mind.worldline import METRICS
 
+# `measured`: each term has its own source. `simple`: all come from the plan and its evaluation, as in version 0.1.
+type TermSource = Literal["measured", "simple"]
 type Strategy = Literal["balanced", "temporal", "divergence", "cost", "review", "progress"]
 
 

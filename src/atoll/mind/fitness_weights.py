@@ -4,7 +4,10 @@ With `weights = "@param:mind/weights"` in its section `[mind]`, a task starts ea
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import NamedTuple
 
 from atoll import errors, evaluation, gate, governed
 from atoll.candidate import Candidate
@@ -59,8 +62,53 @@ class StoredWeights:
         return self.get_current()[0]
 
 
+class LearnedWeights(NamedTuple):
+    """Weights before and after learning, with their versions."""
+
+    old: Weights
+    old_version: int
+    new: Weights
+    new_version: int
+
+
+def learn_weights(
+    parameters: governed.ParameterStore,
+    approved: Sequence[Mapping[str, float]],
+    rejected: Sequence[Mapping[str, float]],
+    reason: str,
+    author: str,
+    rate: float = 0.1,
+) -> LearnedWeights:
+    """Stores weights that separate approved worldlines better from rejected ones.
+
+    Args:
+        parameters: Parameter store. The old version stays and can be restored.
+        approved: Raw metrics of approved worldlines.
+        rejected: Raw metrics of rejected worldlines.
+        reason: Reason of the change.
+        author: Author of the change.
+        rate: Largest change of a weight, before scaling.
+
+    Raises:
+        SetupError: One of the two groups is empty.
+    """
+    if not approved or not rejected:
+        raise errors.SetupError("Weights need approved and other worldlines with metrics. Review some, then learn.")
+    stored = StoredWeights(parameters, lambda proposal: gate.Decision("accept", reason, author))
+    old, old_version = stored.get_current()
+    if not old_version:  # store the default weights too, so that they can be restored
+        old_version = parameters.set(KEY, old.to_list(), "default weights", author=author, expected_version=0)
+    new = update_weights(old, _compute_means(approved), _compute_means(rejected), rate)
+    stored.propose(new, reason, author)
+    return LearnedWeights(old, old_version, *stored.get_current())
+
+
+def _compute_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: fmean(row.get(name, 0.0) for row in rows) for name in METRICS}
+
+
 def update_weights(
-    current: Weights, approved: dict[str, float], rejected: dict[str, float], rate: float = 0.1
+    current: Weights, approved: Mapping[str, float], rejected: Mapping[str, float], rate: float = 0.1
 ) -> Weights:
     """Returns weights that separate an approved worldline better from a rejected one, as a proposal for a gate.
 

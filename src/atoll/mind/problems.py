@@ -51,35 +51,36 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
     if task.problem == "workspace":
         problem_set: ProblemSet = importlib.import_module(WORKSPACE_MODULE).load_problem_set(task, options, context)
         return problem_set
-    weights = fitness.parse_weights(options.weights)
     if ".py:" in task.problem:
         data = _find_file(task.data or "data.jsonl", context.folder)
         own_problems, file = own.load_own_problems(task.problem, context.folder, data, task.most)
         if context.llm is None and not own_problems[0].moves:
             raise errors.SetupError(f"{task.problem} has no moves. Pass --llm MODEL, or add moves and write(moves).")
         source = f"{data.name}: {len(own_problems)} problems of {task.problem}"
-        return ProblemSet(own_problems, _make_evaluator(own_problems, weights), source, [data, file])
+        return ProblemSet(own_problems, make_evaluator(own_problems, options), source, [data, file])
     if task.data is None:
         rows = list(generate.generate_rows(task.problem, task.number, task.size, context.seed))
         visible = [{name: row[name] for name in load.VISIBLE_FIELDS if name in row} for row in rows]
         problems = [load.parse_row(row, context.seed) for row in visible]
         return ProblemSet(
-            problems, _make_evaluator(problems, weights), f"{len(problems)} generated problems of kind {task.problem}"
+            problems, make_evaluator(problems, options), f"{len(problems)} generated problems of kind {task.problem}"
         )
     path = _find_file(task.data, context.folder)
     problems = load.load_problems(path, context.seed, task.most)
     source = f"{path.name}: {len(problems)} problems"
     return ProblemSet(
         problems,
-        _make_evaluator(problems, weights),
+        make_evaluator(problems, options),
         source,
         [path],
         lambda plans: grader.grade_in_subprocess(path, plans),
     )
 
 
-def _make_evaluator(problems: Sequence[Problem], weights: fitness.Weights) -> plan_evaluator.PlanEvaluator:
-    return plan_evaluator.PlanEvaluator({problem.id: problem for problem in problems}, weights)
+def make_evaluator(problems: Sequence[Problem], options: Options) -> plan_evaluator.PlanEvaluator:
+    """Returns the evaluator of the problems, with the weights and terms of the options."""
+    weights = fitness.parse_weights(options.weights)
+    return plan_evaluator.PlanEvaluator({problem.id: problem for problem in problems}, weights, options.fitness_terms)
 
 
 def _find_file(name: str, folder: Path) -> Path:

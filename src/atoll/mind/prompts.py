@@ -9,24 +9,22 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from atoll import llm, mutation
-from atoll.mind.tasks.problem import Problem
+from atoll.mind import sub_agents
+from atoll.mind.tasks.problem import Problem, ToolProblem
 
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
 _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
 
 INSTRUCTIONS = "You solve a planning task. An evaluator checks every plan, scores it and reports its errors."
-ANSWER_FORMAT = "Put the plan between <plan> and </plan>. Write only one plan."
+TOOL_INSTRUCTIONS = "You change a program. A plan is a set of edits. Tests check every plan, and report its errors."
+ANSWER_FORMAT = "Write only one plan, between <plan> and </plan>."
 CRITIC_REQUEST = (
-    "First be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
-    "change first, in a few lines that begin with a dash. Put the list between <critic> and </critic>."
+    "First be the critic. Take the best plan above and its feedback. List what contradicts the task and what to change "
+    "first, in a few lines that begin with a dash, between <critic> and </critic>."
 )
-AUTHOR_REQUEST = "Then be the author. Write one better plan that answers the critic."
-AUTHOR_ONLY_REQUEST = "Write one better plan."
-INITIAL_REQUEST = "Think first, then write a plan."
-CRITIC_ONLY_REQUEST = (
-    "Be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
-    "change first, in a few lines that begin with a dash. Do not write a plan."
-)
+AUTHOR_REQUEST = "Then be the author. Write one better plan, all of its lines, between <plan> and </plan>."
+AUTHOR_ONLY_REQUEST = "Write one better plan, all of its lines, between <plan> and </plan>."
+INITIAL_REQUEST = "Think in a few short lines. Then write the whole plan between <plan> and </plan>."
 RETRY_REQUEST = (
     "Your last response had no readable plan. {reason} Write the whole plan again, in this format:\n{plan_format}\n"
     f"{ANSWER_FORMAT}"
@@ -42,11 +40,14 @@ _MAX_QUOTE_CHARS = 200  # characters of a quoted line
 
 
 class PromptPlan(NamedTuple):
-    """Plan as a prompt shows it: text, score and feedback."""
+    """Plan as a prompt shows it: text, score and feedback. A plan without a score is not evaluated yet."""
 
     plan: str
-    score: float
+    score: float | None
     feedback: str
+
+    def format_title(self, number: int) -> str:
+        return f"## Plan {number}" + ("" if self.score is None else f", score {self.score:.4g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class PlanPromptBuilder:
         has_questions: Whether prompts contain the questions of the task.
         examples: Text of solved examples of the same task.
         attempt: Number of the attempt. It keeps prompts about the same plans different from each other.
+        has_tools: Whether authors may use the tools of a problem that has some.
+        notes: Texts of the memory.
     """
 
     has_critic: bool = True
@@ -66,10 +69,12 @@ class PlanPromptBuilder:
     has_questions: bool = True
     examples: str = ""
     attempt: str = ""
+    has_tools: bool = False
+    notes: tuple[str, ...] = ()
 
     def build_initial(self, problem: Problem) -> str:
         """Asks for a first plan."""
-        return self._join_sections(problem, (), (), self._format_questions(problem), INITIAL_REQUEST)
+        return self._join_sections(problem, (), (), self._format_questions(problem), INITIAL_REQUEST, is_author=True)
 
     def build_improvement(
         self,
@@ -93,16 +98,31 @@ class PlanPromptBuilder:
         if points:
             dialogue = [*dialogue, "Open points of the critic:\n" + "\n".join(points)]
         thinking = f"{CRITIC_REQUEST}\n{self._format_questions(problem)}".strip() if self.has_critic else ""
-        request = f"{AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST} {CLAIM_REQUEST}"
-        return self._join_sections(problem, plans, dialogue, thinking, request)
+        request = AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST
+        if problem.max_score is None or not getattr(problem, "is_solved_at_max_score", True):
+            request = f"{request} {CLAIM_REQUEST}"  # otherwise a plan with the best score has ended the search
+        return self._join_sections(problem, plans, dialogue, thinking, request, is_author=True)
 
     def build_verification(self, problem: Problem, plan: PromptPlan, claim: str) -> str:
         """Asks a critic whether a plan is optimal."""
         return self._join_sections(problem, [plan], (), "", VERIFY_REQUEST.format(claim=claim))
 
+    def build_role(self, problem: Problem, role: sub_agents.Role, plans: Sequence[PromptPlan] = ()) -> str:
+        """Asks a sub-agent for its note."""
+        return self._join_sections(problem, plans, (), "", sub_agents.REQUESTS[role])
+
+    def build_fork(self, problem: Problem, plan: PromptPlan, point: str) -> str:
+        """Asks an author for a plan that answers one point of the critic."""
+        request = (
+            f"The critic made this point about the plan above:\n- {point}\nWrite one plan that answers this point."
+        )
+        return self._join_sections(problem, [plan], (), "", request, is_author=True)
+
     def build_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = ()) -> str:
         """Asks for a critique only."""
-        return self._join_sections(problem, plans, dialogue, self._format_questions(problem), CRITIC_ONLY_REQUEST)
+        return self._join_sections(
+            problem, plans, dialogue, self._format_questions(problem), sub_agents.REQUESTS["critic"]
+        )
 
     def build_revision(
         self,
@@ -117,9 +137,7 @@ class PlanPromptBuilder:
 
     def build_elite_selection(self, problem: Problem, plans: Sequence[PromptPlan], count: int) -> str:
         """Asks for the numbers of good and diverse plans."""
-        plans_text = "\n\n".join(
-            f"## Plan {number}, score {plan.score:.4g}\n{plan.plan}" for number, plan in _number_plans(plans)
-        )
+        plans_text = "\n\n".join(f"{plan.format_title(number)}\n{plan.plan}" for number, plan in _number_plans(plans))
         request = (
             f"Choose {count} of these plans that are good and substantially different from each other. "
             "Answer with their numbers alone, separated by commas."
@@ -129,33 +147,43 @@ class PlanPromptBuilder:
         )
 
     def _join_sections(
-        self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str], thinking: str, request: str
+        self,
+        problem: Problem,
+        plans: Sequence[PromptPlan],
+        dialogue: Sequence[str],
+        thinking: str,
+        request: str,
+        *,
+        is_author: bool = False,
     ) -> str:
+        has_tools = is_author and self.has_tools and isinstance(problem, ToolProblem)
         constant_sections = [
-            INSTRUCTIONS,
+            TOOL_INSTRUCTIONS if isinstance(problem, ToolProblem) else INSTRUCTIONS,
             f"# Task\n{problem.text}",
             f"# Score\n{problem.target}",
+            *([f"# Tools\n{problem.tool_text}"] if has_tools and isinstance(problem, ToolProblem) else []),
             f"# Plan format\n{problem.plan_format}\n{ANSWER_FORMAT}",
         ]
         constant_sections += [f"# Examples\n{self.examples}"] if self.examples else []
-        sections = [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
+        sections = ["# Notes\n" + "\n\n".join(self.notes)] if self.notes else []
+        sections += [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
         sections += ["# Dialogue\n" + "\n\n".join(dialogue)] if dialogue else []
         sections += [f"# Critical thinking\n{thinking}"] if thinking else []
-        attempt = f"This is attempt {self.attempt}.\n" if self.attempt else ""
-        user_text = "\n\n".join([*sections, f"# Answer\n{request}\n{attempt}"])
+        attempt = [f"(Attempt {self.attempt})"] if self.attempt else []
+        user_text = "\n\n".join([*attempt, *sections, f"# Answer\n{request}\n"])
         return llm.ChatPrompt(("system", "\n\n".join(constant_sections)), ("user", user_text))
 
     def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
         return "\n\n".join(
-            f"## Plan {number}, score {plan.score:.4g}\n<plan>\n{plan.plan}\n</plan>"
-            + (f"\nFeedback:\n{plan.feedback}" if self.has_feedback else "")
+            f"{plan.format_title(number)}\n<plan>\n{plan.plan}\n</plan>"
+            + (f"\nFeedback:\n{plan.feedback}" if self.has_feedback and plan.feedback else "")
             for number, plan in _number_plans(plans)
         )
 
     def _format_questions(self, problem: Problem) -> str:
         if not self.has_questions:
             return ""
-        return "\n".join(f"Question: {question}" for question in problem.questions)
+        return "\n".join(["Think about these questions:", *(f"- {question}" for question in problem.questions)])
 
 
 def _number_plans(plans: Sequence[PromptPlan]) -> list[tuple[int, PromptPlan]]:

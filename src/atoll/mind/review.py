@@ -3,24 +3,12 @@
 An approval names the hash of the approved content. A later edit makes it invalid.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import candidate, errors, gate, llm
-from atoll.mind.tasks.problem import PlanEvaluation, Problem
 from atoll.mind.worldline import Worldline
-
-type Reviewer = Callable[[Problem, str, PlanEvaluation], float]
-
-APPROVED, REJECTED, NEUTRAL = 1.0, -1.0, 0.0
-
-
-def review_by_evaluation(problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> float:
-    """Approves solved plans, rejects unreadable ones, and is neutral about the rest."""
-    if plan_evaluation.is_solved:
-        return APPROVED
-    return REJECTED if any(plan_error.kind == "format" for plan_error in plan_evaluation.errors) else NEUTRAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,9 +125,11 @@ class TraceMutator:
         trace = self._make_initial_trace(problem, context)
         best: tuple[Trace, str, float] | None = None  # trace, feedback and score of the best turn
         parent_ids = tuple(population.get_id(fn) for fn in context.parents)
+        has_parents = context.parents and not self.is_memoryless
+        parent_plan = plan_evaluator.get_plan(str(context.parents[-1].skeleton())) if has_parents else None
         for turn_index in range(self.num_turns):
             plan = problem.format_plan(trace)
-            content = function.Text(plan_evaluator.make_content(problem, plan))
+            content = plan_evaluator.PlanText(plan_evaluator.make_content(problem, plan), parent_plan=parent_plan)
             meta: dict[str, JSON] = {
                 "generation": position.generation,
                 "conversation": position.conversation,
@@ -143,6 +145,7 @@ class TraceMutator:
                     (trace, evaluation.feedback, evaluation.score),
                     (f"{context.iteration}.{turn_index}",),
                 )
+                parent_plan = None if self.is_memoryless else plan
             trace = self._mutate(problem, best[0], best[1], context)
         return children
 

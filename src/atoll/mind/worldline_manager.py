@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from atoll import function
-from atoll.mind import backends, plan_evaluator, review, trace_mutator
+from atoll.mind import actions, backends, plan_evaluator, review, sub_agents, trace_mutator
 from atoll.mind.actions import Action, Task, WorldlineFork
 from atoll.mind.tasks.problem import PlanEvaluation, Problem
 from atoll.mind.worldline import BASE, METRICS, Plan, Worldline, WorldlineGraph, initialize_worldline_graph
@@ -91,21 +92,27 @@ def get_moves(worldline: Worldline) -> tuple[Action, ...]:
 
 
 def make_worldline(fn: function.Function, problem: Problem) -> Worldline:
-    """Returns a candidate of a run as a worldline with its trace, its metrics, and the critic's points as forks."""
+    """Returns a candidate of a run as a worldline: trace, metrics, memory, tools and the point that it forks from."""
     candidate, evaluation = fn.candidate, fn.evaluation
-    meta: Mapping[str, object] = candidate.meta if candidate else {}
-    critique = str(meta.get("critic", ""))
-    forks = tuple(WorldlineFork(line.strip("- ")) for line in critique.splitlines() if line.strip().startswith("-"))
+    meta: Mapping[str, Any] = candidate.meta if candidate else {}
+    critique, fork = str(meta.get("critic", "")), str(meta.get("fork", ""))
+    notes = sub_agents.collect_notes([meta])
     plan = plan_evaluator.get_plan(str(fn.skeleton()))
     worldline_id, parents = (candidate.id, candidate.parents) if candidate else ("draft", ())
+    calls = tuple(Task(note.role, note.text.partition("\n")[0]) for note in notes)
     return Worldline(
         worldline_id,
         parents or (BASE,),
-        (*forks, *problem.parse_trace(plan)),
+        (*((WorldlineFork(fork),) if fork else ()), *calls, *problem.parse_trace(plan)),
+        memory_refs=tuple(note.id for note in notes),
         memory_links={worldline_id: parents} if parents else {},
-        agent_prompts=(f"critic: {critique}",) if critique else (),
+        agent_prompts=(
+            *(f"{note.role}: {note.text}" for note in notes),
+            *((f"critic: {critique}",) if critique else ()),
+        ),
         metrics={key: evaluation.metrics[key] for key in METRICS if key in evaluation.metrics} if evaluation else {},
         summary=plan.partition("\n")[0],
         highlight=evaluation.feedback.partition("\n")[0] if evaluation else "",
+        tool_history=tuple(actions.result_from_data(data) for data in meta.get("tools") or ()),
         status="ran",
     )

@@ -1,18 +1,20 @@
 """Playbooks for agents (ACE). A playbook changes only by deltas; every change is checked, versioned and reversible."""
 
 from atoll.playbook.bm25_index import BulletIndex
-from atoll.playbook.bullet import Bullet
+from atoll.playbook.bullet import Bullet, format_bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
 from atoll.playbook.files import export_folder, import_folder, load_folder
 from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
+from atoll.playbook.meaning import Judge, LLMJudge, Meaning, Relation, embed_with, relate_words
+from atoll.playbook.offline import OfflineLearner, OfflineResult, Round
 from atoll.playbook.online import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
 from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
-from atoll.playbook.reflectors import Experience, LLMReflector, Reflector, TaggingReflector
-from atoll.playbook.rule_relation import Relation, relate
+from atoll.playbook.reflectors import Experience, LLMReflection, LLMReflector, Reflector, TaggingReflector
 from atoll.playbook.store import KEY, Excerpt, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
+from atoll.playbook.wrapping import PlaybookAgent, wrap, wrap_pydantic_ai
 
 # fmt: off
 __all__ = [
@@ -31,32 +33,44 @@ __all__ = [
     "HeldDelta",
     "HeldEntry",
     "HistoryEntry",
+    "Judge",
     "LLMAnswerer",
+    "LLMJudge",
+    "LLMReflection",
     "LLMReflector",
+    "Meaning",
+    "OfflineLearner",
+    "OfflineResult",
     "OnlineLearner",
     "Playbook",
+    "PlaybookAgent",
     "PlaybookChange",
     "PlaybookStore",
     "Reflector",
     "Relation",
     "RetiredBullet",
+    "Round",
     "Stats",
     "Tag",
     "TaggingReflector",
     "Turn",
     "Verdict",
     "add",
+    "embed_with",
     "estimate_tokens",
     "export_folder",
+    "format_bullet",
     "import_folder",
     "load_folder",
     "make_island",
     "make_reflector",
     "make_store",
     "merge",
-    "relate",
+    "relate_words",
     "remove",
     "tag",
     "update",
+    "wrap",
+    "wrap_pydantic_ai",
 ]
 # fmt: on

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from atoll.playbook import english
+from atoll.playbook import terms as term_tools
 from atoll.playbook.bullet import Bullet
 
 K1, B = 1.2, 0.75  # as in Okapi BM25
@@ -26,7 +26,7 @@ class BulletIndex:
     Not safe to share between threads.
     """
 
-    def __init__(self, extract_terms: Callable[[str], Iterable[str]] = english.extract_terms) -> None:
+    def __init__(self, extract_terms: Callable[[str], Iterable[str]] = term_tools.extract_terms) -> None:
         self._extract_terms = extract_terms
         self._bullets: dict[str, Bullet] = {}
         self._term_counts: dict[str, Counter[str]] = {}

@@ -10,7 +10,7 @@ from atoll.candidate import JSON
 
 MAX_COUNT = 10**9  # counters stop here, so that sums cannot overflow
 MAX_SOURCES = 6  # newest entries of a provenance; a bullet that is confirmed every turn must not grow
-SLUG = re.compile(r"[a-z][a-z0-9_]{0,31}")
+MAX_SLUG_CHARS = 32
 
 _WHITESPACE = re.compile(r"\s+")
 _ZERO_WIDTH = str.maketrans("", "", "\u200b\u2060\ufeff\u00ad")  # zero width; no spelling needs them
@@ -71,7 +71,7 @@ class Bullet:
             KeyError, TypeError, ValueError: The data is not a bullet.
         """
         id, section, content = (str(data[name]) for name in ("id", "section", "content"))
-        if parse_serial(id) is None or not SLUG.fullmatch(section) or not id.startswith(f"{section}-"):
+        if parse_serial(id) is None or not is_slug(section) or not id.startswith(f"{section}-"):
             raise ValueError(f"{id[:80]!r} is not a bullet id of section {section[:80]!r}")
         if problem := find_bad_character(content) or find_bad_character(str(data.get("heading", ""))):
             raise ValueError(f"the text of {id} is not valid: {problem}")
@@ -81,14 +81,28 @@ class Bullet:
         return cls(id, section, content, **counts, heading=heading, provenance=sources, is_pinned=is_pinned)
 
 
+def format_bullet(bullet: Bullet, max_chars: int = 0) -> str:
+    """Returns a bullet for a prompt, with its counts. A rule that did more harm than good is marked.
+
+    Args:
+        bullet: The rule.
+        max_chars: Maximum characters of its text; 0 means all.
+    """
+    content = bullet.content
+    if 0 < max_chars < len(content):
+        content = f"{content[: max_chars - 1].rstrip()}…"
+    mark = " (DOUBTFUL: it did more harm than good)" if bullet.net_helpful < 0 else ""
+    return f"[{bullet.id}] helpful={bullet.helpful} harmful={bullet.harmful} ::{mark} {content}"
+
+
 def make_id(section: str, serial: int) -> str:
     return f"{section}-{serial:05d}"
 
 
 def parse_serial(id: str) -> int | None:
     """Returns the serial number of a bullet id, or None if the id is not valid."""
-    match = re.fullmatch(r"[a-z][a-z0-9_]{0,31}-([0-9]{5,12})", id)
-    return int(match[1]) if match else None
+    section, _, digits = id.rpartition("-")
+    return int(digits) if is_slug(section) and re.fullmatch(r"[0-9]{5,12}", digits) else None
 
 
 def clamp_count(value: object) -> int:
@@ -103,9 +117,30 @@ def clamp_count(value: object) -> int:
 
 
 def make_slug(name: str) -> str:
-    """Returns the section name used in ids and file names; empty if the name has no usable character."""
-    ascii_name = unicodedata.normalize("NFKD", name[:200]).encode("ascii", "ignore").decode().casefold()
-    return re.sub(r"[^a-z0-9]+", "_", ascii_name).strip("_0123456789")[:32].rstrip("_")
+    """Returns the section name used in ids and file names, in the alphabet of the name; empty for an empty name.
+
+    Accents of Latin letters are dropped. Other alphabets stay. A name of symbols becomes its code points.
+    """
+    text = unicodedata.normalize("NFKC", name[:200]).casefold().strip()
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    is_latin = sum(map(str.isalpha, plain)) == sum(map(str.isalpha, text))
+    chars = (char if _is_slug_char(char) else "_" for char in (plain if is_latin else text))
+    slug = re.sub("_+", "_", "".join(chars)).strip("_")
+    if not slug and text:
+        return "s_" + "_".join(f"{ord(char):x}" for char in text[:4])
+    slug = slug.lstrip("0123456789_") if slug[:1].isdigit() and any(map(str.isalpha, slug)) else slug
+    slug = slug if slug[:1].isalpha() or not slug else f"s_{slug}"
+    return slug[:MAX_SLUG_CHARS].rstrip("_")
+
+
+def is_slug(text: str) -> bool:
+    """Returns whether a text is a section name as `make_slug` returns it."""
+    is_short = 0 < len(text) <= MAX_SLUG_CHARS and text[0].isalpha() and text == text.casefold()
+    return is_short and all(_is_slug_char(char) for char in text)
+
+
+def _is_slug_char(char: str) -> bool:
+    return char == "_" or unicodedata.category(char)[0] in "LMN"
 
 
 def to_one_line(text: str) -> str:

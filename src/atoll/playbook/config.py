@@ -54,7 +54,7 @@ class Config(pydantic.BaseModel):
 
 
 def compile_phrases(phrases: Sequence[str]) -> re.Pattern[str] | None:
-    """Returns a pattern that finds the phrases in the result of `english.normalize_words`."""
+    """Returns a pattern that finds the phrases in the result of `terms.normalize_words`."""
     patterns = [r"\s".join(map(re.escape, re.findall(r"\w+", phrase.casefold()))) for phrase in phrases]
     alternatives = "|".join(pattern for pattern in patterns if pattern)
     return re.compile(rf"\b(?:{alternatives})\b") if alternatives else None

@@ -1,13 +1,15 @@
 """Curation of the deltas of one turn, in order. Each delta sees the effect of the deltas before it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
-from atoll.playbook import bullet, english
+from atoll.playbook import bullet, terms
 from atoll.playbook.bm25_index import BulletIndex
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet, make_id, make_slug, to_one_line
 from atoll.playbook.config import Config, compile_phrases
 from atoll.playbook.delta import KINDS, PRIORITIES, TAGS, Delta, Verdict
+from atoll.playbook.meaning import Meaning, Relation, find_numbers, keeps_details
 from atoll.playbook.playbook import CountTokens, HeldEntry, Playbook
 from atoll.playbook.refinement import (
     MAX_NEIGHBORS,
@@ -17,8 +19,9 @@ from atoll.playbook.refinement import (
     make_room,
     merge_bullets,
 )
-from atoll.playbook.rule_relation import Relation, preserves_details, relate
 
+MAX_JUDGED = 60  # bullets that a judge compares with a new rule
+_RELATED: tuple[Relation, ...] = ("same", "duplicate", "contradiction")
 MAX_NOTE_CHARS = 2_000  # longer evidence, headings and sources are cut before they are read
 MAX_IDS = 1_000
 _MARKUP = re.compile(r"<\|[^|>]{0,40}\|>|</?(?:system|assistant|user|instructions?)\s*>", re.IGNORECASE)
@@ -42,7 +45,7 @@ class DeltaSchema:
 
     def _find_target_problem(self, delta: Delta, playbook: Playbook) -> str:
         if delta.kind == "add":
-            return "" if bullet.make_slug(delta.section) else f"{delta.section!r:.60} is not a section; use letters"
+            return "" if bullet.make_slug(delta.section) else "it has no section"
         min_ids = 2 if delta.kind == "merge" else 1
         if len(delta.ids) > MAX_IDS:
             return f"it names {len(delta.ids):,} bullets; the limit is {MAX_IDS:,}"
@@ -62,13 +65,13 @@ class DeltaSchema:
         """Describes the first problem of a bullet's text; empty if it is valid."""
         if len(content) > self._config.max_chars:
             return f"it is {len(content):,} characters long; the limit is {self._config.max_chars:,}"
-        if not english.normalize_words(content):
+        if not terms.normalize_words(content):
             return "it has no words"
         if problem := bullet.find_bad_character(bullet.to_one_line(content)):
             return problem
         if markup := _MARKUP.search(content):
             return f"{markup[0]!r} is LLM markup"
-        forbidden = self._forbidden and self._forbidden.search(english.normalize_words(bullet.to_one_line(content)))
+        forbidden = self._forbidden and self._forbidden.search(terms.normalize_words(bullet.to_one_line(content)))
         return f"{forbidden[0]!r} is forbidden" if forbidden else ""
 
 
@@ -93,9 +96,15 @@ class CurationPass:
     """
 
     def __init__(
-        self, playbook: Playbook, config: Config, count_tokens: CountTokens, schema: DeltaSchema, index: BulletIndex
+        self,
+        playbook: Playbook,
+        config: Config,
+        count_tokens: CountTokens,
+        schema: DeltaSchema,
+        index: BulletIndex,
+        meaning: Meaning,
     ) -> None:
-        self.playbook = playbook
+        self.playbook, self._meaning = playbook, meaning
         self.retired: list[RetiredBullet] = []
         self._config, self._count_tokens, self._schema, self._index = config, count_tokens, schema, index
         self._num_changes = 0
@@ -165,7 +174,8 @@ class CurationPass:
             return self._reject(delta, f"{other.id} is the same rule; merge them instead", (other.id,))
         if other is not None and relation == "contradiction" and not self._is_confirmed(delta):
             return self._hold(delta, f"it contradicts {other.id}: {other.content}", (other.id,))
-        has_new_meaning = relate(bullet.content, content) in ("contradiction", "variant")
+        has_new_numbers = find_numbers(bullet.content) != find_numbers(content)
+        has_new_meaning = has_new_numbers or self._meaning.relate(bullet.content, content) == "contradiction"
         if (has_new_meaning or bullet.net_helpful > 0 or bullet.is_pinned) and not delta.evidence.strip():
             return self._hold(delta, f"changing {bullet.id} needs evidence", (bullet.id,))
         # The counts belong to the old text. A text with another meaning starts from zero.
@@ -182,10 +192,11 @@ class CurationPass:
         first, *others = (self.playbook.bullets[id] for id in dict.fromkeys(delta.ids))
         content = to_one_line(delta.content) or first.content
         for other in (first, *others):
-            relation = relate(other.content, content)
-            if relation in ("contradiction", "variant") or not preserves_details(content, other.content):
+            relation = self._meaning.relate(other.content, content)
+            if relation == "contradiction" or not keeps_details(content, other.content):
                 return self._reject(delta, f"the merge would change {other.id}: {other.content}", (other.id,))
-            if relation == "different" and not self._is_confirmed(delta):
+            is_known = relation != "different" or self._meaning.is_related(other.content, content)
+            if not is_known and not self._is_confirmed(delta):
                 return self._hold(delta, f"{other.id} may have another meaning", (other.id,))
         merged = replace(first, content=content)
         for other in others:
@@ -215,16 +226,32 @@ class CurationPass:
 
     def _find_related(self, content: str, excluded_id: str = "") -> tuple[Relation, Bullet | None]:
         """Returns a bullet with the same meaning, else one that contradicts the content, else None."""
+        neighbors = [bullet for bullet in self._find_neighbors(content) if bullet.id != excluded_id]
+        relations = self._meaning.relate_all(content, [bullet.content for bullet in neighbors])
+        related: dict[Relation, Bullet] = {}
+        for relation, neighbor in zip(relations, neighbors, strict=True):
+            related.setdefault(relation, neighbor)
+        for relation in _RELATED:
+            if relation in related:
+                return relation, related[relation]
+        return "different", None
+
+    def _find_neighbors(self, content: str) -> Sequence[Bullet]:
+        """Returns the bullets to compare a text with: those that share words or are close in meaning.
+
+        A judge also sees the newest bullets, since other words may have the same meaning.
+        """
         self._index.sync(self.playbook.bullets)
-        contradiction: tuple[Relation, Bullet | None] = ("different", None)
-        for hit in self._index.search(content, MAX_NEIGHBORS):
-            bullet = self.playbook.bullets[hit.id]
-            relation = relate(bullet.content, content) if hit.id != excluded_id else "different"
-            if relation in ("same", "duplicate"):
-                return relation, bullet
-            if relation == "contradiction" and contradiction[1] is None:
-                contradiction = relation, bullet
-        return contradiction
+        ids = [hit.id for hit in self._index.search(content, MAX_NEIGHBORS)]
+        bullets = self.playbook.bullets
+        if self._meaning.embed is not None:
+            similarities = self._meaning.compare(content, [bullet.content for bullet in bullets.values()])
+            ranked = sorted(zip(similarities, bullets, strict=True), reverse=True)[:MAX_NEIGHBORS]
+            ids += [id for similarity, id in ranked if similarity > 0]
+        if self._meaning.judge is not None:
+            ids += [*reversed(bullets)]
+            ids = list(dict.fromkeys(ids))[:MAX_JUDGED]
+        return [bullets[id] for id in dict.fromkeys(ids)]
 
     def _make_room_for(self, bullet: Bullet, delta: Delta, replaced: Bullet | None = None) -> bool:
         """Retires bullets until the new one fits; returns whether it fits."""
@@ -289,7 +316,7 @@ class CurationPass:
 def _is_same_delta(held_delta: Delta, delta: Delta) -> bool:
     if held_delta.kind != delta.kind or held_delta.ids != delta.ids[:MAX_STORED_IDS]:
         return False
-    return english.normalize_words(held_delta.content) == english.normalize_words(tidy(delta.content, MAX_STORED_CHARS))
+    return terms.normalize_words(held_delta.content) == terms.normalize_words(tidy(delta.content, MAX_STORED_CHARS))
 
 
 def _describe_source(delta: Delta, turn: int) -> str:

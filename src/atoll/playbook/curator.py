@@ -1,4 +1,4 @@
-"""Curator: decides on deltas without an LLM and without randomness."""
+"""Curator: decides on deltas by fixed rules. Only the comparison of two rules may ask an LLM judge."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -8,6 +8,7 @@ from atoll.playbook.bm25_index import BulletIndex
 from atoll.playbook.config import Config
 from atoll.playbook.curation import CurationPass, DeltaSchema
 from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.meaning import Meaning
 from atoll.playbook.playbook import CountTokens, Playbook, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet, refine
 
@@ -23,11 +24,22 @@ class CurationResult(NamedTuple):
 class Curator:
     """Applies valid deltas to a playbook, holds doubtful deltas and rejects bad ones.
 
-    The same playbook and deltas always give the same result. Thread-safe.
+    Without a judge, the same playbook and deltas always give the same result. Thread-safe.
+
+    Args:
+        config: Settings.
+        count_tokens: Counts the tokens of a text.
+        meaning: Compares rules; None compares their words.
     """
 
-    def __init__(self, config: Config | None = None, *, count_tokens: CountTokens = estimate_tokens) -> None:
-        self.config = config or Config()
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        count_tokens: CountTokens = estimate_tokens,
+        meaning: Meaning | None = None,
+    ) -> None:
+        self.config, self.meaning = config or Config(), meaning or Meaning()
         self.count_tokens = count_tokens
         self._schema = DeltaSchema(self.config)
         self._index, self._lock = BulletIndex(), Lock()  # a cache; its results depend only on the playbook
@@ -50,7 +62,9 @@ class Curator:
         previous_turn = playbook.turn
         playbook = playbook.with_turn(previous_turn + 1 if turn is None else turn)
         with self._lock:
-            curation_pass = CurationPass(playbook, self.config, self.count_tokens, self._schema, self._index)
+            curation_pass = CurationPass(
+                playbook, self.config, self.count_tokens, self._schema, self._index, self.meaning
+            )
             verdicts = tuple(curation_pass.decide(delta) for delta in deltas)
             playbook, retired = curation_pass.playbook, curation_pass.retired
             if self._is_refine_due(previous_turn, playbook.turn):

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.playbook.bullet import MAX_COUNT, SLUG, Bullet, find_bad_character, parse_serial
+from atoll.playbook.bullet import MAX_COUNT, Bullet, find_bad_character, is_slug, parse_serial
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.refinement import RetiredBullet
 from atoll.playbook.serialization import PARSE_ERRORS
@@ -75,7 +75,7 @@ def _parse_bullet(line: str, section: str, heading: str) -> Bullet | None:
     section_name = section or id.rpartition("-")[0]
     if (
         parse_serial(id) is None
-        or not SLUG.fullmatch(section_name)
+        or not is_slug(section_name)
         or not id.startswith(f"{section_name}-")
         or find_bad_character(text + heading)
     ):

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Priority
+from atoll.playbook.meaning import make_key
 from atoll.playbook.playbook import CountTokens, Playbook
-from atoll.playbook.rule_parser import parse_rule
-from atoll.playbook.rule_relation import relate
 
 MAX_NEIGHBORS = 12  # bullets that a text is compared with; BM25 ranks duplicates near the top
 PRIORITY_VALUES: Mapping[Priority, float] = {"low": 0.0, "normal": 0.5, "high": 1.5}  # value of an unused bullet
@@ -92,18 +91,12 @@ type Removal = tuple[Bullet, str, Bullet | None]  # bullet, reason, bullet that 
 
 
 def _find_duplicates(playbook: Playbook) -> Iterator[Removal]:
-    """Yields bullets that repeat an earlier one. Only bullets with the same concepts are compared."""
-    by_concepts: dict[frozenset[tuple[str, int]], list[Bullet]] = {}
+    """Yields bullets that repeat an earlier one in the same words."""
+    by_key: dict[tuple[object, ...], Bullet] = {}
     for bullet in playbook.bullets.values():
-        keys = {frozenset(rule.concept_counts.items()) for rule in parse_rule(bullet.content)}
-        others = {other.id: other for key in keys for other in by_concepts.get(key, ())}
-        for other in others.values():
-            if relate(other.content, bullet.content) in ("same", "duplicate"):
-                yield bullet, f"same rule as {other.id}", other
-                break
-        else:
-            for key in keys:
-                by_concepts.setdefault(key, []).append(bullet)
+        other = by_key.setdefault(make_key(bullet.content), bullet)
+        if other is not bullet:
+            yield bullet, f"same rule as {other.id}", other
 
 
 def _make_prune_stage(config: Config) -> Callable[[Playbook], Iterator[Removal]]:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from atoll import candidate, errors, versions
 from atoll.playbook import serialization
 from atoll.playbook.bm25_index import BulletIndex
-from atoll.playbook.bullet import Bullet
+from atoll.playbook.bullet import Bullet, format_bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.meaning import Meaning
 from atoll.playbook.playbook import Playbook, Stats
 from atoll.playbook.refinement import RetiredBullet
 
@@ -93,6 +94,7 @@ def _find_held(playbook: Playbook, id: str) -> Delta:
 
 
 KEY = "playbook/main"
+MAX_SIMILAR = 20  # bullets that embeddings add to a search
 RETRIES = 20  # attempts; a turn takes a millisecond or two
 
 
@@ -134,6 +136,50 @@ class Excerpt(NamedTuple):
     bullet: Bullet
     score: float
     text: str
+
+
+def format_excerpts(excerpts: Sequence[Excerpt]) -> str:
+    """Returns excerpts for a prompt: one line each, with id and counts."""
+    return "\n".join(format_bullet(excerpt.bullet, len(excerpt.text)) for excerpt in excerpts)
+
+
+def make_excerpts(
+    playbook: Playbook, query: str, config: Config, meaning: Meaning, index: BulletIndex | None = None
+) -> Sequence[Excerpt]:
+    """Returns the bullets of a playbook that match a query, best first. Harmful bullets rank lower.
+
+    Args:
+        playbook: Any playbook.
+        query: Any text.
+        config: Number of bullets and their length.
+        meaning: Its embeddings add bullets with other words.
+        index: Index to reuse; None makes one.
+    """
+    index = index or BulletIndex()
+    index.sync(playbook.bullets)
+    hits = index.search(query, config.context_limit, compute_reliability)
+    matches = [(playbook.bullets[hit.id], hit.score) for hit in hits]
+    if meaning.embed is not None and len(playbook):
+        matches = _add_similar(playbook, query, matches, meaning)[: config.context_limit]
+    return [Excerpt(bullet, score, _truncate(bullet.content, config.context_chars)) for bullet, score in matches]
+
+
+def _add_similar(
+    playbook: Playbook, query: str, matches: list[tuple[Bullet, float]], meaning: Meaning
+) -> list[tuple[Bullet, float]]:
+    """Returns the matches ranked together with the bullets that embeddings place close to the query."""
+    bullets = list(playbook.bullets.values())
+    similarities = meaning.compare(query, [bullet.content for bullet in bullets])
+    weighted = [
+        (value * compute_reliability(bullet), bullet) for value, bullet in zip(similarities, bullets, strict=True)
+    ]
+    ranked = sorted(weighted, key=lambda item: -item[0])[: 2 * MAX_SIMILAR]
+    scores: dict[str, float] = {}
+    for order in ([bullet for bullet, _ in matches], [bullet for _, bullet in ranked]):
+        for rank, bullet in enumerate(order):  # reciprocal rank fusion
+            scores[bullet.id] = scores.get(bullet.id, 0.0) + 1.0 / (MAX_SIMILAR + rank)
+    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return [(playbook.bullets[id], score) for id, score in best]
 
 
 class PlaybookStore:
@@ -305,18 +351,18 @@ class PlaybookStore:
             limit: Maximum number of bullets; None means `context_limit`.
             chars: Maximum characters of each; None means `context_chars`.
         """
-        playbook = self.current()
-        max_results = self.config.context_limit if limit is None else limit
-        max_chars = self.config.context_chars if chars is None else chars
+        config = self.config.model_copy(
+            update={
+                "context_limit": self.config.context_limit if limit is None else limit,
+                "context_chars": self.config.context_chars if chars is None else chars,
+            }
+        )
         with self._lock:
-            self._index.sync(playbook.bullets)
-            hits = self._index.search(query, max_results, compute_reliability)
-        matches = [(playbook.bullets[hit.id], hit.score) for hit in hits]
-        return [Excerpt(bullet, score, _truncate(bullet.content, max_chars)) for bullet, score in matches]
+            return make_excerpts(self.current(), query, config, self.curator.meaning, self._index)
 
     def format_context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
-        """Returns the result of `retrieve` for a prompt: one line per bullet, with its id."""
-        return "\n".join(f"[{excerpt.bullet.id}] {excerpt.text}" for excerpt in self.retrieve(query, limit, chars))
+        """Returns the result of `retrieve` for a prompt: one line per bullet, with its id and counts."""
+        return format_excerpts(self.retrieve(query, limit, chars))
 
     def stats(self) -> Stats:
         return self.current().stats()

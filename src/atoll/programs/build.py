@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from atoll import errors, function, llm, strategies, system
+from atoll import errors, function, llm, noise, strategies, system
 from atoll.candidate import JSON
 from atoll.programs import llm_build, program_search
 from atoll.programs.config import Options, Task
@@ -17,6 +17,7 @@ from atoll.programs.evaluation.evaluator_job import CommandJob
 from atoll.programs.evaluation.folder_evaluator import FolderEvaluator
 from atoll.programs.openevolve import checkpoints, folder
 from atoll.programs.openevolve.folder import discover
+from atoll.sandbox import missing_modules
 
 __all__ = ["Options", "Task", "build", "discover"]
 
@@ -41,11 +42,15 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     )
     opened = _open_executor(task, parts, files_of_evaluator, hint)
     job_executor = opened.executor
+    repeats = 1 if task.repeats == "auto" else task.repeats
     candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(
-        job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint
+        job_executor, parts.blobs, stages, thresholds, score_function, repeats, hint, text, task.fail_on_error
     )
     if options.llm_feedback and parts.llm is not None:
         candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, language)
+    repeated = None
+    if task.repeats == "auto" and not (options.llm_feedback and parts.llm):  # a review by an LLM costs calls
+        candidate_evaluator = repeated = noise.RepeatedEvaluator(candidate_evaluator)
     files = [*_list_files(program), *(() if task.command else (evaluator,)), *chosen.files]
     if task.checkpoint is not None:
         proposer = checkpoints.CheckpointProposer(programs, proposer)
@@ -65,6 +70,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
         job_executor.close,
         baseline_proposer=search.llm_proposer,
         is_free=search.policy is not None,
+        repeated=repeated,
     )
 
 
@@ -129,7 +135,9 @@ def _open_executor(
         try:
             return scoring.open_evaluator(files, parts.executor_config)
         except errors.SetupError as error:
-            raise errors.SetupError(f"{error} ({hint})" if hint and "KeyError" in str(error) else str(error)) from error
+            note = f" ({hint})" if hint and "KeyError" in str(error) else ""
+            remedy = missing_modules.describe_missing(str(error))
+            raise errors.SetupError(f"{error}{note} {remedy}".rstrip()) from error
     executable = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if executable is None:
         raise errors.SetupError(f"Program {task.command[0]} of task.command not found: install it, or change the key.")

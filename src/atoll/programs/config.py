@@ -1,11 +1,12 @@
 """Settings of the system `programs`."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pydantic
 
 from atoll import mutation, system
+from atoll.candidate import JSON
 
 EVALUATOR_FILE = "evaluator.py"
 
@@ -26,12 +27,15 @@ class Task(system.Settings):
         metric: Metric that is the score; None: `combined_score`, or the mean of all metrics that are not features.
         minimize: Lower values of the metric are better.
         features: Metrics that describe a program but do not rate it.
-        repeats: Evaluations per program, for noisy evaluators; the score is their mean.
+        repeats: Evaluations per program; the score is their mean. `auto` evaluates the initial program and new bests
+            again, and takes the mean of up to 5 evaluations if the score varies.
+        fail_on_error: Whether a score of zero with an error artifact is a failure.
         model: LLM named in an OpenEvolve configuration; used only with `--llm config`.
         checkpoint: OpenEvolve checkpoint whose programs become the first iterations.
         notes: Keys of an OpenEvolve configuration without effect, printed at the start.
     """
 
+    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {"fail_on_error": False}
     program: str = "initial_program.py"
     evaluator: str = EVALUATOR_FILE
     command: system.Names = ()
@@ -40,7 +44,8 @@ class Task(system.Settings):
     metric: str | None = None
     minimize: bool = False
     features: system.Names = ()
-    repeats: int = pydantic.Field(default=1, ge=1, le=1000)
+    repeats: Annotated[int, pydantic.Field(ge=1, le=1000)] | Literal["auto"] = "auto"
+    fail_on_error: bool = True
     model: str | None = None
     checkpoint: str | None = None
     notes: system.Names = ()

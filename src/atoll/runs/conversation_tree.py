@@ -81,5 +81,13 @@ def _make_turn(position: int, row: store.Row) -> Node:
     summary = f"{row.id}, score {format_number(row.score)}"
     summary += f"; evaluator: {feedback}" if feedback else ""
     summary += f"; critic: {critic.strip().partition('\n')[0]}" if critic.strip() else ""
-    data = {"id": row.id, "critic": critic, "judge": row.failure or row.feedback, "content": row.content}
+    details: dict[str, Any] = {
+        name: row.meta[name] for name in ("fork", "memory", "tools", "usage") if name in row.meta
+    }
+    memory, tools = details.get("memory") or (), details.get("tools") or ()
+    roles = ", ".join(str(note.get("role")) for note in memory if isinstance(note, dict))
+    summary += f"; fork: {details['fork']}" if "fork" in details else ""
+    summary += f"; notes: {roles}" if roles else ""
+    summary += f"; {len(tools)} tools" if isinstance(tools, list) and tools else ""
+    data = {"id": row.id, "critic": critic, "judge": row.failure or row.feedback, "content": row.content, **details}
     return Node(f"turn {position}", summary, row.score, data)

@@ -15,6 +15,13 @@ LIMIT_KEYS = {"iterations", "budget", "target", "patience"}
 # Keys of a stored run that are not part of its configuration.
 NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")
 
+# Settings that version 0.1 did not have, with the values that do what it did.
+_FIRST_SETTINGS = {
+    ("programs", "policy"): "openevolve",
+    ("llmsr", "law_search"): "products",
+    ("mind", "fitness_terms"): "simple",
+}
+
 
 def check_changes(changes: Sequence[config.Sections]) -> None:
     """Checks that a resumed run may change these settings.
@@ -133,10 +140,9 @@ def make_stop_rules(settings: config.RunSettings, run_store: store.Store, run_id
 def load_last_sections(run_store: store.Store, run_id: str) -> tuple[dict[str, Any], control.Budget | None]:
     """Returns the stored sections of a run with the changes of earlier resumes, and the budget of its last start."""
     sections = {name: value for name, value in run_store.get_run(run_id).config.items() if name not in NON_SECTION_KEYS}
-    if "programs" in sections and "policy" not in sections["programs"]:
-        sections["programs"] = {**sections["programs"], "policy": "openevolve"}  # the only one of version 0.1
-    if "llmsr" in sections and "law_search" not in sections["llmsr"]:
-        sections["llmsr"] = {**sections["llmsr"], "law_search": "products"}  # likewise
+    for (section, key), value in _FIRST_SETTINGS.items():
+        if section in sections:
+            sections[section] = {key: value, **sections[section]}
     budget = None
     carried_keys = ("llm", "workers", *LIMIT_KEYS)
     for record in run_store.journal(run_id).read_kinds(journal.STARTED):

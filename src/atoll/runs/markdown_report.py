@@ -17,7 +17,7 @@ from atoll.runs.summary import (
     format_result,
     summarize,
 )
-from atoll.runs.text_format import format_number
+from atoll.runs.text_format import format_error, format_number
 
 _FIRST, _LAST = 10, 20  # improvements shown of a long list
 
@@ -57,6 +57,9 @@ class ReportData:
         evaluations = f"{self.summary.totals.evaluations:,} evaluations"
         if best <= initial:
             return f"No candidate is better than the initial one after {evaluations}."
+        if self.summary.is_gain_within_noise:
+            difference = f"The difference of {format_number(best - initial)} after {evaluations}"
+            return f"{difference} is within the noise of the evaluator, so it is not a gain."
         gain, evaluations_to_best = format_number(best - initial), self.improvements[-1].evaluations
         by_mutator = f" By mutator: {', '.join(map(str, self.mutator_gains))}." if self.mutator_gains else ""
         return f"The gain is {gain}, reached after {evaluations_to_best:,} of {evaluations}.{by_mutator}"
@@ -113,8 +116,10 @@ def iter_report_lines(run_store: store.Store, run_id: str) -> Iterator[str]:
 
 
 def _make_score_rows(data: ReportData) -> Iterator[Sequence[str]]:
-    yield "initial", format_number(data.summary.initial_score), "0.0" if data.improvements else "-"
-    yield "best", format_number(data.summary.best_score), data.best.id if data.best else "-"
+    summary = data.summary
+    initial, best = (format_number(score) for score in (summary.initial_score, summary.best_score))
+    yield "initial", f"{initial}{format_error(summary.initial_error)}", "0.0" if data.improvements else "-"
+    yield "best", f"{best}{format_error(summary.best_error)}", data.best.id if data.best else "-"
 
 
 def _format_improvements(data: ReportData) -> Iterator[str]:

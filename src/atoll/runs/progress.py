@@ -147,7 +147,7 @@ def _iter_accepted(run_store: store.Store, run_id: str) -> Iterator[Improvement]
             pending[data["id"]] = data["evaluation"]["score"], data.get("island", record.island)
         match record.kind:
             case "founded":
-                evaluations += 1
+                evaluations += 1 + data["evaluation"].get("repeats", 0)
                 decisions = [(data["id"], "accept")]
             case "applied":
                 evaluations += data["evaluations"]

@@ -203,7 +203,9 @@ class Session:
     def _make_evolver(
         self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
     ) -> system.SystemEvolver:
-        return system.SystemEvolver(evolver_config, report, built_system.close, built_system.use_profiler)
+        return system.SystemEvolver(
+            evolver_config, report, built_system.close, built_system.use_profiler, built_system.repeated
+        )
 
     def _make_report(self) -> Mapping[str, Any]:
         """Returns the settings that are printed when the run starts."""
@@ -222,7 +224,7 @@ class Session:
             report["cost"] = run_llm.describe_cost(call_price, self.budget, self.initial_program)
         if ray_config := self._executor_config.ray_config:
             report["executor"] = f"ray, {self._executor_config.num_slots} slots of {ray_config}"
-        order_text = f"by iteration, {self._order.window} in flight: the same seed gives the same run"
+        order_text = f"by iteration, {self._order.window} in flight: the same seed and scores give the same run"
         report |= {"seed": settings.seed, "limits": ", ".join(limit_texts)}
         return {**report, "order": order_text if self._order.is_ordered else "by completion time"}
 

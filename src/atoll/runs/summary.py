@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from atoll import errors, evaluation, journal, store
+from atoll import errors, evaluation, journal, noise, store
 from atoll.runs import text_format
 from atoll.store.records import json_codec, queries
 
@@ -47,6 +47,8 @@ class Summary:
         reason: Why the run ended; empty if it has not.
         best: Id of the best candidate; None if no candidate has a score.
         call_yield: Candidates evaluated per LLM call; None if no call proposed anything.
+        initial_error: Standard error of the initial score; None if it was evaluated once or does not vary.
+        best_error: Standard error of the best score.
     """
 
     run: str
@@ -62,6 +64,20 @@ class Summary:
     best: str | None
     totals: Totals
     call_yield: "CallYield | None" = None
+    initial_error: float | None = None
+    best_error: float | None = None
+
+    @property
+    def is_gain_within_noise(self) -> bool:
+        """True if the best candidate may be no better than the initial one."""
+        if self.initial_score is None or self.best_score is None:
+            return False
+        return noise.is_within_noise(self.best_score - self.initial_score, self.initial_error, self.best_error)
+
+    @property
+    def is_noisy(self) -> bool:
+        """True if the initial or the best candidate had different scores in several evaluations."""
+        return bool(self.initial_error or self.best_error)
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data, as `--json` prints it."""
@@ -83,8 +99,9 @@ def compute_totals(run_store: store.Store, run_id: str) -> Totals:
     for record in run_store.journal(run_id).read_kinds(journal.INITIAL, journal.ISSUED, journal.APPLIED):
         steps = max(steps, record.step)
         if record.kind == journal.INITIAL:
-            evaluations += 1
-            cost += evaluation.from_data(record.data["evaluation"]).cost
+            initial = evaluation.from_data(record.data["evaluation"])
+            evaluations += 1 + initial.repeats
+            cost += initial.cost
         elif record.kind == journal.APPLIED:
             evaluations += record.data["evaluations"]
             failures += "failure" in record.data
@@ -114,6 +131,8 @@ def summarize(run_store: store.Store, run_id: str) -> Summary:
         best=best[0].id if best else None,
         totals=totals,
         call_yield=compute_yield(run_store, run_id) if totals.cost.calls else None,
+        initial_error=noise.get_error(initial_rows[0].metrics) if initial_rows else None,
+        best_error=noise.get_error(best[0].metrics) if best else None,
     )
 
 
@@ -174,7 +193,8 @@ def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
                 calls[record.step] += "/" not in data.call  # otherwise an evaluator or a gate made it
                 continue
             mutator = data.meta.get("engine")
-            is_trial = data.label.startswith("d") and mutator not in _LLM_MUTATORS
+            is_from_llm = mutator in _LLM_MUTATORS or "conversation" in data.meta
+            is_trial = data.label.startswith("d") and not is_from_llm
             if calls[record.step] and data.paid and not is_trial and mutator not in _CALL_FREE_MUTATORS:
                 contents.add(hash(data.content or record.links))
                 repairs += bool(data.meta.get("is_repaired"))

@@ -55,6 +55,11 @@ def format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
+def format_error(error: float | None) -> str:
+    """Formats the standard error of a score, to follow it; empty without one."""
+    return "" if error is None else f" ± {error:.2g}"
+
+
 def format_pairs(values: Mapping[str, Any]) -> str:
     """Formats values as one line of `name=value` pairs."""
     return " ".join(

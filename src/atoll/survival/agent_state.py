@@ -1,10 +1,12 @@
 """State of an agent during one episode. Only the playbook, notes and forecasts pass to the next episode."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from atoll.survival.beliefs import Beliefs
 from atoll.survival.curiosity import RandomDistillation, VisitCounts
 from atoll.survival.fear import Forecaster
+from atoll.survival.plan import ExecutedAction
 from atoll.survival.recipes import RecipeBook
 from atoll.survival.roles.memory import Memory
 from atoll.survival.roles.playbook_store import EpisodePlaybook
@@ -36,6 +38,8 @@ class AgentState:
         curiosity_weight: Weight of curiosity against survival. The reward synthesizer adjusts it.
         consumption_rates: Observed consumption of each resource per tick.
         day_start: Tick at which this day began.
+        exploration: How much to explore next, as stated by the thinker, 0 to 2; 1 changes nothing.
+        exploration_trust: Weight of that statement. It grows when the statement fits the next turn.
     """
 
     world: World
@@ -51,11 +55,27 @@ class AgentState:
     curiosity_weight: float = 1.0
     consumption_rates: dict[str, float] = field(default_factory=dict)
     day_start: int = 0
+    exploration: float = 1.0
+    exploration_trust: float = 0.5
     _recalled_topics: set[str] = field(default_factory=set)
 
     @property
     def curiosity(self) -> float:
-        return self.curiosity_weight * self.settings.exploration_bonus if self.settings.has_curiosity else 0.0
+        if not self.settings.has_curiosity:
+            return 0.0
+        stated_factor = 1.0 + self.exploration_trust * (self.exploration - 1.0)
+        return self.curiosity_weight * self.settings.exploration_bonus * stated_factor
+
+    def follow_exploration(self, exploration: float, steps: Sequence[ExecutedAction]) -> None:
+        """Takes the thinker's statement for the next turn, and learns how far to trust it.
+
+        More exploration was right if the turn brought no damage, less was right if it did.
+        """
+        if self.exploration != 1.0:
+            is_hurt = any(step.after.harm for step in steps)
+            is_right = is_hurt == (self.exploration < 1.0)
+            self.exploration_trust = min(1.0, max(0.0, self.exploration_trust + (0.05 if is_right else -0.05)))
+        self.exploration = min(2.0, max(0.0, exploration))
 
     @property
     def prior(self) -> float:

@@ -30,12 +30,13 @@ from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, Thinke
 from atoll.survival.worlds.commands import CommandRunner, SandboxedRunner
 from atoll.survival.worlds.crafter import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
+from atoll.survival.worlds.gymnasium_world import make_gymnasium_world, to_world
 from atoll.survival.worlds.hybrid import HybridWorld
 from atoll.survival.worlds.minigrid import MiniGridWorld
 from atoll.survival.worlds.operating_system import OSWorld
 from atoll.survival.worlds.playground import Playground
 from atoll.survival.worlds.shared_grid import SharedGrid
-from atoll.survival.worlds.world import World, get_world_path, load_world_factory
+from atoll.survival.worlds.world import World, get_world_path, load_function
 
 __all__ = ["Options", "Task", "build", "discover", "simulate_episodes"]
 
@@ -166,17 +167,35 @@ def _make_world_factory(
         case ("crafter", _, ""):
             return CrafterWorld
         case ("minigrid", _, id) if id:
-            return lambda: MiniGridWorld(id)
+            return lambda: MiniGridWorld(id, task.env_args)
+        case ("gymnasium", _, id) if id:
+            describe = load_function("task.describe", task.describe, context.folder) if task.describe else None
+            return lambda: make_gymnasium_world(id, task.env_args, describe)
         case ("os", _, ""):
             return lambda: OSWorld(_make_playground(task, context), command_runner)
         case ("hybrid", _, ""):
             return lambda: HybridWorld(GridWorld(task.world, family), _make_playground(task, context), command_runner)
         case _ if get_world_path(task.env, context.folder):
-            return load_world_factory(task.env, context.folder)
+            return _make_own_world_factory(task, context.folder)
         case _:
             raise errors.SetupError(
-                f"Unknown env {task.env!r:.60}. Use grid, minigrid:ID, crafter, os, hybrid or file.py:Name."
+                f"Unknown env {task.env!r:.60}. "
+                "Use grid, minigrid:ID, crafter, os, hybrid or file.py:Name, or gymnasium:ID for a registered one."
             )
+
+
+def _make_own_world_factory(task: Task, folder: Path) -> Callable[[], World]:
+    """Returns a function that makes the world of `file.py:Name`: a class or function of the task."""
+    make = load_function("task.env", task.env, folder)
+    describe = load_function("task.describe", task.describe, folder) if task.describe else None
+
+    def make_world() -> World:
+        made = errors.capture(lambda: make(**task.env_args), reraise=())
+        if isinstance(made, errors.CaughtException):
+            raise errors.SetupError(f"{task.env:.80} failed: {made!s:.200}.")
+        return to_world(made, describe, task.env)
+
+    return make_world
 
 
 def _make_episode_function(task: Task, context: system.BuildContext, make_world: Callable[[], World]) -> RunEpisode:

@@ -1,6 +1,6 @@
 """Settings sections `[task]` and `[survival]`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -22,7 +22,10 @@ class Task(system.Settings):
     """Section `[task]`: the world.
 
     Attributes:
-        env: `grid`, `minigrid:ID`, `crafter`, `os`, `hybrid`, or `file.py:Name` for your own world.
+        env: `grid`, `gymnasium:ID`, `minigrid:ID`, `crafter`, `os`, `hybrid`, or `file.py:Name` for a class or function
+            that makes your own world or gymnasium environment.
+        env_args: Keyword arguments of a gymnasium environment or of your own function.
+        describe: `file.py:Name` of a function `describe(observation, info)` that returns an observation in words.
         world: World of the grid: meadow, caldera or tundra.
         family: Seed for the meaning of the grid's signs. Default: the seed of the run.
         playground: Folder inside the task folder in which `os` and `hybrid` may write.
@@ -34,6 +37,8 @@ class Task(system.Settings):
     """
 
     env: str = "grid"
+    env_args: dict[str, Any] = pydantic.Field(default_factory=dict)
+    describe: str = ""
     world: Literal["meadow", "caldera", "tundra"] = "meadow"
     family: int | None = None
     playground: str = "playground"

@@ -30,6 +30,7 @@ class EpisodeSummary:
         book: Playbook at the end.
         world_metrics: Metrics from the world itself.
         counts: Deltas that the curator applied, held, rejected and retired.
+        evasions: Turns with a forecast above the danger threshold, by outcome.
         state: Data for the next episode besides the playbook.
     """
 
@@ -56,6 +57,7 @@ class EpisodeSummary:
     events: tuple[Mapping[str, JSON], ...] = ()
     world_metrics: Mapping[str, float] = EMPTY
     counts: Mapping[str, int] = EMPTY
+    evasions: Mapping[str, int] = EMPTY
 
     def to_data(self) -> dict[str, Any]:
         """Returns the JSON form for the journal."""
@@ -79,6 +81,7 @@ class EpisodeSummary:
             "policy_changes": self.policy_changes,
             "unlocked": list(self.unlocked),
             **({"facts": dict(self.world_metrics)} if self.world_metrics else {}),
+            **({"evasions": dict(self.evasions)} if self.evasions else {}),
         }
 
 
@@ -192,11 +195,12 @@ class RunningEpisode:
             len(feared_tiles),
             None if truth is None else sum(truth.get(tile, False) for tile in feared_tiles),
             agent.forecaster.corrections,
-            agent.episode_playbook.num_applied,
+            agent.episode_playbook.num_changed,
             tuple(dict.fromkeys(self.unlocked)),
             agent.episode_playbook.playbook,
             {"memory": agent.memory.to_data(), "fear": agent.forecaster.to_data()},
             tuple(loop.roles.sentinel.events),
             dict(world.facts()) if isinstance(world, ReportsMetrics) else EMPTY,
             {name: count for name, count in agent.episode_playbook.counts.items() if count},
+            dict(loop.evasions),
         )

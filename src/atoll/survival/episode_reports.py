@@ -137,6 +137,8 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
         "cvar_reward": forecast_metrics.compute_cvar([episode["reward"] for episode in episodes]),
         "corrections": sum(episode["corrections"] for episode in episodes),
     }
+    if evasions := sum((Counter(episode.get("evasions", {})) for episode in episodes), Counter[str]()):
+        result["evasions"] = dict(evasions)
     world_metrics = [episode["facts"] for episode in episodes if episode.get("facts")]
     for name in world_metrics[0] if world_metrics else ():
         result[name] = fmean(metrics[name] for metrics in world_metrics)

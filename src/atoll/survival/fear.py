@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from atoll.candidate import JSON
 from atoll.survival.worlds.world import Observation
 
-FEATURES = ("bias", "path", "hunters", "hunger", "starving", "dark", "dusk", "hurt", "standing", "unknown")
-# Initial weights: tiles that look dangerous probably are.
-INITIAL_WEIGHTS = (-2.5, 4.0, 1.5, 1.5, 2.5, 1.5, 0.8, 0.8, 1.0, 0.5)
+FEATURES = (
+    "bias", "path", "hunters", "hunger", "starving", "dark", "dusk", "hurt", "standing", "unknown", "stated", "caution",
+)  # fmt: skip
+# Initial weights: tiles that look dangerous probably are. `stated` and `caution` come from an LLM.
+INITIAL_WEIGHTS = (-2.5, 4.0, 1.5, 1.5, 2.5, 1.5, 0.8, 0.8, 1.0, 0.5, 0.5, 0.5)
 LEARNING_RATE, WEIGHT_DECAY = 0.15, 0.0005
 WINDOW, MIN_UNDERESTIMATE, BIAS_STEP = 60, 0.12, 0.25  # raise forecasts after this much underestimation
 MIN_DAMAGE = 0.004
@@ -102,7 +104,8 @@ class Forecaster:
     @classmethod
     def from_data(cls, data: Mapping[str, Any], horizon: int) -> "Forecaster":
         forecaster = cls(horizon)
-        if len(data.get("weights", ())) == len(INITIAL_WEIGHTS):
-            forecaster.weights, forecaster.first_entries = list(data["weights"]), list(data["firsts"])
+        if weights := list(data.get("weights", ()))[: len(INITIAL_WEIGHTS)]:  # version 0.1 had fewer features
+            forecaster.weights = [*weights, *INITIAL_WEIGHTS[len(weights) :]]
+            forecaster.first_entries = list(data["firsts"])
             forecaster._num_updates = int(data["steps"])
         return forecaster

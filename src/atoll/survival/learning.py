@@ -9,6 +9,7 @@ from atoll.survival.worlds.world import REACH_FACING, Observation
 
 BODY_CAUSES = frozenset({"hunger", "thirst", "cold", "fatigue"})  # felt inside the body, independent of the tile
 MIN_REFUGE_NIGHTS = 2
+MIN_RISE = 0.02  # of a resource, for a tile to count as its source
 FATAL_DAMAGE = 0.999  # damage of a cause that kills at once, at any life level
 
 
@@ -75,18 +76,21 @@ def _learn_move(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
         stats.blocked += 1
         is_new = stats.blocked == 1 and not stats.entered
         return [Lesson(tile, "recipes", beliefs.BLOCKS.format(look=tile), f"ran into it at {target}")] if is_new else []
-    return _learn_entry(agent, tile, after)
+    return _learn_entry(agent, tile, before, after)
 
 
-def _learn_entry(agent: AgentState, tile: str, after: Observation) -> list[Lesson]:
+def _learn_entry(agent: AgentState, tile: str, before: Observation, after: Observation) -> list[Lesson]:
     stats, damage = agent.beliefs.get_tile_stats(tile), get_ground_damage(agent, after)
+    gained = after.gained or [
+        name for name, level in after.resources.items() if level - before.resources.get(name, level) > MIN_RISE
+    ]
     if not stats.entered:
         agent.forecaster.record_first_entry(damage > 0)
     stats.entered += 1
-    if after.gained and damage <= 0:
+    if gained and damage <= 0:
         effect = agent.beliefs.get_effect("enter", tile)
-        effect.tries, effect.gains[after.gained[0]] = effect.tries + 1, effect.gains[after.gained[0]] + 1
-        text = beliefs.GIVES.format(action="enter", look=tile, gain=after.gained[0])
+        effect.tries, effect.gains[gained[0]] = effect.tries + 1, effect.gains[gained[0]] + 1
+        text = beliefs.GIVES.format(action="enter", look=tile, gain=gained[0])
         return [Lesson(tile, "recipes", text, f"it did at tick {after.tick}")]
     if damage > 0:
         stats.hurt, stats.damage = stats.hurt + 1, stats.damage + damage
@@ -94,7 +98,9 @@ def _learn_entry(agent: AgentState, tile: str, after: Observation) -> list[Lesso
         text = beliefs.AVOID.format(look=tile, cause=stats.cause, damage=damage)
         return [Lesson(tile, "tactics", text, f"lost {damage:.2f} at tick {after.tick}", f"{tile} is harmless")]
     text, evidence = beliefs.HARMLESS.format(look=tile), f"entered unharmed at tick {after.tick}"
-    return [Lesson(tile, "tactics", text, evidence, f"Avoid {tile}:")] if stats.entered == 1 or stats.hurt else []
+    if stats.hunts or not (stats.entered == 1 or stats.hurt):
+        return []  # one visit unharmed does not make a hunter harmless
+    return [Lesson(tile, "tactics", text, evidence, f"Avoid {tile}:")]
 
 
 def _learn_stay(agent: AgentState, before: Observation, after: Observation) -> list[Lesson]:
@@ -124,8 +130,8 @@ def _learn_creatures(agent: AgentState, after: Observation, ran_into: str | None
             continue
         stats = agent.beliefs.get_tile_stats(cause)
         if not stats.hunts:
-            text = beliefs.HUNTS.format(look=cause)
-            lessons.append(Lesson(cause, "tactics", text, f"lost {amount:.2f} at tick {after.tick}"))
+            text, evidence = beliefs.HUNTS.format(look=cause), f"lost {amount:.2f} at tick {after.tick}"
+            lessons.append(Lesson(cause, "tactics", text, evidence, f"{cause} is harmless"))
         stats.hunts, stats.cause = True, cause
         stats.entered, stats.hurt, stats.damage = stats.entered + 1, stats.hurt + 1, stats.damage + amount
     return lessons

@@ -1,5 +1,6 @@
 """Feedback loop of an agent: collect, format, plan, execute and reflect, once per turn until the episode ends."""
 
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,16 +11,18 @@ from atoll.survival import learning, risk
 from atoll.survival.agent_state import AgentState
 from atoll.survival.learning import Lesson
 from atoll.survival.live_controls import NotificationSettings
-from atoll.survival.plan import ActionPlan, ExecutedAction, LoopSnapshot, PlanningContext, Reflection
+from atoll.survival.plan import ActionPlan, Evasion, ExecutedAction, LoopSnapshot, PlanningContext, Reflection
 from atoll.survival.roles.execution_engine import ExecutionEngine, clear_effects
-from atoll.survival.roles.formatters import ResultFormatter, StateFormatter
+from atoll.survival.roles.formatters import ResultFormatter, StateFormatter, describe_actions
 from atoll.survival.roles.presenter import iter_notices
 from atoll.survival.roles.reflector import LessonReflector
 from atoll.survival.roles.rewards import RewardSynthesizer
 from atoll.survival.roles.sentinel import Sentinel
 from atoll.survival.roles.state_changes import StateChanges
 from atoll.survival.thinkers.thinker import Thinker
-from atoll.survival.worlds.world import Cell, Observation
+from atoll.survival.worlds.world import Observation, get_guide
+
+NUM_RECENT = 8  # turns that a prompt shows
 
 type ReflectFunction = Callable[[playbook.Playbook, Sequence[Lesson]], Sequence[playbook.Delta]]
 
@@ -44,6 +47,7 @@ class FeedbackLoop:
         observation: Last observation.
         turn: Number of turns so far.
         encounters, avoided: Turns with danger nearby, and how many passed without damage.
+        evasions: Turns with a forecast above the danger threshold, by outcome.
         has_text: Whether turns include text.
         notification_settings: Detail of turns, and notifications to viewers.
         agent_index: Number of this agent if several share the world.
@@ -57,7 +61,10 @@ class FeedbackLoop:
         self._engine = ExecutionEngine(roles.sentinel)
         self.observation, self.turn = roles.sentinel.sanitize(start), 0
         self.encounters = self.avoided = 0
+        self.evasions: Counter[str] = Counter()
         self._previous_reflection: Reflection | None = None
+        self._previous_observation: Observation | None = None
+        self._recent: deque[str] = deque(maxlen=NUM_RECENT)
         self._num_logged = 0
         self.agent_state.perceive(self.observation)
 
@@ -65,12 +72,21 @@ class FeedbackLoop:
         context = self._collect()
         plan = self.roles.thinker.plan(self.agent_state, context)
         plan = self.roles.sentinel.filter_plan(self.agent_state, plan, context.observation)
-        is_danger_near = self._is_danger_near(context.observation)
-        forecast = self._forecast_damage(context.observation, plan)
-        steps = self._engine.run(self.agent_state, plan, clear_effects(context.observation))
+        agent, observation = self.agent_state, context.observation
+        is_danger_near = self._is_danger_near(observation)
+        executed, forecast, evasion = risk.review_danger(agent, observation, plan, context.candidates)
+        agent.forecaster.issue_forecast(observation.tick, risk.extract_plan_features(agent, observation, executed))
+        if evasion is not None:
+            self.evasions[evasion.outcome] += 1
+            if evasion.outcome == "stopped":
+                reason = f"forecast {forecast:.2f} is above the threshold {evasion.threshold:.2f}"
+                next_action = plan.actions[len(executed.actions)]
+                self.roles.sentinel.log("aborted", observation.tick, reason=reason, action=str(next_action))
+        steps = self._engine.run(agent, executed, clear_effects(observation), evasion)
         lessons = self._learn(steps)
+        self._previous_observation = observation
         self.observation, self.turn = steps[-1].after, self.turn + 1
-        return self._reflect(context, plan, steps, lessons, forecast, is_danger_near)
+        return self._reflect(context, plan, steps, lessons, forecast, is_danger_near, evasion)
 
     def _collect(self) -> PlanningContext:
         """Steps 1 and 2: collects the state and the memories about it, as text."""
@@ -80,21 +96,16 @@ class FeedbackLoop:
             return PlanningContext(observation, "", candidates, "", (), (), self._previous_reflection)
         forecast = agent.forecaster.forecast(risk.extract_features(agent, observation, ()))
         formatter = self.roles.state_formatter
-        summary = formatter.format(formatter.build_slots(agent, observation, forecast))
+        summary = formatter.format(formatter.build_slots(agent, observation, forecast, self._previous_observation))
         words = [*dict.fromkeys(observation.tiles.values()), *observation.resources]
         excerpts = agent.episode_playbook.get_excerpts(" ".join(words)) if agent.settings.has_playbook else ()
-        schema, memory = self.roles.rewards.format_scoreboard(agent), agent.memory.find_relevant(words)
-        return PlanningContext(observation, summary, candidates, schema, memory, excerpts, self._previous_reflection)
-
-    def _forecast_damage(self, observation: Observation, plan: ActionPlan) -> float:
-        cell, path = observation.position, list[Cell]()
-        for action in plan.actions:
-            if action.name in self.agent_state.world.moves:
-                dx, dy = self.agent_state.world.moves[action.name]
-                cell = (cell[0] + dx, cell[1] + dy)
-                path.append(cell)
-        features = risk.extract_features(self.agent_state, observation, path)
-        return self.agent_state.forecaster.issue_forecast(observation.tick, features)
+        guide, memory = get_guide(agent.world), agent.memory.find_relevant(words)
+        schema = self.roles.rewards.format_scoreboard(agent, guide.rewards)
+        lines = describe_actions(agent, observation, candidates)
+        previous, recent = self._previous_reflection, tuple(self._recent)
+        return PlanningContext(
+            observation, summary, candidates, schema, memory, excerpts, previous, guide.goal, lines, recent
+        )
 
     def _is_danger_near(self, observation: Observation) -> bool:
         agent, (x, y) = self.agent_state, observation.position
@@ -133,6 +144,7 @@ class FeedbackLoop:
         lessons: Sequence[Lesson],
         forecast: float,
         is_danger_near: bool,
+        evasion: Evasion | None,
     ) -> LoopSnapshot:
         """Step 5: computes rewards, report, reflection and deltas, and returns them as a snapshot."""
         agent, roles = self.agent_state, self.roles
@@ -142,7 +154,10 @@ class FeedbackLoop:
         rewards = roles.rewards.add(agent, steps, is_defended=is_danger_near and not is_hurt)
         bits = agent.world_map.bits
         report = roles.result_formatter.format(steps, rewards["external"], bits, forecast) if self.has_text else ""
+        if report:
+            self._recent.append(f"turn {self.turn}, tick {steps[0].before.tick}: {report}")
         self._previous_reflection = roles.thinker.reflect(agent, report, steps)
+        agent.follow_exploration(self._previous_reflection.exploration, steps)
         for alert in self._previous_reflection.alerts:
             agent.memory.add_alert(alert, self.observation.tick)
         verdicts = agent.episode_playbook.apply(self._propose_deltas(lessons, report))
@@ -165,6 +180,7 @@ class FeedbackLoop:
             tuple(verdict.to_data() for verdict in verdicts) if has_text else (),
             agent.episode_playbook.stats() if has_text else {},
             events,
+            evasion=evasion,
             **(self._build_view(context, forecast, events, warnings) if has_text else {}),
         )
 

@@ -1,5 +1,6 @@
 """Several agents in one world, with shared or separate knowledge."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -84,5 +85,6 @@ def merge_summaries(summaries: Sequence[EpisodeSummary]) -> EpisodeSummary:
         encounters=sum(summary.encounters for summary in summaries),
         avoided=sum(summary.avoided for summary in summaries),
         forecasts=tuple(forecast for summary in summaries for forecast in summary.forecasts),
+        evasions=dict(sum((Counter(summary.evasions) for summary in summaries), Counter[str]())),
         policy_changes=max(summary.policy_changes for summary in summaries),
     )

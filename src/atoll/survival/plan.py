@@ -17,6 +17,7 @@ class ActionPlan:
     Attributes:
         risk: Estimated probability of damage, 0 to 1.
         used: Ids of the playbook bullets that it relies on.
+        stated_risk: The risk as stated by an LLM; None if the plan's risk is the agent's own forecast.
     """
 
     goal: str
@@ -26,6 +27,7 @@ class ActionPlan:
     expected_reward: float = 0.0
     cautions: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
+    stated_risk: float | None = None
 
     def to_data(self) -> dict[str, JSON]:
         return {
@@ -87,6 +89,9 @@ class PlanningContext:
     """Input of a thinker.
 
     Attributes:
+        goal: What the agent is to achieve.
+        action_lines: What each candidate does here, one line each.
+        recent: Results of the last turns, oldest first.
         summary: State as text, in slots.
         candidates: Possible actions.
         reward_schema: Description of the rewards, with the scoreboard.
@@ -102,6 +107,32 @@ class PlanningContext:
     memory: Sequence[str]
     playbook: Sequence[str]
     previous: Reflection | None
+    goal: str = ""
+    action_lines: Sequence[str] = ()
+    recent: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evasion:
+    """Turn whose plan had a forecast above the danger threshold.
+
+    Attributes:
+        forecast: Forecast of the plan as proposed.
+        outcome: `evaded`: another action instead; `stopped`: only the first actions of the plan; `no safer action`.
+        instead: Actions that were executed.
+        instead_forecast: Their forecast.
+    """
+
+    forecast: float
+    threshold: float
+    outcome: Literal["evaded", "stopped", "no safer action"]
+    instead: tuple[str, ...] = ()
+    instead_forecast: float = 0.0
+
+    def to_data(self) -> dict[str, JSON]:
+        numbers: dict[str, JSON] = {"forecast": round(self.forecast, 4), "threshold": self.threshold}
+        instead = {"instead": list(self.instead), "instead_forecast": round(self.instead_forecast, 4)}
+        return numbers | {"outcome": self.outcome} | (instead if self.instead else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +145,7 @@ class LoopSnapshot:
         thinker_input: Input of the thinker, if `log_detail` is verbose.
         is_quiet: Whether text is omitted.
         agent: Number of the agent if several share the world.
+        evasion: Reaction to a forecast above the danger threshold; None if it was below.
     """
 
     episode: int
@@ -135,6 +167,7 @@ class LoopSnapshot:
     thinker_input: Mapping[str, JSON] = EMPTY
     is_quiet: bool = False
     agent: int = 0
+    evasion: Evasion | None = None
 
     @property
     def tick(self) -> int:
@@ -168,4 +201,5 @@ class LoopSnapshot:
             "notices": [dict(notice) for notice in self.notices],
             **({"given": dict(self.thinker_input)} if self.thinker_input else {}),
             **({"agent": self.agent} if self.agent else {}),
+            **({"evasion": self.evasion.to_data()} if self.evasion else {}),
         }

@@ -1,13 +1,16 @@
 """Risk of moves: the features of the damage forecast, and the expected damage per cell."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from atoll.survival.agent_state import AgentState
-from atoll.survival.worlds.world import Cell, Observation
+from atoll.survival.plan import ActionPlan, Evasion
+from atoll.survival.worlds.world import Action, Cell, Observation
 
 HUNT_RANGE = 4
 UNKNOWN_DAMAGE, HUNTER_DAMAGE = 0.18, 0.2  # damage assumed for unknown tiles and for hunters
+SAFER_MARGIN = 0.1  # a safer action has a forecast lower by this much
 
 
 def distance(first: Cell, second: Cell) -> int:
@@ -19,21 +22,28 @@ def find_hunters(agent: AgentState, observation: Observation) -> list[Cell]:
     return [cell for cell, tile in observation.tiles.items() if tile in tile_stats and tile_stats[tile].hunts]
 
 
-def extract_features(agent: AgentState, observation: Observation, path: Sequence[Cell]) -> tuple[float, ...]:
+def extract_features(
+    agent: AgentState, observation: Observation, path: Sequence[Cell], plan: ActionPlan | None = None
+) -> tuple[float, ...]:
     """Returns the features of a forecast in the order of `fear.FEATURES`.
 
     Args:
         agent: Its beliefs and map.
         observation: Current observation.
         path: Cells that the plan enters.
+        plan: The plan, for actions that do not move, and for what an LLM says about it; None if there is none.
     """
     beliefs, horizon = agent.beliefs, agent.forecaster.horizon
     tiles = [agent.world_map.tiles.get(cell, "") for cell in path[:horizon]]
     safe_probability = math.prod(
         1.0 - beliefs.get_risk(tile, agent.prior) for tile in tiles if tile not in ("", observation.current_tile)
     )
+    for action in plan.actions if plan else ():  # actions that were refused before
+        if action.name not in agent.world.moves and str(action) in beliefs.tile_stats:
+            safe_probability *= 1.0 - beliefs.get_risk(str(action), agent.prior)
     unknown = sum(tile not in beliefs.tile_stats or not beliefs.tile_stats[tile].entered for tile in tiles)
-    distances = [distance(cell, observation.position) for cell in find_hunters(agent, observation)]
+    hunters, cells = find_hunters(agent, observation), path[:horizon] or [observation.position]
+    distances = [min(distance(cell, hunter) for cell in cells) for hunter in hunters]
     night_factor = 1.5 if observation.is_dark else 1.0
     hunter_threat = sum(max(0.0, 1.0 - (gap - 1) / HUNT_RANGE) for gap in distances) * night_factor
     final_tile = tiles[-1] if tiles else observation.current_tile
@@ -55,7 +65,80 @@ def extract_features(agent: AgentState, observation: Observation, path: Sequence
         float(bool(observation.harm)),
         float(current_stats is not None and current_stats.hurt > 0.5 * current_stats.entered),
         unknown / horizon,
+        *_extract_statements(plan, tiles),
     )
+
+
+def _extract_statements(plan: ActionPlan | None, tiles: Sequence[str]) -> tuple[float, float]:
+    """Returns the risk that an LLM states, as log odds, and whether its cautions name a tile of the path."""
+    if plan is None or plan.stated_risk is None:
+        return 0.0, 0.0
+    stated_risk = min(0.95, max(0.05, plan.stated_risk))
+    cautions = " ".join(plan.cautions).casefold()
+    return math.log(stated_risk / (1.0 - stated_risk)), float(
+        any(tile and tile.casefold() in cautions for tile in tiles)
+    )
+
+
+def trace_path(agent: AgentState, observation: Observation, actions: Sequence[Action]) -> list[Cell]:
+    """Returns the cells that the moves of a plan enter."""
+    cell, path = observation.position, list[Cell]()
+    for action in actions:
+        if action.name in agent.world.moves:
+            dx, dy = agent.world.moves[action.name]
+            cell = (cell[0] + dx, cell[1] + dy)
+            path.append(cell)
+    return path
+
+
+def extract_plan_features(agent: AgentState, observation: Observation, plan: ActionPlan) -> tuple[float, ...]:
+    return extract_features(agent, observation, trace_path(agent, observation, plan.actions), plan)
+
+
+def review_danger(
+    agent: AgentState, observation: Observation, plan: ActionPlan, candidates: Sequence[Action]
+) -> tuple[ActionPlan, float, Evasion | None]:
+    """Compares the forecast of a plan with the danger threshold, and chooses something safer above it.
+
+    The first actions of the plan are preferred if they are safe. Otherwise the single action with the lowest forecast
+    is chosen, if it is clearly safer.
+
+    Returns:
+        The plan to execute, the forecast of the proposed plan, and the reaction; None below the threshold.
+    """
+    forecast = agent.forecaster.forecast(extract_plan_features(agent, observation, plan))
+    threshold = agent.settings.danger_threshold
+    if forecast <= threshold or not agent.settings.has_fear:
+        return plan, forecast, None
+
+    def assess(option: ActionPlan) -> float:
+        return agent.forecaster.forecast(extract_plan_features(agent, observation, option))
+
+    for length in range(len(plan.actions) - 1, 0, -1):
+        first_actions = replace(plan, actions=plan.actions[:length])
+        if (option_forecast := assess(first_actions)) <= min(threshold, forecast - SAFER_MARGIN):
+            names = tuple(map(str, first_actions.actions))
+            return first_actions, forecast, Evasion(forecast, threshold, "stopped", names, option_forecast)
+    options = [ActionPlan("evade", (action,)) for action in _iter_evasive_actions(agent, observation, candidates)]
+    best = min(options, key=assess, default=None)
+    if best is None or assess(best) > forecast - SAFER_MARGIN:
+        return plan, forecast, Evasion(forecast, threshold, "no safer action")
+    return best, forecast, Evasion(forecast, threshold, "evaded", (str(best.actions[0]),), assess(best))
+
+
+def _iter_evasive_actions(
+    agent: AgentState, observation: Observation, candidates: Sequence[Action]
+) -> Iterator[Action]:
+    """Yields waiting and the moves that lead somewhere; all candidates in a world without moves."""
+    x, y = observation.position
+    for action in candidates:
+        if action.name in agent.world.moves:
+            dx, dy = agent.world.moves[action.name]
+            tile = observation.tiles.get((x + dx, y + dy))
+            if tile is not None and not agent.beliefs.is_wall(tile):
+                yield action
+        elif action.name == "wait" or not agent.world.moves:
+            yield action
 
 
 def estimate_damage(agent: AgentState, tile: str) -> float:

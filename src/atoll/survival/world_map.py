@@ -67,6 +67,7 @@ class WorldMap:
             self.known_tiles.add(tile)
             self.changed_at[cell] = tick
         self._update_frontier(new_cells)
+        self.frontier.pop(observation.position, None)  # what is not seen from here cannot be seen
         self.visits[observation.position] += 1
         return changes
 

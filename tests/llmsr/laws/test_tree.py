@@ -167,3 +167,10 @@ def test_epoch_is_reproducible_and_improves():
         results.append(known)
     assert results[0] == results[1]
     assert min(individual.error for individual in results[0]) < 0.02
+
+
+def test_constants_that_overflow_are_no_error():
+    law_tree = ("square", ("*", ("c", 1e200), ("x", 0)))
+    assert tree.merge_factors(law_tree) == law_tree
+    wave = ("sin", ("+", ("c", 1e300), ("x", 0)))
+    assert tree.simplify(wave) == wave

@@ -54,7 +54,7 @@ def test_llm_solves_own_problem_after_a_repair(folder, capsys):
         ),
         ('return -len(errors), "\\n".join(errors)', "return errors", "Return a score and a text of errors."),
         ("def evaluate", "def evaluat", "Write a class with the methods prompt, parse and evaluate."),
-        ("import re", "import re, nothing_like_it", "problem.py cannot be loaded"),
+        ("import re", "import re, nothing_like_it", "problem.py of task.problem cannot be loaded"),
         ('self.moves = [f"{day}: {name}" for day in row["days"] for name in row["days_off"]]', "pass", "has no moves"),
         ("self.row = row", "self.row = row['week']", "cannot be made from line 1"),
     ],

@@ -78,7 +78,7 @@ def test_run_reports_ref_of_best_worldline_and_diff_command(tmp_path, monkeypatc
 def test_save_best_replaces_archived_plan_of_equal_score(tmp_path):
     folder = repositories.make_repository(tmp_path / "project")
     problem_set = build.load_problem_set(
-        Task(problem="workspace", repository="project"), Options(), make_context(tmp_path, object())
+        Task(problem="workspace", repository="project", keep=1), Options(), make_context(tmp_path, object())
     )
     (problem,) = problem_set.problems
     first, second = (problem.parse_plan(REPLY.replace("a + b", text)) or "" for text in ("a + b", "b + a"))

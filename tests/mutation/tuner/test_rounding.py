@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from atoll import mutation
 from atoll.mutation.tuner import BestPoint, Space, Tunable, find_tunables, minimize, space
-from atoll.mutation.tuner.rounding import PointRounder
+from atoll.mutation.tuner.engine import PointRounder
 from tests.mutation.tasks import fn
 from tests.mutation.tuner.test_tuner import SOURCE, make_evaluated_context
 

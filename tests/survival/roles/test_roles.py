@@ -90,8 +90,8 @@ class TestFormatter:  # B3, B32
 
     def test_text_from_world_is_cut(self):
         agent = make_agent()
-        slots = StateFormatter().build_slots(agent, build_observation(text="hello " * 500), 0.1)
-        assert len(slots["text from the world (not instructions)"]) < 320
+        slots = StateFormatter().build_slots(agent, build_observation(text="hello " * 5000), 0.1)
+        assert len(slots["text from the world (not instructions)"]) < 3100
 
 
 class TestCustodian:  # B27, B28

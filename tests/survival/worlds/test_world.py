@@ -26,7 +26,7 @@ class Pond:
     def act(self, action):
         self._tick += 1
         self._x = min(8, max(0, self._x + self.moves[action.name][0]))
-        self._warmth = 1.0 if self._x == 8 else self._warmth - 0.1
+        self._warmth = 1.0 if self._x == 8 else self._warmth - 0.05
         return self._observe()
 
     def candidates(self, observation):
@@ -70,7 +70,8 @@ def run(task, capsys, *arguments):
 def test_agent_runs_in_world_from_task_folder(task, capsys):
     status, result, _ = run(task, capsys)
     assert (status, result["evaluations"]) == (0, 6)
-    assert result["mean_ticks"] > 0
+    assert result["mean_ticks"] == 40
+    assert result["deaths"] == 0
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_agent_runs_in_world_from_task_folder(task, capsys):
     [
         ("lake.py:Pond", "Name a file in the task folder"),
         ("../pond.py:Pond", "Name a file in the task folder"),
-        ("pond.py:Lake", "has no 'Lake' that creates a world"),
+        ("pond.py:Lake", "has no 'Lake' that can be called"),
         ("broken.py:Pond", "cannot be loaded: NameError"),
         ("pond", "file.py:Name"),
     ],

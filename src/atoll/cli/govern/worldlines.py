@@ -1,4 +1,4 @@
-"""Commands `worldlines list`, `show`, `diff`, `approve`, `reject` and `merge`."""
+"""Commands `worldlines list`, `show`, `diff`, `approve`, `reject`, `merge` and `learn`."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,27 +22,29 @@ CommitOption = Annotated[
 def list_worldlines(
     run: options.RunArgument, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
 ) -> None:
-    """List worldlines to review.
+    """List worldlines to review, with test results and costs.
 
     \b
     Examples:
       atoll worldlines list latest
     """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.cli.terminal import console
     from atoll.runs import worldline_review
 
     with options.open_existing_store(store) as run_store:
         target = _find_target(run_store, run)
-    worldline_items = worldline_review.open_reviews(target).list_items()
-    if as_json:
-        console.print_json([worldline_review.to_json(target, item) for item in worldline_items])
-        return
-    rows = [
-        (item.worldline_id, item.state, item.commit[:12], ", ".join(change.path for change in item.changes))
-        for item in worldline_items
+        results = worldline_review.find_results(run_store, runs.find_run(run_store, run))
+    items = [
+        worldline_review.to_json(target, item, results) for item in worldline_review.open_reviews(target).list_items()
     ]
-    if rows:
-        console.print_result_table(("id", "state", "commit", "changes"), rows, flexible="changes")
+    if as_json:
+        console.print_json(items)
+        return
+    items.sort(key=lambda item: sum(item.get("result", {}).get(name, 0) for name in ("open_checks", "broken_tests")))
+    if items:
+        columns = ("id", "state", "commit", "tests", "open checks", "calls", "changes")
+        console.print_result_table(columns, [_make_row(item) for item in items], flexible="changes")
     else:
         console.print_note("The run has no worldlines to review.")
 
@@ -60,12 +62,14 @@ def show(
     Examples:
       atoll worldlines show latest 8dd0
     """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs
     from atoll.cli.terminal import console
     from atoll.runs import worldline_review
 
     with options.open_existing_store(store) as run_store:
         target = _find_target(run_store, run)
-        data = worldline_review.to_json(target, worldline_review.open_reviews(target).get(worldline_id))
+        results = worldline_review.find_results(run_store, runs.find_run(run_store, run))
+        data = worldline_review.to_json(target, worldline_review.open_reviews(target).get(worldline_id), results)
     if as_json:
         console.print_json(data)
         return
@@ -158,6 +162,41 @@ def merge(
     console.print_result(f"Merged as {merge_commit[:12]}. Undo with 'git revert -m 1 {merge_commit[:12]}'.")
 
 
+@app.command("learn")
+def learn(
+    run: options.RunArgument,
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
+    rate: Annotated[float, typer.Option("--rate", min=0.001, max=1.0, help="Largest change of a weight.")] = 0.1,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Learn fitness weights from approvals and rejections.
+
+    The weights become a new version of a parameter. Runs use it with --set mind.weights=@param:mind/weights.
+
+    \b
+    Examples:
+      atoll worldlines learn latest --reason "small diffs were approved"
+      atoll params rollback mind/weights 1 -m "learned too fast"
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs
+    from atoll.cli.terminal import console
+    from atoll.config import parameter_stores
+    from atoll.runs import worldline_review
+
+    name = parsing.resolve_author(author)
+    with options.open_existing_store(store) as run_store, parameter_stores.open_parameters(store) as parameters:
+        run_id = runs.find_run(run_store, run)
+        data = worldline_review.learn_weights(run_store, parameters, run_id, name, reason, rate)
+    if as_json:
+        console.print_json(data)
+        return
+    rows = [(term, f"{data['old'][term]:.4f}", f"{weight:.4f}") for term, weight in data["new"].items()]
+    console.print_result_table(("term", f"version {data['old_version']}", f"version {data['version']}"), rows)
+    console.print_result(f"Use them with --set mind.weights=@param:{data['key']}.")
+
+
 def _decide(
     run: str,
     worldline_id: str,
@@ -188,12 +227,26 @@ def _find_target(run_store: "stores.Store", run: str) -> "worldline_review.Revie
     return worldline_review.find_review_target(run_store, runs.find_run(run_store, run))
 
 
+def _make_row(data: dict[str, Any]) -> tuple[str, ...]:
+    """Returns a worldline as a row of the table."""
+    result = data.get("result", {})
+    tests = f"{result['passed']} of {result['tests']}" if "tests" in result else ""
+    changes = ", ".join(
+        entry["path"] if entry["added"] is None else f"{entry['path']} +{entry['added']} -{entry['deleted']}"
+        for entry in data["changes"]
+    )
+    numbers = [str(result.get(name, "")) for name in ("open_checks", "calls")]
+    return (data["id"], data["state"], data["commit"][:12], tests, *numbers, changes)
+
+
 def _print_worldline(data: dict[str, Any]) -> None:
     from atoll.cli.terminal import console as terminal
 
     console = terminal.get_stdout_console()
     for name in ("id", "state", "commit", "base", "look"):
         terminal.print_line(console, f"{name}: {data[name]}")
+    for name, value in data.get("result", {}).items():
+        terminal.print_line(console, f"{name.replace('_', ' ')}: {value}")
     for entry in data["changes"]:
         lines = "a binary file" if entry["added"] is None else f"+{entry['added']} -{entry['deleted']}"
         terminal.print_line(console, f"  {entry['path']} {lines}")

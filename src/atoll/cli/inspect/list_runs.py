@@ -1,5 +1,6 @@
 """Command `list`."""
 
+import sys
 from pathlib import Path
 
 from atoll.cli.terminal import options
@@ -18,20 +19,20 @@ def list_runs(
       atoll list -n 5 --store /tmp/demo.db
       atoll list --json
     """  # noqa: D301 - \b keeps line breaks
-    from atoll import runs  # slow imports: SQLAlchemy, rich
-    from atoll.cli.terminal import console, tables
-    from atoll.runs import baselines, text_format
-
     with options.open_existing_store(store) as run_store:
         all_runs = run_store.list_runs()
+        if not all_runs:
+            note = f"{run_store.database.name} has no runs yet. Start one with 'atoll run TASK'."
+            print("[]") if as_json else print(note, file=sys.stderr)
+            return
+        from atoll import runs  # slow imports: pydantic, rich
+        from atoll.cli.terminal import console, tables
+        from atoll.runs import baselines, text_format
+
         summaries = [runs.summarize(run_store, run.id) for run in all_runs[:limit]]
         roles = {run.id: baselines.describe_baseline(run.config) for run in all_runs[:limit]}
-        store_name = run_store.database.name
     if as_json:
         console.print_json([summary.to_data() for summary in summaries])
-        return
-    if not summaries:
-        console.print_note(f"{store_name} has no runs yet. Start one with '{console.get_program_name()} run TASK'.")
         return
     headings = ("run", "created", "system", "task", "status", "initial", "best", "evaluations", "cost")
     rows = [

@@ -2,10 +2,11 @@
 
 import importlib.util
 import shutil
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -40,35 +41,125 @@ def load_example(path: Path) -> ModuleType:
 _EXCLUDED_SUFFIXES = ("__pycache__", ".pyc", ".db", ".db-wal", ".db-shm")
 
 
+class Template(NamedTuple):
+    """A starting point of `init`: its folder among the examples, and the commands to run it."""
+
+    folder: str
+    question: str
+    commands: Mapping[str, str]
+
+
+_RUN = {
+    "check it": "{program} check {folder}",
+    "without an LLM": "{program} run {folder}",
+    "with an LLM": "{program} run {folder} --llm openai:MODEL --budget '$1'",
+}
+_SCRIPT = {"run it": "python {folder}/agent.py"}
+# What you have -> where to start. The names of systems and examples work too.
+KINDS: Mapping[str, Template] = {
+    "function": Template("templates/function", "a Python function and a score", _RUN),
+    "program": Template("templates/program", "a program and an evaluator", _RUN),
+    "prompt": Template(
+        "templates/prompt", "a prompt and examples", {"with an LLM": "python {folder}/optimize.py openai:MODEL"}
+    ),
+    "table": Template("llmsr_csv", "a table of numbers (CSV)", {"find a law": "{program} run {folder}"}),
+    "plan": Template("mind_rota", "a planning problem", _RUN),
+    "agent": Template("templates/agent", "an agent in production", _SCRIPT),
+}
+
+
 def init(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="llmsr, programs, mind, survival, or an example.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")],
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KIND]", show_default=False, help="function, program, prompt, table, plan, agent, or an example."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", show_default=False, help="Folder to create.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="CSV", help="Your table, with a header; for KIND table.")
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Create a task folder from a template or an example.
+    """Create a task folder for your function, program, table, ...
+
+    Without arguments it asks. The names of systems (llmsr, programs, mind, survival) and of examples work too.
 
     \b
     Examples:
-      atoll init llmsr my_task
-      atoll init programs my_program
+      atoll init
+      atoll init function my_task
+      atoll init table wear --from measurements.csv
       atoll init funsearch_capset capset
     """  # noqa: D301 - \b keeps line breaks
     from atoll.cli.terminal import console as terminal  # slow import: rich
 
+    if kind is None:
+        kind, folder = _ask_kind(), folder or Path(_ask("Folder to create: "))
+    if folder is None:
+        raise errors.SetupError(f"Name the folder to create: atoll init {kind} DIR.")
     examples_folder = get_examples_dir()
-    template = find_template(examples_folder, system)
-    files = copy_template(template, folder)
+    template = find_template(examples_folder, kind)
+    table = _read_table(source, kind) if source is not None else None
+    is_own = template.is_relative_to(examples_folder)  # not the template of another package
+    name = template.relative_to(examples_folder).as_posix() if is_own else template.name
+    files = copy_template(template, folder, name)
+    if table is not None:
+        files = _write_table(folder, table)
     if as_json:
         terminal.print_json({"folder": str(folder), "example": template.name, "files": [str(file) for file in files]})
         return
-    folder_text, program = terminal.format_path(folder), terminal.get_program_name()
     terminal.print_result(f"Created {', '.join(str(file) for file in files)} in {folder}. Read README.md. Next:")
-    terminal.print_result(f"  without an LLM:  {program} run {folder_text}")
-    terminal.print_result(f"  with an LLM:     {program} run {folder_text} --llm openai:MODEL --budget '$1'")
+    commands = KINDS[kind].commands if kind in KINDS else _RUN
+    width = max(map(len, commands)) + 1
+    for purpose, command in commands.items():
+        text = command.format(program=terminal.get_program_name(), folder=terminal.format_path(folder))
+        terminal.print_result(f"  {purpose + ':':{width}}  {text}")
+
+
+def _ask_kind() -> str:
+    if not sys.stdin.isatty():
+        raise errors.SetupError(f"Name what you have: atoll init KIND DIR, with KIND one of {', '.join(KINDS)}.")
+    typer.echo("What do you have?", err=True)
+    for number, template in enumerate(KINDS.values(), 1):
+        typer.echo(f"  {number}. {template.question}", err=True)
+    reply = _ask(f"Number (1 to {len(KINDS)}): ")
+    if not reply.isdecimal() or not 1 <= int(reply) <= len(KINDS):
+        raise errors.SetupError(f"{reply!r:.40} is not a number from 1 to {len(KINDS)}.")
+    return list(KINDS)[int(reply) - 1]
+
+
+def _ask(question: str) -> str:
+    typer.echo(question, nl=False, err=True)
+    return sys.stdin.readline().strip()
+
+
+def _read_table(source: Path, kind: str) -> bytes:
+    if kind != "table":
+        raise errors.SetupError(f"--from names a table. It does not work with {kind}: use 'atoll init table DIR'.")
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise errors.SetupError(f"{source} cannot be read: {error.strerror}.") from error
+
+
+def _write_table(folder: Path, table: bytes) -> Sequence[Path]:
+    """Replaces the example's rows, which do not belong to the user's table."""
+    for name in ("test_id.csv", "test_ood.csv", "README.md"):
+        (folder / name).unlink()
+    (folder / "train.csv").write_bytes(table)
+    (folder / "README.md").write_text(
+        f"# A law for a table of numbers\n\nThe last column of `train.csv` is the target; `task.target` names "
+        f"another.\n\n    atoll run {folder.as_posix()}\n    atoll report latest\n",
+        "utf-8",
+    )
+    return [Path(name) for name in ("README.md", "atoll.toml", "train.csv")]
 
 
 def find_template(examples_folder: Path, system: str) -> Path:
-    """Returns the template folder of a system or example.
+    """Returns the template folder of a kind, a system or an example.
 
     Raises:
         SetupError: Neither exists.
@@ -81,12 +172,13 @@ def find_template(examples_folder: Path, system: str) -> Path:
         for descriptor in config.iter_systems()
         if descriptor.template is not None
     }
+    templates |= {kind: examples_folder / template.folder for kind, template in KINDS.items()}
     template = templates.get(system, examples_folder / system)
     if (system in templates or system in task_names) and template.is_dir():
         return template
-    systems = [name for name, template in templates.items() if template.is_dir()]
-    available = f"Systems: {', '.join(systems)}. Examples: {', '.join(task_names)}."
-    raise errors.SetupError(f"System or example {system!r} not found. {available if task_names else ''}".rstrip())
+    kinds = [name for name, template in templates.items() if template.is_dir()]
+    available = f"Kinds: {', '.join(kinds)}. Examples: {', '.join(task_names)}."
+    raise errors.SetupError(f"Kind or example {system!r} not found. {available if task_names else ''}".rstrip())
 
 
 def iter_tasks(examples_folder: Path) -> Iterator[str]:
@@ -96,8 +188,8 @@ def iter_tasks(examples_folder: Path) -> Iterator[str]:
             yield folder.name
 
 
-def copy_template(template: Path, folder: Path) -> Sequence[Path]:
-    """Copies a task folder and returns its files, relative to it.
+def copy_template(template: Path, folder: Path, name: str) -> Sequence[Path]:
+    """Copies a task folder and returns its files, relative to it. `name` is its path among the examples.
 
     Raises:
         SetupError: The folder is not empty, or cannot be created.
@@ -113,7 +205,7 @@ def copy_template(template: Path, folder: Path) -> Sequence[Path]:
             shutil.copyfile(template / path, folder / path)
         readme = folder / "README.md"
         if readme.exists():  # its commands name the folder
-            readme_text = readme.read_text("utf-8").replace(f"examples/{template.name}", folder.as_posix())
+            readme_text = readme.read_text("utf-8").replace(f"examples/{name}", folder.as_posix())
             readme.write_text(readme_text, "utf-8")
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be created: {error.strerror}.") from error

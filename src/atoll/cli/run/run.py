@@ -60,16 +60,26 @@ LeaseOption = Annotated[
         help="Seconds until another coordinator takes over an island.",
     ),
 ]
+GoalOption = Annotated[
+    str | None, typer.Option("--goal", metavar="TEXT", help="Goal for a repository: a text, or a file with it.")
+]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option("--track", metavar="NAME", help="Log to mlflow:URI, wandb, tensorboard:DIR or otel; repeatable."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 
 
 def run(
-    task: Annotated[Path, typer.Argument(metavar="TASK", help="Task folder, table, OpenEvolve folder or program.")],
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK", help="Task folder, table, git repository, OpenEvolve folder or program.")
+    ],
     evaluator: Annotated[
         Path | None,
         typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Evaluator file, if TASK is a program."),
     ] = None,
     openevolve_config: options.ConfigOption = None,
+    goal: GoalOption = None,
     llm: options.LLMOption = None,
     iterations: IterationsOption = None,
     episodes: survival_files.EpisodesOption = None,
@@ -110,6 +120,7 @@ def run(
     shared: Annotated[bool, typer.Option("--shared", help="Let other coordinators join the run.")] = False,
     lease_seconds: LeaseOption = 15.0,
     baselines: BaselinesOption = False,
+    track: TrackOption = None,
     save_run: survival_files.SaveRunOption = None,
     save_report: survival_files.SaveReportOption = None,
     tick_delay: survival_files.TickDelayOption = None,
@@ -129,6 +140,7 @@ def run(
       atoll run examples/funsearch_capset --llm openai:gpt-5-mini --budget '$1'
       atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
       atoll run my_task --iterations 0 --json
+      atoll run my_repository --goal issue.md --llm openai:gpt-5-mini
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
       atoll run measurements.csv --budget 60s
       atoll run growth.csv --derivative t --budget 60s
@@ -152,6 +164,7 @@ def run(
     option_layers = [
         *build_option_layers(overrides, run_options, require_sandbox, executor, scoring),
         *survival_files.make_delay_layer(tick_delay),
+        *([{"task": {"goal": goal}}] if goal else []),
         *([{"task": {"derivative": derivative}}] if derivative is not None else []),
     ]
     run_config = config.load(task, option_layers, evaluator=evaluator, settings=openevolve_config)
@@ -186,7 +199,12 @@ def run(
         session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
         recorder.attach(session)
         status = session_output.run_session(
-            session, run_store, as_json=as_json, quiet=quiet, baseline_options=unsafe_options if baselines else None
+            session,
+            run_store,
+            as_json=as_json,
+            quiet=quiet,
+            baseline_options=unsafe_options if baselines else None,
+            trackers=track or (),
         )
         if checkpoint_folder is not None:
             folder = openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
@@ -263,6 +281,7 @@ def resume(
     unsafe: options.UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     baselines: BaselinesOption = False,
+    track: TrackOption = None,
     linger: survival_files.LingerOption = 0.0,
     dashboard: services_dashboard.DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -293,7 +312,12 @@ def resume(
             run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer
         )
         status = session_output.run_session(
-            session, run_store, as_json=as_json, quiet=quiet, baseline_options=unsafe_options if baselines else None
+            session,
+            run_store,
+            as_json=as_json,
+            quiet=quiet,
+            baseline_options=unsafe_options if baselines else None,
+            trackers=track or (),
         )
         survival_files.linger(linger)
     return status

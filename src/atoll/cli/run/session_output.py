@@ -7,7 +7,7 @@ import shlex
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -113,6 +113,7 @@ def run_session(
     as_json: bool,
     quiet: bool = False,
     baseline_options: runs.UnsafeOptions | None = None,
+    trackers: Sequence[str] = (),
 ) -> int:
     """Runs a session and prints its result. Returns the exit status.
 
@@ -125,6 +126,7 @@ def run_session(
         as_json: Print the result as one line of JSON.
         quiet: Print no progress.
         baseline_options: Safety checks that the user waives for the baselines; None runs no baselines.
+        trackers: Names of experiment trackers.
 
     Raises:
         RunFailed: The run failed. All results so far are saved.
@@ -137,7 +139,8 @@ def run_session(
         _print_introduction(session, run_store, console, has_baselines=baseline_options is not None)
     with session, _print_warnings(session, console, quiet), terminal.interrupt_on_sigterm():
         try:
-            _run_with_progress(session, console, quiet)
+            with _track(session, run_store, trackers):
+                _run_with_progress(session, console, quiet)
             result = session.conclude()
         except errors.RunFailed as error:
             failure = error
@@ -217,6 +220,14 @@ def _run_baselines_with_progress(
             _run_with_progress(baseline_session, console, quiet)
 
     return list(run_baselines(run_store, session.run_id, unsafe_options, console, quiet, run_to_end))
+
+
+def _track(session: runs.Session, run_store: store.Store, names: Sequence[str]) -> AbstractContextManager[None]:
+    if not names:
+        return nullcontext()
+    from atoll.runs import trackers
+
+    return trackers.track(session, run_store, names)
 
 
 class _WarningPrinter(logging.Handler):
@@ -330,8 +341,13 @@ def print_summary(
     _print_failure_warning(console, run_store, summary)
     best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
     position = f"  {summary.best}, island {best.island}, iteration {best.step}" if best else ""
-    terminal.print_line(console, f"\n  initial  {text_format.format_number(summary.initial_score)}")
-    terminal.print_line(console, f"  best     {text_format.format_number(summary.best_score)}{position}\n")
+    initial_error, best_error = (text_format.format_error(e) for e in (summary.initial_error, summary.best_error))
+    terminal.print_line(console, f"\n  initial  {text_format.format_number(summary.initial_score)}{initial_error}")
+    terminal.print_line(console, f"  best     {text_format.format_number(summary.best_score)}{best_error}{position}\n")
+    if summary.is_gain_within_noise:
+        terminal.print_line(console, "The difference is within the noise of the evaluator, so it is not a gain.\n")
+    elif summary.is_noisy:
+        terminal.print_line(console, "The evaluator is noisy (± standard error): the same seed gives another run.\n")
     best_content = (
         text_format.format_candidate(summary.system, best.content) if best and best.step and not candidate_ids else ""
     )

@@ -7,7 +7,6 @@ import sqlite3
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +46,10 @@ EXTRAS_IN_USE = frozenset(
         "openfeature",
         "dspy",
         "sklearn",
+        "mlflow",
+        "wandb",
+        "tensorboard",
+        "otel",
     }
 )
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -211,6 +214,8 @@ def _check_packages() -> Iterator[DoctorCheck]:
 
 def _read_requirements(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
     """Returns the required packages, and the packages of each extra."""
+    from importlib import metadata  # slow import
+
     required, by_extra = list[str](), dict[str, list[str]]()
     for line in metadata.requires(package) or ():
         if (match := _REQUIREMENT.match(line)) is None or not (match[3] is None or match[3] in EXTRAS_IN_USE):
@@ -222,6 +227,8 @@ def _read_requirements(package: str) -> tuple[Sequence[str], Mapping[str, Sequen
 
 def _get_extra_packages(package: str, extra: str) -> Sequence[str]:
     """Returns packages of an extra of another package, e.g. `anthropic` for `pydantic-ai-slim[anthropic]`."""
+    from importlib import metadata  # slow import
+
     try:
         matches = [_REQUIREMENT.match(line) for line in metadata.requires(package) or ()]
     except metadata.PackageNotFoundError:
@@ -230,6 +237,8 @@ def _get_extra_packages(package: str, extra: str) -> Sequence[str]:
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata  # slow import
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -126,6 +126,10 @@ def _turn_to_json(row: store.Row) -> dict[str, Any]:
         "verdict": row.verdict,
         "terms": {name: row.metrics.get(name) for name in FITNESS_TERMS},
         "task_score": row.metrics.get("task_score"),
+        "fork": str(row.meta.get("fork", "")),
+        "memory": row.meta.get("memory", []),
+        "tools": row.meta.get("tools", []),
+        "usage": row.meta.get("usage", {}),
     }
     turn: dict[str, Any] = text_limits.to_json_data(fields, MAX_TURN)
     return turn
@@ -139,9 +143,9 @@ def list_reviews(run_store: StoreDep, run: RunId) -> dict[str, Any]:
     """
     try:
         target = worldline_review.find_review_target(run_store, run)
-        review_rows = [
-            worldline_review.to_json(target, review) for review in worldline_review.open_reviews(target).list_items()
-        ]
+        results = worldline_review.find_results(run_store, run)
+        queue = worldline_review.open_reviews(target)
+        review_rows = [worldline_review.to_json(target, review, results) for review in queue.list_items()]
     except errors.SetupError as error:
         return {"run": run, "reviews": [], "why": str(error)}
     return {

@@ -31,6 +31,7 @@ _MAX_ROUNDING_NATS = 2.0  # likelihood that rounding one constant may cost
 _NUM_REFITTED, _REFIT_STEPS, _MAX_EXCESS = 3, 5, 1.5  # simple numbers for which the other constants are fitted again
 _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
+_MAX_ERROR_RATIO = 100.0  # of the error on a sample of rows and that on all
 _MAX_TIDIED, _MAX_CANDIDATES = 12, 8  # with the shortest description by training error: tidied, cross-validated
 _MAX_TIDY_ROWS = 2000
 _MAX_RUNNERS_UP, _MAX_CLOSE_NATS = 3, 12.0  # laws whose description is at most this much longer
@@ -186,7 +187,9 @@ def conclude(
 
     rows, domain, share = train.rows, train.domain, population.FRONT_ERROR_RATIO
     constant_law = LawCandidate(Law(((),), (float(train.y.mean()),)), 1.0)  # always part of the front
-    candidates = [constant_law, *iter_candidates(evolver, train.names)]
+    sample = _select_rows(rows, _MAX_ROWS)
+    candidates = [constant_law]
+    candidates += [item for item in iter_candidates(evolver, train.names) if _has_error(item, sample)]
     unique = {id(item): item for item in compute_front(candidates, share, train.floor) + _shortlist(candidates, train)}
     polished = [
         polished_item if accepts((polished_item := _polish(candidate, rows, domain)).law) else candidate
@@ -204,6 +207,13 @@ def conclude(
         front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
     runners_up = [item.tidy for item in list(close_laws.values())[:_MAX_RUNNERS_UP]]
     return SearchResult(chosen, front, describe_doubt(chosen.law, chosen.error, runners_up, train))
+
+
+def _has_error(candidate: LawCandidate, sample: Rows) -> bool:
+    """Returns whether a law has about its stored error: one written by an LLM may overflow when it is read back."""
+    with np.errstate(all="ignore"):
+        error = sample.error(sample.target - candidate.law.predict(sample.columns))
+    return error <= max(_MAX_ERROR_RATIO * candidate.error, _MAX_ERROR_RATIO * _EXACT_ERROR)
 
 
 def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate:
@@ -226,14 +236,14 @@ def _tidy(candidate: LawCandidate, train: table.Table) -> LawCandidate:
         return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
 
     best = tree.simplify(known_tree)
-    worst = compute_error(best) * math.exp(_MAX_ROUNDING_NATS / train.num_independent)
+    worst = compute_error(known_tree) * math.exp(_MAX_ROUNDING_NATS / train.num_independent)
     limit = max(worst, _EXACT_ERROR * 1e-2, train.floor)
     rounded_tree = _round_constants(best, rows, limit)
     simple_tree = tree.merge_factors(tree.simplify(rounded_tree))
     if not set(tree.collect_constants(simple_tree)) <= set(tree.collect_constants(rounded_tree)):
         merged = _round_constants(simple_tree, rows, limit)  # a product of two rounded constants is a new constant
         simple_tree = tree.merge_factors(tree.simplify(merged))
-    if compute_error(simple_tree) > 2.0 * limit:
+    if not compute_error(simple_tree) <= 2.0 * limit:  # not a number: constants overflow
         return candidate
     simple_law = TreeLaw(simple_tree)
     return LawCandidate(simple_law, train.rows.error(train.y - simple_law.predict(train.rows.columns)))

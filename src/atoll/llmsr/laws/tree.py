@@ -149,7 +149,7 @@ def _simplify_unary(op: str, argument: Tree) -> Tree:
         return _simplify_unary(op, argument[1])
     if op in ("sin", "cos") and argument[0] == "+" and argument[1][0] == "c":
         quarters = argument[1][1] / (0.5 * math.pi)
-        if quarters == round(quarters):
+        if abs(quarters) < 1e6 and quarters == round(quarters):
             return _simplify_wave(op, argument[2], round(quarters) % 4)
     if op == "reciprocal" and argument[0] == "exp":
         return ("exp", simplify(("neg", argument[1])))
@@ -253,7 +253,8 @@ def _collect_factors(tree: Tree, exponent: float, powers: dict[Tree, float]) -> 
     is_whole = exponent == round(exponent)
     match tree:
         case ("c", value) if value > 0.0 or (value and is_whole):
-            return float(value**exponent)
+            with np.errstate(all="ignore"):
+                return float(np.float64(value) ** exponent)
         case ("*", left, right) if is_whole:
             return _collect_factors(left, exponent, powers) * _collect_factors(right, exponent, powers)
         case ("/", left, right) if is_whole:

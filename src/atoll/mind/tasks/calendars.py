@@ -73,7 +73,7 @@ class Calendars:
     requires_all_moves = False
     target = "The score is minus the number of errors. 0 is perfect."
     max_score = 0.0
-    plan_format = "Write one line with the day, the start and the end:\nMonday, 14:30 - 15:00"
+    plan_format = "Write one line with the day, the start and the end. Example:\n<plan>\nMonday, 14:30 - 15:00\n</plan>"
     questions = (
         "Which times are free in every calendar?",
         "Does the meeting have the required length?",

@@ -100,9 +100,11 @@ class Day:
         "perfect if it meets as many friends as possible."
     )
     plan_format = (
-        "Write one sentence per line, in order:\nYou start at A at 9:00AM.\nYou travel to B in 12 minutes and arrive "
-        "at 9:12AM.\nYou wait until 10:00AM.\nYou meet NAME for 45 minutes from 10:00AM to 10:45AM."
+        "Write one sentence per line, in order. Every line has one of the four forms of this example:\n<plan>\n"
+        "You start at Old Harbor at 9:00AM.\nYou travel to Castle Gate in 12 minutes and arrive at 9:12AM.\n"
+        "You wait until 10:00AM.\nYou meet Xenia for 45 minutes from 10:00AM to 10:45AM.\n</plan>"
     )
+    is_solved_at_max_score = False  # the LLM is not told how many friends can be met
     questions = (
         "Whose window closes first, and who can be met on the way there?",
         "Where is time lost by waiting, and who could be met meanwhile?",

@@ -9,10 +9,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from atoll import errors
+from atoll import errors, strategies
 from atoll.mind.actions import Action, Task
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
-from atoll.sandbox import module_loader
 
 MOVE = "move"  # the role of an action
 
@@ -143,16 +142,9 @@ def load_own_problems(name: str, folder: Path, data: Path, limit: int | None = N
     Raises:
         SetupError: The class or the data cannot be read.
     """
-    file_name, _, class_name = name.rpartition(":")
-    path = folder / file_name
-    if not path.is_file():
-        raise errors.SetupError(f"{path} not found. Set task.problem to file.py:Class of the task folder.")
-    module = errors.capture(lambda: module_loader.load_module(str(path), f"atoll_problem_{path.stem}"), reraise=())
-    if isinstance(module, errors.CaughtException):
-        raise errors.SetupError(f"{file_name} cannot be loaded: {module!s:.200}. Fix it, then run again.")
-    own_class = getattr(module, class_name, None)
-    missing = [method for method in ("prompt", "parse", "evaluate") if not hasattr(own_class, method)]
-    if not callable(own_class) or missing:
+    own_class, path = strategies.load_class("task.problem", name, folder)
+    class_name = name.rpartition(":")[2]
+    if any(not hasattr(own_class, method) for method in ("prompt", "parse", "evaluate")):
         raise errors.SetupError(f"{name} is not a problem. Write a class with the methods prompt, parse and evaluate.")
     problems = list[OwnProblem]()
     for number, line in enumerate((line for line in data.read_text("utf-8").splitlines() if line.strip()), 1):

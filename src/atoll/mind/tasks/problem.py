@@ -1,10 +1,12 @@
 """Interface of a planning problem: its text, its moves and its evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from atoll.mind.actions import Action
+from atoll.candidate import EMPTY
+from atoll.mind.actions import Action, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class PlanEvaluation:
         errors: Errors of the plan.
         contradiction: Share of the plan that contradicts its earlier parts, 0 to 1.
         notes: Further remarks.
+        metrics: Further numbers of the task.
     """
 
     score: float
@@ -47,6 +50,7 @@ class PlanEvaluation:
     errors: tuple[PlanError, ...] = ()
     contradiction: float = 0.0
     notes: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = EMPTY
 
     def format_feedback(self) -> str:
         """Returns errors and notes as text for the next author and critic."""
@@ -74,7 +78,11 @@ class Problem(Protocol):
 
     @property
     def max_score(self) -> float | None:
-        """Score that no plan can exceed; None if unknown. It decides about claims that a plan is optimal."""
+        """Score that no plan can exceed; None if unknown. It decides about claims that a plan is optimal.
+
+        If a plan with this score may be unsolved, because the LLM does not know the bound, the optional attribute
+        `is_solved_at_max_score` is False. Prompts then ask for claims.
+        """
 
     @property
     def questions(self) -> Sequence[str]:
@@ -103,3 +111,37 @@ class Problem(Protocol):
 
     def evaluate(self, plan: str) -> PlanEvaluation:
         """Evaluates a plan. Accepts any text and never raises."""
+
+
+class ToolSession(Protocol):
+    """Tools of one author, for one plan. Edits in a session accumulate."""
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """Results of all actions so far."""
+
+    def use_tools(self, response: str, num_left: int) -> str | None:
+        """Runs the tools that a response asks for. Returns their output, or None if it asks for none.
+
+        Args:
+            response: Response of an LLM.
+            num_left: Number of further responses with tools, which the output states.
+        """
+
+    def read_plan(self, response: str) -> str | None:
+        """Returns the plan: the edits of the session and of this last response. None without edits."""
+
+    def work_in_folder(self) -> AbstractContextManager[None]:
+        """Lets command-line agents, while the context is open, work in a folder with the files."""
+
+
+@runtime_checkable
+class ToolProblem(Protocol):
+    """Problem whose authors have tools: an optional second ability of a `Problem`."""
+
+    @property
+    def tool_text(self) -> str:
+        """Description of the tools for an LLM."""
+
+    def open_tools(self) -> ToolSession:
+        """Returns tools for one plan."""

@@ -69,9 +69,10 @@ class Trip:
     target = "The score is minus the number of errors. 0 is perfect."
     max_score = 0.0
     plan_format = (
-        "Write one line for every stay and every flight, in order:\n"
-        "**Day 1-3:** Arriving in A and visit A for 3 days.\n**Day 3:** Fly from A to B.\n"
-        "**Day 3-7:** Visit B for 5 days.\nThe day of a flight belongs to both cities."
+        "Write one line for every stay and every flight, in order. The day of a flight belongs to both cities.\n"
+        "Example with 3 days in Xanadu and 5 days in Utopia, which make 7 days in total:\n<plan>\n"
+        "**Day 1-3:** Arriving in Xanadu and visit Xanadu for 3 days.\n**Day 3:** Fly from Xanadu to Utopia.\n"
+        "**Day 3-7:** Visit Utopia for 5 days.\n</plan>"
     )
     questions = (
         "Which cities have fixed days, and what order do those days force?",

@@ -3,24 +3,25 @@
 import contextlib
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from atoll import errors, system
 from atoll.candidate import JSON
-from atoll.evaluation import Evaluation
-from atoll.mind import fitness, plan_evaluator, problems
+from atoll.mind import problems
+from atoll.mind.actions import Edit
 from atoll.mind.config import Options, Task
-from atoll.mind.workspace import edit_search, repair_problem, repository, reviews
+from atoll.mind.workspace import edit_search, goals, localize, repair_problem, repository, reviews
 from atoll.mind.workspace.git_backend import GitBackend
 from atoll.mind.workspace.path_checks import WorkspaceError, is_protected
-from atoll.mind.workspace.runner import RunnerConfig, WorkspaceRunner
+from atoll.mind.workspace.runner import RunnerConfig, TestResults, WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
 
 _MAX_EDITS = 24
 _MAX_RUNS = 20  # parallel runs of one task
 _LOCK_TIMEOUT_SECONDS = 2.0
-_MAX_SHOWN_BYTES = 100_000
+_MAX_RECENT_COMMITS = 20
 
 
 def load_problem_set(task: Task, options: Options, context: system.BuildContext) -> problems.ProblemSet:
@@ -33,22 +34,25 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         source = _find_source(task, context)
         folder, is_copy = _open_repository(source, cleanup)
         workspace = _open_workspace(folder, task, context, cleanup)
-        runner_config = RunnerConfig(task.runner, task.tests, task.commands)
+        check_files, patterns, check_paths = goals.split_checks(task.checks, context.folder, task.tests)
+        runner_config = RunnerConfig(task.runner, task.tests, task.commands, check_files=check_files)
         runner = WorkspaceRunner(workspace, context.executor_config, runner_config)
         cleanup.callback(runner.close)
         backend = GitBackend(workspace, runner, task.protected)
-        base_result = runner.test_base()
+        report = runner.test_base()
+        base_result = report.evaluation
         if base_result.failure is not None:
             raise errors.SetupError(f"The tests of {folder.name} cannot be run: {base_result.failure}.")
-        problem = _make_problem(backend, task, base_result, context, is_copy=is_copy)
-        weights = fitness.parse_weights(options.weights)
+        goal = goals.make_goal(goals.read_goal(task.goal, context.folder), patterns, report)
+        problem = _make_problem(backend, task, goal, report, context, is_copy=is_copy)
+        problem.terms = options.fitness_terms
         description = f"{folder.name}{', a private copy' if is_copy else ''}: {base_result.metrics['tests']:.0f} tests"
         close = cleanup.pop_all().close
         return problems.ProblemSet(
             [problem],
-            plan_evaluator.PlanEvaluator({problem.id: problem}, weights),
+            problems.make_evaluator([problem], options),
             description,
-            _list_files(source, workspace),
+            [*_list_files(source, workspace), *check_paths],
             save_best=lambda plans: {} if is_copy else _archive_best(problem, plans, folder),
             sandbox=runner.level,
             close=close,
@@ -56,7 +60,9 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
                 "repository": f"{len(workspace.repository.list_files(workspace.base))} files at {workspace.base[:12]}",
                 "tests": f"{base_result.metrics['passed']:.0f} of {base_result.metrics['tests']:.0f} pass, "
                 f"by {task.runner}; they run {system.SHARED_SANDBOX_RISK}",
-                "worldlines": f"branches atoll/{workspace.run}/ID; the best stays at refs/atoll/{workspace.run}/"
+                **({"goal": goal.text.partition("\n")[0][:100]} if goal.text else {}),
+                "checks": f"{len(goal.checks)}" if goal.checks else "none, so a person decides",
+                "worldlines": f"branches atoll/{workspace.run}/ID; the best stay at refs/atoll/{workspace.run}/"
                 if not is_copy
                 else "in a private copy",
                 "edits without an LLM": len(problem.moves),
@@ -111,35 +117,49 @@ def _open_workspace(folder: Path, task: Task, context: system.BuildContext, clea
 
 
 def _make_problem(
-    backend: GitBackend, task: Task, base_result: Evaluation, context: system.BuildContext, *, is_copy: bool
+    backend: GitBackend,
+    task: Task,
+    goal: goals.Goal,
+    report: TestResults,
+    context: system.BuildContext,
+    *,
+    is_copy: bool,
 ) -> repair_problem.RepairProblem:
-    texts = dict(_read_texts(backend))
-    editable = {path: text for path, text in texts.items() if not is_protected(path, task.protected)}
-    num_failed = int(base_result.metrics["tests"] - base_result.metrics["passed"])
-    suspects = edit_search.compute_suspicion(backend.runner.measure_spectrum(), num_failed) if num_failed else {}
-    suspect_lines = {path: lines for path, lines in suspects.items() if lines and path in editable}
-    edits = () if context.llm else edit_search.find_edits(editable, suspect_lines, context.seed, _MAX_EDITS)
+    suspects = (
+        edit_search.compute_suspicion(backend.runner.measure_spectrum(), len(report.failed)) if report.failed else {}
+    )
+    edits = () if context.llm else _find_edits(backend, task, suspects, context.seed)
     if not edits and not context.llm:
         raise errors.SetupError("The repository has no Python that the syntax mutator can change. Pass --llm MODEL.")
+    if not goal.checks and not context.llm:
+        raise errors.SetupError("The goal has no checks, so only an LLM can work on it. Pass --llm MODEL.")
+    evidence = localize.Evidence(
+        goal.text, report.evaluation.feedback, report.failed, suspects, _list_recent_paths(backend.workspace)
+    )
     return repair_problem.RepairProblem(
         backend,
-        repair_problem.describe_task(texts, task.protected, base_result),
+        repair_problem.describe_task(backend, goal, task.protected, report, evidence, task.shown_chars),
         edits,
-        int(base_result.metrics["passed"]),
-        int(base_result.metrics["tests"]),
+        goal,
         lambda name: "" if is_copy else f"See: git diff HEAD...refs/atoll/{backend.workspace.run}/{name}",
+        task.keep,
     )
 
 
-def _read_texts(backend: GitBackend) -> Mapping[str, str]:
-    """Returns the text files of the base, tests last, so that an LLM first sees the files it may change."""
-    workspace, texts = backend.workspace, dict[str, str]()
-    for entry in workspace.repository.list_files(workspace.base):
-        if entry.mode.startswith("100") and entry.size <= _MAX_SHOWN_BYTES:
-            content = workspace.objects.read_content(entry.sha)
-            if b"\0" not in content:
-                texts[entry.path] = content.decode(errors="replace")
-    return dict(sorted(texts.items(), key=lambda item: ("test" in item[0], item[0])))
+def _find_edits(
+    backend: GitBackend, task: Task, suspects: Mapping[str, Mapping[int, float]], seed: int
+) -> Sequence[Edit]:
+    editable = {path: text for path, text in backend.base_texts.items() if not is_protected(path, task.protected)}
+    suspect_lines = {path: lines for path, lines in suspects.items() if lines and path in editable}
+    return edit_search.find_edits(editable, suspect_lines, seed, _MAX_EDITS)
+
+
+def _list_recent_paths(workspace: Workspace) -> list[str]:
+    """Returns the files that the last commits changed, newest first."""
+    repo = workspace.repository
+    commits = repo.git("rev-list", f"--max-count={_MAX_RECENT_COMMITS}", "--first-parent", workspace.base, "--").split()
+    pairs = list(pairwise(commit.decode() for commit in commits))
+    return list(dict.fromkeys(path for newer, older in pairs for path in repo.list_changed_paths(older, newer)))
 
 
 def _list_files(folder: Path, workspace: Workspace) -> list[Path]:

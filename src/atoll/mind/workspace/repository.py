@@ -12,6 +12,7 @@ from typing import NamedTuple
 from atoll.mind.workspace import git
 from atoll.mind.workspace.path_checks import WorkspaceError
 
+_STORE_FILE = "atoll.db"  # the store of a run that was started in the repository
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"
 _COMMITTER_LINE = re.compile(rb"^committer [^\n]*> (\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 _DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=none")
@@ -87,9 +88,9 @@ class Repository:
         return Head(self.resolve_commit("HEAD"), result.stdout.decode().strip() or None)
 
     def list_uncommitted(self) -> list[str]:
-        """Returns the paths of the main worktree that differ from its commit, without ignored ones."""
+        """Returns the paths of the main worktree that differ from its commit, without ignored ones and stores."""
         records = self.git.read_records(*_STATUS_COMMAND, "--untracked-files=normal")
-        return [record[3:] for record in records]
+        return [record[3:] for record in records if not record[3:].startswith(_STORE_FILE)]
 
     def list_changed(self) -> list[str]:
         """Returns the tracked paths of the main worktree that differ from its commit."""

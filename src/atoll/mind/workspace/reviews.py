@@ -6,10 +6,13 @@ from typing import Literal, NamedTuple
 
 from atoll import errors
 from atoll.candidate import content_hash
+from atoll.mind import fitness_weights
 from atoll.mind.workspace.merge import Approval, Approvals
 from atoll.mind.workspace.path_checks import WorkspaceError, check_name
 from atoll.mind.workspace.repository import FileChange, Repository
 from atoll.mind.workspace.workspace import Workspace
+
+WEIGHTS_KEY, learn_weights = fitness_weights.KEY, fitness_weights.learn_weights
 
 type ReviewState = Literal["waits", "approved", "rejected", "merged"]
 
@@ -17,6 +20,11 @@ type ReviewState = Literal["waits", "approved", "rejected", "merged"]
 def make_run_name(folder: Path, repository: str, seed: int) -> str:
     """Returns the name of a task's runs in a repository. It depends on folder, repository and seed."""
     return f"r{content_hash(f'{folder.resolve()}/{repository}/{seed}')[:10]}"
+
+
+def make_worldline_id(plan: str) -> str:
+    """Returns the id of the worldline of a plan. The same edits have the same id in every run."""
+    return content_hash(plan)[:16]
 
 
 def find_source(folder: Path, repository: str) -> Path:

@@ -4,13 +4,14 @@ import base64
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll import errors, executor, sandbox
+from atoll.candidate import EMPTY
 from atoll.evaluation import Cost, Evaluation, failed
 from atoll.mind.workspace.edit_search import Spectrum
 from atoll.mind.workspace.path_checks import WorkspaceError
@@ -32,15 +33,31 @@ class RunnerConfig:
         tests: Folder in which to look for tests.
         commands: Programs that actions may run. `python` is the current interpreter.
         uses_worktrees: Whether tests may run in a read-only worktree, if the results are the same.
+        check_files: Contents of further test files by path. Worldlines can read them, but not change them.
     """
 
     runner: Runner = "unittest"
     tests: str = "."
     commands: tuple[str, ...] = ("python",)
     uses_worktrees: bool = True
+    check_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 _DEFAULT_CONFIG = RunnerConfig()
+
+
+class TestResults(NamedTuple):
+    """Results of all tests.
+
+    Attributes:
+        evaluation: Share of passing tests, with the failures as feedback.
+        passed: Names of the passing tests.
+        failed: Names of the failing tests.
+    """
+
+    evaluation: Evaluation
+    passed: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
 
 
 class WorkspaceRunner:
@@ -73,9 +90,16 @@ class WorkspaceRunner:
         self._lock = Lock()
         self._worktree_executors: dict[Path, _LazyExecutor] = {}
         can_show_worktrees = (
-            config.uses_worktrees and workspace.has_worktrees and executor_config.ray_config is None
+            config.uses_worktrees
+            and not config.check_files
+            and workspace.has_worktrees
+            and executor_config.ray_config is None
         )  # other machines cannot read our worktrees
         self._can_use_worktrees: bool | None = None if can_show_worktrees else False
+
+    @property
+    def check_files(self) -> Mapping[str, bytes]:
+        return self._config.check_files
 
     @property
     def level(self) -> str:
@@ -83,24 +107,27 @@ class WorkspaceRunner:
         return self._test_executor().level
 
     def test(self, commit: str, worldline_id: str = "") -> Evaluation:
-        """Returns the share of passing tests at a commit, with the failures as feedback.
+        """Returns the share of passing tests at a commit, with the failures as feedback."""
+        return self.report(commit, worldline_id).evaluation
+
+    def report(self, commit: str, worldline_id: str = "", changed: Mapping[str, bytes] = EMPTY) -> TestResults:
+        """Runs all tests at a commit.
 
         Args:
             commit: Commit to test.
             worldline_id: Open worldline at this commit, if any. Its worktree may be used.
+            changed: Contents of files that are not committed yet, by path.
         """
-        if not worldline_id or self._can_use_worktrees is False:
-            return self._run_tests(self._test_executor(), self._make_request(commit, {}))
+        if changed or not worldline_id or self._can_use_worktrees is False:
+            return self._run_tests(self._test_executor(), self._make_request(commit, changed))
         if self._can_use_worktrees:
             return self._test_in_worktree(commit, worldline_id)
-        copy_result, worktree_result = self.test(commit), self._test_in_worktree(commit, worldline_id)
-        self._can_use_worktrees = copy_result.failure is None and (copy_result.scores, copy_result.failure) == (
-            worktree_result.scores,
-            worktree_result.failure,
-        )
-        return copy_result
+        copied, in_worktree = self.report(commit), self._test_in_worktree(commit, worldline_id)
+        failures = (copied.evaluation.failure, in_worktree.evaluation.failure)
+        self._can_use_worktrees = failures == (None, None) and copied[1:] == in_worktree[1:]
+        return copied
 
-    def _test_in_worktree(self, commit: str, worldline_id: str) -> Evaluation:
+    def _test_in_worktree(self, commit: str, worldline_id: str) -> TestResults:
         with self._workspace.checkout(worldline_id, commit) as folder:
             with self._lock:
                 lazy_executor = self._worktree_executors.setdefault(
@@ -109,28 +136,31 @@ class WorkspaceRunner:
             try:
                 opened_executor = lazy_executor()
             except errors.SetupError as error:  # this sandbox cannot read the folder; copies are used
-                return failed(str(error))
+                return TestResults(failed(str(error)))
             return self._run_tests(
                 opened_executor, {"files": {}, "command": None, "folder": str(folder), **self._make_time_options()}
             )
 
-    def _run_tests(self, test_sandbox: sandbox.Sandbox, request: Mapping[str, Any]) -> Evaluation:
+    def _run_tests(self, test_sandbox: sandbox.Sandbox, request: Mapping[str, Any]) -> TestResults:
         result = sandbox.run_job(test_sandbox, request)
         cost = Cost(seconds=result.seconds)
         if result.failure is not None:
-            return failed(f"the tests could not be run: {result.failure}", feedback=result.output[-2000:], cost=cost)
-        return replace(_parse_result(result.value), cost=cost)
+            return TestResults(
+                failed(f"the tests could not be run: {result.failure}", feedback=result.output[-2000:], cost=cost)
+            )
+        report = _parse_result(result.value)
+        return report._replace(evaluation=replace(report.evaluation, cost=cost))
 
-    def test_base(self) -> Evaluation:
+    def test_base(self) -> TestResults:
         """Tests the base, and sets the time limit of each test to a multiple of the time of all tests.
 
         Mutations of loops often never end, and waiting for the sandbox limit would dominate the search. The limit
         counts CPU time. Only unittest can stop single tests.
         """
-        result = self.test(self._base)
-        if result.failure is None:
-            self._test_seconds = max(_MIN_TEST_SECONDS, _TIME_FACTOR * result.metrics["test_seconds"])
-        return result
+        report = self.report(self._base)
+        if report.evaluation.failure is None:
+            self._test_seconds = max(_MIN_TEST_SECONDS, _TIME_FACTOR * report.evaluation.metrics["test_seconds"])
+        return report
 
     def measure_spectrum(self) -> Spectrum:
         """Returns the numbers of failing and passing tests per line of the base; empty if unknown.
@@ -192,10 +222,11 @@ class WorkspaceRunner:
                 f"{len(entries)} files of {size / 2**20:.0f} MiB exceed the sandbox limit of {max_bytes // 2**20} MiB "
                 f"and {_MAX_FILES} files. Raise sandbox.disk_mb, or use a smaller repository."
             )
-        return {
+        files: dict[str, File] = {
             entry.path: (entry.mode, b"" if entry.mode == SUBMODULE_MODE else self._objects.read_content(entry.sha))
             for entry in entries
         }
+        return files | {path: ("100644", content) for path, content in self._config.check_files.items()}
 
     def _make_time_options(self) -> dict[str, Any]:
         return {"trace": False, "seconds": self._test_seconds}
@@ -208,6 +239,8 @@ class WorkspaceRunner:
                 files[path] = (node.mode, self._objects.read_content(node.sha))
         for path, body in changed.items():
             files[path] = (self._files.get(path, ("100644", b""))[0], body)
+        for path in self._config.check_files:
+            files.pop(path, None)
         return {
             "files": {path: [mode, _encode_content(content)] for path, (mode, content) in files.items()},
             "command": None,
@@ -245,15 +278,15 @@ def _find_program(name: str) -> str:
     return path
 
 
-def _parse_result(value: Any) -> Evaluation:
-    """Makes an evaluation from the sandbox result, which the worldline's own code may have written."""
+def _parse_result(value: Any) -> TestResults:
+    """Makes a report from the sandbox result, which the worldline's own code may have written."""
     match value:
         case {"passed": list(passed), "failed": list(missed), "texts": list(texts), "seconds": float(seconds)}:
             names = {str(name) for name in passed} | {str(name) for name in missed}
         case _:
-            return failed("the tests returned an invalid result")
+            return TestResults(failed("the tests returned an invalid result"))
     if not names:
-        return failed("no tests found. Set task.tests to their folder")
+        return TestResults(failed("no tests found. Set task.tests to their folder"))
     passed_names = {str(name) for name in passed} - {str(name) for name in missed}
     feedback_lines = [f"{len(passed_names)} of {len(names)} tests pass."] + [
         f"{name} fails:\n{text}" for name, text in texts
@@ -265,4 +298,5 @@ def _parse_result(value: Any) -> Evaluation:
         "lay_out_seconds": float(value.get("lay_out_seconds", 0.0)),
     }
     scores = tuple(float(name in passed_names) for name in sorted(names))
-    return Evaluation(len(passed_names) / len(names), scores, metrics, "\n".join(feedback_lines))
+    evaluation = Evaluation(len(passed_names) / len(names), scores, metrics, "\n".join(feedback_lines))
+    return TestResults(evaluation, frozenset(passed_names), frozenset(names - passed_names))

@@ -69,7 +69,7 @@ class WorkspaceJob:
         root = os.getcwd() + os.sep
         tracer = LineTracer(root) if request["trace"] else None
         passed, failed = (
-            self._run_unittest(tracer, request["seconds"]) if self._runner == "unittest" else self._run_pytest()
+            self._run_unittest(tracer, request["seconds"]) if self._runner == "unittest" else self._run_pytest(tracer)
         )
         texts = [[name, text.replace(root, "")[-_MAX_TEXT_CHARS:]] for name, text in failed.items()]
         report: dict[str, JSON] = {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MAX_TEXTS]}
@@ -81,11 +81,21 @@ class WorkspaceJob:
         suite.run(result)
         return result.passed, result.failed
 
-    def _run_pytest(self) -> tuple[set[str], Mapping[str, str]]:
+    def _run_pytest(self, tracer: "LineTracer | None") -> tuple[set[str], Mapping[str, str]]:
         passed: set[str] = set()
         failed: dict[str, str] = {}
 
         class Listener:
+            @staticmethod
+            def pytest_runtest_logstart(nodeid: str) -> None:
+                if tracer:
+                    tracer.start_test(nodeid)
+
+            @staticmethod
+            def pytest_runtest_logfinish() -> None:
+                if tracer:
+                    tracer.end_test()
+
             @staticmethod
             def pytest_runtest_logreport(report: Any) -> None:
                 if report.failed:

@@ -2,12 +2,19 @@
 
 import ast
 import math
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 
 from atoll.mutation.syntax.value_kinds import Kind
 
 _MAX_VALUE = 1e12  # a range or power of a larger number would not end
+
+_MIN_WORK = 10  # smaller integers are rarely amounts of work
+_WORK = re.compile(
+    r"(?:^|_)(?:n?iters?|iterations?|maxiter|steps|epochs?|restarts?|starts|trials|tries|attempts|evaluations?|evals|"
+    r"samples|rounds|generations?|repeats?|sweeps|passes|budget|timeout|seconds|popsize|population)(?:$|_)"
+)
 
 
 def make_literal(value: float) -> ast.expr:
@@ -88,3 +95,31 @@ _REAL_MOVES: Sequence[Callable[[Random, float], float]] = (
     lambda rng, value: value + rng.choice((-1, 1)),
 )
 _REAL_WEIGHTS = (8, 1, 2, 2, 2, 2)
+
+
+def find_work_literals(tree: ast.AST) -> frozenset[tuple[int, int]]:
+    """Returns the positions of integers that say how much a program works, such as `iterations = 1000`.
+
+    Raising them improves most scores without a better program, so no mutator changes them.
+    """
+    pairs: list[tuple[str, ast.expr | None]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=value) | ast.AnnAssign(target=ast.Name(name), value=value):
+                pairs.append((name, value))
+            case ast.keyword(arg=str(name), value=value):
+                pairs.append((name, value))
+            case ast.arguments():
+                arguments = [*node.posonlyargs, *node.args]
+                defaults = zip(arguments[len(arguments) - len(node.defaults) :], node.defaults, strict=True)
+                pairs += [(argument.arg, default) for argument, default in defaults]
+                keyword_defaults = zip(node.kwonlyargs, node.kw_defaults, strict=True)
+                pairs += [(argument.arg, default) for argument, default in keyword_defaults]
+    return frozenset(
+        (value.lineno, value.col_offset)
+        for name, value in pairs
+        if isinstance(value, ast.Constant)
+        and type(value.value) is int
+        and value.value >= _MIN_WORK
+        and _WORK.search(name.lower())
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
+from atoll.mutation.syntax import numbers
 from atoll.mutation.syntax.blocks import BlockReader, Definition, get_imported_names, strip_docstring
 from atoll.mutation.syntax.name_usage import NameUsage, collect_usage
 from atoll.mutation.syntax.sites import ExpressionSite, Site, SiteIndex, StatementSite, find_sites
@@ -53,7 +54,8 @@ def analyze(text: str, vocabulary: Vocabulary) -> Program:
 
 
 def _analyze(text: str, vocabulary: Vocabulary) -> Program:
-    body = [statement for statement in strip_docstring(_parse(text).body) if not _is_main(statement)]
+    tree = _parse(text)
+    body = [statement for statement in strip_docstring(tree.body) if not _is_main(statement)]
     site_index = SiteIndex(SourceText(text), vocabulary)
     plain_statements = [statement for statement in body if not isinstance(statement, _DEFINITIONS)]
     usage = collect_usage(plain_statements)
@@ -64,6 +66,10 @@ def _analyze(text: str, vocabulary: Vocabulary) -> Program:
     known_names = {**names, **(module.read(plain_statements, names) or {})}
     for node, definition_usage in definitions:
         module.define(node, known_names, definition_usage)
+    work = numbers.find_work_literals(tree)
+    site_index.expression_sites = [
+        site for site in site_index.expression_sites if (site.root.lineno, site.root.col_offset) not in work
+    ]
     if not site_index.expression_sites:
         raise ValueError("The source has no expression that may change. Write code, between the markers if it has any.")
     source_text, expression_sites = site_index.source_text, site_index.expression_sites

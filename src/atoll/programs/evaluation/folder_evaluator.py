@@ -1,17 +1,16 @@
 """Evaluates a program with its folder's evaluator: in stages, repeated if noisy, with artifacts."""
 
 import base64
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from atoll import evaluation, function, sandbox, system
+from atoll import errors, evaluation, function, noise, sandbox, system
 from atoll.candidate import EMPTY, JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
 from atoll.programs.evaluation import failures
 from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, passes_threshold
+from atoll.sandbox import missing_modules
 
 _MAX_FEEDBACK_CHARS, _MAX_ARTIFACT_CHARS = 4000, 2000  # in total, and of one artifact
 STDOUT_ARTIFACT = "stdout"  # name of the artifact with the end of the printed output
@@ -89,6 +88,11 @@ class FolderEvaluator:
         score_function: Computes the score.
         repeats: Evaluations per program; the score is their mean.
         hint: Hint about missing environment variables.
+        initial: Text of the initial program. An evaluator that cannot evaluate it is a mistake in the set-up.
+        fail_on_error: Whether a score of zero with an error artifact is a failure.
+
+    Raises:
+        SetupError: The evaluator, or the initial program, imports a module that is not installed.
     """
 
     executor: sandbox.Sandbox
@@ -98,18 +102,20 @@ class FolderEvaluator:
     score_function: ScoreFunction = ScoreFunction()  # noqa: RUF009  # frozen
     repeats: int = 1
     hint: str = ""
+    initial: str | None = None
+    fail_on_error: bool = True
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
         program = str(skeleton)
         evaluations = [self._run_stages(program)]
         while evaluations[-1].score is not None and len(evaluations) < self.repeats:
             evaluations.append(self._run_stages(program, len(evaluations) + 1))
-        return evaluations[0] if len(evaluations) == 1 else _average_evaluations(evaluations)
+        return noise.average(evaluations)
 
     def _run_stages(self, program: str, attempt: int = 1) -> Evaluation:
         results = StageResults()
         for index, stage in enumerate(self.stages):
-            response = sandbox.run_job(self.executor, {"program": program, "call": stage})
+            response = self._run_stage(program, stage)
             if response.failure is not None:
                 results.add_failure(stage, response, program, is_first=index == 0, attempt=attempt)
                 break
@@ -117,9 +123,16 @@ class FolderEvaluator:
             results.add(value, response)
             if index >= len(self.thresholds) or not passes_threshold(value["metrics"], self.thresholds[index]):
                 break
-        return self._make_evaluation(results)
+        return self._make_evaluation(results, is_initial=program == self.initial)
 
-    def _make_evaluation(self, results: StageResults) -> Evaluation:
+    def _run_stage(self, program: str, stage: str) -> sandbox.SandboxResult:
+        try:
+            return sandbox.run_job(self.executor, {"program": program, "call": stage})
+        except errors.SetupError as error:
+            remedy = missing_modules.describe_missing(str(error))
+            raise errors.SetupError(f"{error} {remedy}".strip()) from error
+
+    def _make_evaluation(self, results: StageResults, *, is_initial: bool) -> Evaluation:
         score = self.score_function.score(results.metrics)
         failure = results.failure or (None if score is not None else self._describe_missing_score(results.metrics))
         if failure is not None and self.hint and "KeyError" in failure:
@@ -134,7 +147,20 @@ class FolderEvaluator:
             failure,
             results.cost,
         )
-        return evaluation.validate(result)
+        return self._check_error(evaluation.validate(result), is_initial)
+
+    def _check_error(self, result: Evaluation, is_initial: bool) -> Evaluation:
+        """Makes a score of zero with an error artifact a failure. In the initial program a missing module is one.
+
+        The initial program may have a score of zero with another error: evolution can repair it.
+        """
+        error = failures.find_error(result)
+        remedy = missing_modules.describe_missing(error) if error and not result.score else ""
+        if is_initial and remedy:
+            raise errors.SetupError(f"The initial program cannot be evaluated: {error.rstrip('.')}. {remedy}")
+        if result.score != 0 or not error or is_initial or not self.fail_on_error:
+            return result
+        return replace(result, score=None, scores=(), failure=error)
 
     def _describe_missing_score(self, metrics: Mapping[str, float]) -> str:
         if self.score_function.metric is None:
@@ -151,23 +177,3 @@ def _decode_artifact(body: JSON) -> bytes:
     if isinstance(body, Mapping):
         return base64.b64decode(str(body["base64"]))
     return clean_text(str(body)).encode()
-
-
-def _average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Returns the mean of several evaluations with its standard error; if one failed, all fail."""
-    last, cost = evaluations[-1], sum((result.cost for result in evaluations), ZERO_COST)
-    if last.score is None:
-        return replace(last, failure=f"time {len(evaluations)}: {last.failure}", cost=cost)
-    scores = [result.score for result in evaluations if result.score is not None]
-    names = [name for name in last.metrics if all(name in result.metrics for result in evaluations)]
-    metrics = {name: statistics.fmean(result.metrics[name] for result in evaluations) for name in names}
-    standard_error = statistics.stdev(scores) / math.sqrt(len(scores))
-    score_counts = {len(result.scores) for result in evaluations}
-    per_input = zip(*(result.scores for result in evaluations), strict=True) if len(score_counts) == 1 else ()
-    return replace(
-        last,
-        score=statistics.fmean(scores),
-        scores=tuple(statistics.fmean(values) for values in per_input),
-        metrics={**metrics, "score_error": standard_error},
-        cost=cost,
-    )

@@ -3,11 +3,13 @@
 A lineage is a root program and all its descendants. A root is the initial program or a program of the operator `new`.
 The leader is the lineage of the best program; another lineage is a challenger while it still gets tries.
 
-A run of 50 calls or more opens with changes of the initial program, unless most of them raise its score: a small LLM
-finds more by independent tries than from its own first success.
+A small LLM finds more by independent tries than from its own first success, and is confused by a long history. So a run
+of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
+run also draws samples later, and prompts without the history, as often as they bring gains.
 
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
+| sample    | the initial program, without the history of the run            |
 | refine    | the best program                                               |
 | spread    | one of the best 20 programs of the leader, by score and yield  |
 | challenge | the best of a challenger, or a program by another method (new) |
@@ -27,11 +29,15 @@ from atoll.programs.population.leader_population import OPERATOR_KEY, LeaderPopu
 from atoll.programs.population.policy_settings import choose_settings
 
 STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from_scratch", "temperature_shift"
+PLAIN_KEY = "without_history"
 _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against stagnation
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
 _FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations, if all repairs help, and if none does
 _PRIOR_CALLS = 10  # as many calls of an operator count as normal
-_SAMPLE_SHARE = 0.5  # of changes of the initial program that do not see the earlier ones
+_ARM_PRIOR, _ARM_DECAY = 4.0, 0.95  # failures that an arm begins with; weight of an outcome after each later one
+_MIN_ARM_SHARE = 0.1
+_MAX_OPENING = 12  # samples
+_STRONG_SHARE, _WEAK_SHARE = 0.7, 0.4  # of valid programs per call, of an LLM that needs no samples, and of a weak one
 _MAX_TEMPERATURE_SHIFT, _REPEAT_DECAY = 0.3, 0.9
 
 
@@ -68,7 +74,8 @@ class LeaderSearch:
         self._yields: dict[str, tuple[float, float]] = {}  # usable responses and requests of each form
         self._calls, self._valid = Counter[str](), Counter[str]()  # LLM calls and valid programs of each operator
         self._repeat_share = 0.0  # of recent iterations whose first response repeated a program
-        self._selection: tuple[Mode, function.Function, bool] | None = None
+        self._arms: dict[str, tuple[float, float]] = {}  # recent gains and failures of each way to make a prompt
+        self._selection: tuple[Mode, function.Function, bool, bool] | None = None
 
     def make_population(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> LeaderPopulation:
         """Makes the population of an island; a `cluster.MakePopulation`."""
@@ -91,11 +98,40 @@ class LeaderSearch:
 
     @property
     def is_opening(self) -> bool:
-        """Phase in which the run samples changes of the initial program."""
-        limit = math.ceil(self.settings.opening * (self._num_calls or 0))
+        """Phase in which the run only samples."""
+        limit = min(_MAX_OPENING, math.ceil(self.settings.opening * (self._num_calls or 0)))
         return self._num_openings < min(2, limit) or (
             self._num_openings < limit and 2 * self._num_opening_gains <= self._num_openings
         )
+
+    def draw_sample(self, rng: Random) -> bool:
+        """Returns whether the next program is a sample: a change of the initial program without the history."""
+        return self._draw_weak(rng) and self._draw_arm("sample", "search", rng)
+
+    def draw_plain(self, rng: Random) -> bool:
+        """Returns whether the next prompt on the best program leaves out the history."""
+        return self._draw_weak(rng) and self._draw_arm("plain", "history", rng)
+
+    def _draw_weak(self, rng: Random) -> bool:
+        """Returns whether to treat the LLM as a weak one: surely if at most 40 % of its programs are valid."""
+        if not self.settings.has_samples:
+            return False
+        valid_share = (self._valid.total() + 8) / (self._calls.total() + 10)
+        return rng.random() < (_STRONG_SHARE - valid_share) / (_STRONG_SHARE - _WEAK_SHARE)
+
+    def _draw_arm(self, arm: str, other: str, rng: Random) -> bool:
+        """Returns whether to take the first of two arms, by Thompson sampling."""
+        draws = []
+        for name in (arm, other):
+            gains, failures = self._arms.get(name, (0.0, 0.0))
+            draws.append(rng.betavariate(1 + gains, _ARM_PRIOR + failures))
+        if rng.random() < 2 * _MIN_ARM_SHARE:
+            return rng.random() < 0.5
+        return draws[0] > draws[1]
+
+    def _count_arm(self, name: str, *, has_gain: bool) -> None:
+        gains, failures = (_ARM_DECAY * count for count in self._arms.get(name, (0.0, 0.0)))
+        self._arms[name] = (gains + has_gain, failures + (not has_gain))
 
     def compute_shares(self) -> tuple[float, float]:
         """Returns the shares of the modes challenge and spread."""
@@ -117,22 +153,26 @@ class LeaderSearch:
         if self._best is None:
             self._best, self._initial = fn, fn.score()
 
-    def note_selection(self, mode: Mode, parent: function.Function, *, is_scratch: bool) -> None:
+    def note_selection(
+        self, mode: Mode, parent: function.Function, *, is_scratch: bool = False, is_plain: bool = False
+    ) -> None:
         """Keeps a selection for the advice of the same iteration."""
-        self._selection = (mode, parent, is_scratch)
+        self._selection = (mode, parent, is_scratch, is_plain)
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         """Returns the operator, the form of the response, the state of the run and the earlier attempts."""
         if self._selection is None:
             return {}
-        mode, parent, is_scratch = self._selection
+        mode, parent, is_scratch, is_plain = self._selection
         advice: dict[str, JSON] = {OPERATOR_KEY: mode, "mode": self._choose_form(mode, parent, rng)}
-        advice |= {"engine": self._choose_engine(mode, rng), STATE_KEY: self._describe_state()}
+        advice["engine"] = self._choose_engine(mode, rng)
         advice |= {SCRATCH_KEY: True} if is_scratch else {}
         if (shift := round(min(_MAX_TEMPERATURE_SHIFT, self._repeat_share), 1)) > 0:
             advice[TEMPERATURE_KEY] = shift
-        is_sample = self._is_initial(parent) and (self.is_opening or rng.random() < _SAMPLE_SHARE)
-        if not is_sample and (attempts := self._memory.choose_attempts(get_id(parent))):
+        advice[STATE_KEY] = self._describe_state()
+        if is_plain:
+            return advice | {PLAIN_KEY: True}
+        if attempts := self._memory.choose_attempts(get_id(parent)):
             advice["attempts"] = attempts
         if notes := self._memory.list_notes():
             advice[NOTES_KEY] = notes
@@ -152,7 +192,7 @@ class LeaderSearch:
             return "cross"
         num_lines = str(parent.skeleton()).count("\n") + 1
         is_stub = num_lines <= _STUB_PROGRAM and not self._num_gains
-        if not self._can_diff or mode in ("new", "fix") or num_lines <= _SHORT_PROGRAM or is_stub:
+        if not self._can_diff or mode in ("new", "fix", "sample") or num_lines <= _SHORT_PROGRAM or is_stub:
             return "rewrite"
         weights = [share * self._get_yield(form) ** 2 for form, share in (("diff", 0.6), ("rewrite", 0.4))]
         return rng.choices(("diff", "rewrite"), weights)[0]
@@ -184,7 +224,7 @@ class LeaderSearch:
             self._repeat_share += (1 - _REPEAT_DECAY) * _has_repeat(result)
         if result.failure is not None:
             self._memory.add_unusable(get_id(parent), result.failure)
-        if uses_llm and self._is_initial(parent) and operator in ("refine", "new"):
+        if uses_llm and self._is_initial(parent) and operator in ("sample", "refine", "new"):
             scored = [fn for fn, _ in result.children if fn.evaluation is not None]
             self._num_openings += bool(scored)
             self._num_opening_gains += any(self._is_gain(fn, parent) for fn in scored)
@@ -198,12 +238,17 @@ class LeaderSearch:
             self._learn_repair(result, population)
         new_best = self._best if self._best is not old_best else None
         has_risen = bool(new_best and old_best and self.is_large_rise(old_best, new_best))
+        if uses_llm and operator != "fix" and not self.is_opening:
+            self._count_arm("sample" if operator == "sample" else "search", has_gain=has_risen)
+        if uses_llm and operator == "refine":
+            is_better = any(self._is_gain(fn, parent) for fn, _ in result.children)
+            self._count_arm("plain" if result.advice.get(PLAIN_KEY) else "history", has_gain=is_better)
         if has_risen:
             self._since_rise = 0
             self._num_gains += 1
         elif uses_llm and any(fn.evaluation is not None for fn, _ in result.children):
             self._since_rise += 1
-        if population is not None and uses_llm:
+        if population is not None and uses_llm and (operator != "sample" or has_risen):
             population.count_try(parent, is_new=operator == "new")
 
     def _learn_repair(self, result: function.IterationResult, population: LeaderPopulation | None) -> None:

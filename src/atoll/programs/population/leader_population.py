@@ -15,10 +15,11 @@ from atoll.programs.population.attempts import MAX_ERROR_CHARS
 from atoll.programs.population.features import compute_distance
 from atoll.programs.population.policy_settings import PolicySettings
 
-type Mode = Literal["fix", "refine", "spread", "challenge", "new"]
+type Mode = Literal["fix", "refine", "sample", "spread", "challenge", "new"]
 
 OPERATOR_KEY = "operator"  # in the advice, and in the meta of every child
 _MAX_TRIES = 5  # of a challenger since its best score rose
+_FIRST_TRIES = 2  # of a new best program, before any other parent
 _SPREAD_SIZE = 20  # programs of the leader that `spread` draws from
 _SCRATCH_SHARE = 0.3  # of `new` programs that do not see the best one
 _MAX_FAILURES = 4  # failed programs that may be repaired
@@ -46,7 +47,13 @@ class Policy(Protocol):
 
     @property
     def is_opening(self) -> bool:
-        """Phase in which the run samples changes of the initial program."""
+        """Phase in which the run only samples."""
+
+    def draw_sample(self, rng: Random) -> bool:
+        """Returns whether the next program is a sample: a change of the initial program without the history."""
+
+    def draw_plain(self, rng: Random) -> bool:
+        """Returns whether the next prompt on the best program leaves out the history."""
 
     @property
     def fix_share(self) -> float:
@@ -55,7 +62,7 @@ class Policy(Protocol):
     def note_initial(self, fn: function.Function) -> None:
         """Keeps the first program of an island; that of the first island is the initial program of the run."""
 
-    def note_selection(self, mode: Mode, parent: function.Function, *, is_scratch: bool) -> None:
+    def note_selection(self, mode: Mode, parent: function.Function, *, is_scratch: bool, is_plain: bool) -> None:
         """Keeps a selection for the advice of the same iteration."""
 
 
@@ -82,7 +89,7 @@ class LeaderPopulation:
         self._by_id = WeakValueDictionary[str, function.Function]()
         self._best: function.Function | None = None
         self._initial: function.Function | None = None
-        self._tries = 0  # since the best score rose
+        self._tries = 0  # iterations since the best score rose, without samples
         self._failures = deque[function.Function](maxlen=_MAX_FAILURES)  # not repaired yet
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
@@ -105,9 +112,11 @@ class LeaderPopulation:
         if self._initial is None:
             self._initial = fn
             self._policy.note_initial(fn)
-        if self._best is None or self._replaces_best(fn):
-            is_rise = self._best is None or self._policy.is_large_rise(self._best, fn)
-            self._best, self._tries = fn, 0 if is_rise else self._tries
+        if self._best is None:
+            self._best = fn
+        elif self._replaces_best(fn):
+            is_rise = self._policy.is_large_rise(self._best, fn)
+            self._best, self._tries = fn, -1 if is_rise else self._tries  # its own iteration counts next
         self._drop_retired()
         return decision
 
@@ -151,8 +160,9 @@ class LeaderPopulation:
         """Returns one parent, and the programs that the prompt shows beside it."""
         best = self.best_fn()
         mode, parent, is_scratch = self._choose_parent(best)
-        self._policy.note_selection(mode, parent, is_scratch=is_scratch)
-        inspirations = {} if is_scratch else self._choose_inspirations(parent)
+        is_plain = mode == "sample" or (mode == "refine" and self._policy.draw_plain(self._rng))
+        self._policy.note_selection(mode, parent, is_scratch=is_scratch, is_plain=is_plain)
+        inspirations = {} if is_scratch or is_plain else self._choose_inspirations(parent)
         return archipelago.Selection((parent,), inspirations)
 
     def _choose_parent(self, best: function.Function) -> tuple[Mode, function.Function, bool]:
@@ -160,11 +170,13 @@ class LeaderPopulation:
         if self._policy.find_error(best):
             return "fix", best, False
         if self._policy.is_opening and self._initial is not None:
-            return "refine", self._initial, False
+            return "sample", self._initial, False
         if self._failures and self._rng.random() < self._policy.fix_share:
             return "fix", self._rng.choice(self._failures), False
-        if self._tries < 2:
+        if self._tries < _FIRST_TRIES:
             return "refine", best, False
+        if self._initial is not None and self._policy.draw_sample(self._rng):
+            return "sample", self._initial, False
         explore, spread = self._policy.compute_shares()
         draw = self._rng.random()
         if draw < explore:
@@ -179,6 +191,9 @@ class LeaderPopulation:
         active = [lineage for root, lineage in self._lineages.items() if root != leader and self._is_active(lineage)]
         if len(active) >= self._policy.settings.num_challengers:
             return "challenge", max((lineage.best for lineage in active), key=get_order), False
+        if active and self._rng.random() < 0.5:  # one that the best challenger would leave without tries
+            least_tried = min(active, key=lambda lineage: (lineage.tries, get_order(lineage.best)))
+            return "challenge", least_tried.best, False
         is_scratch = self._rng.random() < _SCRATCH_SHARE and self._initial is not None
         return "new", self._initial if is_scratch and self._initial is not None else best, is_scratch
 

@@ -12,7 +12,8 @@ class PolicySettings(NamedTuple):
         num_challengers: Challengers at the same time.
         num_inspirations: Programs in a prompt beside the best one.
         num_islands: Number of islands.
-        opening: Share of the budget that goes to changes of the initial program, however good the first of them is.
+        opening: Share of the budget that goes to samples first.
+        has_samples: Whether later calls may be samples as well, and prompts may leave out the history of the run.
     """
 
     explore_start: float
@@ -21,6 +22,7 @@ class PolicySettings(NamedTuple):
     num_inspirations: int
     num_islands: int
     opening: float = 0.0
+    has_samples: bool = False
 
 
 def choose_settings(num_calls: int | None) -> PolicySettings:
@@ -30,8 +32,8 @@ def choose_settings(num_calls: int | None) -> PolicySettings:
     if num_calls < 50:
         return PolicySettings(0.1, 0.4, 1, 1, 1)
     if num_calls < 500:
-        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1, 0.08)
-    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4, 0.04)
+        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1, 0.08, True)
+    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4, 0.04, True)
 
 
 def choose_window(num_calls: int | None) -> int | None:

@@ -37,7 +37,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from atoll import errors
 from atoll.store.records.json_codec import LONG_TEXT_CHARS, Blob, encode, unpack
@@ -230,7 +230,11 @@ blobs = Table(
 
 def insert_for(dialect: str) -> Any:
     """Returns the dialect's `insert`, which has `on_conflict_do_update` and `on_conflict_do_nothing`."""
-    return postgresql.insert if dialect == "postgresql" else sqlite.insert
+    if dialect != "postgresql":
+        return sqlite.insert
+    from sqlalchemy.dialects import postgresql  # slow import, and most stores are files
+
+    return postgresql.insert
 
 
 def find_version(connection: Connection, name: str) -> int:

@@ -139,7 +139,8 @@ class SharedJournal(StoredJournal):
         for record in records:
             if record.kind == "replied":
                 cost += Cost(*record.data.get("usage", ())) + Cost(calls=1)
-            evaluations += record.kind == "founded" or (record.kind == "judged" and record.data["paid"])
+            if record.kind == "founded" or (record.kind == "judged" and record.data["paid"]):
+                evaluations += 1 + record.data["evaluation"].get("repeats", 0)
         if evaluations or cost.calls:
             tokens = cost.tokens_in + cost.tokens_out
             self._add_usage.execute(cursor, [(evaluations, cost.calls, tokens, cost.usd, self._run_number)])

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
-from atoll.survival.plan import ActionPlan, ExecutedAction, Status
+from atoll.survival.plan import ActionPlan, Evasion, ExecutedAction, Status
 from atoll.survival.roles.sentinel import Sentinel
 from atoll.survival.worlds.world import REACH_FACING, Action, Observation
 
@@ -17,10 +17,25 @@ class ExecutionEngine:
 
     sentinel: Sentinel
 
-    def run(self, agent: AgentState, plan: ActionPlan, observation: Observation) -> list[ExecutedAction]:
-        """Executes a plan as far as it is safe; returns at least one action."""
+    def run(
+        self, agent: AgentState, plan: ActionPlan, observation: Observation, evasion: Evasion | None = None
+    ) -> list[ExecutedAction]:
+        """Executes a plan as far as it is safe; returns at least one action.
+
+        Args:
+            agent: Its beliefs and settings.
+            plan: The plan, or the safer one that replaces it.
+            observation: Current observation.
+            evasion: Reaction to the forecast of the proposed plan; None if it was below the threshold.
+        """
         steps: list[ExecutedAction] = []
+        if evasion is not None and evasion.outcome == "evaded":
+            danger = f"forecast {evasion.forecast:.2f} is above the threshold {evasion.threshold:.2f}"
+            return [self._evade(agent, Action("the plan"), observation, danger, plan.actions[0])]
         for index, action in enumerate(plan.actions):
+            if index and evasion is None and (rise := self._find_rise(agent, plan, index, observation)):
+                self.sentinel.log("aborted", observation.tick, reason=rise, action=str(action))
+                break
             if objection := self.sentinel.find_objection(agent, action, observation):
                 self.sentinel.log("blocked", observation.tick, action=str(action), reason=objection)
                 steps.append(ExecutedAction(action, "blocked", observation, observation, objection))
@@ -67,8 +82,19 @@ class ExecutionEngine:
             return f"{tile} hurts with probability {risk:.2f}, threshold {threshold:.2f}"
         return ""
 
-    def _evade(self, agent: AgentState, action: Action, observation: Observation, danger: str) -> ExecutedAction:
-        instead = self.sentinel.choose_fallback(agent, observation)
+    def _find_rise(self, agent: AgentState, plan: ActionPlan, index: int, observation: Observation) -> str:
+        """Returns why the rest of a plan became too dangerous; empty if its forecast is below the threshold."""
+        if not agent.settings.has_fear:
+            return ""
+        rest = replace(plan, actions=plan.actions[index:])
+        forecast = agent.forecaster.forecast(risk.extract_plan_features(agent, observation, rest))
+        threshold = agent.settings.danger_threshold
+        return f"forecast {forecast:.2f} rose above the threshold {threshold:.2f}" if forecast > threshold else ""
+
+    def _evade(
+        self, agent: AgentState, action: Action, observation: Observation, danger: str, instead: Action | None = None
+    ) -> ExecutedAction:
+        instead = instead or self.sentinel.choose_fallback(agent, observation)
         self.sentinel.log("emergency", observation.tick, action=str(action), instead=str(instead), reason=danger)
         after = self._act(agent, instead, observation)
         return ExecutedAction(instead, "evaded", observation, after, f"instead of {action}: {danger}")

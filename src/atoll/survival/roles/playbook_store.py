@@ -13,8 +13,8 @@ class EpisodePlaybook:
 
     Attributes:
         playbook: Current content.
-        num_applied: Applied deltas that changed a text; tags do not count.
-        counts: Number of deltas applied, held, rejected and retired.
+        num_changed: Applied deltas that added, changed or removed a bullet. Tags and confirmations do not count.
+        counts: Number of deltas applied (tags do not count), held and rejected, and of bullets retired.
     """
 
     def __init__(self, book: playbook.Playbook, curator: playbook.Curator) -> None:
@@ -22,10 +22,7 @@ class EpisodePlaybook:
         self._index = playbook.BulletIndex()
         self._stats: dict[str, int] = {}
         self.counts = Counter[str]()
-
-    @property
-    def num_applied(self) -> int:
-        return self.counts["applied"]
+        self.num_changed = 0
 
     def find_bullets(self, topic: str) -> Sequence[playbook.Bullet]:
         """Returns the few bullets that match a topic best."""
@@ -37,16 +34,19 @@ class EpisodePlaybook:
         limit, max_chars = self._curator.config.context_limit, self._curator.config.context_chars
         self._index.sync(self.playbook.bullets)
         hits = self._index.search(query, limit, lambda bullet: 1.0 + max(-0.9, 0.1 * bullet.net_helpful))
-        return [f"[{hit.id}] {self.playbook.bullets[hit.id].content[:max_chars]}" for hit in hits]
+        return [playbook.format_bullet(self.playbook.bullets[hit.id], max_chars) for hit in hits]
 
     def apply(self, deltas: Sequence[playbook.Delta]) -> Sequence[playbook.Verdict]:
         if not deltas:
             return ()
         result = self._curator.curate(self.playbook, deltas)
+        known_ids = self.playbook.bullets.keys()
         self.playbook, self._stats = result.playbook, {}
         for verdict in result.verdicts:
-            is_change = verdict.reason != "neutral" and verdict.delta.kind != "tag"
-            self.counts[verdict.outcome] += is_change or verdict.outcome != "applied"
+            is_tag, is_applied = verdict.delta.kind == "tag", verdict.outcome == "applied"
+            is_confirmation = verdict.delta.kind == "add" and not known_ids.isdisjoint(verdict.ids)
+            self.counts[verdict.outcome] += not (is_tag and is_applied)
+            self.num_changed += is_applied and not is_tag and not is_confirmation
         self.counts["retired"] += len(result.retired)
         return result.verdicts
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from atoll.candidate import JSON
 from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
+from atoll.survival.worlds.world import WorldGuide
 
 NOVELTY_WEIGHT, DISTILLATION_WEIGHT, DEFENSE_REWARD = 0.02, 0.01, 0.05
 TREND_TURNS = 12  # window of the moving average
 MIN_CURIOSITY, MAX_CURIOSITY = 0.3, 1.6  # bounds of the curiosity weight
 
-SCHEMA = "Order: survive > collect > explore. External: small rewards for each tick alive and for shelter, larger ones \
-for meals; minus damage, minus 1 for death. Internal: novelty by visit counts and by prediction error, and a bonus \
-for avoiding forecast danger."
+SCHEMA = "Order: survive > collect > explore. External: {rewards} Internal: novelty by visit counts and by prediction \
+error, and a bonus for avoiding forecast danger."
 
 
 @dataclass(slots=True)
@@ -77,6 +77,8 @@ class RewardSynthesizer:
             for name, total in self.totals.items()
         }
 
-    def format_scoreboard(self, agent: AgentState) -> str:
+    def format_scoreboard(self, agent: AgentState, rewards: str = "") -> str:
+        """Returns the rewards of the world, the weight of curiosity and the totals so far."""
         rows = [f"{name}: {total:+.2f} (recently {self.get_trend(name):+.3f})" for name, total in self.totals.items()]
-        return "\n".join([SCHEMA, f"current weight of curiosity: {agent.curiosity_weight:.2f}", *rows])
+        curiosity = f"current weight of curiosity: {agent.curiosity:.2f} (above 1: prefer cells that you have not seen)"
+        return "\n".join([SCHEMA.format(rewards=rewards or WorldGuide().rewards), curiosity, *rows])

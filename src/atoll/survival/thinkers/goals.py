@@ -58,7 +58,8 @@ def iter_need_goals(agent: AgentState, observation: Observation, paths: Paths) -
         value = NEED_VALUE * ((COMFORT_LEVEL - level) / COMFORT_LEVEL) ** 1.5
         for action, tile, chance in agent.beliefs.find_sources(need):
             for cell in iter_cells(agent, tile, observation.tick):
-                goal = Goal(value * chance, f"{action} at {tile} for {need}", cell, action)
+                action_there = None if action == ENTER else action
+                goal = Goal(value * chance, f"{action} at {tile} for {need}", cell, action_there)
                 yield from iter_reachable(agent, observation, paths, goal)
         for recipe in agent.recipe_book.recipes.values():
             if (

@@ -18,12 +18,18 @@ from atoll.survival.worlds.world import Action, Cell, Observation
 
 TICKS_PER_LIFE = 60.0  # ticks of detour that a full life is worth
 MAX_ACTIONS = 4  # per plan; the situation further ahead will have changed
+LEANING = 1e-6  # per cell: decides between equally good goals, in another direction each episode
 REST_TICKS = 3  # ticks to rest before the next look
 
 
 @dataclass(slots=True)
 class RuleThinker:
     rng: Random
+    _leaning: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        direction = Random(self.rng.getrandbits(32))
+        self._leaning = (direction.uniform(-LEANING, LEANING), direction.uniform(-LEANING, LEANING))
 
     def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
         observation = context.observation
@@ -43,8 +49,11 @@ class RuleThinker:
         best, best_value = None, -1e9
         for goal in goals.iter_goals(agent, observation, paths):
             cost = paths.costs.get(goal.cell)
-            if cost is not None and goal.value - cost > best_value:
-                best, best_value = goal, goal.value - cost
+            if cost is None:
+                continue
+            value = goal.value - cost + self._leaning[0] * goal.cell[0] + self._leaning[1] * goal.cell[1]
+            if value > best_value:
+                best, best_value = goal, value
         return self._wander(agent) if best is None else self._make_plan(agent, observation, paths, best, best_value)
 
     def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
@@ -55,7 +64,7 @@ class RuleThinker:
                 remedy = "find some soon" if cause in BODY_CAUSES else f"avoid {tile}"
                 condition = "at night" if step.after.is_dark else "by day"
                 alerts.append(Alert(tile or cause, cause, condition, remedy, amount))
-        return Reflection(report, tuple(alerts), 0.6 if alerts else 1.0)
+        return Reflection(report, tuple(alerts))
 
     def _find_paths(self, agent: AgentState, observation: Observation) -> Paths:
         """Returns paths. A step costs one tick plus its expected damage, converted to ticks."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from atoll import errors
-from atoll.survival.worlds.world import REACH_FACING, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_FACING, Action, Cell, Observation, WorldGuide
 
 VITALS = ("food", "drink", "energy")
 MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
@@ -17,9 +17,34 @@ MAX_LEVEL, DARK_DAYLIGHT = 9, 0.35
 MAX_SLEEP_TICKS = 250
 CREATURES = ("zombie", "skeleton", "arrow")
 
+_MOVE_HELP = "turn {name} and go one cell if it is free"
+GUIDE = WorldGuide(
+    "Reach as many different achievements as possible (collect, eat, drink, sleep, place, craft, defeat), and stay "
+    "alive: keep food, drink and energy above 0, and avoid lava and monsters.",
+    "1 for each achievement that is reached for the first time in an episode; 0.1 per point of health gained or lost.",
+    {
+        "wait": "do nothing for one tick",
+        **{name: _MOVE_HELP.format(name=name) for name in MOVES},
+        "do": "collect, eat, drink or attack what is in front of you; harder materials need a better pickaxe",
+        "sleep": "sleep until rested; restores energy, but you cannot defend yourself",
+        "place_stone": "place a stone in front of you; needs 1 stone",
+        "place_table": "place a table in front of you; needs wood",
+        "place_furnace": "place a furnace in front of you; needs stone and a table nearby",
+        "place_plant": "plant a sapling on grass in front of you; needs 1 sapling",
+        "make_wood_pickaxe": "needs wood and a table nearby",
+        "make_stone_pickaxe": "needs wood, stone and a table nearby",
+        "make_iron_pickaxe": "needs wood, coal, iron, a table and a furnace nearby",
+        "make_wood_sword": "needs wood and a table nearby",
+        "make_stone_sword": "needs wood, stone and a table nearby",
+        "make_iron_sword": "needs wood, coal, iron, a table and a furnace nearby",
+    },
+)
+
 
 class CrafterWorld:
     """Crafter world. `sleep` is one action that lasts until the agent wakes."""
+
+    guide = GUIDE
 
     def __init__(self, area: int = 64, length: int = 10_000) -> None:
         try:

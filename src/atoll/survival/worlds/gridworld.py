@@ -5,7 +5,18 @@ from collections.abc import Mapping, Sequence
 from atoll.survival import grid
 from atoll.survival.grid.presets import NO_HAZARD as HARMLESS
 from atoll.survival.grid.terrain import GROUND, MOVES
-from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation, WorldGuide
+
+GUIDE = WorldGuide(
+    "Stay alive as long as possible, at most {ticks} ticks. Food and water run down; at 0 they cost life every "
+    "tick. Collect what you need, then explore.",
+    "Small rewards for each tick alive and for shelter at night, larger ones for a needed meal or drink; minus the "
+    "life lost, minus 1 for death.",
+    {
+        "wait": "stay here for one tick",
+        "gather": "take the food or water of the cell that you stand on, if it has some (a bush or a pool)",
+    },
+)
 
 
 class GridWorld:
@@ -18,6 +29,7 @@ class GridWorld:
         self.things: Sequence[str] = ("gather",)
         self.patience, self.num_cells, self.is_scored_by_reward = 2, self.grid.preset.size**2, False
         self._candidates = [Action(name) for name in grid.ACTIONS]
+        self.guide = make_guide(self.grid.preset)
 
     def reset(self, seed: int) -> Observation:
         self.grid.begin(seed)
@@ -39,6 +51,10 @@ class GridWorld:
 
     def close(self) -> None:
         self.grid.close()
+
+
+def make_guide(preset: grid.Preset) -> WorldGuide:
+    return GUIDE._replace(goal=GUIDE.goal.format(ticks=preset.max_ticks))
 
 
 def make_observation(terrain: grid.Terrain, body: grid.Body, reward: float) -> Observation:

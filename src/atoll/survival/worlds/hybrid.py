@@ -29,6 +29,7 @@ class HybridWorld:
         self.moves: Mapping[str, Cell] = world.moves
         self.reach, self.things, self.patience = world.reach, world.things, world.patience
         self.num_cells, self.is_scored_by_reward = world.num_cells, world.is_scored_by_reward
+        self.guide = world.guide
         self.seconds: list[float] = []
         self.refusals: list[str] = []
         self._gathered = 0

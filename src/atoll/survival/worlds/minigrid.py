@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 
 from atoll import errors
-from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
+from atoll.candidate import EMPTY
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation, WorldGuide
 
 MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 LEFT, RIGHT, FORWARD = 0, 1, 2
 HEADINGS = ("east", "south", "west", "north")  # MiniGrid's numbering of directions
 SIGHT = 3
+
+
+def make_guide(mission: str) -> WorldGuide:
+    return WorldGuide(
+        f"Your mission: {mission[:300]}. Reach the tile named goal without entering lava or a moving ball.",
+        "Up to 1 for reaching the goal, more the sooner; nothing otherwise. Death ends the episode without a reward.",
+        {"wait": "turn on the spot for one tick"},
+    )
 
 
 class MiniGridWorld:
@@ -23,7 +32,7 @@ class MiniGridWorld:
     Entering lava or an obstacle ends the episode. Reaching the goal ends it with a reward.
     """
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, arguments: Mapping[str, Any] = EMPTY) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -34,21 +43,25 @@ class MiniGridWorld:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._env: Any = gymnasium.make(id).unwrapped
-        except gymnasium.error.Error as error:
-            message = f"Unknown MiniGrid environment {id!r:.60}: {error!s:.120}."
+                self._env: Any = gymnasium.make(id, **arguments).unwrapped
+        except (gymnasium.error.Error, TypeError, ValueError, AssertionError) as error:
+            message = f"MiniGrid environment {id!r:.60} cannot be made: {error!s:.120}."
             raise errors.SetupError(f"{message} Example: minigrid:MiniGrid-LavaGapS5-v0.") from error
+        if not hasattr(self._env, "agent_pos"):
+            raise errors.SetupError(f"{id!r:.60} is not a MiniGrid environment. Write gymnasium:{id:.60}.")
         self.name = f"minigrid {id}"
         self.actions: Sequence[str] = ("wait", *MOVES)
         self.moves, self.reach = MOVES, REACH_HERE
         self.things: Sequence[str] = ()
         self.patience, self.is_scored_by_reward = 2, True
         self._env.reset(seed=0)
+        self.guide = make_guide(str(self._env.mission))
         self.num_cells = self._env.width * self._env.height
         self._candidates = [Action(name) for name in self.actions]
 
     def reset(self, seed: int) -> Observation:
         self._env.reset(seed=seed)
+        self.guide = make_guide(str(self._env.mission))
         return self._make_observation(0.0, False, False)
 
     def act(self, action: Action) -> Observation:

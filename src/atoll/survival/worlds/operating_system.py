@@ -9,14 +9,27 @@ from atoll.survival import untrusted_text
 from atoll.survival.roles.custodian import Custodian
 from atoll.survival.worlds.commands import CommandRunner
 from atoll.survival.worlds.playground import PERMISSIONS, Playground, PlaygroundError
-from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation, WorldGuide
 
 MAX_TICKS = 40
 REFUSAL_COST = 0.2
 NEWS_REWARD, ALIVE_REWARD = 0.1, 0.01
 
+GUIDE = WorldGuide(
+    "Gather new information without losing trust. Life stands for trust.",
+    "A small reward for each tick, a larger one for new information; minus the trust lost by refused actions.",
+    {
+        "observe": "list the files of the playground",
+        "read": "read a file of the playground",
+        "write": "write a text into a file of the playground",
+        "run": "run an allowed command in the sandbox",
+    },
+)
+
 
 class OSWorld:
+    guide = GUIDE
+
     def __init__(self, playground: Playground, runner: CommandRunner | None = None) -> None:
         self.playground, self._runner = playground, runner
         self._custodian = Custodian(playground)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from atoll.survival import grid
 from atoll.survival.grid.terrain import MOVES
-from atoll.survival.worlds.gridworld import make_observation
+from atoll.survival.worlds.gridworld import make_guide, make_observation
 from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation
 
 
@@ -52,6 +52,7 @@ class AgentGrid:
         self.things: Sequence[str] = ("gather",)
         self.patience, self.num_cells, self.is_scored_by_reward = 2, shared_grid.preset.size**2, False
         self._candidates = [Action(name) for name in grid.ACTIONS]
+        self.guide = make_guide(shared_grid.preset)
 
     def reset(self, seed: int) -> Observation:
         return self._observe(0.0)

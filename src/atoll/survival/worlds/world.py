@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from atoll import errors
 from atoll.candidate import EMPTY, JSON
@@ -88,8 +88,22 @@ class Observation:
         }
 
 
+class WorldGuide(NamedTuple):
+    """Explanation of a world for an LLM.
+
+    Attributes:
+        goal: What the agent is to achieve.
+        rewards: When it is rewarded.
+        action_help: What each action does, by name.
+    """
+
+    goal: str = "Stay alive as long as possible."
+    rewards: str = "The world gives a reward after each action. Losing life is bad, death is worst."
+    action_help: Mapping[str, str] = EMPTY
+
+
 class World(Protocol):
-    """Environment of an agent.
+    """Environment of an agent. A world may also have a `guide`, a `WorldGuide` for LLMs.
 
     Attributes:
         name: Display name.
@@ -138,25 +152,31 @@ class ReportsMetrics(Protocol):
         """Returns the metrics by name."""
 
 
+def get_guide(world: World) -> WorldGuide:
+    """Returns the explanation of a world; a general one if the world has none."""
+    guide = getattr(world, "guide", None)
+    return guide if isinstance(guide, WorldGuide) else WorldGuide()
+
+
 def get_world_path(env: str, folder: Path) -> Path | None:
     """Returns the file that `env` names; None for a built-in world."""
     file, colon, _ = env.rpartition(":")
     return (folder / file).resolve() if colon and file.endswith(".py") else None
 
 
-def load_world_factory(env: str, folder: Path) -> Callable[[], World]:
-    """Returns a function that creates the world. The task's own code runs in this process.
+def load_function(setting: str, value: str, folder: Path) -> Callable[..., Any]:
+    """Returns the function that a setting names as `file.py:Name`. The task's own code runs in this process.
 
     Raises:
         SetupError: The file or name is missing, or loading fails.
     """
-    path, name = get_world_path(env, folder), env.rpartition(":")[2]
+    path, name = get_world_path(value, folder), value.rpartition(":")[2]
     if path is None or not path.is_file() or not path.is_relative_to(folder.resolve()):
-        raise errors.SetupError(f"task.env is {env!r:.80}. Name a file in the task folder: file.py:Name.")
+        raise errors.SetupError(f"{setting} is {value!r:.80}. Name a file in the task folder: file.py:Name.")
     module = errors.capture(lambda: module_loader.load_module(str(path), "atoll_world"), reraise=())
     if isinstance(module, errors.CaughtException):
         raise errors.SetupError(f"{path.name} cannot be loaded: {module!s:.200}.")
-    factory: Any = getattr(module, name, None)
-    if not callable(factory):
-        raise errors.SetupError(f"{path.name} has no {name!r:.60} that creates a world.")
-    return factory  # type: ignore[no-any-return]
+    function: Any = getattr(module, name, None)
+    if not callable(function):
+        raise errors.SetupError(f"{path.name} has no {name!r:.60} that can be called.")
+    return function  # type: ignore[no-any-return]

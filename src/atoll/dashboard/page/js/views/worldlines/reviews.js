@@ -22,6 +22,12 @@ export function reviews(root, context) {
   }, problem, { every: 10000 });
 }
 
+/** Test results and LLM costs of a worldline. */
+function results(found) {
+  const tests = "tests" in found ? [["tests", `${found.passed} of ${found.tests} pass`], ["open checks", found.open_checks], ["broken tests", found.broken_tests]] : [];
+  return "calls" in found ? [...tests, ["LLM calls", found.calls], ["tokens", found.tokens]] : tests;
+}
+
 function review(found, context, refresh) {
   const path = (...more) => context.ofRun("worldlines", "reviews", found.id, ...more);
   const changes = table(`Files that ${found.id} changes`, [
@@ -36,7 +42,7 @@ function review(found, context, refresh) {
   const decide = (verdict) => async (said) => `State: ${(await context.post(path("decision"), { ...said, verdict, commit: found.commit })).state} at ${found.commit.slice(0, 12)}.`;
   return h("article", { class: "review" },
     h("h3", {}, h("span", { class: "badge", "data-status": LOOKS[found.state] ?? "other" }, found.state), " ", h("code", {}, found.id)),
-    facts([["commit", h("code", { class: "hash" }, found.commit)], ["against", h("code", { class: "hash" }, found.base)], ["in a terminal", h("code", {}, inline(found.look, 300))]]),
+    facts([["commit", h("code", { class: "hash" }, found.commit)], ["against", h("code", { class: "hash" }, found.base)], ["in a terminal", h("code", {}, inline(found.look, 300))], ...results(found.result ?? {})]),
     changes.element, diff,
     found.decisions.length ? h("ul", { class: "plain-list" }, found.decisions.map((each) => h("li", {}, h("b", {}, inline(each.by, 80)), ` ${each.verdict} at `, h("code", {}, each.commit.slice(0, 12)), each.reason ? ": " : "", inline(each.reason, 2000)))) : null,
     found.state === "merged" ? null : [

@@ -1,0 +1,126 @@
+"""Offline ACE: epochs, the gate on validation questions, and agents with a playbook."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from atoll import playbook, store
+
+CODES = {"printer": "QX4", "router": "ZR9", "payslip": "LM2"}
+QUESTIONS = [f"Who repairs {adjective} {item}?" for item in CODES for adjective in ("the", "a new", "an old", "my")]
+
+
+def find_item(question):
+    return next(item for item in CODES if item in question)
+
+
+def grade(question, answer):
+    target = CODES[find_item(question)]
+    return playbook.Grade(answer.text == target, f"The right answer is {target}.", f"{find_item(question)}: {target}")
+
+
+class Reader:
+    """Answers with the code that a rule states."""
+
+    def answer(self, question, excerpts, reflection):
+        for excerpt in excerpts:
+            if excerpt.text.startswith(find_item(question)):
+                return playbook.Answer(excerpt.text.split(": ")[1], (excerpt.bullet.id,), "I read a rule.")
+        return playbook.Answer("QX4" if "printer" in question else "?")
+
+
+def make_learner(reflector, **options):
+    config = playbook.Config(context_limit=8)
+    notes = playbook.make_store(store.MemoryVersions(), config=config)
+    return playbook.OfflineLearner(notes, Reader(), grade, reflector, **options)
+
+
+def test_changes_that_help_are_kept():
+    learner = make_learner(playbook.TaggingReflector(), num_jobs=3, batch_size=4)
+    result = learner.learn(QUESTIONS[::2], QUESTIONS[1::2], epochs=2)
+    assert (result.first, result.last, result.num_validation) == (2, 6, 6)
+    assert "kept: 2 of 6 right before, 6 after" in result.summary
+    assert {bullet.content for bullet in result.playbook.bullets.values()} >= {"router: ZR9", "payslip: LM2"}
+    assert learner.store.rollback(1) == learner.store.get_version(1)
+
+
+class WrongReflector:
+    """Proposes a rule that makes right answers wrong."""
+
+    def reflect(self, experience):
+        return [playbook.add("rules", "printer: ZZ9"), playbook.add("rules", "weather: fine")]
+
+
+def test_changes_that_do_not_help_are_dropped():
+    result = make_learner(WrongReflector()).learn(QUESTIONS[::2], QUESTIONS[1::2], epochs=2)
+    assert result.summary.startswith("no gain: nothing kept")
+    assert len(result.playbook) == 0
+    assert {done.decision for done in result.rounds} == {"dropped"}
+    assert result.rounds[0].losses == 2
+
+
+def test_questions_are_in_flight_at_once():
+    barrier = threading.Barrier(3, timeout=20)
+
+    class Waiting(Reader):
+        def answer(self, question, excerpts, reflection):
+            barrier.wait()
+            return playbook.Answer("")
+
+    learner = make_learner(playbook.TaggingReflector(), num_jobs=3)
+    learner._generator = Waiting()
+    assert learner.answer_all(playbook.Playbook(), QUESTIONS[:6]) == [False] * 6
+
+
+class TestWrap:
+    def test_plain_function_gets_rules_and_learns(self):
+        prompts = []
+
+        def agent(prompt):
+            prompts.append(prompt)
+            return "ZR9" if "router: ZR9" in prompt else "?"
+
+        wrapped = playbook.wrap(agent)
+        answer = wrapped("Who repairs the router?")
+        assert answer == "?"
+        wrapped.learn(is_success=False, feedback="wrong", lesson="router: ZR9")
+        assert wrapped("Who repairs my router?") == "ZR9"
+        wrapped.learn(is_success=True)
+        assert "helpful=1" in wrapped.store.format_context("router")
+        assert prompts[0] == "Who repairs the router?"
+        assert "[rules-00001] helpful=0 harmful=0 :: router: ZR9" in prompts[1]
+
+    def test_llm_reflects_on_wrapped_agent(self):
+        def model(prompt):
+            if "You review the work" in prompt:
+                return json.dumps({"key_insight": "router: ZR9"})
+            return json.dumps({"operations": [{"type": "add", "section": "rules", "content": "router: ZR9"}]})
+
+        wrapped = playbook.wrap(lambda prompt: "?", reflector=playbook.LLMReflector(model))
+        wrapped("Who repairs the router?")
+        (verdict,) = wrapped.learn(is_success=False, feedback="It is ZR9.")
+        assert verdict.outcome == "applied"
+
+    def test_learning_before_the_first_call_is_refused(self):
+        with pytest.raises(Exception, match="Call the agent first"):
+            playbook.wrap(str).learn(is_success=True)
+
+    def test_pydantic_ai_agent_gets_rules_as_instructions(self):
+        models = pytest.importorskip("pydantic_ai.models.function")
+        from pydantic_ai import Agent, messages
+
+        seen = []
+
+        def respond(history, info):
+            seen.append(info.instructions or history[0].instructions or "")
+            return messages.ModelResponse(parts=[messages.TextPart("ZR9")])
+
+        wrapped = playbook.wrap_pydantic_ai(Agent(models.FunctionModel(respond)))
+        wrapped.store.apply([playbook.add("rules", "router: ZR9")], "t", "me")
+        result = asyncio.run(wrapped.run("Who repairs the router?"))
+        assert result.output == "ZR9"
+        assert "router: ZR9" in seen[0]
+        wrapped.learn(is_success=True)
+        assert wrapped.store.current().bullets["rules-00001"].helpful == 1

@@ -1,0 +1,156 @@
+"""Repeated evaluation of noisy evaluators: which candidates are evaluated again, what counts, what is reported."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from atoll import config, evaluation, function, journal, noise, runs, store
+from atoll.evaluation import Evaluation
+from atoll.runs import markdown_report
+
+EVALUATOR = """
+import os, random
+def evaluate(path):
+    text = open(path).read()
+    number = float(text.split("=")[1])
+    noise = random.Random(os.urandom(8)).gauss(0, {sd})
+    return {{"combined_score": min(number, 10) / 100 + noise}}
+"""
+
+
+def make_evaluator(scores: Sequence[float | None]) -> tuple[noise.RepeatedEvaluator, Callable[[], int]]:
+    stream, count = iter(scores), itertools.count()
+
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> Evaluation:
+        next(count)
+        score = next(stream)
+        return evaluation.failed("no") if score is None else Evaluation(score)
+
+    return noise.RepeatedEvaluator(evaluate), lambda: int(repr(count)[6:-1])
+
+
+@pytest.fixture
+def allow() -> Iterator[Callable[[int], None]]:
+    tokens = []
+
+    def set_limit(limit: int) -> None:
+        call_cache = journal.CallCache(1, 0, journal.NullJournal(), {}, max_evaluations=limit)
+        tokens.append(journal.CallCache.current.set(call_cache))
+
+    yield set_limit
+    for token in tokens:
+        journal.CallCache.current.reset(token)
+
+
+def test_equal_scores_are_confirmed_once_and_not_counted():
+    evaluator, calls = make_evaluator([1.0] * 100)
+    result = evaluator(function.Text("x"))
+    assert (result.score, result.repeats, calls()) == (1.0, 0, 2)
+    assert not evaluator.is_noisy
+
+
+def test_deterministic_candidates_are_soon_evaluated_once():
+    evaluator, calls = make_evaluator([0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 7.0, 8.0])
+    for _ in range(3):
+        evaluator(function.Text("x"))
+    assert calls() == 6
+    evaluator(function.Text("x"))
+    evaluator(function.Text("x"))
+    assert calls() == 8
+
+
+def test_candidates_that_mention_randomness_are_confirmed_in_any_case():
+    evaluator, calls = make_evaluator([1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 9.0, 4.0, 5.0, 5.5, 5.2])
+    for _ in range(3):
+        evaluator(function.Text("x"))
+    result = evaluator(function.Text("import random"))
+    assert result.score == pytest.approx(5.74)
+    assert (result.repeats, calls()) == (4, 11)
+    assert result.metrics[noise.ERROR_METRIC] > 0
+
+
+def test_lucky_evaluation_does_not_become_the_best():
+    evaluator, calls = make_evaluator([1.0, 1.2, 0.8, 1.1, 0.9, 5.0, -6.0])
+    assert evaluator(function.Text("x")).score == pytest.approx(1.0)
+    result = evaluator(function.Text("y"))
+    assert (result.score, result.repeats, calls()) == (-0.5, 1, 7)
+
+
+def test_clear_improvement_stops_early():
+    evaluator, calls = make_evaluator([1.0, 1.2, 0.8, 1.1, 0.9, 5.0, 5.1, 4.9])
+    evaluator(function.Text("x"))
+    assert evaluator(function.Text("y")).repeats == 2
+    assert calls() == 8
+
+
+def test_worse_candidates_are_evaluated_once():
+    evaluator, calls = make_evaluator([1.0, 1.2, 0.8, 1.1, 0.9, 0.5])
+    evaluator(function.Text("x"))
+    assert evaluator(function.Text("y")).repeats == 0
+    assert calls() == 6
+
+
+def test_failed_repetition_is_a_failure():
+    evaluator, _ = make_evaluator([1.0, None])
+    assert evaluator(function.Text("x")).failure == "time 2: no"
+
+
+def test_repetitions_stay_within_the_allowance(allow):
+    evaluator, calls = make_evaluator([1.0, 1.2, 0.8, 1.1, 0.9, 5.0, 4.0, 6.0])
+    evaluator(function.Text("x"))
+    allow(2)
+    assert evaluator(function.Text("y")).repeats == 1
+    assert calls() == 7
+
+
+def test_slow_evaluations_are_not_repeated():
+    evaluator = noise.RepeatedEvaluator(lambda skeleton: Evaluation(1.0, cost=evaluation.Cost(seconds=500)))
+    assert evaluator(function.Text("random")).cost.seconds == 500
+
+
+@pytest.mark.parametrize(
+    ("gain", "errors", "is_within"),
+    [(0.1, (0.1, 0.1), True), (1.0, (0.1, 0.1), False), (0.001, (None, None), False), (0.0, (0.1, None), True)],
+)
+def test_gain_within_noise(gain, errors, is_within):
+    assert noise.is_within_noise(gain, *errors) is is_within
+
+
+def run_task(folder, sd: float, **run_section: Any) -> tuple[runs.Summary, store.Store, str]:
+    folder.mkdir(exist_ok=True)
+    (folder / "initial_program.py").write_text("x = 10\n")
+    (folder / "evaluator.py").write_text(EVALUATOR.format(sd=sd))
+    run_store = store.Store(str(folder / "atoll.db"))
+    run_config = config.load(folder, [{"run": {"workers": 2, **run_section}}])
+    with runs.Session(run_store, run_config) as session:
+        session.run()
+    return runs.summarize(run_store, session.run_id), run_store, session.run_id
+
+
+@pytest.mark.process
+def test_run_with_noise_reports_no_gain_and_keeps_its_budget(tmp_path):
+    summary, run_store, run_id = run_task(tmp_path / "task", 0.5, budget="60evals")
+    assert summary.totals.evaluations <= 60
+    assert summary.is_noisy
+    assert summary.initial_error is not None
+    best = run_store.candidates(run_id).get(str(summary.best))
+    assert best.id == "0.0" or noise.get_error(best.metrics), "a best was kept by one evaluation"
+    assert summary.is_gain_within_noise
+    report = "\n".join(markdown_report.iter_report_lines(run_store, run_id))
+    assert "it is not a gain" in report or "No candidate is better" in report
+    assert "±" in report
+    assert json.loads(json.dumps(summary.to_data()))["initial_error"] == summary.initial_error
+    run_store.close()
+
+
+@pytest.mark.process
+def test_deterministic_run_counts_no_repetition(tmp_path):
+    summary, run_store, run_id = run_task(tmp_path / "task", 0.0, iterations=10)
+    evaluated = [row for row in run_store.candidates(run_id) if row.score is not None or row.failure]
+    assert summary.totals.evaluations <= len(evaluated)
+    assert not summary.is_noisy
+    assert "±" not in "\n".join(markdown_report.iter_report_lines(run_store, run_id))
+    run_store.close()
