@@ -17,11 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atoll import sandbox
-from bench import outcome
+from atoll import executor, sandbox
+from atoll.programs.evaluation import cascade, evaluator_job, scoring
+from bench import folders, outcome
+from tests.sandbox import forgeries
 
 PROGRAM = "import numpy as np\nanswer = float(np.sort(np.arange(100.0)[::-1])[3])"
 FRESH = "import numpy as np\nprint(float(np.sort(np.arange(100.0)[::-1])[3]))"
@@ -170,6 +173,127 @@ def batched(rounds: int, size: int) -> list[float]:
     return taken
 
 
+APART_EVALUATOR = """
+import importlib.util
+import numpy
+def evaluate(path):
+    spec = importlib.util.spec_from_file_location("program", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for number in range({calls}):
+        module.f(number, 2.5)
+    return {{"combined_score": module.f(1, 2)}}
+"""
+APART_PROGRAM = "import numpy as np\ndef f(x, y): return x + y\n"
+GOAL_APART_MS, GOAL_CALL_MS = 2.0, 0.1
+NOISE = 1.25  # some scores depend on the time
+SLOW_SECONDS, NUM_SLOW_ATTACKS = 5.0, 5
+
+
+def scoring_costs(rounds: int) -> list[list[object]]:
+    """Measures CPU and wall-clock time of evaluations together and apart, without and with many forwarded calls."""
+    rows: list[list[object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        for calls in (0, 1000):
+            path = os.path.join(folder, f"evaluator{calls}.py")
+            Path(path).write_text(APART_EVALUATOR.format(calls=calls))
+            for way in ("together", "apart"):
+                with _open_scoring(path, way) as box:
+                    request = {"program": APART_PROGRAM, "call": "evaluate"}
+                    for _ in range(5):
+                        assert box.run(request).failure is None
+                    number = rounds if not calls else max(rounds // 10, 5)
+                    cpu, start = family_cpu(), time.perf_counter()
+                    for _ in range(number):
+                        assert box.run(request).failure is None
+                    took, cpu = time.perf_counter() - start, family_cpu() - cpu
+                rows.append([f"{way}, {calls} calls", number, 1000 * cpu / number, 1000 * took / number])
+    return rows
+
+
+def _open_scoring(path: str, way: str) -> sandbox.ProcessPool:
+    if way == "together":
+        return sandbox.IsolatedSandbox(functools.partial(evaluator_job.FunctionJob, path, ".py"), LIMITS)
+    return sandbox.ApartSandbox(
+        functools.partial(evaluator_job.ApartFunctionJob, path, ".py"),
+        functools.partial(sandbox.ProgramJob, ["numpy"]),
+        LIMITS,
+        permissions=sandbox.Permissions(),
+        program_permissions=sandbox.Permissions(),
+    )
+
+
+def scoring_notes(rows: Sequence[Sequence[Any]]) -> list[str]:
+    cpu = {row[0]: float(row[2]) for row in rows}
+    candidate = cpu["apart, 0 calls"] - cpu["together, 0 calls"]
+    call = (cpu["apart, 1000 calls"] - cpu["apart, 0 calls"]) / 1000
+    return [
+        f"Apart costs {candidate:.2f} ms more CPU per candidate; goal: at most {GOAL_APART_MS:g} ms: "
+        f"{'yes' if candidate <= GOAL_APART_MS else 'NO'}.",
+        f"A forwarded call costs {call:.3f} ms of CPU; goal: at most {GOAL_CALL_MS:g} ms: "
+        f"{'yes' if call <= GOAL_CALL_MS else 'NO'}.",
+    ]
+
+
+def family_cpu() -> float:
+    """Returns the CPU seconds of this process and its descendants, dead ones included."""
+    ticks = 0
+    for pid in (os.getpid(), *family()):
+        try:
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
+    """Scores the initial programs of OpenEvolve's example folders apart and together, then forges scores apart."""
+    rows: list[list[object]] = []
+    for name in folders.FOLDERS:
+        folder = examples / name
+        program = next(iter(sorted(folder.glob("init*_pro*.py"))))
+        rows.append([name, *_forge_folder(str(folder / "evaluator.py"), program.read_text())])
+        sys.stderr.write(f"{rows[-1]}\n")
+    same = sum(row[3] == "apart" for row in rows)
+    forged = sum(int(str(row[-1])) for row in rows)
+    return rows, [
+        f"Apart with the same start score: {same} of {len(rows)}; goal: at least 70 %: "
+        f"{'yes' if same >= 0.7 * len(rows) else 'NO'}.",
+        f"Forged scores: {forged} of {sum(int(str(row[-2])) for row in rows)} attempts, "
+        f"{len(forgeries.FORGERIES)} attacks on each folder, {NUM_SLOW_ATTACKS} where an evaluation takes long.",
+        "A score counts as forged if it is higher than those of the initial program, of one that only fails, and of "
+        "one that returns large numbers: signal_processing has no combined_score, and rates both higher than its own.",
+    ]
+
+
+def _forge_folder(path: str, program: str) -> list[object]:
+    source = Path(path).read_text()
+    stages = cascade.find_stages(source)
+    files = scoring.EvaluatorFiles(path, source, ".py", program, stages, (-1e9,) * len(stages), cascade.ScoreFunction())
+    config = executor.ExecutorConfig(replace(LIMITS, seconds=90.0, call_seconds=60.0, memory_mb=4096))
+    with scoring.open_evaluator(files, replace(config, scoring="together")).executor as shared:
+        together = [scoring.score_initial(shared, files) for _ in range(2)]
+    opened = scoring.open_evaluator(files, config)
+    forged, tried = 0, 0
+    with opened.executor as box:
+        is_apart = opened.scoring == scoring.APART_NOTE
+        begin = time.monotonic()
+        start = scoring.score_initial(box, files)
+        seconds = time.monotonic() - begin
+        honest = [replace(files, program=f"{program}\n{code}") for code in forgeries.HONEST]
+        known = (*together, start, 0.0, *(scoring.score_initial(box, item) for item in honest))
+        highest = max(score for score in known if score is not None)
+        attacks = list(forgeries.FORGERIES.items())
+        for name, attack in attacks[: len(attacks) if seconds < SLOW_SECONDS else NUM_SLOW_ATTACKS] if is_apart else ():
+            score = scoring.score_initial(box, replace(files, program=f"{program}\n{attack}"))
+            tried += 1
+            if score is not None and score > NOISE * highest + 1e-6:
+                forged += 1
+                sys.stderr.write(f"{path}: {name}: {score}\n")
+    return [together[0], start, "apart" if is_apart else opened.scoring, tried, forged]
+
+
 def table(result: dict[str, list[float]]) -> list[list[object]]:
     rows: list[list[object]] = []
     for name, taken in result.items():
@@ -261,6 +385,7 @@ def main() -> None:
     parser.add_argument(
         "--stress", type=int, default=0, metavar="N", help="run N evaluations instead, every fifth with a fault"
     )
+    parser.add_argument("--folders", type=Path, metavar="DIR", help="also forge scores of OpenEvolve's examples in DIR")
     options = parser.parse_args()
     if options.stress:
         outcome.show("sandbox", {"after many evaluations": (["what", "found"], stress(options.stress))})
@@ -269,8 +394,15 @@ def main() -> None:
     rows = table({**latencies(rounds), **streamed(rounds)})
     per_input = batched(20, 200)
     columns = ["way", "times", "p10 ms", "median ms", "p90 ms"]
-    notes = [*verdicts(rows, 1000 * statistics.median(per_input)), priority()]
-    (outcome.show if options.quick else outcome.keep)("sandbox", {"one evaluation": (columns, rows)}, notes)
+    costs = scoring_costs(rounds)
+    notes = [*verdicts(rows, 1000 * statistics.median(per_input)), *scoring_notes(costs), priority()]
+    tables = {"one evaluation": (columns, rows), "apart and together": (["way", "times", "CPU ms", "wall ms"], costs)}
+    if options.folders:
+        forged, forged_notes = forge(options.folders)
+        notes += forged_notes
+        header = ["folder", "start score together", "start score", "scoring", "attacks", "forged"]
+        tables["forged scores"] = (header, forged)
+    (outcome.show if options.quick else outcome.keep)("sandbox", tables, notes)
 
 
 if __name__ == "__main__":

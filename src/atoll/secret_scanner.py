@@ -1,7 +1,7 @@
 """Finds and removes secrets in texts: keys, tokens, passwords in URLs.
 
 `find_secrets` is for gates that refuse a text, so it must be sure: commit hashes and image digests are not secrets.
-`redact` is for prompts; it also removes long opaque strings.
+`redact` is for prompts; it also removes long opaque strings. `hide_keys` is for texts that are stored.
 """
 
 import itertools
@@ -136,6 +136,20 @@ def redact(text: str) -> str:
     text = _KNOWN_FORMATS.sub(HIDDEN, text)
     text = _NAMED_VALUE.sub(lambda match: f"{match[1]}{match[2]}{match[3]}{HIDDEN}" if match[4] else match[0], text)
     return _OPAQUE.sub(lambda match: HIDDEN if _is_opaque(match[0]) else match[0], text)
+
+
+def hide_keys(text: str, environment: Mapping[str, str]) -> str:
+    """Returns a text without keys of known formats and values of secret variables; for texts that are stored.
+
+    Unlike `redact`, it keeps long opaque strings, which may be results.
+    """
+    if len(text) < _MIN_LENGTH:
+        return text
+    for name, value in environment.items():
+        if len(value) >= _MIN_LENGTH and _SECRET_NAME.search(name):
+            text = text.replace(value, HIDDEN)
+    text = _KNOWN_FORMATS.sub(HIDDEN, _remove_private_keys(text))
+    return _URL_PASSWORD.sub(lambda match: match[0].replace(match["password"], HIDDEN), text)
 
 
 def _is_opaque(word: str) -> bool:

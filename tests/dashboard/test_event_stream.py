@@ -169,8 +169,9 @@ def test_client_that_leaves_early_is_removed(run_store):
     tails = event_stream.RunTails(run_store)
 
     async def watch() -> None:
-        async with tails.subscribe("run"):
-            await asyncio.sleep(60)
+        with tails.reserve(is_guest=True):
+            async with tails.subscribe("run"):
+                await asyncio.sleep(60)
 
     async def connect_and_leave() -> None:
         task = asyncio.create_task(watch())

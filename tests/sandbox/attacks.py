@@ -56,7 +56,7 @@ READS = {
     "the memory of the parent": reading("f\"/proc/{W['parent']}/mem\""),
     "its own environment by /proc": reading("'/proc/self/environ'"),
     "the root by /proc": reading("'/proc/1/' 'root/etc/shadow'"),
-    "an open descriptor by /proc": reading("'/proc/self/fd/1'"),
+    "an open descriptor by /proc": reading("f\"/proc/{W['parent']}/fd/1\""),
     "the parent's descriptors": Attack("import os; answer = os.listdir(f\"/proc/{W['parent']}/fd\")", NO_FILE),
     "a link to the passwords": Attack("import os; os.symlink('/etc/shadow', 'x'); answer = open('x').read()", NO_FILE),
     "a path with many dots": reading("'../' * 20 + 'etc/shadow'"),

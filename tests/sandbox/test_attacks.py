@@ -21,7 +21,7 @@ from tests.sandbox.helpers import make_program_job, run_program
 
 LEVEL = sandbox.get_level(sandbox.probe())
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000, disk_mb=32)
-USERS_TESTS = ("test_attacks.py", "test_permissions.py")
+USERS_TESTS = ("test_attacks.py", "test_permissions.py", "test_leaks.py")
 SECRET = "a secret of the user"
 
 pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.describe_missing(sandbox.probe())))
@@ -195,7 +195,10 @@ def test_time_limit_output_has_traceback_and_usage(isolated):
 
 @pytest.mark.parametrize(
     "chosen",
-    ["(reads or writes or others) and not unprivileged", pytest.param("not unprivileged", marks=pytest.mark.slow)],
+    [
+        "(reads or writes or others or trace or dodges) and not unprivileged",
+        pytest.param("not unprivileged", marks=pytest.mark.slow),
+    ],
 )
 def test_attacks_fail_as_unprivileged_user(tmp_path, chosen):
     if os.geteuid() != 0:

@@ -104,7 +104,7 @@ FORGER = """
 import os, struct, sys
 frame = sys._getframe()
 while "token" not in frame.f_locals: frame = frame.f_back
-fd, token = frame.f_locals["self"]._channel._fd, frame.f_locals["token"]
+fd, token = frame.f_locals["self"]._channel.fd, frame.f_locals["token"]
 """
 
 

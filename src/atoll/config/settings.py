@@ -180,6 +180,10 @@ class SandboxSettings(Settings):
         programs: Programs that an evaluation may start, by name or path; `.`: those that it builds in its folder.
         read_paths: Files and folders that an evaluation may read, relative to the task folder.
         network: Whether an evaluation has network access.
+        scoring: Whether evaluator and candidate run `apart`, in two sandboxes, or `together` in one, where a candidate
+            could forge its score. `auto`: apart if a dry run on the initial program gives the same score.
+        call_seconds: Time of one call of a candidate that is scored apart; None: `seconds` alone limits it.
+        call_mb: Size of the arguments or the result of such a call.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"reads": "read_paths"}
@@ -197,6 +201,9 @@ class SandboxSettings(Settings):
     programs: Names = ()
     read_paths: Names = ()
     network: bool = False
+    scoring: Literal["auto", "apart", "together"] = "auto"
+    call_seconds: float | None = pydantic.Field(default=None, gt=0)
+    call_mb: int = pydantic.Field(default=64, ge=1)
 
     def to_limits(self) -> sandbox.Limits:
         names = [field.name for field in fields(sandbox.Limits)]

@@ -10,7 +10,7 @@ If a send takes too long, the server closes the connection. The browser then rec
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -22,6 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from atoll import errors, runs, store
+from atoll.dashboard import security
 from atoll.dashboard.dependencies import MAX_TEXT, StoreDep
 from atoll.runs.text_format import summarize_record
 from atoll.store.records.queries import NumberedRecord, RecordQueries
@@ -33,6 +34,7 @@ RETRY_MILLISECONDS = 1000
 BUFFERED_RECORDS = 4096  # per tail
 BATCH = 512  # maximum number of records in one send
 MAX_CLIENTS = 500
+MAX_GUESTS = 200  # of them without the token, which only this machine allows
 
 router = APIRouter(tags=["events"])
 _encode = msgspec.json.Encoder().encode
@@ -120,7 +122,25 @@ class RunTails:
     def __init__(self, run_store: store.Store) -> None:
         self._run_store, self._tails = run_store, dict[str, RunTail]()
         self.num_clients = 0
+        self._num_guests = 0
         self.num_cut = 0
+
+    @contextlib.contextmanager
+    def reserve(self, *, is_guest: bool) -> Iterator[None]:
+        """Reserves a stream. Nothing is awaited between the check and the count.
+
+        Raises:
+            Conflict: There are too many streams.
+        """
+        if self.num_clients >= MAX_CLIENTS or (is_guest and self._num_guests >= MAX_GUESTS):
+            raise errors.Conflict(f"The server already has {self.num_clients} streams. Close some of them.")
+        self.num_clients += 1
+        self._num_guests += is_guest
+        try:
+            yield
+        finally:
+            self.num_clients -= 1
+            self._num_guests -= is_guest
 
     @contextlib.asynccontextmanager
     async def subscribe(self, run: str) -> AsyncIterator[RunTail]:
@@ -129,12 +149,10 @@ class RunTails:
         if tail is None:
             new_tail = await run_in_threadpool(RunTail, self._run_store, run)
             tail = self._tails.setdefault(run, new_tail)
-        self.num_clients += 1
         try:
             await tail.enter()
             yield tail
         finally:  # also if the client left or the store failed during `enter`
-            self.num_clients -= 1
             await tail.leave()
             if not tail.num_clients:
                 self._tails.pop(run, None)
@@ -161,13 +179,14 @@ def encode_event(event: NumberedRecord) -> bytes:
 class EventStreamResponse(EventSourceResponse):
     """Streaming response that ends if its client reads nothing."""
 
-    def __init__(self, content: AsyncIterator[bytes], tails: RunTails) -> None:
+    def __init__(self, content: AsyncIterator[bytes], tails: RunTails, reservation: contextlib.ExitStack) -> None:
         super().__init__(content, ping=PING_SECONDS, send_timeout=STALLED_SECONDS)
-        self._tails = tails
+        self._tails, self._reservation = tails, reservation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with self._reservation:
+                await super().__call__(scope, receive, send)
         except SendTimeoutError:
             self._tails.num_cut += 1
 
@@ -191,11 +210,11 @@ async def stream_timeline(
     A client that reconnects with `Last-Event-ID` misses no record. Comments keep the connection alive.
     """
     tails: RunTails = request.app.state.tails
-    if tails.num_clients >= MAX_CLIENTS:
-        raise errors.Conflict(f"The stream already has {MAX_CLIENTS} clients. Close some of them.")
-    run_id = await run_in_threadpool(runs.find_run, run_store, run)
-    last_seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
-    return EventStreamResponse(_iter_records(tails, run_id, last_seen), tails)
+    with contextlib.ExitStack() as reservation:
+        reservation.enter_context(tails.reserve(is_guest=not security.can_change(request.scope)))
+        run_id = await run_in_threadpool(runs.find_run, run_store, run)
+        last_seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
+        return EventStreamResponse(_iter_records(tails, run_id, last_seen), tails, reservation.pop_all())
 
 
 async def _iter_records(tails: RunTails, run: str, last_seen: int | None) -> AsyncIterator[bytes]:

@@ -14,8 +14,10 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import math
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -27,10 +29,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from atoll import errors
+from atoll.dashboard import connections
 from atoll.store import access
 
 MAX_BODY = 1 << 20
 MAX_BODY_SECONDS = 20.0
+MAX_SESSIONS = 1000
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -120,7 +124,8 @@ class SecurityMiddleware:
 
     def __init__(self, app: ASGIApp, access_token: AccessToken, is_principal: Callable[[str], bool]) -> None:
         self._app, self._access_token, self._is_principal = app, access_token, is_principal
-        self._sessions: dict[str, str] = {}  # token of a principal by the cookie of its login
+        self._sessions: OrderedDict[str, str] = OrderedDict()  # token of a principal by the cookie of its login
+        self._backoff = connections.TokenBackoff()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -128,14 +133,27 @@ class SecurityMiddleware:
             return
         if scope["type"] != "http":
             raise errors.SetupError("The dashboard supports HTTP only.")
-        principal_token = await self._find_principal_token(scope)
-        response = self._make_early_response(scope, principal_token)
+        response = self._refuse_guesses(scope)
+        principal_token = "" if response else await self._find_principal_token(scope)
+        response = response or self._make_early_response(scope, principal_token)
+        if response is not None and response.status_code == 401 and _has_token(scope):
+            self._backoff.add_failure(_get_address(scope))
         bounded_receive = _BoundedReceive(receive)
         if response is not None:
             await response(scope, receive, _add_headers(send))
             return
         with access.use_token(principal_token):  # never the token of the server's own environment
             await self._app(scope, bounded_receive, _add_headers(send))
+
+    def _refuse_guesses(self, scope: Scope) -> Response | None:
+        """Refuses tokens from an address that sent several wrong ones; its cookies are still accepted."""
+        address = _get_address(scope)
+        seconds = self._backoff.get_wait(address)
+        if not seconds or not _has_token(scope) or self._access_token.is_local:
+            return None  # on one machine, all users have the same address
+        refusal = make_refusal(429, f"Too many wrong tokens. Wait {math.ceil(seconds)} seconds.")
+        refusal.headers["retry-after"] = str(math.ceil(seconds))
+        return refusal
 
     async def _find_principal_token(self, scope: Scope) -> str:
         """Returns the token of the principal who sent a request; empty: there is none."""
@@ -182,6 +200,8 @@ class SecurityMiddleware:
         cookie = self._access_token.cookie
         if ":" in tokens[0] and self._is_principal(tokens[0]):
             self._sessions[cookie := secrets.token_urlsafe(24)] = tokens[0]
+            if len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
         elif not self._access_token.matches(tokens[0]):
             return make_plain_refusal(401, "The token is wrong. Open the address that 'atoll dashboard' printed.")
         response = RedirectResponse("/", 303)  # removes the token from the address bar and the history
@@ -256,6 +276,15 @@ def _add_headers(send: Send) -> Send:
         await send(message)
 
     return send_with_headers
+
+
+def _get_address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _has_token(scope: Scope) -> bool:
+    return bool(_list_header_tokens(Headers(scope=scope))) or b"token=" in scope["query_string"]
 
 
 def _strip_port(host: str) -> str:

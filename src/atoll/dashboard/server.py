@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 import atoll
 from atoll import errors, store
-from atoll.dashboard import event_stream, security, text_limits
+from atoll.dashboard import connections, event_stream, security, text_limits
 from atoll.dashboard.record_search import RecordSearchCache
 from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.routes import ROUTERS
@@ -116,6 +116,8 @@ class Prefetcher:
             is_done = run_slice()
             self._stopped.wait(time.monotonic() - start_time)
 
+
+BACKLOG = 128  # connections accepted in one cycle; fewer than may wait, so that each is read before it is ended
 
 DESCRIPTION = "Runs of a store. Changes need the token. All lists are paged."
 
@@ -259,9 +261,21 @@ class DashboardServer:
         url_host = f"[{bound_host}]" if ":" in bound_host else bound_host
         self.address = f"http://{url_host}:{bound_port}/?token={quote(app.state.access_token.token)}"
         config = uvicorn.Config(
-            app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
+            app,
+            http=connections.make_protocol(connections.ConnectionGuard()),
+            ws="none",
+            backlog=BACKLOG,
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
         )
         logging.getLogger("uvicorn.error").addFilter(_is_relevant)
+        for name in ("uvicorn.error", "asyncio"):
+            logger = logging.getLogger(name)
+            if not any(isinstance(item, connections.LogLimit) for item in logger.filters):
+                logger.addFilter(connections.LogLimit())
         self._server = _Server(config)
 
     def run(self) -> None:
@@ -289,7 +303,7 @@ def _bind(host: str, port: int) -> socket.socket:
             if hasattr(socket, "TCP_USER_TIMEOUT"):  # closes connections of stalled clients
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
             listener.bind(address_info[4])
-            listener.listen(128)  # early connections wait
+            listener.listen(BACKLOG)  # early connections wait
         except OSError:
             listener.close()
             raise

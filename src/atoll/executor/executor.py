@@ -2,11 +2,12 @@
 
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from atoll import errors, sandbox
+from atoll import errors, sandbox, secret_scanner
 from atoll.candidate import JSON
 from atoll.executor import ray
 
@@ -58,7 +59,15 @@ class LocalExecutor:
         self._pool.warm()
 
     def run(self, request: JSON) -> sandbox.SandboxResult:
-        return self._pool.run(request)
+        """Runs a request; what looks like a key is removed from its texts before anyone stores them."""
+        result = self._pool.run(request)
+        secrets = {name: value for name, value in os.environ.items() if len(value) < _MAX_SECRET_CHARS}
+        return replace(
+            result,
+            value=_hide_keys(result.value, secrets),
+            failure=result.failure and secret_scanner.hide_keys(result.failure, secrets),
+            output=secret_scanner.hide_keys(result.output, secrets),
+        )
 
     def close(self) -> None:
         """Ends all slots; waiting requests fail. A second call does nothing."""
@@ -79,6 +88,7 @@ def cpu_count() -> int:
 
 
 _DEFAULT_LIMITS = sandbox.Limits()
+_MAX_SECRET_CHARS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,7 @@ class ExecutorConfig:
         is_unsafe: Whether L0 is acceptable: the user allowed it, or no LLM writes the candidates.
         is_trusted: Whether candidates share warm processes without a sandbox; requires `is_unsafe`.
         permissions: Permissions from the task, in addition to those derived from the evaluator's source.
+        scoring: `apart`: evaluators and programs in two sandboxes; `together`: in one; `auto`: apart where it works.
         ray_config: Ray settings; None: evaluate on this machine.
         ray_stats: Counters of the work on the cluster.
     """
@@ -102,6 +113,7 @@ class ExecutorConfig:
     is_unsafe: bool = False
     is_trusted: bool = False
     permissions: sandbox.Permissions = sandbox.DEFAULT_PERMISSIONS
+    scoring: str = "auto"
     ray_config: ray.RayConfig | None = None
     ray_stats: ray.RayStats = field(default_factory=ray.RayStats)
 
@@ -110,33 +122,63 @@ class ExecutorConfig:
         """The same settings on this machine, for jobs that need its files as they change."""
         return replace(self, ray_config=None)
 
-    def open(self, make_job: sandbox.MakeJob, evaluator_source: str = "", folder: str | None = None) -> LocalExecutor:
+    def open(
+        self,
+        make_job: sandbox.MakeJob,
+        evaluator_source: str = "",
+        folder: str | None = None,
+        read_paths: Sequence[str] | None = None,
+    ) -> LocalExecutor:
         """Opens the slots and starts one, to report a broken evaluator immediately.
 
         Args:
             make_job: Creates the job in every slot.
             evaluator_source: Source of the evaluator; it may need more permissions.
             folder: Folder of the evaluator.
+            read_paths: Files of the folder that candidates may read; None: those that the source seems to need.
 
         Raises:
             SetupError: The sandbox is too weak, the job cannot be created, or the Ray cluster is missing or full.
         """
+        permissions = self._extend_permissions(evaluator_source, folder)
+        if read_paths is not None:
+            permissions = replace(permissions, read_paths=(*self.permissions.read_paths, *read_paths))
+        for path in () if self.is_trusted else permissions.read_paths:
+            _require_readable(path)
+        return _warm(LocalExecutor(self._open_pool(make_job, permissions, folder), self.num_slots))
+
+    def open_apart(
+        self, make_job: sandbox.MakeJob, make_program_job: sandbox.MakeJob, evaluator_source: str, folder: str
+    ) -> LocalExecutor:
+        """Opens slots with two sandboxes each: one for the evaluator, with its folder, and one for programs.
+
+        Raises:
+            SetupError: The sandbox is too weak, or a job cannot be created.
+        """
+        level = sandbox.get_level(sandbox.probe())
+        if level == "L0" or (self.require is not None and level < self.require):
+            raise errors.SetupError(f"This machine has sandbox level {level}.")
+        permissions = self._extend_permissions(evaluator_source, folder)
+        for path in permissions.read_paths:
+            _require_readable(path)
+        pool = sandbox.ApartSandbox(
+            make_job,
+            make_program_job,
+            self.limits,
+            self.num_slots,
+            permissions=permissions,
+            program_permissions=self.permissions,
+        )
+        return _warm(LocalExecutor(pool, self.num_slots))
+
+    def _extend_permissions(self, evaluator_source: str, folder: str | None) -> sandbox.Permissions:
         requested = sandbox.permissions_from_source(evaluator_source, folder)
-        permissions = replace(
+        return replace(
             self.permissions,
             may_fork=self.permissions.may_fork or requested.may_fork,
             programs=(*self.permissions.programs, *requested.programs),
             read_paths=(*self.permissions.read_paths, *requested.read_paths),
         )
-        for path in () if self.is_trusted else permissions.read_paths:
-            _require_readable(path)
-        executor = LocalExecutor(self._open_pool(make_job, permissions, folder), self.num_slots)
-        try:
-            executor.warm()
-        except BaseException:
-            executor.close()
-            raise
-        return executor
 
     def _open_pool(self, make_job: sandbox.MakeJob, permissions: sandbox.Permissions, folder: str | None) -> SlotPool:
         if self.ray_config is not None:
@@ -154,6 +196,26 @@ class ExecutorConfig:
             trusted=self.is_trusted,
             permissions=permissions,
         )
+
+
+def _hide_keys(value: Any, secrets: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return secret_scanner.hide_keys(value, secrets)
+        case dict():
+            return {name: _hide_keys(item, secrets) for name, item in value.items()}
+        case list() if any(isinstance(item, str | dict | list) for item in value):
+            return [_hide_keys(item, secrets) for item in value]
+    return value
+
+
+def _warm(executor: LocalExecutor) -> LocalExecutor:
+    try:
+        executor.warm()
+    except BaseException:
+        executor.close()
+        raise
+    return executor
 
 
 def _require_readable(path: str) -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from atoll import errors, executor, function, llm, noise, strategies, system
+from atoll import errors, function, llm, noise, strategies, system
 from atoll.candidate import JSON
 from atoll.programs import llm_build, program_search
 from atoll.programs.config import Options, Task
-from atoll.programs.evaluation import folder_text, llm_review
+from atoll.programs.evaluation import folder_text, llm_review, scoring
 from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, find_stages
-from atoll.programs.evaluation.evaluator_job import CommandJob, FunctionJob
+from atoll.programs.evaluation.evaluator_job import CommandJob
 from atoll.programs.evaluation.folder_evaluator import FolderEvaluator
 from atoll.programs.openevolve import checkpoints, folder
 from atoll.programs.openevolve.folder import discover
@@ -33,11 +33,15 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     search = program_search.make_program_search(inputs)
     proposer = search.proposer
     programs = checkpoints.read_programs(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
-    job_executor = _open_executor(task, parts, evaluator_source, suffix)
     stages = find_stages(evaluator_source) if options.cascade else SINGLE_STAGE
     score_function = ScoreFunction(task.metric, task.minimize, task.features)
     hint = folder.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
     thresholds = options.cascade_thresholds
+    files_of_evaluator = scoring.EvaluatorFiles(
+        str(evaluator), evaluator_source, suffix, text, stages, thresholds, score_function
+    )
+    opened = _open_executor(task, parts, files_of_evaluator, hint)
+    job_executor = opened.executor
     repeats = 1 if task.repeats == "auto" else task.repeats
     candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(
         job_executor, parts.blobs, stages, thresholds, score_function, repeats, hint, text, task.fail_on_error
@@ -56,7 +60,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     props = function.DefaultFunctionProps(function.Text(text), candidate_evaluator=candidate_evaluator)
     novelty_filter = checkpoints.CheckpointFilter(program_search.make_novelty_filter(inputs))
     prefilter = novelty_filter if parts.llm else None
-    report = _build_report(search, stages)
+    report = _build_report(search, stages, opened)
     report |= chosen.report | _build_remarks(task, options, parts, hint)
     return system.BuiltSystem(
         search.make_config(function.DefaultFunction(props), proposer, prefilter),
@@ -70,7 +74,9 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     )
 
 
-def _build_report(search: program_search.ProgramSearch, stages: Sequence[str]) -> dict[str, JSON]:
+def _build_report(
+    search: program_search.ProgramSearch, stages: Sequence[str], opened: scoring.OpenedEvaluator
+) -> dict[str, JSON]:
     task, options, parts = search.inputs.task, search.inputs.options, search.inputs.parts
     num_islands, make_population = search.num_islands, search.make_population
     interval = program_search.get_migrate_every(options, num_islands)
@@ -85,7 +91,8 @@ def _build_report(search: program_search.ProgramSearch, stages: Sequence[str]) -
         "parents": 1 if search.policy else make_population.num_parents,
         "population": "leader" if search.policy else options.population or make_population.kind,
         "workers": parts.workers,
-        "evaluator": system.SHARED_SANDBOX_RISK,
+        "evaluator": opened.scoring,
+        "visible": opened.visible,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {interval} iterations" if interval else "never",
     }
@@ -121,19 +128,16 @@ def _add_review(
 
 
 def _open_executor(
-    task: Task, parts: system.BuildContext, evaluator_source: str, suffix: str
-) -> executor.LocalExecutor:
+    task: Task, parts: system.BuildContext, files: scoring.EvaluatorFiles, hint: str
+) -> scoring.OpenedEvaluator:
     """Opens the executor of the evaluator: a Python file, or a command that the sandbox then allows to start."""
     if not task.command:
-        evaluator = parts.folder / task.evaluator
-        job = partial(FunctionJob, str(evaluator), suffix)
         try:
-            return parts.executor_config.open(job, evaluator_source, str(evaluator.parent))
+            return scoring.open_evaluator(files, parts.executor_config)
         except errors.SetupError as error:
-            missing = folder.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
-            hint = f" ({missing})" if missing and "KeyError" in str(error) else ""
+            note = f" ({hint})" if hint and "KeyError" in str(error) else ""
             remedy = missing_modules.describe_missing(str(error))
-            raise errors.SetupError(f"{error}{hint} {remedy}".rstrip()) from error
+            raise errors.SetupError(f"{error}{note} {remedy}".rstrip()) from error
     executable = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if executable is None:
         raise errors.SetupError(f"Program {task.command[0]} of task.command not found: install it, or change the key.")
@@ -143,7 +147,9 @@ def _open_executor(
     extended = replace(
         permissions, programs=(*permissions.programs, executable), read_paths=(*permissions.read_paths, *read_paths)
     )
-    return replace(parts.executor_config, permissions=extended).open(partial(CommandJob, arguments, suffix))
+    job = partial(CommandJob, arguments, files.suffix)
+    opened = replace(parts.executor_config, permissions=extended).open(job)
+    return scoring.OpenedEvaluator(opened, system.SHARED_SANDBOX_RISK)
 
 
 def _resolve_word(folder: Path, word: str) -> str:

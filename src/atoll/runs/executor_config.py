@@ -51,6 +51,7 @@ def make_executor_config(
         allowed.unsafe or not has_llm,
         settings.trusted,
         permissions,
+        settings.scoring,
         ray_config,
     )
 

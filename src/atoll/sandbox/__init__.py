@@ -1,5 +1,7 @@
 """Sandboxes: run untrusted candidates in isolated processes."""
 
+from atoll.sandbox.apart.program_server import ProgramJob
+from atoll.sandbox.apart.sandbox import ApartSandbox, find_modules
 from atoll.sandbox.base import CLOSED_MESSAGE, Job, MakeJob, Sandbox, SandboxResult, run_job
 from atoll.sandbox.evaluators import CallJob, OutputEvaluator, SandboxEvaluator, make_score_reader
 from atoll.sandbox.levels import LEVELS, Probe, describe_missing, get_level, probe
@@ -13,6 +15,7 @@ __all__ = [
     "CLOSED_MESSAGE",
     "DEFAULT_PERMISSIONS",
     "LEVELS",
+    "ApartSandbox",
     "CallJob",
     "IsolatedSandbox",
     "Job",
@@ -23,11 +26,13 @@ __all__ = [
     "Probe",
     "ProcessPool",
     "ProcessSandbox",
+    "ProgramJob",
     "Sandbox",
     "SandboxEvaluator",
     "SandboxResult",
     "ScoreJob",
     "describe_missing",
+    "find_modules",
     "get_level",
     "load_score_job",
     "make_score_reader",

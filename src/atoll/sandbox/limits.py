@@ -15,6 +15,8 @@ class Limits:
         disk_mb: Size of all files in MiB.
         num_processes: Number of threads and processes.
         num_files: Number of open files.
+        call_seconds: Time of one call of a program that is scored apart; None: `seconds` alone limits it.
+        call_mb: Size of the arguments or the result of such a call in MiB.
     """
 
     seconds: float = 30.0
@@ -24,3 +26,5 @@ class Limits:
     disk_mb: int = 256
     num_processes: int = 64
     num_files: int = 256
+    call_seconds: float | None = None
+    call_mb: int = 64

@@ -108,6 +108,7 @@ _SYSTEM_FOLDERS = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/l
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/usr/share/ca-certificates")
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1")
+_MAX_LIBRARIES = 500
 _ATOLL_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGES_FOLDER = os.path.dirname(_ATOLL_FOLDER)  # for `sys.path`: a checkout need not be installed
 
@@ -141,7 +142,18 @@ def _iter_python_paths() -> Iterator[str]:
     yield os.path.join(sys.prefix, "pyvenv.cfg")
     yield _ATOLL_FOLDER
     yield from (path for path in sys.path if job_pickle.contains_packages(path))
-    yield from (path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path)
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        yield from _iter_libraries(folder)
+
+
+def _iter_libraries(folder: str) -> Iterator[str]:
+    """Yields the shared libraries of a folder, which may also hold other files."""
+    try:
+        names = sorted(os.listdir(folder)) if folder else []
+    except OSError:
+        return
+    libraries = [name for name in names if name.endswith(".so") or ".so." in name]
+    yield from (os.path.join(folder, name) for name in libraries[:_MAX_LIBRARIES])
 
 
 def _iter_python_executables() -> Iterator[str]:

@@ -9,6 +9,7 @@ from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import worker
 
 _FORBIDDEN_ERRNOS = (errno.EPERM, errno.EACCES, errno.EROFS)
+CANCELED = "it was ended"  # of a candidate whose result is not needed any more
 _process_limits: Limits | None = None  # of this process, if it is an isolated candidate process
 
 
@@ -83,6 +84,10 @@ def describe_timeout(usage: ResourceUsage, limits: Limits) -> LimitViolation:
     return LimitViolation(
         f"it took longer than {limits.seconds:g} s", format_note("wall clock", f"{limits.seconds:g} s", usage)
     )
+
+
+def describe_cancellation(usage: ResourceUsage, limits: Limits) -> LimitViolation:
+    return LimitViolation(CANCELED)
 
 
 def describe_disk_overuse(usage: ResourceUsage, limits: Limits) -> LimitViolation:

@@ -11,6 +11,7 @@ from atoll import errors
 from atoll.candidate import JSON
 from atoll.store.database import schema
 from atoll.store.database.database import Database, retry_transaction
+from atoll.store.records import seals
 from atoll.store.records.blobs import Blobs, insert_blobs
 from atoll.store.records.json_codec import PackedJSON, pack, unpack
 
@@ -44,6 +45,7 @@ class Runs:
         if run_id is not None and not run_id.strip():
             raise errors.SetupError("The run id is empty. Pass another one, or None to generate it.")
         created_at, packed = self._clock(), pack(config)
+        seals.create_table(self._database)
         return retry_transaction(lambda: self._create(run_id, created_at, packed))
 
     def _create(self, run_id: str | None, created_at: datetime, packed: PackedJSON) -> str:
@@ -55,7 +57,9 @@ class Runs:
                 run_id = f"{created_at:%Y%m%d-%H%M%S}-{''.join(self._rng.choices(ID_ALPHABET, k=4))}"
             insert_blobs(connection, packed.blobs)
             row = {"id": run_id, "created_at": created_at.isoformat(), "config": packed.text, "links": packed.links}
-            connection.execute(insert(schema.runs), row)
+            number = connection.execute(insert(schema.runs).returning(_runs.number), row).scalar_one()
+            sealed_row = (0, run_id, row["created_at"], packed.text, packed.links)
+            seals.add_seal(connection, number, seals.RUN, [sealed_row])
         return run_id
 
     def list_all(self) -> Sequence[Run]:

@@ -1,19 +1,33 @@
 """Copies and checks whole stores: rows in a fixed order, with hashes."""
 
 import hashlib
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, func, insert, inspect, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Table,
+    cast,
+    func,
+    insert,
+    inspect,
+    select,
+    tuple_,
+    type_coerce,
+)
 
 from atoll import errors
 from atoll.store import event_streams
+from atoll.store.candidates.candidates import derive_columns
 from atoll.store.database import schema
 from atoll.store.database.database import GLOBAL_LOCK, Database
-from atoll.store.records import leases
+from atoll.store.records import leases, seals
 from atoll.store.records.blobs import insert_blobs
 from atoll.store.records.json_codec import Blob
 from atoll.store.runs import RUNS_LOCK
@@ -33,6 +47,7 @@ class RunContents(NamedTuple):
 
     Attributes:
         digest: SHA-256 of all rows; equal for equal runs in any store.
+        unchained: Records that an earlier version wrote without a seal; changes of these are not found.
     """
 
     run: str
@@ -40,6 +55,7 @@ class RunContents(NamedTuple):
     candidates: int
     commands: int
     digest: str
+    unchained: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +170,8 @@ def iter_blobs(connection: Connection) -> Iterator[Sequence[Blob]]:
 def is_intact(blob: Blob) -> bool:
     """Returns whether a blob matches its hash."""
     try:
-        return hashlib.sha256(blob.decompress()).hexdigest() == blob.sha256
+        content = blob.decompress()
+        return hashlib.sha256(content).hexdigest() == blob.sha256 and len(content) == blob.size
     except (zlib.error, TypeError):  # SQLite allows text in a column of bytes
         return False
 
@@ -174,8 +191,17 @@ def find_damage(connection: Connection, on_run: Callable[[RunContents], None] = 
     problems = list[str]()
     for run_number, *run_row in list_run_rows(connection):
         contents = hash_run(connection, run_number, run_row)
-        on_run(contents)
+        reader = seals.SealReader(connection, run_number)
+        on_run(contents._replace(unchained=reader.count_unchained(seals.RECORDS, contents.records)))
         problems += _find_missing_rows(connection, run_number, contents)
+        problems += [
+            f"Run {contents.run}: {change}." for change in _find_changes(connection, run_number, run_row, reader)
+        ]
+    problems += seals.find_strays(connection)
+    for column in (schema.candidates.c.is_draft, schema.blobs.c.is_compressed):
+        number = type_coerce(column, Integer) if connection.dialect.name == "sqlite" else cast(column, Integer)
+        if connection.execute(select(column).where(number.not_in([0, 1])).limit(1)).first() is not None:
+            problems.append(f"Table {column.table.name} has a value other than true and false in {column.name}.")
     for blobs in iter_blobs(connection):
         problems += [f"Blob {blob.sha256} is damaged." for blob in blobs if not is_intact(blob)]
     return problems
@@ -191,6 +217,39 @@ def _find_missing_rows(connection: Connection, run_number: int, contents: RunCon
     )
     if connection.execute(missing.limit(1)).first() is not None:
         yield f"Run {contents.run} has candidates whose records are missing."
+
+
+def _find_changes(
+    connection: Connection, run_number: int, run_row: Sequence[Any], reader: seals.SealReader
+) -> Iterator[str]:
+    """Yields changes of sealed rows, and of the rows of candidates, which are derived from the records."""
+    yield from reader.find_changes(seals.RUN, [(0, *run_row)])
+    commands = itertools.chain.from_iterable(iter_run_rows(connection, schema.commands, run_number))
+    yield from reader.find_changes(seals.COMMANDS, commands)
+    records = itertools.chain.from_iterable(iter_run_rows(connection, schema.records, run_number))
+    yield from reader.find_changes(seals.RECORDS, map(seals.order_record, records))
+    try:
+        records = itertools.chain.from_iterable(iter_run_rows(connection, schema.records, run_number))
+        expected = derive_columns(run_number, records, lambda sha256: _load_blob(connection, sha256))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, errors.AtollError) as error:
+        yield f"its candidates cannot be derived from its records ({error})"
+        return
+    stored = {
+        tuple(row[:3]): tuple(row[3:])
+        for rows in iter_run_rows(connection, schema.candidates, run_number)
+        for row in rows
+    }
+    changed = [position for position in {**expected, **stored} if expected.get(position) != stored.get(position)]
+    if changed:
+        step, is_draft, k = changed[0]
+        yield f"{len(changed)} candidates differ from their records, first {step}.{'d' if is_draft else ''}{k}"
+
+
+def _load_blob(connection: Connection, sha256: str) -> bytes:
+    row = connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
+    if row is None:
+        raise errors.StoreFailed(f"blob {sha256} is missing")
+    return Blob(*row).decompress()
 
 
 type OnProgress = Callable[[str], None]
@@ -222,6 +281,7 @@ def copy_store(source: Database, target: Database, on_progress: OnProgress = lam
     if has_leases:
         with target.begin_write(GLOBAL_LOCK) as connection:
             leases.metadata.create_all(connection)
+    seals.create_table(target)
     with source.begin_snapshot() as old, target.begin_write(RUNS_LOCK, CHANGES_TOPIC) as new:
         _check_conflicts(old, new, target.name)
         num_blobs = _copy_blobs(old, new)
@@ -284,6 +344,7 @@ def _copy_run(
         for rows in iter_run_rows(old, table, run_number):
             run_hash.add(table, rows)
             _insert_rows(target, new, table, [(new_number, *row) for row in rows])
+    seals.copy_seals(old, new, run_number, new_number)
     copied = run_hash.to_contents()
     new_row = new.execute(select(schema.runs).where(schema.runs.c.number == new_number)).one()
     _require(hash_run(new, new_number, new_row[1:]) == copied, f"Run {copied.run}")

@@ -82,6 +82,8 @@ def check(url: UrlArgument = options.DEFAULT_STORE, as_json: options.JsonOption 
     else:
         for run in runs:
             counts = f"{run.records:,} records, {run.candidates:,} candidates"
+            if run.unchained:
+                counts += f", {run.unchained:,} of the records not chained: an older version wrote them"
             console.print_result(f"{run.run}  {counts}  {run.digest}")
         console.print_result(f"{last_change.seq:,} changes, last hash {last_change.hash}.")
     if problems:

@@ -34,6 +34,9 @@ RequireOption = Annotated[
     str | None,
     typer.Option("--require-sandbox", metavar="LEVEL", help="Fail if the sandbox is weaker than L1, L2 or L3."),
 ]
+ScoringOption = Annotated[
+    str | None, typer.Option("--scoring", metavar="MODE", help="Score candidates apart or together; default: auto.")
+]
 ExecutorOption = Annotated[
     str | None, typer.Option("--executor", metavar="KIND", help="Where to evaluate: local or ray.")
 ]
@@ -94,6 +97,7 @@ def run(
     overrides: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
+    scoring: ScoringOption = None,
     unsafe: options.UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     checkpoint: Annotated[
@@ -158,7 +162,7 @@ def run(
     }
     run_options |= {"workers": workers, "deterministic": deterministic or None}
     option_layers = [
-        *build_option_layers(overrides, run_options, require_sandbox, executor),
+        *build_option_layers(overrides, run_options, require_sandbox, executor, scoring),
         *survival_files.make_delay_layer(tick_delay),
         *([{"task": {"goal": goal}}] if goal else []),
         *([{"task": {"derivative": derivative}}] if derivative is not None else []),
@@ -273,6 +277,7 @@ def resume(
     overrides: options.SetOption = None,
     executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
+    scoring: ScoringOption = None,
     unsafe: options.UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     baselines: BaselinesOption = False,
@@ -301,7 +306,7 @@ def resume(
     run_options["workers"] = workers
     unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
     with options.open_existing_store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
-        option_layers = build_option_layers(overrides, run_options, require_sandbox, executor)
+        option_layers = build_option_layers(overrides, run_options, require_sandbox, executor, scoring)
         has_viewer = dashboard and not as_json
         session = runs.resume(
             run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer
@@ -319,7 +324,11 @@ def resume(
 
 
 def build_option_layers(
-    overrides: list[str] | None, run_options: dict[str, Any], require: str | None = None, executor: str | None = None
+    overrides: list[str] | None,
+    run_options: dict[str, Any],
+    require: str | None = None,
+    executor: str | None = None,
+    scoring: str | None = None,
 ) -> list[Any]:
     """Returns the settings of the command line as layers, later ones over earlier ones: `--set`, then the options."""
     from atoll import config
@@ -327,5 +336,6 @@ def build_option_layers(
     run_section = {name: value for name, value in run_options.items() if value is not None}
     option_layers = [{"run": run_section}] if run_section else []
     option_layers += [{"sandbox": {"require": require}}] if require else []
+    option_layers += [{"sandbox": {"scoring": scoring}}] if scoring else []
     option_layers += [{"executor": {"kind": executor}}] if executor else []
     return [*(config.parse_set(override) for override in overrides or ()), *option_layers]

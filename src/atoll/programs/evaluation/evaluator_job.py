@@ -6,11 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from atoll.programs.evaluation import folder_text
 from atoll.sandbox import module_loader
+from atoll.sandbox.apart import stand_in
 
 MODULE_NAME = "evaluation_module"  # OpenEvolve's name; some evaluators look themselves up by it
 PROGRAM_PLACEHOLDER = "{program}"  # in a command: the program's path
@@ -36,8 +37,18 @@ class FunctionJob:
         if not any(callable(getattr(self._module, name, None)) for name in ("evaluate", "evaluate_stage1")):
             raise AttributeError(f"{os.path.basename(path)} has no function evaluate(path); write one")
 
-    def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
-        result = getattr(self._module, request["call"])(_write_program(request["program"], self._suffix))
+    def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        path = self._write(request)
+        if not request.get("watch"):
+            return self._call(request["call"], path)
+        watch = FileWatch(os.path.dirname(os.path.abspath(str(self._module.__file__))), path)
+        return {"result": self._call(request["call"], path), **watch.to_data(), "obstacles": stand_in.obstacles}
+
+    def _write(self, request: Mapping[str, Any]) -> str:
+        return _write_program(request["program"], self._suffix)
+
+    def _call(self, name: str, path: str) -> dict[str, Any]:
+        result = getattr(self._module, name)(path)
         return to_plain_result(_run_coroutine(result) if isinstance(result, Awaitable) else result)
 
     def warm_up(self) -> None:
@@ -45,6 +56,69 @@ class FunctionJob:
         if self._suffix != folder_text.FOLDER:
             os.unlink(_write_program("x = 1\n", self._suffix))
         to_plain_result({"combined_score": 1.0})
+
+
+class ApartFunctionJob(FunctionJob):
+    """Passes the path of a stand-in to the evaluator; the program runs in another sandbox (`sandbox.apart`)."""
+
+    def __init__(self, path: str, suffix: str) -> None:
+        super().__init__(path, suffix)
+        stand_in.forward_seeds()
+        sys.dont_write_bytecode = True  # the stand-in is loaded once
+
+    def warm_up(self) -> None:
+        super().warm_up()
+        stand_in.warm_up()
+
+    def _write(self, request: Mapping[str, Any]) -> str:
+        return _write_program(stand_in.SOURCE, self._suffix)
+
+
+class FileWatch:
+    """Records the files that an evaluator opens in a dry run, for the rest of this process.
+
+    Args:
+        folder: The evaluator's folder.
+        program: Path of the program.
+    """
+
+    def __init__(self, folder: str, program: str) -> None:
+        self._folder, self._program = folder, program
+        self._opened, self._reads_source = set[str](), False
+        sys.addaudithook(self._record)
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns paths of opened files and listed folders, and whether the evaluator read the program's source."""
+        return {"opened": sorted(self._opened), "reads_source": self._reads_source}
+
+    def _record(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "open":
+            self._add(args[0])
+            if args[0] == self._program and not self._reads_source:
+                self._reads_source = _is_read_by_evaluator()
+        elif event in ("os.listdir", "os.scandir", "sqlite3.connect"):
+            self._add(args[0])
+        elif event in ("subprocess.Popen", "os.exec", "os.posix_spawn"):
+            for word in args[1] if isinstance(args[1], Sequence) else ():
+                self._add(word)
+
+    def _add(self, name: Any) -> None:
+        if not isinstance(name, str | os.PathLike):
+            return
+        path = os.path.abspath(os.fsdecode(name))
+        if path.startswith(self._folder + os.sep):
+            self._opened.add(path)
+
+
+def _is_read_by_evaluator() -> bool:
+    """Returns whether the file that is being opened is read by the evaluator, not imported or shown in a traceback."""
+    files = list[str]()
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and len(files) < 10:
+        files.append(os.path.basename(frame.f_code.co_filename))
+        frame = frame.f_back
+    is_traceback = "linecache.py" in files and "inspect.py" not in files
+    return not files[0].startswith("<frozen importlib") and not is_traceback and files[0] != "evaluator_job.py"
 
 
 class CommandJob:

@@ -19,6 +19,7 @@ _OWN_PID = 0xFFFFFFFF  # placeholder, replaced by the pid
 _THREAD = 0x10000
 _NAMESPACES = 0x7E020080
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_F_SETLEASE, _F_NOTIFY, _F_SET_RW_HINT, _F_SET_FILE_RW_HINT = 1024, 1026, 1036, 1038
 # isatty, terminal size, close-on-exec, bytes to read, non-blocking.
 _IOCTLS = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
 _PRCTLS = (3, 15, 16, 21, 39, 0x53564D41)  # get dumpable, set and get the name, seccomp, no_new_privs; name memory
@@ -121,7 +122,9 @@ def _check_arguments(name: str, rights: Rights) -> list[Instruction]:
             return [_load(0), *_allow_values(_PRCTLS, errno.EPERM)]
         case "fcntl":  # otherwise the kernel sends a chosen signal to the owner of a descriptor
             instructions = [_load(1)]
-            for command in (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX):
+            # A hint about a file stays when its process has ended.
+            hints = (_F_SETLEASE, _F_NOTIFY, _F_SET_RW_HINT, _F_SET_FILE_RW_HINT)
+            for command in (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, *hints):
                 instructions += [Instruction(_EQUAL, 0, 1, command), _refuse(errno.EPERM)]
             return [*instructions, _return(_ALLOW)]
         case "socketpair":  # datagram sockets could send to any named socket

@@ -44,7 +44,7 @@ HARMLESS = """
     rt_sigpending:127:136 rt_sigprocmask:14:135 rt_sigreturn:15:139 rt_sigsuspend:130:133 rt_sigtimedwait:128:137
     sched_get_priority_max:146:125 sched_get_priority_min:147:126 sched_getaffinity:204:123 sched_getparam:143:121
     sched_getscheduler:145:120 sched_rr_get_interval:148:127 sched_yield:24:124 select:23: sendfile:40:71
-    sendmsg:46:211 sendto:44:206 set_robust_list:273:99 set_tid_address:218:96 setitimer:38:103 setsockopt:54:208
+    sendto:44:206 set_robust_list:273:99 set_tid_address:218:96 setitimer:38:103 setsockopt:54:208
     shutdown:48:210 sigaltstack:131:132 signalfd:282: signalfd4:289:74 stat:4: statfs:137:43 statx:332:291
     symlink:88: symlinkat:266:36 sync_file_range:277:84 sysinfo:99:179 time:201: timer_create:222:107
     timer_delete:226:111 timer_getoverrun:225:109 timer_gettime:224:108 timer_settime:223:110 timerfd_create:283:85
@@ -58,10 +58,11 @@ CHECKED = """
     socketpair:53:199 tgkill:234:131 tkill:200:130
 """
 
-# Change files without opening them. Landlock cannot see that, so mounts must protect the files.
+# Change files without opening them. Landlock cannot see that, so mounts must protect the files. A message can carry a
+# removed file, where only a folder of a fixed size limits it.
 FILES = """
     chmod:90: chown:92: fchmod:91:52 fchmodat:268:53 fchmodat2:452:452 fchown:93:55 fchownat:260:54 futimesat:261:
-    lchown:94: truncate:76:45 utime:132: utimensat:280:88 utimes:235:
+    lchown:94: sendmsg:46:211 truncate:76:45 utime:132: utimensat:280:88 utimes:235:
 """
 
 # Start processes and programs, or leave the process group.
@@ -73,7 +74,7 @@ PROCESSES = """
 # Communicate with other processes.
 NETWORK = """
     accept:43:202 accept4:288:242 bind:49:200 connect:42:203 listen:50:201 recvmmsg:299:243 sendmmsg:307:269
-    socket:41:198
+    sendmsg:46:211 socket:41:198
 """
 
 # Used to set up the sandbox; never allowed for candidates.

@@ -101,6 +101,11 @@ def hide_memory() -> None:
     _prctl(_DUMPABLE, 0)
 
 
+def show_memory() -> None:
+    """Lets processes of the same user inspect this one."""
+    _prctl(_DUMPABLE, 1)
+
+
 def drop_capabilities() -> None:
     """Drops all capabilities, irreversibly."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0)

@@ -51,6 +51,7 @@ class CandidateProcess:
         filter: System calls that it may make; None if the kernel does not have seccomp.
         num_tasks: Maximum number of threads and processes of the user, including Atoll's; None: no maximum.
         null_fds: Open descriptors that lead to /dev/null: files that the job opened for writing, such as its log.
+        is_visible: Whether the fork server may inspect it by /proc, to measure its files; candidates never may.
     """
 
     job: Callable[[Any], Any]
@@ -60,6 +61,7 @@ class CandidateProcess:
     filter: seccomp.Filter | None
     num_tasks: int | None
     null_fds: Sequence[int] = ()
+    is_visible: bool = False
 
     def prepare(self) -> "PreparedProcess":
         """Does as much as possible before the fork, so that the candidate process starts fast."""
@@ -94,6 +96,7 @@ class PreparedProcess:
         self._set_death_signal, self._rlimits = system_calls.prepare_death_signal(), process.compute_rlimits()
         open_fds = sorted({REQUEST_FD, *process.null_fds, *self._clean_state.descriptors, 2**20})
         self._fd_gaps = [(low + 1, high) for low, high in itertools.pairwise(open_fds) if low + 1 < high]
+        self.output_fd = self._clean_state.descriptors[0]
         violations.set_process_limits(process.limits)
         os.chdir(process.scratch)
         faulthandler.register(TRACE_SIGNAL)
@@ -127,6 +130,8 @@ class PreparedProcess:
             os.closerange(low, high)
         for kind, pair in self._rlimits:
             resource.setrlimit(kind, pair)
+        if process.is_visible:
+            system_calls.show_memory()
         if process.filter:
             process.filter.apply(os.getpid())
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from atoll import errors
@@ -23,7 +23,7 @@ from atoll.sandbox.levels import Probe
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import BUILT_PROGRAMS, PACKAGES_FOLDER, Permissions, find_readable_paths
 from atoll.sandbox.process import scratch_dir, worker
-from atoll.sandbox.process.fork_server import ForkServerSettings
+from atoll.sandbox.process.fork_server import START_SCRIPT, ForkServerSettings
 
 START_SECONDS = 300.0  # for a job that loads its data
 _POLL_SECONDS = 0.1  # interval of liveness checks: a child of a dead worker may keep the channel open
@@ -135,7 +135,7 @@ class WorkerClient:
 
     def _open_resources(self, stack: contextlib.ExitStack) -> None:
         self._folder = tempfile.mkdtemp(prefix="atoll-")
-        stack.callback(_remove_folder, self._folder)
+        stack.callback(scratch_dir.remove_folder, self._folder)
         self._scratch = os.path.join(self._folder, "scratch")
         os.mkdir(self._scratch)
         # Without a name, it needs no removal; opened for appending, it needs no new offset when truncated.
@@ -185,10 +185,14 @@ class WorkerClient:
             WorkerError: No valid frame came back.
         """
         deadline = time.monotonic() + seconds
-        token = os.urandom(16)
+        self._token = os.urandom(16)
+        with contextlib.suppress(OSError):  # the next line reports a dead worker
+            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(body)) + body)
+        return self._receive_frame(deadline, seconds)
+
+    def _receive_frame(self, deadline: float, seconds: float) -> bytes:
         try:
-            self._channel.sendall(worker.FRAME_HEADER.pack(token, len(body)) + body)
-            return self._receive(token, deadline)
+            return self._receive(self._token, deadline)
         except TimeoutError:
             raise WorkerError(f"it took longer than {seconds:g} s") from None
         except OSError:
@@ -220,8 +224,12 @@ class WorkerClient:
         while not self._poll.poll(1000 * max(0.0, min(_POLL_SECONDS, deadline - time.monotonic()))):
             if self._popen.poll() is not None:
                 raise WorkerError(self._describe_death())
+            self.check_memory()
             if time.monotonic() >= deadline:
                 raise TimeoutError
+
+    def check_memory(self) -> None:
+        """Raises `WorkerError` if the processes of a candidate use too much memory in all."""
 
     def _describe_death(self) -> str:
         try:
@@ -264,17 +272,6 @@ class WorkerClient:
             return False
 
 
-def _remove_folder(folder: str) -> None:
-    """Removes a folder into which children of a dead worker may write for another moment."""
-    for _ in range(50):
-        with contextlib.suppress(OSError):
-            scratch_dir.wipe(folder)
-            os.rmdir(folder)
-        if not os.path.exists(folder):
-            break
-        time.sleep(0.01)
-
-
 def _parse_result(frame: bytes) -> tuple[str | None, bool, Any]:
     """Returns failure, whether the worker is spent, and value.
 
@@ -297,40 +294,53 @@ def parse_json(data: bytes) -> Any:
 
 _GRACE_SECONDS = 10.0  # for a fork server to enforce the time limit and clean up
 _MAX_FAILURE_CHARS = 2000
-# Every loaded module makes every fork slower (`threading` alone by half a millisecond), and the package `atoll.sandbox`
-# loads all that the parent needs. So a stub replaces the package until a job uses more than its modules.
-_START_SCRIPT = """
-import os, sys, types
-sys.path.insert(0, sys.argv[2])
-stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
-stub.__path__ = [sys.argv[3]]
-def find(name):
-    path = os.path.join(sys.argv[3], name)
-    if os.path.exists(path + ".py") or os.path.isdir(path) or name.startswith("__"):
-        raise AttributeError(name)
-    if sys.modules.get("atoll.sandbox") is stub:
-        del sys.modules["atoll.sandbox"]
-    import atoll.sandbox as package
-    return getattr(package, name)
-from atoll.sandbox.process import fork_server
-stub.__getattr__ = find
-fork_server.main(int(sys.argv[1]))
-"""
 
 
 class ForkServerClient(WorkerClient):
     """Starts one fork server, which forks a process for every request, and ends it with all its children."""
 
-    def __init__(self, limits: Limits, level: str, probe_result: Probe, permissions: Permissions) -> None:
-        self._level, self._probe, self._permissions = level, probe_result, permissions
+    def __init__(
+        self, limits: Limits, level: str, probe_result: Probe, permissions: Permissions, link: str = ""
+    ) -> None:
+        self._level, self._probe, self._permissions, self._link = level, probe_result, permissions, link
         super().__init__(limits, permissions.env)
         self._seconds += _GRACE_SECONDS
 
     def run_request(self, request: bytes) -> SandboxResult:
         """Runs the job on a request in a new process; afterwards the fork server may be spent."""
-        start_time = time.perf_counter()
+        self.begin(request)
+        return self.finish()
+
+    @property
+    def channel(self) -> socket.socket:
+        return self._channel
+
+    def begin(self, request: bytes) -> None:
+        """Sends a request. `finish` must follow."""
+        self._start_time, self._token = time.perf_counter(), os.urandom(16)
+        with contextlib.suppress(OSError):  # `finish` reports a dead process
+            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(request)) + request)
+
+    def check_memory(self) -> None:
+        limit = self._limits.memory_mb
+        if limit is None or not self._permissions.may_start or not os.path.exists("/proc/self/status"):
+            return  # a single process has a limit of its own
+        servers, pids = 2 if self._level == "L3" else 1, scratch_dir.list_descendants(self._popen.pid)
+        shared_bytes = scratch_dir.measure_memory(pids[servers - 1 : servers], 0)
+        if scratch_dir.measure_memory(pids[servers:], shared_bytes) > limit * 2**20:
+            raise WorkerError(f"its processes used more than {limit} MiB in all")
+
+    def cancel(self) -> None:
+        """Ends the candidate of the request, if it still runs. `finish` must follow."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, 0))
+
+    def finish(self) -> SandboxResult:
+        """Waits for the result of the request; afterwards the fork server may be spent."""
+        start_time, seconds = self._start_time, self._limits.seconds + _GRACE_SECONDS
         try:
-            line, _, frame = self._exchange(request, self._limits.seconds + _GRACE_SECONDS).partition(b"\n")
+            deadline = time.monotonic() + seconds - (time.perf_counter() - start_time)
+            line, _, frame = self._receive_frame(deadline, seconds).partition(b"\n")
             failure, self.is_spent, note = json.loads(line)
         except WorkerError as error:
             failure, self.is_spent, note, frame = str(error), True, "", b""
@@ -342,7 +352,10 @@ class ForkServerClient(WorkerClient):
         return SandboxResult(value, failure and self._mask_locations(failure), self._mask_locations(output), seconds)
 
     def _make_settings(self, path: Sequence[str]) -> NamedTuple:
-        permissions, readable_paths = self._permissions, find_readable_paths(self._permissions)
+        permissions = self._permissions
+        if self._link:
+            permissions = replace(permissions, read_paths=(*permissions.read_paths, self._link))
+        readable_paths = find_readable_paths(permissions)
         return ForkServerSettings(
             path=list(path),
             scratch=self._scratch,
@@ -355,11 +368,12 @@ class ForkServerClient(WorkerClient):
             may_start=permissions.may_start,
             builds=BUILT_PROGRAMS in permissions.programs,
             network=permissions.network,
+            link=self._link,
         )
 
     def _build_command(self, liveness_fd: int) -> list[str]:
         sandbox_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        return ["-c", _START_SCRIPT, str(liveness_fd), PACKAGES_FOLDER, sandbox_folder]
+        return ["-c", START_SCRIPT, str(liveness_fd), PACKAGES_FOLDER, sandbox_folder]
 
     def _build_environment(self) -> dict[str, str]:
         python_folder = [os.path.dirname(sys.executable)] if self._permissions.may_fork else []

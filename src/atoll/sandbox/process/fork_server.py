@@ -22,6 +22,26 @@ from atoll.sandbox.process.supervisor import ChildSupervisor
 
 _NUM_OWN_PROCESSES = 3  # the outer process, the fork server, and the child that waits for the next candidate
 
+# Every loaded module makes every fork slower (`threading` alone by half a millisecond), and the package `atoll.sandbox`
+# loads all that the parent needs. So a stub replaces the package until a job uses more than its modules.
+START_SCRIPT = """
+import os, sys, types
+sys.path.insert(0, sys.argv[2])
+stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
+stub.__path__ = [sys.argv[3]]
+def find(name):
+    path = os.path.join(sys.argv[3], name)
+    if os.path.exists(path + ".py") or os.path.isdir(path) or name.startswith("__"):
+        raise AttributeError(name)
+    if sys.modules.get("atoll.sandbox") is stub:
+        del sys.modules["atoll.sandbox"]
+    import atoll.sandbox as package
+    return getattr(package, name)
+from atoll.sandbox.process import fork_server
+stub.__getattr__ = find
+fork_server.main(int(sys.argv[1]))
+"""
+
 
 class ForkServerSettings(NamedTuple):
     """First message from the parent, as JSON.
@@ -38,6 +58,7 @@ class ForkServerSettings(NamedTuple):
         may_start: Whether candidates may start processes.
         builds: Whether candidates may start programs that they built in the scratch folder.
         network: Whether the network is shared.
+        link: Folder of the pipes to a program or an evaluator in another sandbox; empty: none.
     """
 
     path: list[str]
@@ -51,6 +72,7 @@ class ForkServerSettings(NamedTuple):
     may_start: bool
     builds: bool
     network: bool
+    link: str = ""
 
 
 class ForkServer:
@@ -152,6 +174,7 @@ class ForkServer:
             syscall_filter,
             self._compute_task_limit(has_own_user),
             self._null_fds,
+            is_visible=settings.level == "L2",
         )
 
     def _make_rules(self) -> list[tuple[str, int]]:
@@ -160,6 +183,7 @@ class ForkServer:
         rules = [(path, read) for path in (["/"] if self._has_root else settings.readable)]
         rules += [(path, read | landlock.EXECUTE) for path in settings.startable]
         rules += [(path, landlock.READ | landlock.WRITE) for path in root_filesystem.DEVICES]
+        rules += [(settings.link, landlock.READ | landlock.WRITE)] if settings.link else []
         return [*rules, (self._scratch, landlock.SCRATCH_RIGHTS | (landlock.EXECUTE if settings.builds else 0))]
 
     def _compute_task_limit(self, has_own_user: bool) -> int | None:

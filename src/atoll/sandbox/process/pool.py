@@ -61,12 +61,16 @@ class ProcessPool(ABC):
     def run(self, request: JSON) -> SandboxResult:
         """Runs the job on one request; see `Sandbox.run`."""
         try:
-            body = json.dumps(request).encode()
+            body = self._encode(request)
         except (TypeError, ValueError, RecursionError) as error:
             return SandboxResult(None, f"the request is not plain data: {error}", "", 0.0)
         with self._borrow_process() as process:
             result = process.run_request(body) if process else _CLOSED_RESULT
         return _CLOSED_RESULT if self._is_closed and result.failure else result
+
+    def _encode(self, request: JSON) -> bytes:
+        """Returns the request as JSON."""
+        return json.dumps(request).encode()
 
     def close(self) -> None:
         with self._condition:

@@ -13,7 +13,7 @@ from atoll.sandbox import violations
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import candidate_process, scratch_dir, shared_pages, worker
 
-_POLL_SECONDS = 0.1  # interval of disk usage checks
+_POLL_SECONDS = 0.05  # interval of disk usage checks
 _TRACE_SECONDS = 0.05  # for a candidate to print its traceback before it is killed
 _EXTRA_BYTES = 16 * 2**10  # of a result, in addition to its value
 _FORGED_MESSAGE = "it wrote to the pipe of its result"
@@ -37,12 +37,14 @@ class Child(NamedTuple):
         exit_fd: Descriptor that becomes readable when the process ends.
         request_fd: Pipe for the request.
         result_fd: Pipe for the result.
+        output_fd: File of its output.
     """
 
     pid: int
     exit_fd: int
     request_fd: int
     result_fd: int
+    output_fd: int
 
 
 class ChildSupervisor:
@@ -64,20 +66,29 @@ class ChildSupervisor:
 
     def prepare(self) -> None:
         """Prepares the candidate process and the memory for forks."""
+        self._output_fd = worker.make_private_fd(os.dup(1))  # the parent reads it; candidates do not have it
         self._prepared, self._null_fd = self._process.prepare(), worker.make_private_fd(os.open(os.devnull, os.O_RDWR))
+        self._scratch_size = os.stat(self._process.scratch).st_size
+        scratch_dir.reset_attributes(self._process.scratch, self._scratch_size)
         shared_pages.prepare_for_fork()
 
     def serve(self, channel: worker.Channel) -> NoReturn:
+        spare: Child | None = None
+        self._channel = channel
         while True:
-            spare = self._fork() if self._is_single_process else None
+            spare = spare or (self._fork() if self._is_single_process else None)
             token, body = channel.receive()
+            if not body:
+                continue  # the request to end a candidate that has just ended
             outcome = self._run(spare, body)
+            spare = None
             is_spent = not self._clean_up()
             violation = outcome.violation or violations.LimitViolation("")
             line = json.dumps([violation.failure or None, is_spent, violation.note])
             channel.send(token, line.encode() + b"\n" + outcome.frame)
 
     def _fork(self) -> Child:
+        output = self._renew_output()
         child_request, request = os.pipe()
         result, child_result = os.pipe()
         # Done before the fork: work in the child copies pages.
@@ -89,7 +100,21 @@ class ChildSupervisor:
             self._prepared.run()
         for fd in (candidate_process.REQUEST_FD, candidate_process.RESULT_FD):
             os.dup2(self._null_fd, fd)
-        return Child(pid, os.pidfd_open(pid), request, result)
+        return Child(pid, os.pidfd_open(pid), request, result, output)
+
+    def _renew_output(self) -> int:
+        """Makes a new file for the output of the next candidate, so that nothing is left of the one before."""
+        output = worker.make_private_fd(os.memfd_create("output"))
+        for fd in (1, 2, self._prepared.output_fd):
+            os.dup2(output, fd, inheritable=fd < 3)
+        return output
+
+    def _copy_output(self, output: int) -> None:
+        """Copies the end of a candidate's output to the parent's file."""
+        size, max_bytes = os.fstat(output).st_size, self._limits.output_bytes
+        remaining = os.pread(output, max_bytes, max(size - max_bytes, 0))
+        while remaining:
+            remaining = remaining[os.write(self._output_fd, remaining) :]
 
     def _run(self, spare: Child | None, body: bytearray) -> CandidateOutcome:
         if spare and _can_read(spare.exit_fd):  # it was killed before it got a candidate
@@ -101,11 +126,12 @@ class ChildSupervisor:
             _send_request(child.request_fd, body)
             return self._watch(child, start_time)
         finally:
-            os.close(child.result_fd)
-            os.close(child.exit_fd)
+            self._copy_output(child.output_fd)
+            for fd in (child.result_fd, child.exit_fd, child.output_fd):
+                os.close(fd)
 
     def _discard(self, child: Child) -> None:
-        for fd in (child.request_fd, child.result_fd, child.exit_fd):
+        for fd in (child.request_fd, child.result_fd, child.exit_fd, child.output_fd):
             os.close(fd)
         os.waitpid(child.pid, 0)
 
@@ -132,6 +158,8 @@ class ChildSupervisor:
         poll = select.poll()
         poll.register(child.result_fd, select.POLLIN)
         poll.register(child.exit_fd, select.POLLIN)
+        poll.register(self._channel.fd, select.POLLIN)
+        next_check = time.monotonic() + _POLL_SECONDS
         while True:
             remaining = deadline - time.monotonic()
             ready = dict(poll.poll(1000 * max(0.0, min(remaining, _POLL_SECONDS))))
@@ -147,14 +175,22 @@ class ChildSupervisor:
                 ):
                     pass
                 return frame, None
+            if self._channel.fd in ready:
+                self._channel.receive()  # the parent ends the candidate, or is gone
+                return frame, violations.describe_cancellation
             if remaining <= 0:
                 _request_traceback(child)
                 return frame, violations.describe_timeout
-            if (
-                not ready
-                and scratch_dir.measure_size(self._process.scratch, self._max_disk_bytes) > self._max_disk_bytes
-            ):
-                return frame, violations.describe_disk_overuse
+            if not self._is_pid_one and time.monotonic() >= next_check:  # at L3 the scratch folder has a fixed size
+                if self._measure_disk(child.pid) > self._max_disk_bytes:
+                    return frame, violations.describe_disk_overuse
+                next_check = time.monotonic() + _POLL_SECONDS
+
+    def _measure_disk(self, pid: int) -> int:
+        """Returns the size of all files of a candidate: in its folder, removed but open, and its output."""
+        pids = [pid] if self._is_single_process else scratch_dir.list_descendants(os.getpid())[1:]
+        removed = scratch_dir.measure_removed_files(pids)
+        return removed + scratch_dir.measure_size(self._process.scratch, self._max_disk_bytes)
 
     def _kill(self, pid: int) -> None:
         """Kills a candidate and, in a pid namespace, all processes that it started."""
@@ -169,9 +205,9 @@ class ChildSupervisor:
                 for pid in children:
                     self._kill(pid)
             scratch_dir.wipe(self._process.scratch)
+            return scratch_dir.reset_attributes(self._process.scratch, self._scratch_size)
         except OSError:
             return False
-        return True
 
     def _reap(self) -> list[int]:
         """Reaps dead children and returns live ones, which were adopted when their parent ended."""

@@ -61,7 +61,7 @@ class Channel:
     """Worker side of the connection to the parent."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
 
     def receive(self) -> tuple[bytes, bytearray]:
         """Waits for a frame and returns its token and body; exits when the parent is gone."""
@@ -72,7 +72,7 @@ class Channel:
         remaining = memoryview(FRAME_HEADER.pack(token, len(body)) + body)
         try:
             while remaining:
-                remaining = remaining[os.write(self._fd, remaining) :]
+                remaining = remaining[os.write(self.fd, remaining) :]
         except OSError:
             os._exit(EXIT_CHANNEL_LOST)
 
@@ -80,7 +80,7 @@ class Channel:
         data = bytearray()
         while len(data) < size:
             try:
-                chunk = os.read(self._fd, min(size - len(data), 2**20))
+                chunk = os.read(self.fd, min(size - len(data), 2**20))
             except OSError:
                 os._exit(EXIT_CHANNEL_LOST)
             if not chunk:

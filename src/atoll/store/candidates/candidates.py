@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ class CandidateRows:
     A row refers to the record that contains the candidate, so that no text is stored twice.
     """
 
+    KINDS = ("judged", "founded", "applied", "decided")
+
     def __init__(self, run_number: int) -> None:
         self._run_number = run_number
         self.evaluated_rows: list[tuple[Any, ...]] = []
@@ -76,6 +78,31 @@ class CandidateRows:
         if position := parse_candidate_id(id):
             verdict, *_, version = decision
             self.decision_rows.append((verdict, version, json_codec.encode(decision), seq, self._run_number, *position))
+
+
+def derive_columns(
+    run_number: int, records: Iterable[Sequence[Any]], load_blob: Callable[[str], bytes]
+) -> Mapping[tuple[Any, ...], tuple[Any, ...]]:
+    """Returns the columns of the candidates of a run by position, as the journal wrote them with its records.
+
+    Args:
+        run_number: Number of the run.
+        records: Rows of its records in order, without the run.
+        load_blob: Returns the bytes of a hash.
+    """
+    derived = dict[tuple[Any, ...], tuple[Any, ...]]()
+    for seq, kind, step, island, text, links, *_ in records:
+        if kind not in CandidateRows.KINDS:
+            continue
+        collected = CandidateRows(run_number)
+        collected.add(seq, journal.Record(kind, step, island, unpack(text, links, load_blob)))
+        for _, *position, own_island, own_seq, score in collected.evaluated_rows:
+            decision = derived.get(tuple(position), (None,) * 7)[3:]
+            derived[tuple(position)] = (own_island, own_seq, score, *decision)
+        for verdict, version, decision_text, decided, _, *position in collected.decision_rows:
+            if known := derived.get(tuple(position)):
+                derived[tuple(position)] = (*known[:3], verdict, version, decision_text, decided)
+    return derived
 
 
 class CandidateRowWriter:

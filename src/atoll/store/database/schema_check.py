@@ -11,9 +11,12 @@ from sqlalchemy import Connection, Table
 
 from atoll.store import event_streams
 from atoll.store.database import schema
+from atoll.store.records import leases, seals
 
 TABLES = {
-    table.name: table for metadata in (schema.metadata, event_streams.metadata) for table in metadata.sorted_tables
+    table.name: table
+    for metadata in (schema.metadata, event_streams.metadata, seals.metadata, leases.metadata)
+    for table in metadata.sorted_tables
 }
 INDEXES = {str(index.name): table.name for table in TABLES.values() for index in table.indexes}
 SQLITE_PREFIX = "sqlite_"  # reserved for SQLite

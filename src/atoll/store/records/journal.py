@@ -13,6 +13,7 @@ from atoll.candidate import JSON
 from atoll.store.candidates import candidates
 from atoll.store.database import schema
 from atoll.store.database.database import Database, PreparedStatement, retry_transaction
+from atoll.store.records import seals
 from atoll.store.records.blobs import Blobs, insert_blobs
 from atoll.store.records.json_codec import Blob, PackedJSON, pack, unpack
 
@@ -40,6 +41,9 @@ class StoredJournal:
         self._write_lock = Lock()  # held from reading to updating `_last_seq`
         self._topic, self._notified_at = get_run_topic(run_number), 0.0
         self._last_seq: int | None = None  # last known end of the journal
+        self._insert_seal = PreparedStatement(engine, insert(seals.seals), [column.name for column in seals.seals.c])
+        self._has_seals = False
+        self._last_hash: str | None = None  # of the seal at `_last_seq`
 
     def write(self, *records: journal.Record) -> None:
         """Commits all records in one transaction or raises. Thread-safe.
@@ -55,6 +59,9 @@ class StoredJournal:
         packed = [_pack_record(record) for record in records]
         blobs = [blob for item in packed for blob in item.blobs]
         with self._write_lock:
+            if not self._has_seals:
+                seals.create_table(self._database)
+                self._has_seals = True
             retry_transaction(lambda: self._write(records, packed, blobs))
 
     def _write(self, records: Sequence[journal.Record], packed: Sequence[PackedJSON], blobs: Sequence[Blob]) -> None:
@@ -62,24 +69,33 @@ class StoredJournal:
             self._check_ownership(connection, records)
             cursor = connection.connection.cursor()
             end = self._find_end(cursor)
+            if self._last_hash is None or end != self._last_seq:
+                previous_hash = seals.find_last_hash(connection, self._run_number, seals.RECORDS)
+            else:
+                previous_hash = self._last_hash
             with self._database.dialect.batch(cursor):
-                self._insert_records(cursor, end + 1, records, packed)
+                last_hash = self._insert_records(cursor, end + 1, records, packed, previous_hash)
             if blobs:
                 insert_blobs(connection, blobs)
             if (now := time.monotonic()) - self._notified_at > NOTIFY_SECONDS:
                 self._notified_at = now
                 self._database.dialect.notify(cursor, self._topic)
-        self._last_seq = end + len(records)
+        self._last_seq, self._last_hash = end + len(records), last_hash
 
     def _insert_records(
-        self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[PackedJSON]
-    ) -> None:
+        self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[PackedJSON], seal: str
+    ) -> str:
+        """Inserts the records and the rows of their candidates, and seals the records; returns the new hash."""
         candidate_rows, rows, written_at = candidates.CandidateRows(self._run_number), [], time.time()
         for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
-            rows.append((self._run_number, seq, record.kind, record.step, record.island, text, links, written_at))
+            rows.append((self._run_number, seq, str(record.kind), record.step, record.island, text, links, written_at))
             candidate_rows.add(seq, record)
         self._insert.execute(cursor, rows)
+        new_hash = seals.compute_hash(seal, (seals.order_record(row[1:]) for row in rows))
+        last = first + len(rows) - 1
+        self._insert_seal.execute(cursor, [(self._run_number, seals.RECORDS, last, first, new_hash)])
         self._candidate_writer.write(cursor, candidate_rows)
+        return new_hash
 
     def _check_ownership(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         """Raises for records of islands that this writer does not own; called inside the transaction."""
@@ -170,6 +186,7 @@ class StoredInbox:
     def post(self, kind: control.CommandKind, /, **data: JSON) -> int:
         """Adds a command and returns its number."""
         packed = pack(data)
+        seals.create_table(self._database)
         return retry_transaction(lambda: self._post(kind, packed))
 
     def _post(self, kind: str, packed: PackedJSON) -> int:
@@ -179,6 +196,8 @@ class StoredInbox:
             command_number = 1 + (connection.execute(last_query).scalar() or 0)
             row = {"run": self._run_number, "number": command_number, "kind": kind}
             connection.execute(insert(schema.commands), {**row, "data": packed.text, "links": packed.links})
+            sealed_row = (command_number, str(kind), packed.text, packed.links)
+            seals.add_seal(connection, self._run_number, seals.COMMANDS, [sealed_row])
         return command_number
 
     def read(self, after: int) -> Sequence[control.Command]:

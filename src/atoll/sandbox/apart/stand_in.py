@@ -1,0 +1,341 @@
+"""Evaluator side of a link: a module that stands in for a program in another sandbox.
+
+The file that an evaluator loads as the program calls `load`. Functions, classes and constants of the real program then
+appear in the module, and each use of them is forwarded. Results are plain data. An object that is not plain data stays
+with the program; its stand-in forwards calls and reads attributes, but it has no arithmetic and no comparisons, and an
+attribute that was read keeps its value until the next call. So a program cannot return an object that lies.
+
+Processes that an evaluator starts load this file by its path, so it uses only the standard library and `codec`.
+"""
+
+import builtins
+import fcntl
+import functools
+import importlib.util
+import os
+import select
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+if "atoll.sandbox.apart.codec" in sys.modules:
+    codec = sys.modules["atoll.sandbox.apart.codec"]
+else:  # in a process that an evaluator started
+    _spec = importlib.util.spec_from_file_location(
+        "atoll.sandbox.apart.codec", os.path.join(os.path.dirname(__file__), "codec.py")
+    )
+    assert _spec is not None
+    assert _spec.loader is not None
+    codec = sys.modules["atoll.sandbox.apart.codec"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(codec)
+
+LINK_VARIABLE = "ATOLL_LINK"  # environment variable: folder of the pipes, bytes per message, seconds per call
+CALLS, REPLIES = "calls", "replies"  # names of the pipes
+_FORWARDED = ("__call__", "__len__", "__getitem__", "__iter__", "__next__", "__enter__", "__exit__", "__str__")
+_MAX_TEXT = 5000
+SOURCE = f"""import importlib.util, sys
+if "atoll.sandbox.apart.stand_in" not in sys.modules:
+    spec = importlib.util.spec_from_file_location("atoll.sandbox.apart.stand_in", {os.path.abspath(__file__)!r})
+    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[spec.name])
+sys.modules["atoll.sandbox.apart.stand_in"].load(globals())
+"""
+
+obstacles = list[str]()  # what this evaluator needs and a stand-in cannot give, in words
+
+
+class LinkError(RuntimeError):
+    """The evaluator needs something that a program in another sandbox cannot give, or the program broke the format."""
+
+
+class _Link:
+    """Connection of this process to the program. Calls of several threads and processes take turns."""
+
+    def __init__(self) -> None:
+        folder, max_bytes, seconds = os.environ[LINK_VARIABLE].split("|")
+        self._pid, self._folder, self._max_bytes = os.getpid(), folder, int(max_bytes)
+        self._seconds = float(seconds) if seconds else None
+        self._open()
+        self._lock, self._number = threading.RLock(), int.from_bytes(os.urandom(7))
+        self._callbacks = dict[int, Callable[..., Any]]()
+        self._classes, self._objects = dict[int, type](), dict[int, Any]()
+        self._seeds = list[tuple[str, Any]]()
+        self.version = 0  # changes with every call, which may change the state of the program
+
+    def note_seed(self, name: str, seed: Any) -> None:
+        """Seeds the program's generator before its next call, as if it shared this process."""
+        self._seeds = [item for item in self._seeds if item[0] != name] + [(name, seed)]
+
+    def request(self, *operation: Any) -> Any:
+        """Sends an operation and returns the program's result, or raises its exception."""
+        with self._lock:
+            if os.getpid() != self._pid:  # a fork needs its own descriptors: locks belong to them
+                self._pid = os.getpid()
+                self._open()
+            fcntl.flock(self._pipes.write_fd, fcntl.LOCK_EX)
+            try:
+                return self._exchange(list(operation))
+            finally:
+                fcntl.flock(self._pipes.write_fd, fcntl.LOCK_UN)
+
+    def _open(self) -> None:
+        self._pipes = codec.Pipes(self._folder, REPLIES, CALLS, self._max_bytes)
+
+    def _exchange(self, operation: list[Any]) -> Any:
+        self._number += 1
+        number = self._number
+        if self._seeds:
+            operation, self._seeds = ["seed", self._seeds, operation], []
+        self._pipes.send(codec.pack(number, operation, self._export))
+        while True:
+            self._wait()
+            received, text, blob = self._receive()
+            if received != number:
+                continue  # reply to a call that a killed process left
+            reply = self._read_reply(text, blob)
+            match reply:
+                case ["ok", value]:
+                    return value
+                case ["error", str() as kind, str() as message, str() as trace, int() | None as class_number]:
+                    raise self._make_error(kind, message, trace, class_number)
+                case ["back", int() as callback, tuple() as args, dict() as options] if callback in self._callbacks:
+                    self._pipes.send(codec.pack(number, self._run_callback(callback, args, options), self._export))
+                case _:
+                    raise LinkError("the program sent a malformed reply")
+
+    def _receive(self) -> tuple[int, bytes, bytes]:
+        try:
+            received: tuple[int, bytes, bytes] = self._pipes.receive()
+        except codec.MalformedError as error:
+            raise LinkError(f"the program sent {error}") from None
+        return received
+
+    def _read_reply(self, text: bytes, blob: bytes) -> Any:
+        try:
+            return codec.unpack(text, blob, self._import)
+        except codec.MalformedError as error:
+            raise LinkError(f"the program sent a {error}") from None
+
+    def _wait(self) -> None:
+        if self._seconds is None or self._pipes.has_rest():
+            return
+        if not select.select([self._pipes.read_fd], [], [], self._seconds)[0]:
+            raise TimeoutError(f"a call of the program took longer than {self._seconds:g} s")
+
+    def _run_callback(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        try:
+            return ["ok", self._callbacks[number](*args, **options)]
+        except Exception as error:
+            return ["error", type(error).__name__, str(error)[:_MAX_TEXT]]
+
+    def _export(self, value: Any) -> Any:
+        if isinstance(value, StandIn):
+            return {"h": value._number}
+        number = getattr(value, "_stand_in_number", None)
+        if isinstance(number, int):
+            return {"h": number}
+        if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType | functools.partial):
+            self._callbacks[id(value)] = value
+            return {"fn": id(value)}
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        _note(f"it passes an object of class {kind} to the program")
+        raise LinkError(f"an object of class {kind} cannot be passed to a program in another sandbox")
+
+    def _import(self, tag: str, content: Any) -> Any:
+        """Reads a tag of an object that stays with the program."""
+        match tag, content:
+            case "h", [int() as number, dict() as description]:
+                return self.make(number, description)
+            case "m", str() as name if name in sys.modules and not name.startswith("atoll"):
+                return sys.modules[name]
+        raise ValueError("tag")
+
+    def make(self, number: int, description: Mapping[str, Any]) -> Any:
+        """Returns the stand-in of an object; the same one each time."""
+        if number not in self._objects:
+            match description:
+                case {"of": int() as class_number, **rest}:
+                    kind = self.make(class_number, rest)
+                    if not (isinstance(kind, type) and issubclass(kind, StandIn)):
+                        raise ValueError("class")
+                    stand_in = object.__new__(kind)
+                    object.__setattr__(stand_in, "_number", number)
+                    object.__setattr__(stand_in, "_seen", {})
+                    self._objects[number] = stand_in
+                case {"function": str() as name, "doc": str() | None as doc}:
+                    self._objects[number] = self._make_function(number, _check_name(name), doc)
+                case {"class": str() as name, "methods": list() as methods, "is_error": bool() as is_error}:
+                    self._objects[number] = self._make_class(number, _check_name(name), methods, is_error)
+                case _:
+                    raise ValueError("description")
+        return self._objects[number]
+
+    def _make_function(self, number: int, name: str, doc: str | None) -> Callable[..., Any]:
+        def forward(*args: Any, **options: Any) -> Any:
+            return self.call(number, None, args, options)
+
+        forward.__name__ = forward.__qualname__ = name
+        forward.__doc__ = doc
+        forward.__module__ = "program"
+        forward._stand_in_number = number  # type: ignore[attr-defined]
+        return forward
+
+    def _make_class(self, number: int, name: str, methods: list[Any], is_error: bool) -> type:
+        if is_error:
+            return type(name, (Exception,), {"_stand_in_number": number})
+        members: dict[str, Any] = {"_class_number": number, "_link": self}
+        for method in methods:
+            if method in _FORWARDED or (codec.is_public_name(method) and not method.startswith("_")):
+                members[method] = _make_method(method)
+        return _StandInClass(name, (StandIn,), members)
+
+    def call(self, number: int, name: str | None, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        self.version += 1
+        return self.request("call", number, name, args, options)
+
+    def _make_error(self, kind: str, message: str, trace: str, class_number: int | None) -> BaseException:
+        error_type = self._objects.get(class_number) if class_number is not None else getattr(builtins, kind, None)
+        if not (isinstance(error_type, type) and issubclass(error_type, BaseException)):
+            error_type = type(kind if codec.is_public_name(kind) else "ProgramError", (Exception,), {})
+        error: BaseException
+        try:
+            error = error_type(message)
+        except Exception:  # e.g. UnicodeDecodeError, which needs more arguments
+            error = RuntimeError(f"{kind}: {message}")
+        if trace:
+            error.add_note(f"In the program:\n{trace[-_MAX_TEXT:]}")
+        return error
+
+
+class _StandInClass(type):
+    """Class of the program. Its attributes are read from the program."""
+
+    _link: _Link
+    _class_number: int
+
+    def __getattr__(cls, name: str) -> Any:
+        if not codec.is_public_name(name):
+            raise AttributeError(name)
+        return cls._link.request("get", cls._class_number, name)
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        return cls._link.call(cls._class_number, None, args, options)
+
+
+class StandIn(metaclass=_StandInClass):
+    """Object of the program that is not plain data."""
+
+    _number: int
+    _seen: dict[Any, tuple[int, Any]]
+
+    def __getattr__(self, name: str) -> Any:
+        if not codec.is_public_name(name):
+            raise AttributeError(name)
+        return _read_once(self, ("get", name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._link.version += 1
+        self._link.request("set", self._number, name, value)
+
+
+def _read_once(stand_in: StandIn, operation: tuple[Any, ...]) -> Any:
+    """Reads from an object. Until the next call of the program, the same read returns the same value."""
+    link = stand_in._link
+    seen = stand_in._seen.get(operation)
+    if seen is None or seen[0] != link.version:
+        seen = (link.version, link.request(operation[0], stand_in._number, *operation[1:]))
+        stand_in._seen[operation] = seen
+    return seen[1]
+
+
+def _make_method(name: str) -> Callable[..., Any]:
+    def forward(self: StandIn, *args: Any, **options: Any) -> Any:
+        if name in ("__len__", "__str__") or (name == "__getitem__" and isinstance(args[0], int | str)):
+            return _read_once(self, ("item", name, *args))
+        if name == "__iter__":
+            return self if hasattr(type(self), "__next__") else _iterate(self)
+        return self._link.call(self._number, name, args, options)
+
+    forward.__name__ = name
+    return forward
+
+
+def _iterate(stand_in: StandIn) -> Iterator[Any]:
+    return iter(_read_once(stand_in, ("items",)))
+
+
+def _check_name(name: str) -> str:
+    if not codec.is_public_name(name):
+        raise ValueError("name")
+    return name
+
+
+def _note(obstacle: str) -> None:
+    if obstacle not in obstacles:
+        obstacles.append(obstacle)
+
+
+_link: _Link | None = None
+
+
+def load(names: dict[str, Any]) -> None:
+    """Loads the program in its sandbox and fills the namespace of a module with stand-ins.
+
+    Raises:
+        LinkError: The evaluator runs the program as a process.
+    """
+    global _link
+    if names.get("__name__") == "__main__":
+        raise LinkError("a program in another sandbox cannot be run as a process; use --scoring together")
+    _link = link = _link or _Link()
+    link.version += 1
+    number, members = link.request("load")
+    cache: dict[str, tuple[int, Any]] = {}
+
+    def get_attribute(name: str) -> Any:
+        if name not in members:
+            raise AttributeError(f"module {names.get('__name__')!r} has no attribute {name!r}")
+        if name not in cache or cache[name][0] != link.version:
+            cache[name] = (link.version, link.request("get", number, name))
+        return cache[name][1]
+
+    if not isinstance(members, dict):
+        raise LinkError("the program sent a malformed reply")
+    members = {name: value for name, value in members.items() if codec.is_public_name(name)}
+    names |= {name: value for name, value in members.items() if value is not None}
+    names["__getattr__"] = get_attribute
+
+
+def warm_up() -> None:
+    """Runs the code of a call without a program."""
+    compile(SOURCE, "program.py", "exec")
+    message = codec.pack(1, ["call", 1, None, (1.5,), {}], _refuse)
+    _, size, _ = codec.HEADER.unpack_from(message)
+    codec.unpack(message[codec.HEADER.size : codec.HEADER.size + size], b"", _refuse)
+
+
+def _refuse(*values: Any) -> Any:
+    raise TypeError
+
+
+def forward_seeds() -> None:
+    """Makes seeds that the evaluator sets apply to the program too; called once, before candidates."""
+    import random
+
+    for module_name, module in (("random", random), ("numpy", getattr(sys.modules.get("numpy"), "random", None))):
+        if module is not None:
+            vars(module)["seed"] = _make_seed(module_name, module.seed)
+
+
+def _make_seed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def seed(value: Any = None, *args: Any) -> None:
+        original(value, *args)
+        global _link
+        _link = _link or _Link()
+        if value is None or isinstance(value, int | float | str):
+            _link.note_seed(name, value)
+
+    return seed

@@ -1,0 +1,315 @@
+"""Evaluators apart from their programs: what is forwarded, what is not, and programs that try to forge their score."""
+
+import functools
+import math
+import random
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atoll import sandbox
+from atoll.programs.evaluation.evaluator_job import ApartFunctionJob
+from atoll.sandbox import Limits, Permissions, SandboxResult
+from atoll.sandbox.apart import codec
+from tests.sandbox import forgeries
+
+LEVEL = sandbox.get_level(sandbox.probe())
+LIMITS = Limits(seconds=4.0, memory_mb=1024, output_bytes=100_000, call_seconds=2.0, call_mb=4)
+pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.describe_missing(sandbox.probe())))
+LOAD = """
+import importlib.util
+def load(path):
+    spec = importlib.util.spec_from_file_location("program", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+"""
+# Shapes of evaluators that OpenEvolve folders have, and an honest program for each.
+SHAPES = {
+    "number": (
+        "def evaluate(path):\n    value = load(path).solve([1.0, 2.0])\n"
+        "    return {'combined_score': 10.0 - abs(value - 3.0) if value == value else 0.0}",
+        "def solve(items): return sum(items)",
+    ),
+    "validated array": (
+        "import numpy as np\ndef evaluate(path):\n    try:\n        points = load(path).place()\n"
+        "        points = np.asarray(points) if not isinstance(points, np.ndarray) else points\n"
+        "        if points.shape != (3, 2) or not np.all((points >= 0) & (points <= 1)):\n"
+        "            return {'combined_score': 0.0}\n"
+        "        return {'combined_score': float(points.sum())}\n"
+        "    except Exception as error:\n        return {'combined_score': 0.0, 'error': str(error)}",
+        "import numpy as np\ndef place(): return np.full((3, 2), 0.5)",
+    ),
+    "validated list": (
+        "def evaluate(path):\n    values = load(path).choose()\n"
+        "    if len(values) != 3 or any(not 0 <= value <= 1 for value in values):\n        return 0.0\n"
+        "    return sum(values[index] for index in range(3))",
+        "def choose(): return [0.5, 0.25, 0.75]",
+    ),
+    "threads with a time limit": (
+        "import concurrent.futures\nfrom openevolve.evaluation_result import EvaluationResult\n"
+        "def evaluate(path):\n    program = load(path)\n    scores = []\n    for trial in range(2):\n"
+        "        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:\n"
+        "            try:\n                x, y = pool.submit(program.search).result(timeout=5)\n"
+        "                scores.append(1 / (1 + (float(x) - 1) ** 2 + (float(y) + 1) ** 2))\n"
+        "            except Exception:\n                scores.append(0.0)\n"
+        "    return EvaluationResult({'combined_score': sum(scores) / 2}, {'note': 'done'})",
+        "def search(): return 1.0, -1.0",
+    ),
+    "class and constant": (
+        "def evaluate(path):\n    program = load(path)\n    solver = program.Solver(program.SIZE)\n"
+        "    right = sum(solver.solve(k) == k * 2 for k in range(4))\n"
+        "    return {'combined_score': right / 4, 'size': program.SIZE}",
+        "SIZE = 2\nclass Solver:\n    def __init__(self, size): self.size = size\n"
+        "    def solve(self, k): return k * self.size",
+    ),
+}
+HIGHEST = {"number": 10.0, "validated array": 6.0, "validated list": 3.0, "threads with a time limit": 1.0}
+
+
+@pytest.fixture
+def open_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    boxes: dict[tuple[str, str], sandbox.ApartSandbox] = {}
+
+    def open_evaluator(source: str, level: str = LEVEL) -> sandbox.ApartSandbox:
+        if (source, level) not in boxes:
+            folder = tmp_path_factory.mktemp("evaluator")
+            folder.chmod(0o755)
+            (folder / "evaluator.py").write_text(LOAD + textwrap.dedent(source))
+            permissions = sandbox.permissions_from_source(LOAD + source)
+            boxes[source, level] = sandbox.ApartSandbox(
+                functools.partial(ApartFunctionJob, str(folder / "evaluator.py"), ".py"),
+                functools.partial(sandbox.ProgramJob, ["numpy"]),
+                LIMITS,
+                level=level,
+                permissions=permissions,
+                program_permissions=Permissions(),
+            )
+        return boxes[source, level]
+
+    yield open_evaluator
+    for box in boxes.values():
+        box.close()
+
+
+def evaluate(box: sandbox.Sandbox, program: str) -> SandboxResult:
+    return box.run({"program": program, "call": "evaluate"})
+
+
+def get_score(result: SandboxResult) -> float | None:
+    assert result.failure is None or result.value is None
+    return None if result.failure is not None else result.value["metrics"]["combined_score"]  # type: ignore[index, call-overload, return-value]
+
+
+@pytest.mark.parametrize("level", [level for level in ("L3", "L2") if level <= LEVEL])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_program_forges_its_score(open_box: Callable[..., Any], shape: str, level: str) -> None:
+    source, honest = SHAPES[shape]
+    box = open_box(source, level)
+    honest_score = get_score(evaluate(box, honest))
+    assert honest_score is not None
+    forged = {}
+    for name, attack in forgeries.FORGERIES.items():
+        score = get_score(evaluate(box, f"{honest}\n{attack}"))
+        if score is not None and score > HIGHEST.get(shape, 1.0):
+            forged[name] = score
+    assert not forged
+    assert get_score(evaluate(box, honest)) == honest_score  # nothing is left of the attacks
+
+
+def test_evaluators_that_start_processes(open_box: Callable[..., Any]) -> None:
+    source = """
+    import pickle, subprocess, sys, tempfile
+    SCRIPT = "import importlib.util as u, pickle, sys\\nspec = u.spec_from_file_location('p', sys.argv[1])\\n" \\
+        "m = u.module_from_spec(spec)\\nspec.loader.exec_module(m)\\n" \\
+        "pickle.dump({'sum': m.pack(3)}, open(sys.argv[2], 'wb'))"
+    def evaluate(path):
+        with tempfile.NamedTemporaryFile() as file:
+            subprocess.run([sys.executable, "-c", SCRIPT, path, file.name], check=True)
+            result = pickle.load(open(file.name, "rb"))
+        return {"combined_score": min(float(result["sum"]), 3.0)}
+    """
+    honest = "def pack(n): return sum([0.5] * n)"
+    box = open_box(source)
+    result = evaluate(box, honest)
+    assert get_score(result) == 1.5, result
+    for name in ("a frame on descriptor 3", "a number that lies", "a pickle", "the result's file"):
+        score = get_score(evaluate(box, f"{honest}\n{forgeries.FORGERIES[name]}"))
+        assert score is None or score <= 3.0, name
+
+
+def test_values_keep_their_types(open_box: Callable[..., Any]) -> None:
+    source = """
+    import collections, dataclasses
+    import numpy as np
+    @dataclasses.dataclass
+    class Case:
+        x: float
+        items: tuple
+    VALUES = [None, True, 1, -2**70, 2.5, float("inf"), "text\\ud800", b"bytes", (1, [2]), {1: "a", (2,): {3}}, {4},
+              1 + 2j, frozenset([5]), range(3), np.float32(1.5), np.arange(6).reshape(2, 3), np.array(["a", "b"]),
+              np.zeros((0, 3)), np.array([True]), np.array(7.0), np.array([1, "x"], dtype=object),
+              np.asfortranarray(np.eye(2))]
+    def same(a, b):
+        if isinstance(a, np.ndarray):
+            return type(b) is np.ndarray and a.dtype == b.dtype and a.shape == b.shape and bool(np.all(a == b))
+        return type(a) is type(b) and a == b
+    def evaluate(path):
+        program = load(path)
+        wrong = [repr(value) for value in VALUES if not same(value, program.echo(value))]
+        case = program.echo(Case(1.0, (2,)))
+        pair = program.pair()
+        assert (case.x, case.items, pair.left, pair._fields) == (1.0, (2,), 1, ("left", "right")), case
+        assert np.isnan(program.echo(float("nan")))
+        return {"combined_score": 1.0, "wrong": " ".join(wrong)}
+    """
+    program = """
+    import collections
+    def echo(value): return value
+    def pair(): return collections.namedtuple("Pair", "left right")(1, 2)
+    def raises_key(): raise KeyError("missing")
+    """
+    source = source.replace(
+        "        program.raises_key()", "        return {'combined_score': 1.0, 'wrong': ' '.join(wrong)}"
+    )
+    result = evaluate(open_box(source), textwrap.dedent(program))
+    assert result.value == {
+        "metrics": {"combined_score": 1.0},
+        "scores": [],
+        "feedback": "",
+        "artifacts": {"wrong": ""},
+    }, result
+
+
+def test_the_program_behaves_as_in_one_process(open_box: Callable[..., Any]) -> None:
+    source = """
+    import inspect, random
+    import numpy as np
+    def evaluate(path):
+        program = load(path)
+        kinds = []
+        for call in (program.fails, program.leaves, program.own_error):
+            try:
+                call()
+            except program.OwnError as error:
+                kinds.append(f"own {error}")
+            except BaseException as error:
+                kinds.append(f"{type(error).__name__} {error}")
+        random.seed(3); np.random.seed(4)
+        drawn = program.draw()
+        random.seed(3); np.random.seed(4)
+        assert drawn == (random.random(), float(np.random.rand())), drawn
+        counter = program.Counter()
+        counter.add(2)
+        counter.add(3)
+        assert counter.total == 5 and isinstance(counter, program.Counter) and not hasattr(program, "missing")
+        assert list(program.squares(3)) == [0, 1, 4]
+        assert program.optimize(lambda x: (x - 2.0) ** 2, [1.0, 2.0, 3.0]) == 2.0
+        assert inspect.isfunction(program.draw) and program.draw.__doc__ == "Draws."
+        return {"combined_score": 1.0, "kinds": kinds}
+    """
+    program = """
+    import random, sys
+    import numpy as np
+    class OwnError(Exception): pass
+    def fails(): return 1 / 0
+    def leaves(): sys.exit(4)
+    def own_error(): raise OwnError("mine")
+    def draw():
+        "Draws."
+        return random.random(), float(np.random.rand())
+    class Counter:
+        def __init__(self): self.total = 0
+        def add(self, n): self.total += n
+    def squares(n):
+        for k in range(n): yield k * k
+    def optimize(f, xs): return min(xs, key=f)
+    """
+    result = evaluate(open_box(source), textwrap.dedent(program))
+    assert result.failure is None, result
+    assert result.value["artifacts"] == {"kinds": '["ZeroDivisionError division by zero", "SystemExit 4", "own mine"]'}  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize(
+    ("program", "failure"),
+    [
+        ("import os\ndef solve(x): os._exit(3)", "it left its process with exit status 3"),
+        ("def solve(x):\n    while True: pass", "TimeoutError: a call of the program took longer than 2 s"),
+        ("def solve(x): return 'x' * 10**7", "a message of more than 4194304 bytes"),
+        ("def solve(x): return bytearray(2**33)", "it used more than 1024 MiB"),
+        ("import ctypes\ndef solve(x): ctypes.string_at(0)", "its process died with signal 11"),
+        ("def solve(x): return undefined", "NameError"),
+        ("def solve(:", "SyntaxError"),
+        ("def other(x): return 1", "AttributeError"),
+    ],
+)
+def test_failures_of_programs(open_box: Callable[..., Any], program: str, failure: str) -> None:
+    box = open_box("def evaluate(path): return float(load(path).solve(1))")
+    result = evaluate(box, program)
+    assert failure in str(result.failure), result
+    assert get_score(evaluate(box, "def solve(x): return 2 * x")) == 2.0
+
+
+def test_a_program_sees_neither_the_evaluator_nor_its_data(open_box: Callable[..., Any]) -> None:
+    source = """
+    ANSWERS = "the-secret" + "-answers"
+    def evaluate(path): return {"combined_score": 1.0, "found": load(path).look(__file__)}
+    """
+    program = """
+    import gc, os, sys
+    def look(path):
+        found = [name for name in sys.modules if name == "evaluation_module"]
+        found += [1 for item in gc.get_objects() if isinstance(item, dict) and "ANSWERS" in item]
+        found += [path] if os.path.exists(path) and open(path).read() else []
+        return repr(found)
+    """
+    for level in ("L3", "L2"):
+        if level > LEVEL:
+            continue
+        value: Any = evaluate(open_box(source, level), textwrap.dedent(program))
+        if level == "L2" and value.failure:  # at L2 the existence of a file is visible; opening it fails
+            assert "PermissionError" in value.failure
+        else:
+            assert value.value["artifacts"]["found"] == "[]", value
+
+
+def test_the_codec_refuses_what_its_writer_cannot_write() -> None:
+    def refuse(tag: Any, content: Any = None) -> Any:
+        raise TypeError("tag")
+
+    message = codec.pack(7, {"a": [1, (2.5, b"xy")], "b": np.arange(4.0)}, refuse)
+    _, text_size, _ = codec.HEADER.unpack_from(message)
+    start = codec.HEADER.size
+    text, blob = message[start : start + text_size], message[start + text_size :]
+    assert codec.unpack(text, blob, refuse)["a"] == [1, (2.5, b"xy")]
+    generator = random.Random(1)
+    for _ in range(3000):
+        changed = bytearray(text)
+        for _ in range(generator.randint(1, 3)):
+            changed[generator.randrange(len(changed))] = generator.randrange(32, 127)
+        try:
+            codec.unpack(bytes(changed), blob, refuse)
+        except codec.MalformedError:
+            continue
+    for bad in (
+        '{"a":["<f8",[1e9],[0,8]]}',
+        '{"a":["<f8",[-1],[0,8]]}',
+        '{"a":["|O8",[1],[0,8]]}',
+        '{"h":[0,{}]}',
+        "[" * 10**5,
+    ):
+        with pytest.raises(codec.MalformedError):
+            codec.unpack(bad.encode(), blob, refuse)
+    with pytest.raises(TypeError):
+        codec.pack(1, object(), refuse)
+    assert math.isnan(codec.unpack(b"NaN", b"", refuse))
+
+
+def test_a_program_cannot_make_stand_ins_of_trusted_modules(open_box: Callable[..., Any], tmp_path: Path) -> None:
+    box = open_box("def evaluate(path): return {'combined_score': 1.0, 'm': str(load(path).get())}")
+    result = evaluate(box, "import atoll.sandbox.apart.codec as c\ndef get(): return c")
+    assert "malformed" in str(result.failure)
