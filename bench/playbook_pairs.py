@@ -1,6 +1,7 @@
 """Fresh pairs of rules: how many paraphrases and contradictions are found, and how many merges are wrong.
 
-The pairs in `playbook_pairs.jsonl` were written after the code, in English and German, and nothing was tuned to them.
+The pairs in `playbook_pairs.jsonl` were written after the first version of the code, in English and German. Seeing
+them, two things were changed: rules are no longer merged by embeddings alone, and an LLM may compare more pairs.
 Embeddings are measured if the wheel of `bench/minilm.py` is installed. The scripted comparer knows the labels: its row
 tests that the prompt shows it every pair and that its decision counts, with all rules in one playbook.
 """
