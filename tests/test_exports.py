@@ -52,9 +52,10 @@ NAMES = {
     """,
     "atoll.executor": "Executor ExecutorConfig LocalExecutor RayConfig RayStats SlotPool cpu_count",
     "atoll.sandbox": """
-        CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS IsolatedSandbox Job LEVELS Limits MakeJob OutputEvaluator Permissions
-        Probe ProcessPool ProcessSandbox Sandbox SandboxEvaluator SandboxResult ScoreJob describe_missing get_level
-        load_score_job make_score_reader open permissions_from_source probe run_job
+        ApartSandbox CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS IsolatedSandbox Job LEVELS Limits MakeJob
+        OutputEvaluator Permissions Probe ProcessPool ProcessSandbox ProgramJob Sandbox SandboxEvaluator SandboxResult
+        ScoreJob describe_missing find_modules get_level load_score_job make_score_reader open permissions_from_source
+        probe run_job
     """,
     "atoll.store": """
         Blobs Candidates ChangeEntry ChangeLog ChangeRequest FeedItem Gap LeaseInterval LeaseStatus Leases

@@ -38,7 +38,7 @@ class Shell:
     def __call__(self, *arguments: str, status: int = 0) -> Output:
         """Runs a command, checks its exit status and returns its output."""
         self._capsys.readouterr()
-        options = [] if arguments[0] in STORELESS else ["--store", self.store]
+        options = [] if arguments[0] in STORELESS or "--store" in arguments else ["--store", self.store]
         assert cli.main([*arguments, *options]) == status
         return Output(*self._capsys.readouterr())
 

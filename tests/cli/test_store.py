@@ -66,10 +66,10 @@ def test_missing_store_is_neither_copied_nor_checked(tmp_path, capsys):
 
 def test_upgrade_of_current_store_changes_nothing(file, postgres_server, capsys):
     assert cli.main(["store", "upgrade", file]) == 0
-    assert "has schema 2, unchanged." in capsys.readouterr().out
+    assert "has schema 3, unchanged." in capsys.readouterr().out
     with postgres_server.database(is_empty=True) as url:
         assert cli.main(["store", "upgrade", url]) == 0
-    assert "has schema 2, created." in capsys.readouterr().out
+    assert "has schema 3, created." in capsys.readouterr().out
 
 
 def test_run_on_server_never_shows_password(tmp_path, postgres_url, monkeypatch, capsys):

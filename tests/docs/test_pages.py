@@ -1,6 +1,7 @@
 """Files, commands and programs of the documents work, in the order of each page."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -8,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,13 +53,18 @@ def run_atoll(arguments: list[str], folder: Path, status: int) -> str:
     return output.getvalue()
 
 
-def run_console(text: str, folder: Path) -> None:
-    """Runs the lines that begin with a prompt. The lines below a command must be part of its output."""
+def run_console(text: str, folder: Path, skipped: Collection[str] = ()) -> None:
+    """Runs the lines that begin with a prompt. The lines below a command must be part of its output.
+
+    Commands with a task in `skipped` are left out.
+    """
     for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
         line, *expected = part.splitlines()
         exit_comment = EXIT.search(line)
         program, *arguments = shlex.split(EXIT.sub("", line))
         status = int(exit_comment[1]) if exit_comment else 0
+        if any(argument in skipped for argument in arguments):
+            continue
         if program == "atoll":
             output = run_atoll(arguments, folder, status)
         else:
@@ -70,13 +76,15 @@ def run_console(text: str, folder: Path) -> None:
 
 def follow_page(page: Path, folder: Path) -> None:
     """Writes the files and runs the commands of a page in order, then its Python blocks as one program."""
-    programs = list[str]()
+    programs, skipped = list[str](), set[str]()
     for block in blocks(page):
         if block.file:
+            if "import gymnasium" in block.text and importlib.util.find_spec("gymnasium") is None:
+                skipped.add(Path(block.file).parts[0])
             (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text(block.text, "utf-8")
         elif block.language == "console":
-            run_console(block.text, folder)
+            run_console(block.text, folder, skipped)
         elif block.language == "python":
             programs.append(block.text)
     if programs:

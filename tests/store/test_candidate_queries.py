@@ -34,7 +34,7 @@ def test_buckets_have_best_and_mean(run_queries):
     buckets = {(item.island, item.step): item for item in run_queries.list_buckets(5)}
     assert buckets[0, 1].best == 2.0
     assert buckets[0, 1].mean == 1.5
-    assert buckets[1, 2].size == 13
+    assert buckets[1, 2].size == 12
     assert buckets[0, 10].best is None
 
 

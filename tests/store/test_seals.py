@@ -101,7 +101,7 @@ def test_removed_and_added_rows_are_found(tmp_path: Path) -> None:
             "DELETE FROM candidates WHERE step = 2",
             "DELETE FROM commands WHERE number = 2",
             "DELETE FROM seals WHERE last = 3",
-            "INSERT INTO records VALUES (1, 10, 'noted', 0, 0, '{}', NULL)",
+            "INSERT INTO records VALUES (1, 10, 'noted', 0, 0, '{}', NULL, NULL)",
             "UPDATE records SET seq = 50 WHERE seq = 9",
         ):
             with run_store.database.begin_write() as connection:

@@ -36,7 +36,7 @@ class ConnectionGuard:
         self._max_open = max(20, min(MAX_CONNECTIONS, file_limit - _RESERVED_FILES))
 
     def add(self, protocol: "GuardedProtocol", address: str) -> bool:
-        """Adds a waiting connection; returns False if there is no room for it."""
+        """Adds a waiting connection; returns False if all places are taken."""
         if self._waiting_per_address[address] >= MAX_WAITING_PER_ADDRESS:
             self._end_oldest(address)
         elif len(self._waiting) >= MAX_WAITING:

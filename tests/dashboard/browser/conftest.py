@@ -40,7 +40,7 @@ class WatchedPage:
             self.hosts.add(request.url.split("/")[2])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=LIMIT)
     with sync_playwright() as playwright:
@@ -51,7 +51,7 @@ def browser() -> Iterator[Browser]:
         chromium_browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stage.Stage]:
     with stage.stage(tmp_path_factory.mktemp("stage")) as created:
         yield created

@@ -19,7 +19,7 @@ def read_map(page):
 def test_finished_episode_is_shown_turn_by_turn(scene, tmp_path):
     page = scene.go(f"/runs/{scene.sample_store.lives}/life?life=1")
     expect(page.get_by_role("meter", name="danger")).to_be_visible()
-    expect(page.locator("output")).to_contain_text("died of lava")
+    expect(page.locator("output")).to_contain_text("died of hunger")
     expect(page.locator(".notices")).to_contain_text("death")
     expect(page.get_by_role("table", name="Alerts: the fear dictionary")).to_contain_text("lava")
     full_map = read_map(page)

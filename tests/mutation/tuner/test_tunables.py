@@ -83,7 +83,7 @@ def test_invalid_python_has_no_tunables():
 
 def test_find_literals_finds_default_arguments_between_markers():
     source = (
-        "# EVOLVE-BLOCK-START\ndef f(x, steps=100, rate=0.5, *, is_on=True, order=1, size=8):\n    return x * 3.0\n"
+        "# EVOLVE-BLOCK-START\ndef f(x, width=100, rate=0.5, *, is_on=True, order=1, size=8):\n    return x * 3.0\n"
         "# EVOLVE-BLOCK-END\ndef g(y=7):\n    return y\n"
     )
     literals = find_literals(source)
@@ -94,4 +94,4 @@ def test_find_literals_finds_default_arguments_between_markers():
         (3.0, False),
     ]
     assert (literals.tunables[0].low, literals.tunables[0].high) == (1, 400)
-    assert "steps=250, rate=0.5," in literals.write_point((250, 0.5, 8, 3.0))
+    assert "width=250, rate=0.5," in literals.write_point((250, 0.5, 8, 3.0))

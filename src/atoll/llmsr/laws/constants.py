@@ -1,7 +1,7 @@
 """Constants of a law as a tree: least squares fits from good starts, error bars by bootstrap, values by table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +90,22 @@ class ConstantsFit:
             if gain < _TOLERANCE or loss == 0.0:
                 break
         return values, loss
+
+
+def iter_simple_numbers(value: float) -> Iterator[float]:
+    """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals.
+
+    The first ones can change the form of a law.
+    """
+    if not math.isfinite(value):
+        return
+    yield 0.0
+    for denominator in (1, 2, 3, 4):
+        yield round(value * denominator) / denominator
+    for denominator in (1, 2, 4):
+        yield round(value / math.pi * denominator) / denominator * math.pi
+    for digits in range(1, 13):
+        yield float(f"{value:.{digits}g}")
 
 
 def _draw_weights(rng: np.random.Generator, count: int) -> Array:

@@ -257,7 +257,7 @@ def _round_constants(best: tree.Tree, rows: Rows, limit: float) -> tree.Tree:
 
     rounded: set[int] = set()  # constants that keep their value when others are fitted again
     for index in range(tree.count_constants(best)):
-        for position, simple in enumerate(_iter_simple_numbers(tree.collect_constants(best)[index])):
+        for position, simple in enumerate(constants.iter_simple_numbers(tree.collect_constants(best)[index])):
             trial = _replace_constant(best, index, simple)
             error = compute_error(trial)
             if error > limit and position < _NUM_REFITTED:
@@ -292,22 +292,6 @@ def _refit_others(
         is_free[index] = False
         values, _ = fitter.fit(start, is_free, np.ones(len(rows)), _REFIT_STEPS)
     return tree.with_constants(law_tree, iter(values.tolist()))
-
-
-def _iter_simple_numbers(value: float) -> Iterator[float]:
-    """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals.
-
-    The first `_NUM_REFITTED` can change the form of a law.
-    """
-    if not math.isfinite(value):
-        return
-    yield 0.0
-    for denominator in (1, 2, 3, 4):
-        yield round(value * denominator) / denominator
-    for denominator in (1, 2, 4):
-        yield round(value / math.pi * denominator) / denominator * math.pi
-    for digits in range(1, 13):
-        yield float(f"{value:.{digits}g}")
 
 
 def iter_candidates(evolver: cluster.Evolver, names: Sequence[str]) -> Iterator[LawCandidate]:

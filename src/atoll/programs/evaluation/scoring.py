@@ -121,7 +121,7 @@ def _find_obstacle(files: EvaluatorFiles, config: executor.ExecutorConfig) -> st
     if config.ray_config is not None:
         return "the executor is ray"
     if config.is_trusted or sandbox.get_level(sandbox.probe()) == "L0":
-        return "there is no sandbox"
+        return "the sandbox is off or not available"
     return ""
 
 

@@ -267,7 +267,8 @@ class LeaderSearch:
         return max(_MIN_FIX_SHARE, _FIX_SHARE * (self._num_useful_repairs + 1) / (self._num_repairs + 3))
 
     def _is_gain(self, fn: function.Function, parent: function.Function) -> bool:
-        return not self._is_failure(fn) and function.get_fitness(fn) > function.get_fitness(parent)
+        is_valid = fn.evaluation is not None and not self._is_failure(fn)
+        return is_valid and function.get_fitness(fn) > function.get_fitness(parent)
 
     def _is_initial(self, fn: function.Function) -> bool:
         return bool(fn.candidate) and not (fn.candidate and fn.candidate.parents)

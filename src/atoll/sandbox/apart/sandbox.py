@@ -188,13 +188,13 @@ def find_modules(*sources: str) -> list[str]:
                     names |= dict.fromkeys(alias.name for alias in aliases)
                 case ast.ImportFrom(module=str(module), names=aliases, level=0):  # a name may be a module
                     names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in aliases)])
-    found = []
+    installed = []
     for name in names:
         with contextlib.suppress(ImportError, ValueError, AttributeError):
             spec = importlib.util.find_spec(name.partition(".")[0])
             if spec is not None and (spec.origin in ("built-in", "frozen") or _is_installed(spec.origin)):
-                found.append(name)
-    return found
+                installed.append(name)
+    return installed
 
 
 def _is_installed(origin: str | None) -> bool:

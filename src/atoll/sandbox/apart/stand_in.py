@@ -162,7 +162,7 @@ class _Link:
                         raise ValueError("class")
                     stand_in = object.__new__(kind)
                     object.__setattr__(stand_in, "_number", number)
-                    object.__setattr__(stand_in, "_seen", {})
+                    object.__setattr__(stand_in, "_known_values", {})
                     self._objects[number] = stand_in
                 case {"function": str() as name, "doc": str() | None as doc}:
                     self._objects[number] = self._make_function(number, _check_name(name), doc)
@@ -228,7 +228,7 @@ class StandIn(metaclass=_StandInClass):
     """Object of the program that is not plain data."""
 
     _number: int
-    _seen: dict[Any, tuple[int, Any]]
+    _known_values: dict[Any, tuple[int, Any]]
 
     def __getattr__(self, name: str) -> Any:
         if not codec.is_public_name(name):
@@ -243,11 +243,11 @@ class StandIn(metaclass=_StandInClass):
 def _read_once(stand_in: StandIn, operation: tuple[Any, ...]) -> Any:
     """Reads from an object. Until the next call of the program, the same read returns the same value."""
     link = stand_in._link
-    seen = stand_in._seen.get(operation)
-    if seen is None or seen[0] != link.version:
-        seen = (link.version, link.request(operation[0], stand_in._number, *operation[1:]))
-        stand_in._seen[operation] = seen
-    return seen[1]
+    known = stand_in._known_values.get(operation)
+    if known is None or known[0] != link.version:
+        known = (link.version, link.request(operation[0], stand_in._number, *operation[1:]))
+        stand_in._known_values[operation] = known
+    return known[1]
 
 
 def _make_method(name: str) -> Callable[..., Any]:

@@ -2,8 +2,9 @@
 
     hash = SHA-256(hash of the seal before, rows of the commit)
 
-The chain of a run starts with its first commit since this table exists; older rows are not chained. Whoever changes
-rows could also compute a new chain, unless its last hash was kept elsewhere (`atoll store check` prints it).
+The chain of a run starts with its first commit since this table exists; older rows are not chained. A person
+who changes rows could also compute a new chain, unless its last hash, which `atoll store check` prints, was kept
+elsewhere.
 """
 
 import hashlib
