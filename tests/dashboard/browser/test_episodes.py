@@ -21,7 +21,7 @@ def test_finished_episode_is_shown_turn_by_turn(scene, tmp_path):
     expect(page.get_by_role("meter", name="danger")).to_be_visible()
     expect(page.locator("output")).to_contain_text("died of hunger")
     expect(page.locator(".notices")).to_contain_text("death")
-    expect(page.get_by_role("table", name="Alerts: the fear dictionary")).to_contain_text("lava")
+    expect(page.get_by_role("table", name="Alerts: the fear dictionary")).to_contain_text("hunger")
     full_map = read_map(page)
     assert len(full_map) > 1000
     page.get_by_label("Turn", exact=True).focus()
