@@ -187,6 +187,8 @@ def load(
         return _build_config(folder.parent, [implied_sections, *changes])
     if folder.is_file():
         raise errors.SetupError(f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'.")
+    if not folder.exists() and folder.suffix:
+        raise errors.SetupError(f"File {task} not found. Name a table, a program, or a task folder.")
     if not folder.is_dir():
         raise errors.SetupError(f"{task} is not a folder. Name a task folder, or make one: 'atoll init llmsr {task}'.")
     file_sections = _read_toml(file) if (file := folder / CONFIG_FILE).is_file() else {}
