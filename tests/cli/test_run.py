@@ -272,7 +272,7 @@ BAD_INPUT = {
     "a target that is not a number": (["run", "task", "--target", "nan"], 2, "it should be a finite number"),
     "an unknown key": (["run", "task", "--set", "llmsr.num_island=3"], 2, "the nearest is llmsr.num_islands"),
     "a wrong type": (["run", "task", "--set", "llmsr.num_islands=many"], 2, "it should be a valid integer"),
-    "a missing folder": (["run", "tsk"], 2, "is not a folder. Name a task folder"),
+    "a missing folder": (["run", "tsk"], 2, "does not exist. Name a task folder"),
     "a missing file": (["run", "task", "--set", "task.file=other.py"], 2, "cannot be read"),
     "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "does not define the function lin"),
     "a missing evaluator": (

@@ -183,14 +183,13 @@ def load(
     if evaluator is not None:
         return _build_config(task.absolute().parent, [_make_sections(task, evaluator, settings), *changes])
     folder = (task.parent if task.name == CONFIG_FILE else task).absolute()
-    if folder.is_file() and (implied_sections := systems.discover_sections(folder, None)):
-        return _build_config(folder.parent, [implied_sections, *changes])
     if folder.is_file():
+        if implied_sections := systems.discover_sections(folder, None):
+            return _build_config(folder.parent, [implied_sections, *changes])
         raise errors.SetupError(f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'.")
-    if not folder.exists() and folder.suffix:
-        raise errors.SetupError(f"File {task} not found. Name a table, a program, or a task folder.")
     if not folder.is_dir():
-        raise errors.SetupError(f"{task} is not a folder. Name a task folder, or make one: 'atoll init llmsr {task}'.")
+        hint = "a table or a program" if folder.suffix else f"a task folder, or make one: 'atoll init llmsr {task}'"
+        raise errors.SetupError(f"{task} does not exist. Name {hint}.")
     file_sections = _read_toml(file) if (file := folder / CONFIG_FILE).is_file() else {}
     implied_sections = systems.discover_sections(folder, file_sections.get("system"))
     if settings is not None and implied_sections.get("system") == OPENEVOLVE_SYSTEM:
@@ -283,9 +282,8 @@ def find_task_folder(checkpoint: Path) -> Path:
     """
     task_folder: Path | None = _load_openevolve().find_task_folder(checkpoint)
     if task_folder is None:
-        raise errors.SetupError(
-            f"No folder above {checkpoint} has an evaluator.py. Name the task: 'atoll import {checkpoint} TASK'."
-        )
+        hint = f"Name the task: 'atoll import {checkpoint} TASK'."
+        raise errors.SetupError(f"No folder above {checkpoint} has an evaluator.py. {hint}")
     return task_folder
 
 
