@@ -240,20 +240,23 @@ def is_public_name(value: Any) -> bool:
 
 
 class Pipes:
-    """Both named pipes of a link, as one side uses them: one to read, one to write.
+    """Both pipes of a link, as one side uses them: one to read, one to write.
 
     Args:
-        folder: Folder of the pipes.
-        reads: Name of the pipe to read.
-        writes: Name of the pipe to write.
+        read_fd: Pipe to read.
+        write_fd: Pipe to write.
         max_bytes: Largest message to read.
     """
 
-    def __init__(self, folder: str, reads: str, writes: str, max_bytes: int) -> None:
+    def __init__(self, read_fd: int, write_fd: int, max_bytes: int) -> None:
+        self.read_fd, self.write_fd, self._max_bytes, self._rest = read_fd, write_fd, max_bytes, b""
+
+    @classmethod
+    def open(cls, folder: str, reads: str, writes: str, max_bytes: int) -> "Pipes":
+        """Opens the named pipes in a folder."""
         # Opened for both, so that neither side waits for the other, and so that a lost reader sends no signal.
         flags = os.O_RDWR | os.O_CLOEXEC
-        self.read_fd, self.write_fd = (os.open(f"{folder}/{name}", flags) for name in (reads, writes))
-        self._max_bytes, self._rest = max_bytes, b""
+        return cls(os.open(f"{folder}/{reads}", flags), os.open(f"{folder}/{writes}", flags), max_bytes)
 
     def send(self, message: bytes) -> None:
         remaining = memoryview(message)

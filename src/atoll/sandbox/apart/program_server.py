@@ -1,6 +1,7 @@
 """Candidate side of a link: loads the program and runs what the evaluator asks for, until its process is ended."""
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -12,6 +13,8 @@ from typing import Any, NoReturn
 from atoll.sandbox.apart import codec
 
 MODULE_NAME = "program"
+_FILE_NAME = "program.py"
+_WARMUP_SOURCE = "import sys\n\ndef f(x):\n    \"\"\"Doc.\"\"\"\n    return [x]\n"
 _CALLS, _REPLIES = "calls", "replies"  # as in `stand_in`, which this process does not need
 _LINK_VARIABLE = "ATOLL_LINK"
 _MAX_TEXT = 5000
@@ -35,26 +38,23 @@ class ProgramJob:
 
     def warm_up(self) -> None:
         """Loads and calls a program once, so that candidates copy fewer pages."""
-        server = _Server(_write("def f(x): return [x]\n"), None)  # type: ignore[arg-type]  # it sends nothing
-        number, members = server._run(["load"])
-        codec.pack(1, ["ok", (number, members)], server._export)
-        message = codec.pack(1, ["call", server._get_number(members["f"]), None, (1.5,), {}], server._export)
-        _, size, _ = codec.HEADER.unpack_from(message)
-        server._run(codec.unpack(message[codec.HEADER.size : codec.HEADER.size + size], b"", server._import))
+        (read_fd, call_fd), (reply_fd, write_fd) = os.pipe(), os.pipe()
+        server = _Server(_WARMUP_SOURCE, codec.Pipes(read_fd, write_fd, 2**20))
+        evaluator = codec.Pipes(reply_fd, call_fd, 2**20)
+        for operation in (["load"], ["call", 1, None, (1.5,), {}]):
+            evaluator.send(codec.pack(1, operation, server._export))
+            server.answer_next()
+            evaluator.receive()
+        for fd in (read_fd, call_fd, reply_fd, write_fd):
+            os.close(fd)
         del sys.modules[MODULE_NAME]
-        os.unlink("program.py")
+        os.unlink(_FILE_NAME)
 
     def __call__(self, source: str) -> NoReturn:
-        path = _write(source)
         folder, max_bytes, _ = os.environ.pop(_LINK_VARIABLE).split("|")
-        _Server(path, codec.Pipes(folder, _CALLS, _REPLIES, int(max_bytes))).serve()
-
-
-def _write(source: str) -> str:
-    path = os.path.abspath("program.py")
-    with open(path, "wb", buffering=0) as file:
-        file.write(source.encode())
-    return path
+        server = _Server(source, codec.Pipes.open(folder, _CALLS, _REPLIES, int(max_bytes)))
+        while True:
+            server.answer_next()
 
 
 class _Callback:
@@ -68,16 +68,18 @@ class _Callback:
 
 
 class _Server:
-    def __init__(self, path: str, pipes: codec.Pipes) -> None:
-        self._path, self._pipes = path, pipes
+    def __init__(self, source: str, pipes: codec.Pipes) -> None:
+        self._source, self._pipes = source.encode(), pipes
+        self._path = os.path.abspath(_FILE_NAME)
+        with open(self._path, "wb", buffering=0) as file:  # for tracebacks, and for programs that read themselves
+            file.write(self._source)
         self._objects = list[Any]()
         self._numbers = dict[int, int]()  # of an object, by its id; `_objects` keeps it alive
-        self._described = set[int]()
         self._call = 0
 
-    def serve(self) -> NoReturn:
-        while True:
-            self._answer(*self._pipes.receive())
+    def answer_next(self) -> None:
+        """Waits for an operation, runs it and sends its result."""
+        self._answer(*self._pipes.receive())
 
     def call_back(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Calls a function of the evaluator; meanwhile the evaluator may call the program again."""
@@ -125,12 +127,11 @@ class _Server:
         raise ValueError(f"unknown operation {operation!r:.80}")
 
     def _load(self) -> Any:
-        spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path)
+        loader = importlib.machinery.SourceFileLoader(MODULE_NAME, self._path)
+        spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path, loader=loader)
         assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[MODULE_NAME] = module
-        spec.loader.exec_module(module)
+        module = sys.modules[MODULE_NAME] = importlib.util.module_from_spec(spec)
+        exec(compile(self._source, self._path, "exec", dont_inherit=True), vars(module))
         members = {
             name: value if _is_callable(value) else None
             for name, value in vars(module).items()

@@ -176,18 +176,24 @@ class PairedClient:
 
 def find_modules(*sources: str) -> list[str]:
     """Returns the installed modules that sources import, which a program's process loads in advance."""
-    names = dict[str, Any]()
+    names = dict[str, None]()
     for source in sources:
         try:
-            tree = ast.parse(source)
+            nodes = list(ast.walk(ast.parse(source)))
         except (SyntaxError, ValueError, RecursionError):
             continue
-        for node in ast.walk(tree):
+        aliases = dict[str, str]()
+        for node in nodes:
             match node:
-                case ast.Import(names=aliases):
-                    names |= dict.fromkeys(alias.name for alias in aliases)
-                case ast.ImportFrom(module=str(module), names=aliases, level=0):  # a name may be a module
-                    names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in aliases)])
+                case ast.Import(names=imported):
+                    names |= dict.fromkeys(alias.name for alias in imported)
+                    aliases |= {alias.asname or alias.name: alias.name for alias in imported}
+                case ast.ImportFrom(module=str(module), names=imported, level=0):  # a name may be a module
+                    names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in imported)])
+        for node in nodes:
+            match node:
+                case ast.Attribute(value=ast.Name(id=owner), attr="random" | "linalg" | "fft" | "optimize" | "stats"):
+                    names |= {f"{aliases[owner]}.{node.attr}": None} if owner in aliases else {}  # loaded when used
     installed = []
     for name in names:
         with contextlib.suppress(ImportError, ValueError, AttributeError):

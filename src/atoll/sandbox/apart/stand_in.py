@@ -8,6 +8,7 @@ attribute that was read keeps its value until the next call. So a program cannot
 Processes that an evaluator starts load this file by its path, so it uses only the standard library and `codec`.
 """
 
+import _thread
 import builtins
 import fcntl
 import functools
@@ -15,7 +16,6 @@ import importlib.util
 import os
 import select
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -53,12 +53,12 @@ class LinkError(RuntimeError):
 class _Link:
     """Connection of this process to the program. Calls of several threads and processes take turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipes: Any = None) -> None:
         folder, max_bytes, seconds = os.environ[LINK_VARIABLE].split("|")
         self._pid, self._folder, self._max_bytes = os.getpid(), folder, int(max_bytes)
         self._seconds = float(seconds) if seconds else None
-        self._open()
-        self._lock, self._number = threading.RLock(), int.from_bytes(os.urandom(7))
+        self._pipes = pipes or self._open()
+        self._lock, self._number = _thread.RLock(), int.from_bytes(os.urandom(7))
         self._callbacks = dict[int, Callable[..., Any]]()
         self._classes, self._objects = dict[int, type](), dict[int, Any]()
         self._seeds = list[tuple[str, Any]]()
@@ -72,16 +72,15 @@ class _Link:
         """Sends an operation and returns the program's result, or raises its exception."""
         with self._lock:
             if os.getpid() != self._pid:  # a fork needs its own descriptors: locks belong to them
-                self._pid = os.getpid()
-                self._open()
+                self._pid, self._pipes = os.getpid(), self._open()
             fcntl.flock(self._pipes.write_fd, fcntl.LOCK_EX)
             try:
                 return self._exchange(list(operation))
             finally:
                 fcntl.flock(self._pipes.write_fd, fcntl.LOCK_UN)
 
-    def _open(self) -> None:
-        self._pipes = codec.Pipes(self._folder, REPLIES, CALLS, self._max_bytes)
+    def _open(self) -> Any:
+        return codec.Pipes.open(self._folder, REPLIES, CALLS, self._max_bytes)
 
     def _exchange(self, operation: list[Any]) -> Any:
         self._number += 1
@@ -308,25 +307,51 @@ def load(names: dict[str, Any]) -> None:
     names["__getattr__"] = get_attribute
 
 
-def warm_up() -> None:
-    """Runs the code of a call without a program."""
-    compile(SOURCE, "program.py", "exec")
-    message = codec.pack(1, ["call", 1, None, (1.5,), {}], _refuse)
-    _, size, _ = codec.HEADER.unpack_from(message)
-    codec.unpack(message[codec.HEADER.size : codec.HEADER.size + size], b"", _refuse)
+def warm_up(path: str) -> None:
+    """Loads the stand-in in a file and calls a function, with prepared replies instead of a program."""
+    global _link
+    (reply_fd, program_fd), call_fds = os.pipe(), os.pipe()
+    _link = link = _Link(codec.Pipes(reply_fd, call_fds[1], 2**20))
+    for index, reply in enumerate((["ok", (0, {"f": _make_method, "x": None})], ["ok", 1.5]), 1):
+        function = {"h": [1, {"function": "f", "doc": None}]}
+        os.write(program_fd, codec.pack(link._number + index, reply, lambda value: function))
+    spec = importlib.util.spec_from_file_location("program", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.f(1.5)
+    for fd in (reply_fd, program_fd, *call_fds):
+        os.close(fd)
+    _link = None
 
 
-def _refuse(*values: Any) -> Any:
-    raise TypeError
+def forward_seeds(folder: str) -> None:
+    """Makes seeds that the evaluator sets apply to the program too; called once, before candidates.
 
-
-def forward_seeds() -> None:
-    """Makes seeds that the evaluator sets apply to the program too; called once, before candidates."""
+    Args:
+        folder: Folder of the evaluator. `numpy.random` makes every fork slower, so it is loaded only for a module of
+            this folder that names it.
+    """
     import random
 
-    for module_name, module in (("random", random), ("numpy", getattr(sys.modules.get("numpy"), "random", None))):
-        if module is not None:
-            vars(module)["seed"] = _make_seed(module_name, module.seed)
+    _replace_seed("random", random)
+    if "numpy" in sys.modules and ("numpy.random" in sys.modules or _names_random(folder)):
+        _replace_seed("numpy", importlib.import_module("numpy.random"))
+
+
+def _names_random(folder: str) -> bool:
+    paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    for path in paths:
+        if path and os.path.dirname(os.path.abspath(path)) == folder:
+            with open(path, "rb") as file:
+                if b"random" in file.read():
+                    return True
+    return False
+
+
+def _replace_seed(name: str, module: types.ModuleType) -> None:
+    vars(module)["seed"] = _make_seed(name, module.seed)
 
 
 def _make_seed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,6 +42,7 @@ _FIXED_ENV = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # otherwise every fork looks up the same functions again
     "MALLOC_ARENA_MAX": "2",  # otherwise each thread takes 64 MiB of address space
 }
 
