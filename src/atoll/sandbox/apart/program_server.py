@@ -14,7 +14,7 @@ from atoll.sandbox.apart import codec
 
 MODULE_NAME = "program"
 _FILE_NAME = "program.py"
-_WARMUP_SOURCE = "import sys\n\ndef f(x):\n    \"\"\"Doc.\"\"\"\n    return [x]\n"
+_WARMUP_SOURCE = 'import sys\n\ndef f(x):\n    """Doc."""\n    return [x]\n'
 _CALLS, _REPLIES = "calls", "replies"  # as in `stand_in`, which this process does not need
 _LINK_VARIABLE = "ATOLL_LINK"
 _MAX_TEXT = 5000
@@ -27,7 +27,6 @@ class ProgramJob:
 
     Args:
         modules: Installed modules to import in advance, since they are slow to load.
-        path: Folders to import them from.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -41,7 +40,7 @@ class ProgramJob:
         (read_fd, call_fd), (reply_fd, write_fd) = os.pipe(), os.pipe()
         server = _Server(_WARMUP_SOURCE, codec.Pipes(read_fd, write_fd, 2**20))
         evaluator = codec.Pipes(reply_fd, call_fd, 2**20)
-        for operation in (["load"], ["call", 1, None, (1.5,), {}]):
+        for operation in (["load"], ["call", 1, None, [1.5]]):
             evaluator.send(codec.pack(1, operation, server._export))
             server.answer_next()
             evaluator.receive()
@@ -107,13 +106,13 @@ class _Server:
 
     def _run(self, operation: Any) -> Any:
         match operation:
+            case ["call", number, name, args, *rest]:
+                target = self._objects[number] if name is None else getattr(self._objects[number], name)
+                return target(*args, **rest[0]) if rest else target(*args)
             case ["seed", seeds, operation]:
                 for name, seed in seeds:
                     _seed(name, seed)
                 return self._run(operation)
-            case ["call", number, name, args, options]:
-                target = self._objects[number] if name is None else getattr(self._objects[number], name)
-                return target(*args, **options)
             case ["get", number, name]:
                 return getattr(self._objects[number], name)
             case ["set", number, name, value]:

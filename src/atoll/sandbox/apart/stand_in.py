@@ -89,14 +89,15 @@ class _Link:
             operation, self._seeds = ["seed", self._seeds, operation], []
         self._pipes.send(codec.pack(number, operation, self._export))
         while True:
-            self._wait()
+            if self._seconds is not None:
+                self._wait(self._seconds)
             received, text, blob = self._receive()
             if received != number:
                 continue  # reply to a call that a killed process left
             reply = self._read_reply(text, blob)
+            if type(reply) is list and len(reply) == 2 and reply[0] == "ok":
+                return reply[1]
             match reply:
-                case ["ok", value]:
-                    return value
                 case ["error", str() as kind, str() as message, str() as trace, int() | None as class_number]:
                     raise self._make_error(kind, message, trace, class_number)
                 case ["back", int() as callback, tuple() as args, dict() as options] if callback in self._callbacks:
@@ -117,11 +118,9 @@ class _Link:
         except codec.MalformedError as error:
             raise LinkError(f"the program sent a {error}") from None
 
-    def _wait(self) -> None:
-        if self._seconds is None or self._pipes.has_rest():
-            return
-        if not select.select([self._pipes.read_fd], [], [], self._seconds)[0]:
-            raise TimeoutError(f"a call of the program took longer than {self._seconds:g} s")
+    def _wait(self, seconds: float) -> None:
+        if not self._pipes.has_rest() and not select.select([self._pipes.read_fd], [], [], seconds)[0]:
+            raise TimeoutError(f"a call of the program took longer than {seconds:g} s")
 
     def _run_callback(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         try:
@@ -192,7 +191,8 @@ class _Link:
 
     def call(self, number: int, name: str | None, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self.version += 1
-        return self.request("call", number, name, args, options)
+        # Lists cost less than tuples, which have a tag.
+        return self.request("call", number, name, [*args], *([options] if options else ()))
 
     def _make_error(self, kind: str, message: str, trace: str, class_number: int | None) -> BaseException:
         error_type = self._objects.get(class_number) if class_number is not None else getattr(builtins, kind, None)
