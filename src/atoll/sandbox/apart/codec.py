@@ -22,7 +22,7 @@ from typing import Any
 HEADER = struct.Struct("!QII")  # number of the call, size of the JSON, size of the array bytes
 _SCALARS = frozenset({type(None), bool, str, int, float})
 _DTYPE = re.compile(r"[<>|=]?[biufcUSMm]\d{1,6}(?:\[\d{0,4}[a-zA-Z]{1,2}\])?")
-# As `json.JSONEncoder(separators=(",", ":"), check_circular=False).encode`, which creates such an encoder for each text.
+# `json.JSONEncoder.encode` would create such an encoder for every text.
 _encode_json: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, json.JSONEncoder().default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, True
 )

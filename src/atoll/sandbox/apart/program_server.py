@@ -38,7 +38,7 @@ class ProgramJob:
     def warm_up(self) -> None:
         """Loads and calls a program once, so that candidates copy fewer pages."""
         (read_fd, call_fd), (reply_fd, write_fd) = os.pipe(), os.pipe()
-        server = _Server(_WARMUP_SOURCE, codec.Pipes(read_fd, write_fd, 2**20))
+        server = _Server(_Program(_WARMUP_SOURCE).load, codec.Pipes(read_fd, write_fd, 2**20))
         evaluator = codec.Pipes(reply_fd, call_fd, 2**20)
         for operation in (["load"], ["call", 1, None, [1.5]]):
             evaluator.send(codec.pack(1, operation, server._export))
@@ -50,10 +50,37 @@ class ProgramJob:
         os.unlink(_FILE_NAME)
 
     def __call__(self, source: str) -> NoReturn:
-        folder, max_bytes, _ = os.environ.pop(_LINK_VARIABLE).split("|")
-        server = _Server(source, codec.Pipes.open(folder, _CALLS, _REPLIES, int(max_bytes)))
-        while True:
-            server.answer_next()
+        serve(_Program(source).load)
+
+
+class _Program:
+    """Python file that is loaded as a module."""
+
+    def __init__(self, source: str) -> None:
+        self._source, self._path = source.encode(), os.path.abspath(_FILE_NAME)
+        with open(self._path, "wb", buffering=0) as file:  # for tracebacks, and for programs that read themselves
+            file.write(self._source)
+
+    def load(self, server: "_Server") -> Any:
+        loader = importlib.machinery.SourceFileLoader(MODULE_NAME, self._path)
+        spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path, loader=loader)
+        assert spec is not None
+        module = sys.modules[MODULE_NAME] = importlib.util.module_from_spec(spec)
+        exec(compile(self._source, self._path, "exec", dont_inherit=True), vars(module))
+        members = {
+            name: value if _is_callable(value) else None
+            for name, value in vars(module).items()
+            if codec.is_public_name(name)
+        }
+        return server.get_number(module), members
+
+
+def serve(load: "Callable[[_Server], Any]") -> NoReturn:
+    """Answers the evaluator until this process is ended. `load` returns what the evaluator needs for its first call."""
+    folder, max_bytes, _ = os.environ.pop(_LINK_VARIABLE).split("|")
+    server = _Server(load, codec.Pipes.open(folder, _CALLS, _REPLIES, int(max_bytes)))
+    while True:
+        server.answer_next()
 
 
 class _Callback:
@@ -67,11 +94,8 @@ class _Callback:
 
 
 class _Server:
-    def __init__(self, source: str, pipes: codec.Pipes) -> None:
-        self._source, self._pipes = source.encode(), pipes
-        self._path = os.path.abspath(_FILE_NAME)
-        with open(self._path, "wb", buffering=0) as file:  # for tracebacks, and for programs that read themselves
-            file.write(self._source)
+    def __init__(self, load: "Callable[[_Server], Any]", pipes: codec.Pipes) -> None:
+        self._load, self._pipes = load, pipes
         self._objects = list[Any]()
         self._numbers = dict[int, int]()  # of an object, by its id; `_objects` keeps it alive
         self._call = 0
@@ -122,21 +146,8 @@ class _Server:
             case ["items", number]:
                 return list(self._objects[number])
             case ["load"]:
-                return self._load()
+                return self._load(self)
         raise ValueError(f"unknown operation {operation!r:.80}")
-
-    def _load(self) -> Any:
-        loader = importlib.machinery.SourceFileLoader(MODULE_NAME, self._path)
-        spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path, loader=loader)
-        assert spec is not None
-        module = sys.modules[MODULE_NAME] = importlib.util.module_from_spec(spec)
-        exec(compile(self._source, self._path, "exec", dont_inherit=True), vars(module))
-        members = {
-            name: value if _is_callable(value) else None
-            for name, value in vars(module).items()
-            if codec.is_public_name(name)
-        }
-        return self._get_number(module), members
 
     def _describe_error(self, error: BaseException) -> list[Any]:
         kind = type(error)
@@ -157,14 +168,14 @@ class _Server:
         """Replaces an object that stays here by its number and a description."""
         if isinstance(value, types.ModuleType):
             return {"m": value.__name__}
-        number, kind = self._get_number(value), type(value)
+        number, kind = self.get_number(value), type(value)
         if isinstance(value, type):
             return {"h": [number, self._describe_class(value)]}
         if isinstance(value, _FUNCTION_TYPES) or kind.__name__ == "ufunc":
             doc = value.__doc__
             name = value.__name__ if codec.is_public_name(value.__name__) else "function"
             return {"h": [number, {"function": name, "doc": doc[:_MAX_TEXT] if isinstance(doc, str) else None}]}
-        return {"h": [number, {"of": self._get_number(kind), **self._describe_class(kind)}]}
+        return {"h": [number, {"of": self.get_number(kind), **self._describe_class(kind)}]}
 
     def _describe_class(self, kind: type) -> dict[str, Any]:
         methods = [
@@ -177,7 +188,8 @@ class _Server:
         name = kind.__name__ if codec.is_public_name(kind.__name__) else "Object"
         return {"class": name, "methods": methods, "is_error": issubclass(kind, BaseException)}
 
-    def _get_number(self, value: Any) -> int:
+    def get_number(self, value: Any) -> int:
+        """Returns the number of an object; it stays alive."""
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = len(self._objects)

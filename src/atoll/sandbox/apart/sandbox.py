@@ -11,22 +11,23 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from atoll import errors
 from atoll.candidate import JSON
 from atoll.sandbox import job_pickle, levels
 from atoll.sandbox.apart import stand_in
-from atoll.sandbox.base import MakeJob, SandboxResult
+from atoll.sandbox.base import MakeJob, Sandbox, SandboxResult
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import Permissions
 from atoll.sandbox.process.client import ForkServerClient
 from atoll.sandbox.process.pool import ProcessPool
 
+APART_NOTE = "in a sandbox of its own, apart from the candidates"  # for the header of a run
 _POLL_MS = 200.0  # interval of liveness checks
 _GRACE_SECONDS = 10.0
 _LEFT_MESSAGE = "it ended its process before the evaluation was over"
-PROGRAM_KEY = "program"  # of a request: goes to the program's sandbox; the rest goes to the evaluator
+_TOLERANCE, _NOISE_FACTOR = 1e-9, 3.0
+_SLOWDOWN, _SLOW_SECONDS = 2.0, 0.5  # apart may take this much longer than together
 
 
 class ApartSandbox(ProcessPool):
@@ -36,7 +37,7 @@ class ApartSandbox(ProcessPool):
     values that it returns, so it cannot change the evaluator, read its data or forge a score.
 
     Args:
-        make_job: Creates the evaluator's job; its request has everything but the program.
+        make_job: Creates the evaluator's job. Of a request with the key "program", it gets all but this value.
         make_program_job: Creates the job that runs programs.
         limits: Limits of the evaluator, and limits of the program.
         num_workers: Number of parallel requests.
@@ -78,9 +79,13 @@ class ApartSandbox(ProcessPool):
         return PairedClient(self._limits, self._level, self._probe, self._permissions, self._packed_program_job)
 
     def _encode(self, request: JSON) -> bytes:
-        assert isinstance(request, dict)
-        rest = {name: value for name, value in request.items() if name != PROGRAM_KEY}
-        return json.dumps(request[PROGRAM_KEY]).encode() + b"\n" + json.dumps(rest).encode()
+        program, rest = request, request  # a function; its evaluator may read the source
+        match request:
+            case {"program": str() as program, **rest}:
+                pass
+            case {"content": str() as program}:
+                pass
+        return json.dumps(program).encode() + b"\n" + json.dumps(rest).encode()
 
 
 class PairedClient:
@@ -172,6 +177,55 @@ class PairedClient:
             if ready:
                 return self._evaluator.channel.fileno() in ready
         return True
+
+
+def compare_scoring(apart: Sandbox, together: Sandbox, request: JSON) -> str:
+    """Scores an initial function in both ways; returns why it cannot be scored apart, or an empty text.
+
+    The results are lists of plain data. Their numbers must agree, up to the noise between two evaluations together.
+    """
+    results = [sandbox.run(request) for sandbox in (together, apart)]
+    failures = [_find_failure(result) for result in results]
+    if failures[0]:
+        return "the initial function fails"
+    if failures[1]:
+        return f"apart, the initial function fails: {failures[1]}"
+    seconds, apart_seconds = (result.seconds for result in results)
+    if apart_seconds > _SLOWDOWN * seconds + _SLOW_SECONDS:
+        return f"apart, an evaluation takes {apart_seconds:.1f} s instead of {seconds:.1f} s"
+    first, numbers = (_collect_numbers(result.value) for result in results)
+    if _are_close(first, numbers, first):
+        return ""
+    second = _collect_numbers(together.run(request).value)
+    if _are_close(first, numbers, second):
+        return ""
+    return "apart, the initial function has another score"
+
+
+def _find_failure(result: SandboxResult) -> str:
+    if result.failure is not None:
+        return result.failure
+    entries = result.value if isinstance(result.value, list) else []
+    return next((str(entry["failure"]) for entry in entries if isinstance(entry, dict) and "failure" in entry), "")
+
+
+def _collect_numbers(value: JSON) -> list[float]:
+    match value:
+        case bool() | str() | None:
+            return []
+        case dict():
+            return [number for name in sorted(value) for number in _collect_numbers(value[name])]
+        case list():
+            return [number for item in value for number in _collect_numbers(item)]
+    return [float(value)]
+
+
+def _are_close(first: list[float], others: list[float], second: list[float]) -> bool:
+    if not len(first) == len(others) == len(second):
+        return False
+    noise = [_NOISE_FACTOR * abs(a - b) for a, b in zip(first, second, strict=True)]
+    limits = [max(extra, _TOLERANCE * max(abs(a), abs(b))) for a, b, extra in zip(first, others, noise, strict=True)]
+    return all(abs(a - b) <= limit for a, b, limit in zip(first, others, limits, strict=True))
 
 
 def find_modules(*sources: str) -> list[str]:

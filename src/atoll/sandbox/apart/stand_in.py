@@ -279,6 +279,30 @@ def _note(obstacle: str) -> None:
 _link: _Link | None = None
 
 
+class RemoteFunction:
+    """Function in another sandbox, for evaluators that take the function itself (`program_server.FunctionServerJob`).
+
+    Args:
+        source: Its source, which the evaluator can read by `str`.
+    """
+
+    __slots__ = ("_number", "_source")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._number: Any = None
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        global _link
+        _link = _link or _Link()
+        if self._number is None:
+            self._number = _link.request("load")
+        return _link.call(self._number, None, args, options)
+
+    def __str__(self) -> str:
+        return self._source
+
+
 def load(names: dict[str, Any]) -> None:
     """Loads the program in its sandbox and fills the namespace of a module with stand-ins.
 
@@ -312,9 +336,9 @@ def warm_up(path: str) -> None:
     global _link
     (reply_fd, program_fd), call_fds = os.pipe(), os.pipe()
     _link = link = _Link(codec.Pipes(reply_fd, call_fds[1], 2**20))
+    description = {"h": [1, {"function": "f", "doc": None}]}
     for index, reply in enumerate((["ok", (0, {"f": _make_method, "x": None})], ["ok", 1.5]), 1):
-        function = {"h": [1, {"function": "f", "doc": None}]}
-        os.write(program_fd, codec.pack(link._number + index, reply, lambda value: function))
+        os.write(program_fd, codec.pack(link._number + index, reply, lambda _: description))
     spec = importlib.util.spec_from_file_location("program", path)
     assert spec is not None
     assert spec.loader is not None
