@@ -19,7 +19,7 @@ from atoll.sandbox.apart import stand_in
 from atoll.sandbox.base import MakeJob, Sandbox, SandboxResult
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import Permissions
-from atoll.sandbox.process.client import ForkServerClient
+from atoll.sandbox.process.client import ForkServerClient, WorkerError
 from atoll.sandbox.process.pool import ProcessPool
 
 APART_NOTE = "in a sandbox of its own, apart from the candidates"  # for the header of a run
@@ -130,7 +130,7 @@ class PairedClient:
     def run_request(self, body: bytes) -> SandboxResult:
         """Runs the evaluator on the program; if the program's process ends, the evaluation failed."""
         program, _, request = body.partition(b"\n")
-        start_time = time.perf_counter()
+        start_time, self._overuse = time.perf_counter(), ""
         self._renew_pipes()
         self._program.begin(program)
         self._evaluator.begin(request)
@@ -145,6 +145,7 @@ class PairedClient:
             failure = program_result.failure or _LEFT_MESSAGE
             result = replace(program_result, value=None, failure=failure, output="")
         self.is_spent = self._evaluator.is_spent or self._program.is_spent
+        result = replace(result, value=None, failure=self._overuse) if self._overuse else result
         output = "\n".join(text for text in (program_result.output, result.output) if text)
         return replace(result, output=output, seconds=time.perf_counter() - start_time)
 
@@ -176,6 +177,12 @@ class PairedClient:
             ready = dict(poll.poll(_POLL_MS))
             if ready:
                 return self._evaluator.channel.fileno() in ready
+            for client in (self._evaluator, self._program):
+                try:
+                    client.check_usage()
+                except WorkerError as error:
+                    self._overuse = str(error)
+                    client.kill()
         return True
 
 
