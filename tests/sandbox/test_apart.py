@@ -125,7 +125,7 @@ def test_no_program_forges_its_score(open_box: Callable[..., Any], shape: str, l
 
 def score_sum(fn: Any, expected: float) -> float:
     """Evaluator of a function, as in `llmsr` and `atoll.evolve`."""
-    return 10.0 - abs(fn([1.0, 2.0]) - expected)
+    return float(10.0 - abs(fn([1.0, 2.0]) - expected))
 
 
 def evaluate_sum(fn: Any, instance: float) -> float:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from atoll import errors
 from atoll.candidate import JSON
@@ -79,12 +80,12 @@ class ApartSandbox(ProcessPool):
         return PairedClient(self._limits, self._level, self._probe, self._permissions, self._packed_program_job)
 
     def _encode(self, request: JSON) -> bytes:
-        program, rest = request, request  # a function; its evaluator may read the source
-        match request:
-            case {"program": str() as program, **rest}:
-                pass
-            case {"content": str() as program}:
-                pass
+        program: Any = request  # a function; its evaluator may read the source
+        rest: Any = request
+        if isinstance(request, dict) and "program" in request:
+            program, rest = request["program"], {name: item for name, item in request.items() if name != "program"}
+        elif isinstance(request, dict):
+            program = request["content"]
         return json.dumps(program).encode() + b"\n" + json.dumps(rest).encode()
 
 
@@ -218,13 +219,15 @@ def _find_failure(result: SandboxResult) -> str:
 
 def _collect_numbers(value: JSON) -> list[float]:
     match value:
-        case bool() | str() | None:
+        case bool():
             return []
+        case int() | float():
+            return [float(value)]
         case dict():
             return [number for name in sorted(value) for number in _collect_numbers(value[name])]
         case list():
             return [number for item in value for number in _collect_numbers(item)]
-    return [float(value)]
+    return []
 
 
 def _are_close(first: list[float], others: list[float], second: list[float]) -> bool:
