@@ -103,13 +103,13 @@ class RunStatusReader:
         pause_commands = [kind for kind in command_kinds if kind in ("pause", "resume")]
         return pause_commands[-1] == "pause" if pause_commands else self.totals.is_paused
 
-    def compute_usage(self, num_failed: int) -> RunUsage:
-        """Returns the usage; `num_failed` is the number of evaluated children without a score."""
+    def compute_usage(self) -> RunUsage:
+        """Returns the usage. Its failures are iterations without a child, and children whose evaluation failed."""
         totals, cost = self.totals, self.totals.cost
         return RunUsage(
             steps=totals.steps,
             evaluations=totals.evaluations,
-            failures=totals.failures + num_failed,
+            failures=totals.failures + totals.count_failed_evaluations(),
             calls=cost.calls,
             tokens_in=cost.tokens_in,
             tokens_out=cost.tokens_out,

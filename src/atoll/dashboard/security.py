@@ -133,6 +133,7 @@ class SecurityMiddleware:
             return
         if scope["type"] != "http":
             raise errors.SetupError("The dashboard supports HTTP only.")
+        scope["app"].state.last_request_at = time.monotonic()
         response = self._refuse_guesses(scope)
         principal_token = "" if response else await self._find_principal_token(scope)
         response = response or self._make_early_response(scope, principal_token)

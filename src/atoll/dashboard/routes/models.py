@@ -180,7 +180,7 @@ def list_models(request: Request, run_store: StoreDep, run: RunId, read_status: 
     status = read_status(run, 0.0)
     shares = totals.compute_shares()
     improving_models = (
-        [totals.get_advised(improvement.step) for improvement in status.candidate_queries.list_improvements()]
+        [totals.get_advised(improvement.step) for improvement in status.totals.list_improvements()]
         if shares
         else []
     )
