@@ -133,7 +133,6 @@ class SecurityMiddleware:
             return
         if scope["type"] != "http":
             raise errors.SetupError("The dashboard supports HTTP only.")
-        scope["app"].state.last_request_at = time.monotonic()
         response = self._refuse_guesses(scope)
         principal_token = "" if response else await self._find_principal_token(scope)
         response = response or self._make_early_response(scope, principal_token)
@@ -143,7 +142,8 @@ class SecurityMiddleware:
         if response is not None:
             await response(scope, receive, _add_headers(send))
             return
-        with access.use_token(principal_token):  # never the token of the server's own environment
+        with scope["app"].state.activity.track(scope["path"]), access.use_token(principal_token):
+            # Never the token of the server's own environment.
             await self._app(scope, bounded_receive, _add_headers(send))
 
     def _refuse_guesses(self, scope: Scope) -> Response | None:

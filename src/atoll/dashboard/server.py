@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import math
 import mimetypes
 import os
 import socket
@@ -109,7 +108,7 @@ def _describe_operation(operation: Mapping[str, Any]) -> Iterator[str]:
 NUM_NEWEST_RUNS = 20  # runs to prefetch
 PAUSE_SECONDS = 30.0
 QUIET_SECONDS = 0.25  # after the last request, until the prefetcher works
-MAX_QUIET_SECONDS = 0.5  # to wait for this before each slice
+MAX_QUIET_SECONDS = 2.0  # to wait for this before each slice
 
 
 class Prefetcher:
@@ -123,10 +122,10 @@ class Prefetcher:
         run_store: store.Store,
         totals_cache: RunTotalsCache,
         search_cache: RecordSearchCache,
-        get_last_request: Callable[[], float] = lambda: -math.inf,
+        activity: connections.Activity | None = None,
     ) -> None:
         self._run_store, self._totals_cache, self._search_cache = run_store, totals_cache, search_cache
-        self._get_last_request = get_last_request
+        self._activity = activity or connections.Activity()
         self._requested: deque[str] = deque(maxlen=NUM_NEWEST_RUNS)
         self._woken, self._stopped = Event(), Event()
         self._thread: Thread | None = None
@@ -183,9 +182,8 @@ class Prefetcher:
 
     def _wait_until_quiet(self) -> None:
         deadline = time.monotonic() + MAX_QUIET_SECONDS
-        while (now := time.monotonic()) < min(deadline, self._get_last_request() + QUIET_SECONDS):
-            self._stopped.wait(min(deadline, self._get_last_request() + QUIET_SECONDS) - now)
-            if self._stopped.is_set():
+        while time.monotonic() < deadline and (quiet := self._activity.get_quiet_seconds()) < QUIET_SECONDS:
+            if self._stopped.wait(QUIET_SECONDS - quiet):
                 return
 
 
@@ -241,10 +239,8 @@ def create_app(
     app.state.totals_cache, app.state.search_cache = RunTotalsCache(run_store), RecordSearchCache(run_store)
     app.state.tails, app.state.cache = event_stream.RunTails(run_store), ResponseCache()
     app.state.ancestors, app.state.llm_totals = {}, {}
-    app.state.last_request_at = -math.inf
-    app.state.prefetcher = Prefetcher(
-        run_store, app.state.totals_cache, app.state.search_cache, lambda: app.state.last_request_at
-    )
+    app.state.activity = connections.Activity()
+    app.state.prefetcher = Prefetcher(run_store, app.state.totals_cache, app.state.search_cache, app.state.activity)
     app.add_middleware(
         security.SecurityMiddleware, access_token=access_token, is_principal=_make_principal_check(run_store)
     )

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 import atoll
-from atoll.dashboard import dependencies, run_labels, score_curves, security, text_limits
+from atoll.dashboard import dependencies, run_status, score_curves, security, text_limits
 from atoll.dashboard.dependencies import After, CacheDep, Limit, RunId, StatusReaderDep, StoreDep
 from atoll.dashboard.routes import episodes
 from atoll.dashboard.routes.controls import DEFAULT_AUTHOR
@@ -109,7 +109,7 @@ class Dots(BaseModel):
     is_counted: bool
 
 
-class LabelRequest(run_labels.Label, text_limits.RequestBody):
+class LabelRequest(run_status.RunLabel, text_limits.RequestBody):
     """A new label with its author."""
 
     by: Annotated[str, Field(max_length=200)] = ""
@@ -234,11 +234,11 @@ def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
 
 
 @router.post("/runs/{run}/label")
-def set_label(run_store: StoreDep, run: RunId, body: LabelRequest) -> run_labels.Label:
+def set_label(run_store: StoreDep, run: RunId, body: LabelRequest) -> run_status.RunLabel:
     """Stores the name, tags and note of a run."""
-    label = run_labels.Label(name=body.name.strip(), tags=list(dict.fromkeys(body.tags)), note=body.note)
-    run_labels.save_label(run_store, run, label, body.by.strip() or DEFAULT_AUTHOR)
-    return run_labels.load_label(run_store, run)
+    label = run_status.RunLabel(name=body.name.strip(), tags=list(dict.fromkeys(body.tags)), note=body.note)
+    run_status.save_label(run_store, run, label, body.by.strip() or DEFAULT_AUTHOR)
+    return run_status.load_label(run_store, run)
 
 
 def _summarize_islands(status: RunStatusReader) -> list[IslandSummary]:
