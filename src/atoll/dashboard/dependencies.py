@@ -45,8 +45,7 @@ def _make_status_reader(request: Request, run_store: StoreDep) -> Callable[[str,
     def read_status(run: str, seconds: float) -> RunStatusReader:
         totals = totals_cache.get(run)
         # The prefetcher reads a long journal, so that no request waits for it.
-        is_prefetched = state.prefetcher.is_running
-        if not totals.advance(0.0 if is_prefetched else seconds, MAX_UNREAD if is_prefetched else math.inf):
+        if not totals.advance(seconds, MAX_UNREAD if state.prefetcher.is_running else math.inf):
             state.prefetcher.request(run)
         return RunStatusReader(run_store, run_store.get_run(run), totals)
 

@@ -57,7 +57,7 @@ class JournalTotals(ABC):
 
         Args:
             seconds: Time limit.
-            max_unread: Read nothing if more records than this follow the first batch.
+            max_unread: Read only the first batch if more records than this follow it.
         """
         deadline = time.monotonic() + seconds
         self.end = max(self.end, self._queries.get_end())
@@ -71,7 +71,7 @@ class JournalTotals(ABC):
                 last = min(self.seq + size, self.end)
                 self._add_rows(self._queries.list_rows(self.kinds, self.seq + 1, last))
                 self.seq = last
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or self.end - self.seq > max_unread:
                     break
             self._on_advanced()
         finally:

@@ -92,8 +92,10 @@ class Answer(BaseModel):
 def show_answer(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Answer:
     """Returns what a run found, how much better it is, at what cost, and what to do next."""
     status = read_status(run, READ_SECONDS)
-    stamp = status.totals.end, status.totals.is_counted, status.get_status()[0]
-    return cache.get(("answer", run), stamp, lambda: _make_answer(run_store, status, read_status))
+    stamp = status.totals.end, status.get_status()[0]
+    return cache.get(
+        ("answer", run, status.totals.is_counted), stamp, lambda: _make_answer(run_store, status, read_status)
+    )
 
 
 def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: Any) -> Answer:

@@ -207,8 +207,8 @@ def list_dots(
 ) -> Dots:
     """Returns scored candidates for a chart; a long run is sampled evenly."""
     status = read_status(run, CURVE_SECONDS)
-    stamp = status.totals.end, status.totals.is_counted
-    return cache.get(("dots", run, metric, limit), stamp, lambda: _sample_dots(status, metric, limit))
+    key = ("dots", run, metric, limit, status.totals.is_counted)
+    return cache.get(key, status.totals.end, lambda: _sample_dots(status, metric, limit))
 
 
 def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
