@@ -39,7 +39,11 @@ function mount(root, context) {
   progress.onUpdate = (data) => steps.update(data);
 
   let drawn = "";
-  watch(context, () => context.get(context.ofRun("answer")), (found) => {
+  const load = () => context.get(context.ofRun("answer")).catch((error) => {
+    if (!drawn) put(said, h("p", { class: "empty" }, "There is no answer yet; see the message above."));
+    throw error;
+  });
+  watch(context, load, (found) => {
     const now = JSON.stringify(found);
     if (now === drawn) return; // keeps open parts and the selection
     const hadBest = drawn && JSON.parse(drawn).best?.id === found.best?.id;
@@ -140,7 +144,7 @@ function drawBest(card, found, context) {
   if (best === null) return;
   const place = h("div", {});
   const isDiff = Boolean(best.diff?.diff) && !found.result.law;
-  const parts = { diff: () => wordDiff(best.diff.diff, "Diff to the initial candidate"), text: () => piece(best.text, { label: "Best candidate", numbered: true, show: (text) => source(text, "Best candidate") }) };
+  const parts = { diff: () => wordDiff(best.diff.diff, "Diff to the initial candidate"), text: () => piece(best.text, { label: "Text of the best candidate", numbered: true, show: (text) => source(text, "Text of the best candidate") }) };
   const isSimilar = isDiff && /^ /m.test(best.diff.diff) && best.diff.diff.length < best.text.text.length * 3; // else the whole text says more
   let shown = isSimilar ? "diff" : "text";
   const choice = isDiff ? select([["diff", "changes to the initial candidate"], ["text", "whole text"]], shown, (value) => { shown = value; put(place, parts[shown]()); }, { "aria-label": "Show the best candidate as" }) : null;
