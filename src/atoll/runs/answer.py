@@ -218,7 +218,7 @@ def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
     elif not has_target and (is_late or (facts.system == "mind" and unsolved)):
         why = "It still improved near the end" if is_late else "Some problems are not solved"
         yield NextStep(f"{why}, so a larger budget may help.", f"atoll resume {run} -i 200")
-    if facts.best_score is not None:
+    if facts.best_score is not None and not better:
         yield NextStep("Use the result.", f"atoll best {run}")
     num_seeds = len(facts.seeds.scores) if facts.seeds else 1
     if facts.task and num_seeds < _FEW_SEEDS:
