@@ -151,7 +151,7 @@ def private_mb(marks: str = "--type=renderer") -> float:
 
 
 def first_views(browser: Browser, path: Path) -> list[Sequence[object]]:
-    """Opens the overview in a new page right after the start of a server, and then once more; medians of some starts."""
+    """Opens the overview right after the start of a server, and then once more. Returns medians of some starts."""
     samples: dict[str, list[list[float]]] = {"first": [], "second": []}
     for _ in range(STARTS):
         with dashboard.serving(path) as server:
@@ -235,8 +235,9 @@ def stay(browser: Browser, address: str) -> dict[str, float]:
 
 
 def measure(path: Path) -> None:
-    with launched() as browser, dashboard.serving(path) as server:
+    with launched() as browser:
         opened = first_views(browser, path)
+    with launched() as browser, dashboard.serving(path) as server:
         server.wait_until_counted()
         result = views(browser, server)
         filtered = filters(browser, server.url)

@@ -106,8 +106,7 @@ class RunStatusReader:
             return "paused" if self._is_paused() else "running", ""
         reason = self.totals.reason
         if not self.totals.is_counted or "shared" in self.run.config:
-            end = summary.find_end_record(self.run_store, self.run.id)
-            reason = None if end is None else str(end.data.get("reason", ""))
+            reason = self.totals.find_end_reason()
         if reason is None:
             return "crashed", "the process ended before the run was done"
         return next((name for name in ("interrupted", "stopped", "failed") if reason.startswith(name)), "done"), reason

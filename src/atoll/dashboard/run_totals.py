@@ -172,10 +172,6 @@ class _Failures:
         texts[message[:300] if len(texts) < 2 or message[:300] in texts else pattern] += 1
         examples.append(example)
 
-    def count(self, source: str) -> int:
-        """Returns the number of failures from one source."""
-        return sum(texts.total() for (name, _), (texts, _) in self._groups.items() if name == source)
-
     def list_groups(self) -> list[FailureGroup]:
         """Returns the groups, the most frequent first."""
         groups = [
@@ -205,7 +201,8 @@ class RunTotals(JournalTotals):
     def __init__(self, run_store: store.Store, run: str) -> None:
         super().__init__(run_store, run)
         self.run = run
-        self._candidate_queries = CandidateQueries(run_store, run)
+        self._run_store, self._candidate_queries = run_store, CandidateQueries(run_store, run)
+        self._end_reason: tuple[int, str | None] = (-1, None)  # with `end` at that time
         self._improvements: Sequence[ImprovementRow] = ()
         self._improvements_lock, self._improvements_step = Lock(), -1
         self.steps = self.evaluations = self.failures = self.sessions = 0
@@ -247,10 +244,16 @@ class RunTotals(JournalTotals):
             self._improvements, self._improvements_step = [*known, *newest], last_step
             return self._improvements
 
+    def find_end_reason(self) -> str | None:
+        """Returns why the run ended, also before the journal is counted; None: it has not ended."""
+        if self._end_reason[0] != self.end:
+            record = summary.find_end_record(self._run_store, self.run)
+            self._end_reason = self.end, None if record is None else str(record.data.get("reason", ""))
+        return self._end_reason[1]
+
     def count_failed_evaluations(self) -> int:
         """Returns the number of children whose evaluation failed."""
-        with self._lock:
-            return self._failures.count("evaluation")
+        return sum(group.num_failures for group in self.list_failures() if group.source == "evaluation")
 
     def list_failures(self) -> list[FailureGroup]:
         """Returns the failures by reason, the most frequent first."""
