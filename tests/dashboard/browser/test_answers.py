@@ -241,7 +241,9 @@ def test_views_fit_in_both_color_schemes(shared: conftest.WatchedPage, filled: S
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
         repeated = page.evaluate(
             """() => { const seen = new Set();
-                return [...document.querySelectorAll("section[aria-label], [role=region]")].map((node) => node.ariaLabel).filter((name) => name && (seen.has(name) || !seen.add(name))); }"""
+                return [...document.querySelectorAll("section[aria-label], [role=region]")]
+                    .map((node) => node.ariaLabel).filter((name) => name && (seen.has(name) || !seen.add(name)));
+            }"""
         )
         assert repeated == [], view  # landmarks have different names
     expect(page.get_by_role("table", name="Runs of the store")).to_be_visible()
