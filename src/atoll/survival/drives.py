@@ -1,10 +1,13 @@
-"""Fear: each turn the agent forecasts the probability of damage within a few ticks and learns from the outcome."""
+"""Drives of an agent. Fear: a learned forecast of damage. Curiosity: novelty of places and observations."""
 
+import functools
 import math
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from atoll.candidate import JSON
 from atoll.survival.worlds.world import Observation
@@ -14,7 +17,7 @@ FEATURES = (
 )  # fmt: skip
 # Initial weights: tiles that look dangerous probably are. `stated` and `caution` come from an LLM.
 INITIAL_WEIGHTS = (-2.5, 4.0, 1.5, 1.5, 2.5, 1.5, 0.8, 0.8, 1.0, 0.5, 0.5, 0.5)
-LEARNING_RATE, WEIGHT_DECAY = 0.15, 0.0005
+FEAR_LEARNING_RATE, WEIGHT_DECAY = 0.15, 0.0005
 WINDOW, MIN_UNDERESTIMATE, BIAS_STEP = 60, 0.12, 0.25  # raise forecasts after this much underestimation
 MIN_DAMAGE = 0.004
 
@@ -86,7 +89,7 @@ class Forecaster:
         self.outcomes.append(ForecastOutcome(pending.forecast, happened))
         error = happened - self.forecast(pending.features)
         self._num_updates += 1
-        rate = LEARNING_RATE / math.sqrt(1.0 + self._num_updates / 100)
+        rate = FEAR_LEARNING_RATE / math.sqrt(1.0 + self._num_updates / 100)
         self.weights = [
             weight + rate * error * feature - WEIGHT_DECAY * rate * (weight - initial)
             for weight, feature, initial in zip(self.weights, pending.features, INITIAL_WEIGHTS, strict=True)
@@ -109,3 +112,62 @@ class Forecaster:
             forecaster.first_entries = list(data["firsts"])
             forecaster._num_updates = int(data["steps"])
         return forecaster
+
+
+NUM_INPUTS, NUM_HIDDEN, NUM_OUTPUTS = 24, 16, 8
+CURIOSITY_LEARNING_RATE = 0.05
+
+
+class VisitCounts:
+    """Novelty of 1 / sqrt(N) for the N-th visit."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Hashable] = Counter()
+
+    def measure_novelty(self, key: Hashable) -> float:
+        self._counts[key] += 1
+        return 1.0 / math.sqrt(self._counts[key])
+
+
+class RandomDistillation:
+    """RND (Burda et al. 2018) in numpy: a network learns to predict the output of a fixed random network.
+
+    Familiar observations are predicted well. The novelty is the error divided by its running mean.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self._target_weights = rng.normal(0, 1 / math.sqrt(NUM_INPUTS), (NUM_INPUTS, NUM_OUTPUTS))
+        self._hidden_weights = rng.normal(0, 1 / math.sqrt(NUM_INPUTS), (NUM_INPUTS, NUM_HIDDEN))
+        self._output_weights = rng.normal(0, 1 / math.sqrt(NUM_HIDDEN), (NUM_HIDDEN, NUM_OUTPUTS))
+        self._mean_error = 0.0
+        self._num_updates = 0
+
+    def measure_novelty(self, observation: Observation) -> float:
+        """Returns the novelty of an observation, about 1 at first, and learns it."""
+        inputs = encode_observation(observation)
+        hidden = np.tanh(inputs @ self._hidden_weights)
+        error = hidden @ self._output_weights - np.tanh(inputs @ self._target_weights)
+        squared_error = float(error @ error)
+        hidden_gradient = (self._output_weights @ error) * (1.0 - hidden**2)
+        self._output_weights -= CURIOSITY_LEARNING_RATE * np.outer(hidden, error)
+        self._hidden_weights -= CURIOSITY_LEARNING_RATE * np.outer(inputs, hidden_gradient)
+        self._num_updates += 1
+        self._mean_error += (squared_error - self._mean_error) / min(self._num_updates, 200)
+        return min(5.0, squared_error / self._mean_error) if self._mean_error > 0 else 0.0
+
+
+def encode_observation(observation: Observation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Returns an observation as numbers: levels, and the visible tiles hashed into a few features."""
+    features = np.zeros(NUM_INPUTS)
+    features[:2] = observation.life, min(observation.resources.values(), default=1.0)
+    features[2] = observation.is_dark
+    for tile in observation.tiles.values():
+        features[3 + _hash_tile(tile)] += 0.15
+    return features
+
+
+@functools.cache
+def _hash_tile(tile: str) -> int:
+    # Python's hash differs between processes; runs must be reproducible.
+    return sum((position + 1) * ord(char) for position, char in enumerate(tile)) % (NUM_INPUTS - 3)
