@@ -15,7 +15,7 @@ from atoll.dashboard.routes.islands import load_metric
 from atoll.dashboard.run_status import RunRow, RunStatusReader, RunUsage
 from atoll.dashboard.run_totals import UsageAt
 from atoll.runs import baselines
-from atoll.store.candidates.queries import CandidateQueries
+from atoll.store.candidate_queries import CandidateQueries
 
 LIST_SECONDS = 0.1  # time limits for reading journals
 RUN_SECONDS = 0.15

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func, literal, not_, or_, select, tuple_
 
-from atoll.store.candidates.candidates import CandidatePosition, parse_candidate_id
+from atoll.store.candidates import CandidatePosition, parse_candidate_id
 from atoll.store.database import schema
 from atoll.store.runs import Runs
 from atoll.store.store import Store

@@ -1,4 +1,4 @@
-"""A PostgreSQL database, and its notifications on one connection per process."""
+"""A PostgreSQL database, and its notifications on one connection per process. Needs the extra `postgres`."""
 
 import contextlib
 import os
@@ -14,8 +14,8 @@ import sqlalchemy
 from sqlalchemy import Connection, exc, pool
 
 from atoll import errors
-from atoll.store.database.postgres import connection
-from atoll.store.database.postgres.locks import SessionRunLock, find_lock_owner, make_lock_key
+from atoll.store.database import postgres_connection
+from atoll.store.database.postgres_connection import SessionRunLock, find_lock_owner, make_lock_key
 
 RETRY_SECONDS = 0.1  # between attempts to reconnect
 CHANNEL = "atoll"
@@ -111,7 +111,7 @@ class Postgres:
     is_local = False
 
     def __init__(self, url: str, busy_seconds: float) -> None:
-        self._connection_info = connection.ConnectionInfo(url, busy_seconds)
+        self._connection_info = postgres_connection.ConnectionInfo(url, busy_seconds)
         self.name, self._schema, self._wait_seconds = self._connection_info.name, "", busy_seconds
         self.engine = sqlalchemy.create_engine(
             "postgresql+psycopg://",
@@ -205,7 +205,7 @@ class Postgres:
         return None if owner is None else owner[0]
 
     def is_connection_lost(self, error: BaseException) -> bool:
-        return connection.is_connection_lost(getattr(error, "orig", None) or error)
+        return postgres_connection.is_connection_lost(getattr(error, "orig", None) or error)
 
     def restore_locks(self) -> None:
         for run_lock in self._run_locks:
@@ -214,7 +214,7 @@ class Postgres:
                 _open_connections.add(run_lock.connection)
 
     def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
-        return connection.explain(error, self.name, is_open=is_open)
+        return postgres_connection.explain(error, self.name, is_open=is_open)
 
     def close(self) -> None:
         with self._lock:
@@ -235,7 +235,7 @@ class ReconnectingCursor:
         try:
             self._cursor.execute(statement, values)
         except psycopg.OperationalError as error:
-            if not connection.is_connection_lost(error):
+            if not postgres_connection.is_connection_lost(error):
                 raise
             self._connection.invalidate()
             self._cursor = self._reconnect().cursor()

@@ -1,4 +1,4 @@
-"""Command `init`."""
+"""Commands for the first steps: `init`, `demo` and `check`."""
 
 import importlib.util
 import shutil
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -210,3 +210,98 @@ def copy_template(template: Path, folder: Path, name: str) -> Sequence[Path]:
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be created: {error.strerror}.") from error
     return files
+
+
+EXAMPLE = "kinetic_energy"
+
+
+def demo(
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="N", help="Stop after N seconds.")] = 30.0,
+    iterations: Annotated[
+        int, typer.Option("--iterations", "-i", min=1, metavar="N", help="Stop after N iterations.")
+    ] = 20_000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")] = 1,  # finds the law soon
+    workers: Annotated[int, typer.Option("--workers", min=1, metavar="N", help="Iterations in parallel.")] = 2,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Rediscover a formula in about 10 seconds, without an API key.
+
+    Ctrl-C finishes the running iterations and saves. A second Ctrl-C stops at once.
+
+    \b
+    Examples:
+      atoll demo
+      atoll demo --seed 7 --store /tmp/demo.db
+      atoll demo --iterations 500 --json
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import config, runs  # slow imports: SQLAlchemy, rich
+    from atoll import store as stores
+    from atoll.cli.run import session_output
+
+    folder = get_examples_dir() / EXAMPLE
+    run_section = {"iterations": iterations, "seed": seed, "workers": workers, "deterministic": True}
+    run_config = config.load(folder, [{"run": run_section}])
+    with stores.Store(store) as run_store:
+        print_introduction(folder)
+        session = runs.Session(run_store, run_config)
+        session.time_limit = seconds  # not part of the budget: the same seed gives the same run
+        return session_output.run_session(session, run_store, as_json=as_json)
+
+
+def print_introduction(folder: Path) -> None:
+    """Prints the question and the data on stderr."""
+    from atoll.cli.terminal import console as terminal
+
+    terminal.print_note("Which formula gives the energy of a moving body from its mass and speed?")
+    terminal.print_note("No API key, no LLM: Atoll changes formulas at random and keeps better ones. A score of -1")
+    terminal.print_note("means wrong by a factor of 2, -2 by a factor of 4; 0 is exact.\n")
+    table: Any = load_example(folder / "task.py").TABLE
+    rows = [[name, *(f"{value:,}" for value in numbers)] for name, *numbers in table]
+    headings = ["", "mass (kg)", "speed (m/s)", "energy (J)"]
+    terminal.print_table(terminal.get_stderr_console(), headings, rows, right_aligned=headings[1:])
+    terminal.print_note()
+
+
+def check(
+    task: Annotated[Path, typer.Argument(metavar="TASK", help="Task folder, table, OpenEvolve folder or program.")],
+    evaluator: Annotated[
+        Path | None,
+        typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Evaluator file, if TASK is a program."),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, metavar="N", help="Number of evaluations.")] = 5,
+    overrides: options.SetOption = None,
+    unsafe: options.UnsafeOption = False,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Measure noise and time of a task, and suggest a budget.
+
+    Evaluates the initial candidate several times, without an LLM, and saves nothing.
+    The exit status is 1 if the task cannot run as it is.
+
+    \b
+    Examples:
+      atoll check my_task
+      atoll check program.py evaluator.py --repeats 10 --json
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import config, runs  # slow imports: SQLAlchemy, pydantic
+    from atoll.cli.terminal import console as terminal
+    from atoll.runs import task_check
+
+    layers: list[Any] = [*(config.parse_set(override) for override in overrides or ()), {"run": {"llm": "none"}}]
+    run_config = config.load(task, layers, evaluator=evaluator)
+    if run_config.system == "programs":
+        run_config = config.load(task, [*layers, {"task": {"repeats": 1}}], evaluator=evaluator)
+    result = task_check.check_task(run_config, repeats, allowed=runs.UnsafeOptions(unsafe))
+    if as_json:
+        terminal.print_json(result.to_data())
+        return 0 if result.is_ok else 1
+    facts = result.describe()
+    width = max(map(len, facts))
+    for title, fact in facts.items():
+        terminal.print_result(f"{title:{width}}  {fact}")
+    if result.is_ok:
+        words = " ".join(terminal.format_path(path) for path in (task, evaluator) if path is not None)
+        budget = f" --budget {result.suggest_seconds()}s" if "budget" in facts else ""
+        terminal.print_result(f"Next: {terminal.get_program_name()} run {words}{budget}")
+    return 0 if result.is_ok else 1

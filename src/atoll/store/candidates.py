@@ -1,4 +1,4 @@
-"""Candidates of a run, read without its journal."""
+"""Candidates of a run, read without its journal, and the rows that its records become."""
 
 import json
 import re
