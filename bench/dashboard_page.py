@@ -25,6 +25,7 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 from bench import dashboard, outcome
 
 REPEATS = 4
+STARTS = 5  # of the server, for the first view
 WALKS = 4
 LIMIT = 120_000  # milliseconds
 FLAGS = (
@@ -32,7 +33,7 @@ FLAGS = (
     "--disable-component-update --disable-sync --enable-precise-memory-info"
 )
 BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
-GOALS = {"first view": 1000.0, "filter": 300.0, "memory": 300.0}
+GOALS = {"first view": 1000.0, "filter": 300.0, "memory": 100.0}
 
 # Resolves with the time since navigation at which the page contains a text.
 WAIT_FOR_TEXT = """([selector, text]) => new Promise((done) => {
@@ -149,6 +150,31 @@ def private_mb(marks: str = "--type=renderer") -> float:
     return max(results)
 
 
+def first_views(browser: Browser, path: Path) -> list[Sequence[object]]:
+    """Opens the overview right after the start of a server, and then once more. Returns medians of some starts."""
+    samples: dict[str, list[list[float]]] = {"first": [], "second": []}
+    for _ in range(STARTS):
+        with dashboard.serving(path) as server:
+            for results in samples.values():
+                view, began = MeasuredPage(browser), server.cpu_seconds()
+                view.page.goto(f"{server.url}/ui/#/runs/{dashboard.RUN}/overview", wait_until="commit")
+                answered = float(view.page.evaluate(WAIT_FOR_TEXT, [".headline", "best score"]))
+                drawn = float(view.page.evaluate(WAIT_FOR_TEXT, ["path.series", ""]))
+                costs = [1e3 * (server.cpu_seconds() - began), 1e3 * view.metric("TaskDuration")]
+                results.append([answered, drawn, *costs, view.heap_mb(), private_mb()])
+                print(results[-1], file=sys.stderr)
+                view.context.close()
+    columns = [(name, list(zip(*results, strict=True))) for name, results in samples.items()]
+    return [
+        (
+            f"{name} view",
+            *(round(statistics.median(column), 1) for column in values),
+            *(round(min(values[n])) for n in (0, 1)),
+        )
+        for name, values in columns
+    ]
+
+
 def views(browser: Browser, server: dashboard.Server) -> list[Sequence[object]]:
     """Opens every view once, then several times."""
     rows: list[Sequence[object]] = []
@@ -209,29 +235,31 @@ def stay(browser: Browser, address: str) -> dict[str, float]:
 
 
 def measure(path: Path) -> None:
-    with dashboard.serving(path) as server, launched() as browser:
-        cold = MeasuredPage(browser)
-        first, script = cold.open(f"{server.url}/ui/", ".view-runs tbody a", dashboard.RUN)
-        cold.context.close()
+    with launched() as browser:
+        opened = first_views(browser, path)
+    with launched() as browser, dashboard.serving(path) as server:
         server.wait_until_counted()
         result = views(browser, server)
         filtered = filters(browser, server.url)
         moved = frames(browser, server.url)
         walked = stay(browser, server.url)
     columns = ("view", "first ms", "median ms", "best ms", "script ms", "server ms", "heap MB", "private MB")
+    shown = ("overview", "answer ms", "chart ms", "server CPU ms", "script CPU ms", "heap MB", "private MB")
     tables: dict[str, Any] = {
+        "First view of a new server": ((*shown, "best answer ms", "best chart ms"), opened),
         "Views": (columns, result),
         "Event filters": (("filter", "answered ms", "all events read ms", "script ms"), filtered),
     }
     notes = [
-        f"The first view after the start of the server: {first:.0f} ms (script {script:.0f} ms); wanted under "
-        f"{GOALS['first view']:.0f} ms. Goals: filters under {GOALS['filter']:.0f} ms, the page under "
-        f"{GOALS['memory']:.0f} MB.",
+        f"The first table has medians of {STARTS} starts of the server, and the best of them, since the machine has "
+        "other load. CPU time depends less on it. Until the journal is counted, the answer has no cost of LLM calls.",
+        f"Goals: the first view under {GOALS['first view']:.0f} ms, filters under {GOALS['filter']:.0f} ms, the page "
+        f"under {GOALS['memory']:.0f} MB.",
         f"A frame of the tree of 5,000 candidates, while it is moved: {moved['work_ms']} ms of work, one every "
         f"{moved['median_ms']} ms.",
         f"After {WALKS} walks through all views: {walked['heap_mb']} MB heap, {walked['private_mb']} MB private.",
     ]
-    outcome.keep("dashboard_page", tables, notes, first_ms=first, frames=moved, stay=walked)
+    outcome.keep("dashboard_page", tables, notes, frames=moved, stay=walked)
 
 
 def main() -> None:

@@ -6,9 +6,11 @@ end part has all features on; see `bench/end_to_end.py`.
 """
 
 import argparse
+import contextlib
 import gc
 import itertools
 import sqlite3
+import statistics
 import tempfile
 import time
 import tracemalloc
@@ -17,7 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from atoll import cluster, control, evaluation, function, journal, store
+from atoll import cluster, control, evaluation, function, journal, sandbox, store
+from atoll.store.records import seals
 from bench import end_to_end, outcome
 
 PEERS = True
@@ -218,6 +221,47 @@ def commits(count: int, folder: Path) -> tuple[Sequence[str], list[list[object]]
     return ["journal", "commits per CPU s", "commits/s"], rows
 
 
+class _NoStatement:
+    def execute(self, cursor: Any, rows: Any) -> None:
+        """Does nothing."""
+
+
+def seal_costs(chunks: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
+    """CPU of an iteration with an instant engine and the SQLite journal, with seals and without, in turns."""
+    compute_hash, took = seals.compute_hash, {"with seals": list[float](), "without": list[float]()}
+    with contextlib.ExitStack() as stack:
+        islands = {}
+        for name in took:
+            opened_store = stack.enter_context(store.Store(str(folder / f"{name}.db")))
+            records: Any = opened_store.journal(opened_store.create_run("run"))
+            islands[name] = grown(POOLS["clusters, rank"], 100, records)
+            if name == "without":
+                records._insert_seal = _NoStatement()
+        for _ in range(chunks):
+            for name, island in islands.items():
+                seals.compute_hash = compute_hash if name == "with seals" else lambda previous, rows: ""
+                since = time.process_time()
+                for _ in range(50):
+                    island.request_mutation()
+                took[name].append((time.process_time() - since) / 50 * 1e6)
+        seals.compute_hash = compute_hash
+    medians = {name: statistics.median(values) for name, values in took.items()}
+    sandboxed = measure_evaluation()
+    cost, rows = medians["with seals"] - medians["without"], [list(item) for item in medians.items()]
+    rows += [["one evaluation in the sandbox, wall clock", sandboxed]]
+    rows += [["share of the seals, instant evaluation, %", 100 * cost / medians["with seals"]]]
+    rows += [["share of the seals, evaluation in the sandbox, %", 100 * cost / (medians["with seals"] + sandboxed)]]
+    return ["part", "us per iteration"], rows
+
+
+def measure_evaluation() -> float:
+    """Returns the microseconds of an evaluation that does nothing, in the sandbox."""
+    with sandbox.IsolatedSandbox(lambda: lambda request: 1.0) as box:
+        box.warm()
+        taken = [box.run("").seconds for _ in range(50)]
+    return 1e6 * statistics.median(taken)
+
+
 def kernel_tables(quick: bool) -> outcome.Tables:
     sizes = [100, 5_000] if quick else [100, 20_000, 100_000]
     with tempfile.TemporaryDirectory() as folder:
@@ -225,6 +269,7 @@ def kernel_tables(quick: bool) -> outcome.Tables:
             "Iteration by population size": growth(sizes, 10 if quick else 30, Path(folder)),
             "Memory": memory(2_000 if quick else 20_000),
             "Threads with an instant engine": throughput(1_000 if quick else 5_000, Path(folder)),
+            "Seals": seal_costs(20 if quick else 200, Path(folder)),
             "Commits": commits(2_000 if quick else 20_000, Path(folder)),
         }
 

@@ -52,10 +52,10 @@ NAMES = {
     """,
     "atoll.executor": "Executor ExecutorConfig LocalExecutor RayConfig RayStats SlotPool cpu_count",
     "atoll.sandbox": """
-        ApartSandbox CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS IsolatedSandbox Job LEVELS Limits MakeJob
-        OutputEvaluator Permissions Probe ProcessPool ProcessSandbox ProgramJob Sandbox SandboxEvaluator SandboxResult
-        ScoreJob describe_missing find_modules get_level load_score_job make_score_reader open permissions_from_source
-        probe run_job
+        APART_NOTE ApartSandbox CLOSED_MESSAGE CallJob DEFAULT_PERMISSIONS FunctionServerJob IsolatedSandbox Job LEVELS
+        Limits MakeJob OutputEvaluator Permissions Probe ProcessPool ProcessSandbox ProgramJob RemoteFunction Sandbox
+        SandboxEvaluator SandboxResult ScoreJob compare_scoring describe_missing find_modules get_level
+        load_function_server load_score_job make_score_reader open permissions_from_source probe run_job
     """,
     "atoll.store": """
         Blobs Candidates ChangeEntry ChangeLog ChangeRequest FeedItem Gap LeaseInterval LeaseStatus Leases

@@ -1,34 +1,37 @@
 """DSPy programs through `AtollOptimizer`, with the real package and a scripted LM."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-dspy = pytest.importorskip("dspy")
-from atoll.adapters.dspy import AtollOptimizer  # noqa: E402  # needs DSPy
-
 pytestmark = pytest.mark.filterwarnings("ignore:Implementing custom LMs:DeprecationWarning")
 WORDS = {"cat": "TAC", "dog": "GOD", "sun": "NUS", "tree": "EERT", "lamp": "PMAL", "fish": "HSIF"}
 
 
-class ScriptedLM(dspy.BaseLM):  # type: ignore[misc, name-defined, unused-ignore]
-    """Solves the task only with the right instruction, and writes it when it is asked to improve a text."""
+@pytest.fixture(scope="module")
+def dspy() -> Any:
+    """The package; a fixture loads it, because other test processes do not need to wait for it."""
+    return pytest.importorskip("dspy")
 
-    def __init__(self) -> None:
-        super().__init__(model="scripted")
-        self.num_reflections = 0
 
-    def forward(self, prompt: str | None = None, messages: Any = None, **options: Any) -> Any:
-        text = prompt or "\n".join(str(message["content"]) for message in messages)
-        if "to improve" in text:
-            self.num_reflections += 1
-            answer = "IDEA: say it.\n```text\nReverse the word and write it in capital letters.\n```"
-        else:
+def make_lm(dspy: Any, knows_task: Callable[[str], bool], reflection: str) -> Any:
+    """Returns an LM that solves the task if the prompt satisfies `knows_task`, and reflects with a fixed text."""
+
+    class ScriptedLM(dspy.BaseLM):  # type: ignore[misc, name-defined, unused-ignore]
+        num_reflections = 0
+
+        def forward(self, prompt: str | None = None, messages: Any = None, **options: Any) -> Any:
+            text = prompt or "\n".join(str(message["content"]) for message in messages)
+            if "to improve" in text:
+                self.num_reflections += 1
+                return _make_response(reflection)
             word = text.rpartition("[[ ## word ## ]]")[2].split()[0]
-            answer_word = word[::-1].upper() if "Reverse the word" in text else word
-            answer = f"[[ ## answer ## ]]\n{answer_word}\n\n[[ ## completed ## ]]"
-        return _make_response(answer)
+            answer = word[::-1].upper() if knows_task(text) else word
+            return _make_response(f"[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]")
+
+    return ScriptedLM(model="scripted")
 
 
 def _make_response(text: str) -> Any:
@@ -40,41 +43,43 @@ def _make_response(text: str) -> Any:
 
 
 def is_right(example: Any, prediction: Any, trace: Any = None) -> Any:
+    import dspy
+
     feedback = f"{example.word} should become {example.answer}."
     return dspy.Prediction(score=float(prediction.answer == example.answer), feedback=feedback)
 
 
-EXAMPLES = [dspy.Example(word=word, answer=answer).with_inputs("word") for word, answer in WORDS.items()]
+@pytest.fixture
+def examples(dspy: Any) -> list[Any]:
+    return [dspy.Example(word=word, answer=answer).with_inputs("word") for word, answer in WORDS.items()]
 
 
-def test_wrong_program_becomes_right():
-    model = ScriptedLM()
+def test_wrong_program_becomes_right(dspy, examples):
+    from atoll.adapters.dspy import AtollOptimizer
+
+    instruction = "Reverse the word and write it in capital letters."
+    model = make_lm(dspy, lambda prompt: "Reverse the word" in prompt, f"IDEA: say it.\n```text\n{instruction}\n```")
     with dspy.context(lm=model):
         program = dspy.Predict("word -> answer")
         assert program(word="cat").answer == "cat"
         optimizer = AtollOptimizer(is_right, max_metric_calls=60, num_demo_sets=1, verbose=False)
-        better = optimizer.compile(program, trainset=EXAMPLES[:4], valset=EXAMPLES[4:])
+        better = optimizer.compile(program, trainset=examples[:4], valset=examples[4:])
         assert better(word="moon").answer == "NOOM"
         assert program(word="cat").answer == "cat"  # the student does not change
     assert optimizer.result is not None
     assert optimizer.result.score == 1.0
     assert optimizer.result.cost.tokens == 15 * model.num_reflections
-    assert better.signature.instructions == "Reverse the word and write it in capital letters."
+    assert better.signature.instructions == instruction
 
 
-def test_demos_are_chosen_by_validation():
-    class DemoLM(ScriptedLM):
-        def forward(self, prompt: str | None = None, messages: Any = None, **options: Any) -> Any:
-            text = prompt or "\n".join(str(message["content"]) for message in messages)
-            if "to improve" in text:
-                return _make_response("no idea")
-            word = text.rpartition("[[ ## word ## ]]")[2].split()[0]
-            knows = "TAC" in text or "GOD" in text or "NUS" in text  # a demo shows what to do
-            answer = word[::-1].upper() if knows else word
-            return _make_response(f"[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]")
+def test_demos_are_chosen_by_validation(dspy, examples):
+    from atoll.adapters.dspy import AtollOptimizer
 
-    with dspy.context(lm=DemoLM()):
+    def has_demo(prompt: str) -> bool:
+        return "TAC" in prompt or "GOD" in prompt or "NUS" in prompt
+
+    with dspy.context(lm=make_lm(dspy, has_demo, "no idea")):
         optimizer = AtollOptimizer(is_right, max_metric_calls=60, num_demo_sets=2, max_demos=2, verbose=False)
-        better = optimizer.compile(dspy.Predict("word -> answer"), trainset=EXAMPLES[:3], valset=EXAMPLES[3:])
+        better = optimizer.compile(dspy.Predict("word -> answer"), trainset=examples[:3], valset=examples[3:])
         assert better.demos
         assert better(word="moon").answer == "NOOM"

@@ -16,7 +16,7 @@ from scipy import stats
 from atoll import cluster, testing
 from atoll.cluster import selectors
 
-DRAWS = 100_000
+DRAWS = 40_000
 SCORES = [0.3, -0.1, 0.25, 0.0, 0.3]
 ALL = range(len(SCORES))
 

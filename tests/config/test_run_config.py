@@ -100,7 +100,7 @@ def test_invalid_config_is_reported_in_one_line(tmp_path, text, sentence):
 
 
 def test_missing_folder_and_folder_without_task_are_reported(tmp_path):
-    with pytest.raises(errors.SetupError, match=r"is not a folder\. Name a task folder, or make one: 'atoll init"):
+    with pytest.raises(errors.SetupError, match=r"does not exist\. Name a task folder, or make one: 'atoll init"):
         config.load(tmp_path / "missing")
     with pytest.raises(errors.SetupError, match=r"has no atoll\.toml, no data \(train\.csv\) and no"):
         config.load(tmp_path)

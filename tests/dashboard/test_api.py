@@ -2,7 +2,6 @@
 
 import hypothesis
 import pytest
-import schemathesis
 from hypothesis import HealthCheck
 from starlette.testclient import TestClient
 
@@ -22,6 +21,8 @@ def api_client(run_store):
 
 
 def operations(client):
+    import schemathesis  # takes a second to load
+
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
     return [result.ok() for result in schema.get_all_operations()]  # type: ignore[union-attr] # the schema is valid
 

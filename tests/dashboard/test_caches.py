@@ -1,13 +1,20 @@
 """Totals, record search, response cache and prefetcher."""
 
+import threading
+import time
+
 import pytest
+from starlette.testclient import TestClient
 
 from atoll import store
-from atoll.dashboard import record_search, response_cache, run_status, run_totals, server
+from atoll.dashboard import connections, dependencies, record_search, response_cache, run_status, run_totals, server
 from atoll.journal import Record
 from atoll.runs import text_format
+from atoll.store.candidate_queries import CandidateQueries
 from atoll.store.records import queries
 from tests import fixtures
+from tests.runs import samples
+from tests.store.samples import applied, child, founded, judged
 
 
 @pytest.fixture
@@ -47,6 +54,71 @@ def test_totals_skip_malformed_records(run_store):
     totals = run_totals.RunTotals(run_store, "run")
     assert totals.advance(10.0)
     assert totals.evaluations >= 1
+
+
+def test_totals_with_lone_surrogate_keep_the_other_records(run_store):
+    failed = Record("applied", 2, 0, {"children": [], "evaluations": 1, "failure": "bad \ud800 text"})
+    run_store.journal("run").write(*step(1), failed, Record("applied", 3, 0, {"cost": ["dear"]}), *step(4))
+    totals = run_totals.RunTotals(run_store, "run")
+    assert totals.advance(10.0)
+    assert (totals.evaluations, totals.failures, totals.steps, totals.cost.usd) == (3, 1, 4, 0.5)
+    assert [group.num_failures for group in totals.list_failures()] == [1]
+
+
+def test_improvements_are_extended_and_equal_all(run_store, monkeypatch):
+    monkeypatch.setattr(run_totals, "MAX_OPEN_ITERATIONS", 3)
+    records, totals = run_store.journal("run"), run_totals.RunTotals(run_store, "run")
+    records.write(founded(1.0, "start"))
+    for first in (1, 11, 21):
+        for number in (*range(first + 2, first + 10), first, first + 1):  # iterations end in another order
+            score = float(number * 7 % 31)
+            records.write(judged(f"{number}.0", score), applied(number, child(f"{number}.0")))
+        assert totals.list_improvements() == CandidateQueries(run_store, "run").list_improvements()
+    assert len(totals.list_improvements()) > 3
+
+
+def test_long_run_is_answered_before_it_is_counted(run_store, monkeypatch):
+    monkeypatch.setattr(run_totals, "FIRST_RECORDS", 3)
+    monkeypatch.setattr(dependencies, "MAX_UNREAD", 2)
+    for name in ("QUIET_SECONDS", "MAX_QUIET_SECONDS"):
+        monkeypatch.setattr(server, name, 600.0)  # the prefetcher waits
+    samples.walk(run_store, "long", iterations=20)
+    app = server.create_app(run_store)
+    with app.state.activity.track("/"), TestClient(app, base_url="http://127.0.0.1:8765") as client:
+        uncounted = client.get("/api/runs/long/answer").json()
+        assert uncounted["headline"].startswith("The best score is")
+        assert not uncounted["is_counted"]
+        assert 0 < uncounted["counted"] < 1
+        assert any("still being counted" in line for line in uncounted["details"])
+        for name in ("improvements", "dots"):
+            assert not client.get(f"/api/runs/long/{name}").json()["is_counted"]
+        assert app.state.totals_cache.get("long").advance(10.0)
+        counted = client.get("/api/runs/long/answer").json()
+        assert counted["is_counted"]
+        assert any(line.startswith("Cost: 21 evaluations, no LLM calls") for line in counted["details"])
+        assert client.get("/api/runs/long/dots").json()["is_counted"]
+
+
+def test_prefetcher_reads_requested_run_first(run_store):
+    for number in range(server.NUM_NEWEST_RUNS):
+        run_store.create_run(f"newer {number}")
+    run_store.journal("run").write(*step(1))
+    totals_cache = run_totals.RunTotalsCache(run_store)
+    prefetcher = server.Prefetcher(run_store, totals_cache, record_search.RecordSearchCache(run_store))
+    prefetcher.start()
+    prefetcher.request("run")  # older than those that it reads by itself
+    fixtures.wait_until(lambda: totals_cache.get("run").evaluations == 1, 60)
+    prefetcher.stop()
+
+
+def test_activity_ignores_streams():
+    activity = connections.Activity()
+    assert activity.get_quiet_seconds() > 1e9
+    with activity.track("/sse/timeline"):
+        assert activity.get_quiet_seconds() > 1e9
+    with activity.track("/api/runs"):
+        assert activity.get_quiet_seconds() == 0.0
+    assert activity.get_quiet_seconds() < 60
 
 
 @pytest.mark.parametrize("kind", ["ended", "concluded", "executed"])
@@ -136,6 +208,40 @@ def test_response_cache_recomputes_after_change_and_time():
     now[0] += response_cache.REUSE_FACTOR
     assert run_store.get("a", 2, make) == 2
     assert run_store.get("a", 2, make) == 2
+
+
+def test_response_cache_computes_equal_responses_once():
+    cache, started, results = response_cache.ResponseCache(), threading.Event(), []
+
+    def compute():
+        started.set()
+        time.sleep(0.05)
+        return object()
+
+    threads = [threading.Thread(target=lambda: results.append(cache.get("a", 1, compute))) for _ in range(4)]
+    threads[0].start()
+    assert started.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(results) == 4
+    assert len(set(map(id, results))) == 1
+
+
+def test_page_files_are_revalidated(tmp_path):
+    path = tmp_path / "page.js"
+    path.write_text("one")
+    client = TestClient(server.PageFiles(tmp_path))
+    first = client.get("/page.js")
+    assert (first.text, first.headers["cache-control"]) == ("one", "no-cache")
+    assert first.headers["content-type"].startswith("text/javascript")
+    etag = {"if-none-match": first.headers["etag"]}
+    assert client.get("/page.js", headers=etag).status_code == 304
+    path.write_text("two, longer")
+    assert client.get("/page.js", headers=etag).text == "two, longer"
+    assert client.post("/page.js").status_code == 405
+    assert client.get("/other.js").status_code == 404
 
 
 def test_prefetcher_reads_journals(run_store, monkeypatch):

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atoll import sandbox
+from atoll import executor, function, sandbox
 from atoll.programs.evaluation.evaluator_job import ApartFunctionJob
+from atoll.programs.gepa.instance_job import InstanceJob
 from atoll.sandbox import Limits, Permissions, SandboxResult
 from atoll.sandbox.apart import codec
+from atoll.sandbox.apart.sandbox import _collect_numbers
 from tests.sandbox import forgeries
 
 LEVEL = sandbox.get_level(sandbox.probe())
@@ -119,6 +121,71 @@ def test_no_program_forges_its_score(open_box: Callable[..., Any], shape: str, l
             forged[name] = score
     assert not forged
     assert get_score(evaluate(box, honest)) == honest_score  # nothing is left of the attacks
+
+
+def score_sum(fn: Any, expected: float) -> float:
+    """Evaluator of a function, as in `llmsr` and `atoll.evolve`."""
+    return float(10.0 - abs(fn([1.0, 2.0]) - expected))
+
+
+def evaluate_sum(fn: Any, instance: float) -> float:
+    return score_sum(fn, instance)
+
+
+SUM_SOURCE = "def total(items):\n    return float(np.sum(items))\n"
+_DECODE = functools.partial(function.PyAstSkeleton, names={"np": np})
+_FRAME_VALUE = '{"metrics": {"combined_score": 987654321.0}, "scores": [], "feedback": "", "artifacts": {}}'
+_PARTS = {"validation": [3.0]}
+# The jobs of `llmsr` and of `atoll.evolve`, together and apart; a request; and what forges a result of their shape.
+FUNCTION_JOBS: dict[str, Any] = {
+    "llmsr": (
+        functools.partial(sandbox.ScoreJob, score_sum, [3.0], {"np": np}),
+        functools.partial(sandbox.ScoreJob, score_sum, [3.0], decode=sandbox.RemoteFunction),
+        lambda source: source,
+        '[{"score": 987654321.0}]',
+    ),
+    "evolve": (
+        functools.partial(InstanceJob, evaluate_sum, _DECODE, _PARTS),
+        functools.partial(InstanceJob, evaluate_sum, sandbox.RemoteFunction, _PARTS),
+        lambda source: {"content": source, "part": "validation", "at": [0]},
+        f"[{_FRAME_VALUE}]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTION_JOBS)
+def test_no_function_forges_its_score(name: str) -> None:
+    together, apart, make_request, forged_value = FUNCTION_JOBS[name]
+    config = executor.ExecutorConfig(LIMITS)
+    program_job = functools.partial(sandbox.FunctionServerJob, _DECODE)
+    opened = config.open_scoring(together, (apart, program_job), make_request(SUM_SOURCE))
+    attacks = {key: attack.replace(_FRAME_VALUE, forged_value) for key, attack in forgeries.FORGERIES.items()}
+    with opened.executor as box, config.open(together) as shared:
+        assert opened.is_apart, opened.reason
+        assert get_numbers(box.run(make_request(SUM_SOURCE))) == [0.0, 10.0]
+        forged = [key for key, attack in attacks.items() if is_forged(box, make_request(f"{SUM_SOURCE}\n{attack}"))]
+        assert not forged
+        frame = attacks["a frame on descriptor 3"]
+        assert is_forged(shared, make_request(f"{SUM_SOURCE}\n{frame}"))  # in one sandbox it succeeds
+
+
+def get_numbers(result: SandboxResult) -> list[float]:
+    return [0.0] if result.failure is not None else [0.0, *_collect_numbers(result.value)]
+
+
+def is_forged(box: sandbox.Sandbox, request: Any) -> bool:
+    return any(number > 10.0 for number in get_numbers(box.run(request)))
+
+
+def test_functions_without_an_llm_and_with_other_scores_run_together() -> None:
+    together, apart, make_request, _ = FUNCTION_JOBS["llmsr"]
+    config, job = executor.ExecutorConfig(LIMITS), functools.partial(sandbox.FunctionServerJob, _DECODE)
+    failing = functools.partial(sandbox.FunctionServerJob, functools.partial(function.PyAstSkeleton, names={}))
+    for jobs, has_llm, reason in (((apart, job), False, "no LLM"), ((apart, failing), True, "NameError")):
+        opened = config.open_scoring(together, jobs, make_request(SUM_SOURCE), has_llm=has_llm)
+        with opened.executor:
+            assert not opened.is_apart
+            assert reason in opened.reason
 
 
 def test_evaluators_that_start_processes(open_box: Callable[..., Any]) -> None:

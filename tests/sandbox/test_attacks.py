@@ -196,7 +196,7 @@ def test_time_limit_output_has_traceback_and_usage(isolated):
 @pytest.mark.parametrize(
     "chosen",
     [
-        "(reads or writes or others or trace or dodges) and not unprivileged",
+        "(reads or writes or others or trace or dodges or watcher) and not unprivileged",
         pytest.param("not unprivileged", marks=pytest.mark.slow),
     ],
 )

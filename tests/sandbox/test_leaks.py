@@ -1,11 +1,14 @@
 """Limits of disk and memory that candidates try to dodge, and traces that they try to leave for their successors."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from atoll import sandbox
+from atoll import errors, sandbox
 from atoll.sandbox import IsolatedSandbox, Limits, Permissions
+from atoll.sandbox.process import scratch_dir
 from tests.sandbox.helpers import make_program_job, run_program
 
 LEVEL = sandbox.get_level(sandbox.probe())
@@ -105,19 +108,52 @@ def test_candidates_leave_no_trace_for_the_next(box: IsolatedSandbox) -> None:
         assert run_program(box, OBSERVE) == before, name
 
 
-def test_processes_of_a_candidate_share_one_memory_limit() -> None:
-    program = """
+MANY_PROCESSES = """
 import os, time
 for _ in range(6):
     if not os.fork():
         data = bytearray(b'x' * (100 * 2**20)); time.sleep(10); os._exit(0)
 time.sleep(10); answer = 'used'
 """
+SHARED_MEMORY = """
+import os
+data = bytearray(b'x' * (60 * 2**20))
+for _ in range(6):
+    if not os.fork(): os._exit(0)
+answer = 1
+"""
+FORKS = """
+import os, time
+answer = 0
+for _ in range(40):
+    try:
+        if not os.fork(): time.sleep(10); os._exit(0)
+        answer += 1
+    except OSError: break
+time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("level", [level for level in ("L3", "L2") if level <= LEVEL])
+@pytest.mark.parametrize(
+    "has_groups", [True, False] if os.geteuid() == 0 else [False], ids=lambda on: ("watcher", "groups")[on]
+)
+def test_processes_of_a_candidate_share_one_limit(
+    level: str, has_groups: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not has_groups:
+        monkeypatch.setattr(scratch_dir, "CGROUP_FOLDER", str(tmp_path))
     permissions = Permissions(may_fork=True)
-    limits = Limits(seconds=15.0, memory_mb=256, output_bytes=10_000, disk_mb=32)
-    with IsolatedSandbox(make_program_job, limits, level=LEVEL, permissions=permissions) as isolated:
-        assert isolated.run(program).failure == "its processes used more than 256 MiB in all"
-        shared = (
-            "import os\ndata = bytearray(b'x' * (60 * 2**20))\nfor _ in range(6):\n    if not os.fork(): os._exit(0)"
-        )
-        assert run_program(isolated, f"{shared}\nanswer = 1") == 1
+    limits = Limits(seconds=15.0, memory_mb=256, output_bytes=10_000, disk_mb=32, num_processes=8)
+    with IsolatedSandbox(make_program_job, limits, level=level, permissions=permissions) as isolated:
+        warmed = errors.capture(isolated.warm, reraise=())
+        if level == "L2" and os.geteuid() == 0 and isinstance(warmed, errors.CaughtException):
+            assert "could not be limited" in str(warmed)  # no other user can read this Python
+            return
+        [process] = isolated._idle
+        if (process._group is not None) != has_groups:  # type: ignore[attr-defined]
+            pytest.skip("this machine or user has no control groups")
+        assert isolated.run(MANY_PROCESSES).failure == "its processes used more than 256 MiB in all"
+        assert run_program(isolated, SHARED_MEMORY) == 1
+        forked = isolated.run(FORKS)
+        assert forked.failure == "it had more than 8 processes" or 4 <= forked.value <= 11  # type: ignore[operator]

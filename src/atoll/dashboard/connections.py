@@ -5,10 +5,13 @@ oldest one ends first: a browser sends its request at once, so it is served befo
 """
 
 import asyncio
+import contextlib
 import logging
+import math
 import resource
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -75,6 +78,29 @@ class ConnectionGuard:
         self.remove(protocol)
         protocol.abort()
         return True
+
+
+class Activity:
+    """Counts the requests that are being served, except streams, which stay open."""
+
+    def __init__(self) -> None:
+        self._num_active, self._last_at = 0, -math.inf
+
+    @contextlib.contextmanager
+    def track(self, path: str) -> Iterator[None]:
+        if path.startswith("/sse/"):
+            yield
+            return
+        self._num_active += 1
+        try:
+            yield
+        finally:
+            self._num_active -= 1
+            self._last_at = time.monotonic()
+
+    def get_quiet_seconds(self) -> float:
+        """Returns the seconds since the end of the last request; 0: one is being served."""
+        return 0.0 if self._num_active else time.monotonic() - self._last_at
 
 
 def _decrement(counter: Counter[str], key: str) -> None:

@@ -13,10 +13,11 @@ from fastapi import Depends, Path, Query, Request
 from atoll import errors, runs, store
 from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.run_status import RunStatusReader
-from atoll.dashboard.run_totals import RunTotalsCache
+from atoll.dashboard.run_totals import BATCH_RECORDS, RunTotalsCache
 
 MAX_PAGE = 500
 MAX_TEXT = 200
+MAX_UNREAD = 2 * BATCH_RECORDS  # records that a request reads
 
 
 def _get_store(request: Request) -> store.Store:
@@ -38,11 +39,14 @@ def _find_run(run_store: StoreDep, run: Annotated[str, Path(max_length=MAX_TEXT)
 
 
 def _make_status_reader(request: Request, run_store: StoreDep) -> Callable[[str, float], RunStatusReader]:
-    totals_cache: RunTotalsCache = request.app.state.totals_cache
+    state = request.app.state
+    totals_cache: RunTotalsCache = state.totals_cache
 
     def read_status(run: str, seconds: float) -> RunStatusReader:
         totals = totals_cache.get(run)
-        totals.advance(seconds)
+        # The prefetcher reads a long journal, so that no request waits for it.
+        if not totals.advance(seconds, MAX_UNREAD if state.prefetcher.is_running else math.inf):
+            state.prefetcher.request(run)
         return RunStatusReader(run_store, run_store.get_run(run), totals)
 
     return read_status

@@ -24,28 +24,47 @@ class ResponseCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._entries, self._lock = clock, OrderedDict[Hashable, _CacheEntry](), Lock()
+        self._running: dict[Hashable, Lock] = {}
 
     def get[T](self, key: Hashable, stamp: Hashable, compute: Callable[[], T]) -> T:
-        """Returns the cached response, or computes it.
+        """Returns the cached response, or computes it. Requests for the same response wait for the first of them.
 
         Args:
             key: Name of the response.
             stamp: Version of the data. With another stamp, a response is reused only for a time set by its cost.
-            compute: Computes the response; may run in several threads at once.
+            compute: Computes the response.
         """
+        entry = self._find(key, stamp)
+        if entry is None:
+            with self._lock:
+                running = self._running.setdefault(key, Lock())
+            with running:
+                entry = self._find(key, stamp) or self._compute(key, stamp, compute)
+        value: T = entry.value
+        return value
+
+    def _find(self, key: Hashable, stamp: Hashable) -> _CacheEntry | None:
         with self._lock:
             entry = self._entries.get(key)
-        now = self._clock()
-        if entry is not None and (entry.stamp == stamp or now - entry.created_at < REUSE_FACTOR * entry.seconds):
-            value: T = entry.value
-            return value
-        value = compute()
+        if entry is None:
+            return None
+        is_fresh = entry.stamp == stamp or self._clock() - entry.created_at < REUSE_FACTOR * entry.seconds
+        return entry if is_fresh else None
+
+    def _compute(self, key: Hashable, stamp: Hashable, compute: Callable[[], object]) -> _CacheEntry:
+        start_time = self._clock()
+        try:
+            value = compute()
+            entry = _CacheEntry(stamp, value, self._clock(), self._clock() - start_time)
+        finally:
+            with self._lock:
+                self._running.pop(key, None)
         with self._lock:
-            self._entries[key] = _CacheEntry(stamp, value, self._clock(), self._clock() - now)
+            self._entries[key] = entry
             self._entries.move_to_end(key)
             while len(self._entries) > MAX_ENTRIES:
                 self._entries.popitem(last=False)
-        return value
+        return entry
 
 
 class PerRunCache[T]:

@@ -1,19 +1,36 @@
-"""Status of a run as the views show it: configuration, best candidate and usage."""
+"""Status of a run as the views show it: configuration, best candidate, usage, and the label that users give it.
+
+Labels are versioned values, so the audit log has author and time.
+"""
 
 import hashlib
+import json
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from atoll import config, store
-from atoll.dashboard import run_labels, text_limits
+from atoll.dashboard import text_limits
 from atoll.dashboard.run_totals import RunTotals
 from atoll.runs import answer, summary
 from atoll.store import candidate_queries, runs
 
 MAX_TEXT = 1000
+LABEL_PREFIX = "run_labels/"
+MAX_TAGS = 20
+
+Tag = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[^,\x00-\x1f]+$")]
+Line = Annotated[str, Field(max_length=120, pattern=r"^[^\x00-\x1f]*$")]
+
+
+class RunLabel(BaseModel):
+    """Name, tags and note of a run; all empty by default."""
+
+    name: Line = ""
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = []
+    note: Annotated[str, Field(max_length=4000, pattern=r"^[^\x00]*$")] = ""
 
 
 class RunUsage(BaseModel):
@@ -57,7 +74,7 @@ class RunRow(BaseModel):
     seed: int | None
     seconds: float | None
     ended_at: float | None
-    label: run_labels.Label
+    label: RunLabel
     group: str | None
     is_counted: bool
     budget: dict[str, float | None]
@@ -88,8 +105,7 @@ class RunStatusReader:
             return "paused" if self._is_paused() else "running", ""
         reason = self.totals.reason
         if not self.totals.is_counted or "shared" in self.run.config:
-            end = summary.find_end_record(self.run_store, self.run.id)
-            reason = None if end is None else str(end.data.get("reason", ""))
+            reason = self.totals.find_end_reason()
         if reason is None:
             return "crashed", "the process ended before the run was done"
         return next((name for name in ("interrupted", "stopped", "failed") if reason.startswith(name)), "done"), reason
@@ -102,13 +118,13 @@ class RunStatusReader:
         pause_commands = [kind for kind in command_kinds if kind in ("pause", "resume")]
         return pause_commands[-1] == "pause" if pause_commands else self.totals.is_paused
 
-    def compute_usage(self, num_failed: int) -> RunUsage:
-        """Returns the usage; `num_failed` is the number of evaluated children without a score."""
+    def compute_usage(self) -> RunUsage:
+        """Returns the usage. Its failures are iterations without a child, and children whose evaluation failed."""
         totals, cost = self.totals, self.totals.cost
         return RunUsage(
             steps=totals.steps,
             evaluations=totals.evaluations,
-            failures=totals.failures + num_failed,
+            failures=totals.failures + totals.count_failed_evaluations(),
             calls=cost.calls,
             tokens_in=cost.tokens_in,
             tokens_out=cost.tokens_out,
@@ -149,7 +165,7 @@ class RunStatusReader:
             seed=seed if isinstance(seed, int) else None,
             seconds=totals.compute_elapsed(time.time() if status in ("running", "paused") else None),
             ended_at=None if status in ("running", "paused") else totals.last_at,
-            label=run_labels.load_label(self.run_store, self.run.id),
+            label=load_label(self.run_store, self.run.id),
             group=_hash_group(run_config),
             is_counted=totals.is_counted,
             budget=totals.budget,
@@ -179,3 +195,22 @@ def _format_goal(budget: dict[str, float | None], target: object) -> str:
     """Describes the target score and the limits of a run."""
     limits = [f"{limit:g} {name}" for name, limit in budget.items() if limit is not None]
     return ", ".join([*([f"score {target:g}"] if isinstance(target, int | float) else []), *limits])
+
+
+def load_label(run_store: store.Store, run: str) -> RunLabel:
+    """Returns the label of a run; an unreadable one is empty."""
+    stored = run_store.change_log().get_value(f"{LABEL_PREFIX}{run}")
+    try:
+        return RunLabel() if stored is None else RunLabel.model_validate(json.loads(json.loads(stored[0])))
+    except ValueError:
+        return RunLabel()
+
+
+def save_label(run_store: store.Store, run: str, label: RunLabel, author: str) -> None:
+    """Stores the label of a run as a new version."""
+    if load_label(run_store, run) == label:
+        return
+    data = text_limits.to_json_data(label.model_dump())
+    run_store.versions().set(
+        f"{LABEL_PREFIX}{run}", json.dumps(data, sort_keys=True), "name, tags and note of the run", author
+    )

@@ -4,13 +4,14 @@
 """
 
 import contextlib
+import itertools
 import math
 import time
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,9 +20,14 @@ import msgspec
 from atoll import evaluation, store
 from atoll.dashboard import response_cache
 from atoll.runs import summary
+from atoll.store.candidate_queries import CandidateQueries, ImprovementRow
 from atoll.store.records import json_codec, queries
 
-BATCH_RECORDS = 20_000  # records per batch: about 10 ms
+BATCH_RECORDS = 20_000  # records per batch: about 20 ms
+FIRST_RECORDS = 2000  # records of the first batch, which contains the setup and the budget
+LOCK_SECONDS = 0.05  # to wait while another thread reads a batch
+
+type RecordRow = tuple[str, int, int, str, float | None]  # kind, iteration, island, data, time
 
 
 class JournalTotals(ABC):
@@ -44,21 +50,39 @@ class JournalTotals(ABC):
         """True if the totals cover the journal up to `end`."""
         return self.seq >= self.end
 
-    def advance(self, seconds: float) -> bool:
-        """Reads for at most this many seconds; returns whether it reached the end."""
+    def advance(self, seconds: float, max_unread: float = math.inf) -> bool:
+        """Reads at least one batch, and for at most this many seconds; returns whether it reached the end.
+
+        It reads nothing if other threads read the same journal all the time.
+
+        Args:
+            seconds: Time limit.
+            max_unread: Read only the first batch if more records than this follow it.
+        """
         deadline = time.monotonic() + seconds
-        with self._lock:
-            self.end = self._queries.get_end()
+        self.end = max(self.end, self._queries.get_end())
+        if (self.seq and self.end - self.seq > max_unread) or not self._lock.acquire(
+            timeout=max(seconds, LOCK_SECONDS)
+        ):
+            return self.is_counted
+        try:
             while self.seq < self.end:
-                last = min(self.seq + BATCH_RECORDS, self.end)
-                for row in self._queries.list_rows(self.kinds, self.seq + 1, last):
-                    with contextlib.suppress(msgspec.ValidationError, TypeError):  # records of other systems may differ
-                        self._add_record(*row)
+                size = BATCH_RECORDS if self.seq else min(BATCH_RECORDS, FIRST_RECORDS)
+                last = min(self.seq + size, self.end)
+                self._add_rows(self._queries.list_rows(self.kinds, self.seq + 1, last))
                 self.seq = last
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or self.end - self.seq > max_unread:
                     break
             self._on_advanced()
+        finally:
+            self._lock.release()
         return self.is_counted
+
+    def _add_rows(self, rows: Iterable[RecordRow]) -> None:
+        """Adds records in order; skips malformed ones, since other systems may write others."""
+        for row in rows:
+            with contextlib.suppress(msgspec.ValidationError, TypeError):
+                self._add_record(*row)
 
     @abstractmethod
     def _add_record(self, kind: str, step: int, island: int, text: str, at: float | None) -> None:
@@ -81,6 +105,21 @@ class _AppliedRecord(msgspec.Struct):
 
 
 _applied_reader = json_codec.JSONReader(_AppliedRecord)
+_batch_decoder = msgspec.json.Decoder(list[_AppliedRecord])
+
+
+def _read_applied(texts: Sequence[str]) -> Iterator[_AppliedRecord | None]:
+    """Decodes records at once, which is twice as fast; a malformed one gives None."""
+    try:
+        yield from _batch_decoder.decode(f"[{','.join(texts)}]")
+        return
+    except msgspec.DecodeError:
+        pass
+    for text in texts:
+        try:
+            yield _applied_reader.read(text)
+        except (msgspec.ValidationError, TypeError):
+            yield None
 
 
 class UsageAt(NamedTuple):
@@ -114,6 +153,7 @@ class FailureGroup(NamedTuple):
 
 MAX_REASONS = 300  # distinct; the rest is counted as other reasons
 NUM_EXAMPLES = 5
+MAX_OPEN_ITERATIONS = 1000  # iterations before the newest one that may still be open
 OTHER_REASONS = "other reasons"
 
 
@@ -161,6 +201,10 @@ class RunTotals(JournalTotals):
     def __init__(self, run_store: store.Store, run: str) -> None:
         super().__init__(run_store, run)
         self.run = run
+        self._run_store, self._candidate_queries = run_store, CandidateQueries(run_store, run)
+        self._end_reason: tuple[int, str | None] = (-1, None)  # with `end` at that time
+        self._improvements: Sequence[ImprovementRow] = ()
+        self._improvements_lock, self._improvements_step = Lock(), -1
         self.steps = self.evaluations = self.failures = self.sessions = 0
         self.cost = evaluation.ZERO_COST
         self.budget: dict[str, float | None] = {}
@@ -189,6 +233,27 @@ class RunTotals(JournalTotals):
         seconds = self._seconds[index]
         columns = (self._evaluations[index], self._usd[index], self._tokens[index], self._calls[index])
         return UsageAt(*columns, None if math.isnan(seconds) else seconds)
+
+    def list_improvements(self) -> Sequence[ImprovementRow]:
+        """Returns the new best candidates in order; reads only the newest iterations again."""
+        with self._improvements_lock:
+            last_step = self._candidate_queries.get_last_step()
+            after = max(-1, self._improvements_step - MAX_OPEN_ITERATIONS)
+            known = [row for row in self._improvements if row.step <= after]
+            newest = self._candidate_queries.list_improvements(after, known[-1].score if known else None)
+            self._improvements, self._improvements_step = [*known, *newest], last_step
+            return self._improvements
+
+    def find_end_reason(self) -> str | None:
+        """Returns why the run ended, also before the journal is counted; None: it has not ended."""
+        if self._end_reason[0] != self.end:
+            record = summary.find_end_record(self._run_store, self.run)
+            self._end_reason = self.end, None if record is None else str(record.data.get("reason", ""))
+        return self._end_reason[1]
+
+    def count_failed_evaluations(self) -> int:
+        """Returns the number of children whose evaluation failed."""
+        return sum(group.num_failures for group in self.list_failures() if group.source == "evaluation")
 
     def list_failures(self) -> list[FailureGroup]:
         """Returns the failures by reason, the most frequent first."""
@@ -249,14 +314,19 @@ class RunTotals(JournalTotals):
         if self.first_observed is None and self.is_counted and self.reason is None:
             self.first_observed = time.monotonic(), self.evaluations
 
+    def _add_rows(self, rows: Iterable[RecordRow]) -> None:
+        for is_applied, group in itertools.groupby(rows, key=lambda row: row[0] == "applied"):
+            if is_applied:
+                self._add_applied_rows(list(group))
+            else:
+                super()._add_rows(group)
+
     def _add_record(self, kind: str, step: int, island: int, text: str, at: float | None) -> None:
         if kind == "started":
             self._start_session(at)
         if at is not None:
             self.last_at = at
         match kind:
-            case "applied":
-                self._add_applied(step, _applied_reader.read(text))
             case "founded":
                 data = json_codec.dict_reader.read(text)
                 self.evaluations += 1 + (data.get("evaluation") or {}).get("repeats", 0)
@@ -272,26 +342,33 @@ class RunTotals(JournalTotals):
                 data = json_codec.dict_reader.read(text)
                 self.reason, self.result = str(data.get("reason", "")), data.get("result") or {}
 
-    def _add_applied(self, step: int, record: _AppliedRecord) -> None:
-        self.reason = None
-        self.steps = max(self.steps, step)
-        self.evaluations += record.evaluations
-        self.failures += record.failure is not None
-        self.cost += evaluation.Cost(*record.cost)  # type: ignore[arg-type] # written by the run
-        self._evaluations.append(self.evaluations)
-        self._usd.append(self.cost.usd)
-        self._tokens.append(self.cost.tokens_in + self.cost.tokens_out)
-        self._calls.append(self.cost.calls)
-        elapsed = self.compute_elapsed()
-        self._seconds.append(math.nan if elapsed is None else elapsed)
-        # Last, since `get_usage_at` may run in another thread.
-        self._steps.append(step if not self._steps else max(step, self._steps[-1]))
-        if record.failure is not None:
-            self._failures.add("proposal", record.failure, str(step))
-        for child in record.children:
-            if child.decision and child.decision[0] == "reject":
-                source = "evaluation" if child.decision[2] == summary.EVALUATOR else "gate"
-                self._failures.add(source, child.decision[1], child.id)
+    def _add_applied_rows(self, rows: Sequence[RecordRow]) -> None:
+        cost: list[Any] = list(self.cost.to_data())
+        last_step = self._steps[-1] if self._steps else 0
+        for (_, step, _, _, at), record in zip(rows, _read_applied([row[3] for row in rows]), strict=True):
+            if at is not None:
+                self.last_at = at
+            if record is None:
+                continue
+            self.evaluations += record.evaluations
+            for index, value in enumerate(record.cost[:5]):
+                cost[index] += value
+            elapsed = self.compute_elapsed()
+            self._evaluations.append(self.evaluations)
+            self._usd.append(cost[3])
+            self._tokens.append(cost[1] + cost[2])
+            self._calls.append(cost[4])
+            self._seconds.append(math.nan if elapsed is None else elapsed)
+            last_step = max(step, last_step)
+            self._steps.append(last_step)  # last, since `get_usage_at` may run in another thread
+            if record.failure is not None:
+                self.failures += 1
+                self._failures.add("proposal", record.failure, str(step))
+            for child in record.children:
+                if len(child.decision) > 2 and child.decision[0] == "reject":
+                    source = "evaluation" if child.decision[2] == summary.EVALUATOR else "gate"
+                    self._failures.add(source, child.decision[1], child.id)
+        self.reason, self.steps, self.cost = None, max(self.steps, last_step), evaluation.Cost(*cost)
 
     def _start_session(self, at: float | None) -> None:
         if self.started_at is not None and self.last_at is not None:

@@ -142,7 +142,8 @@ class SecurityMiddleware:
         if response is not None:
             await response(scope, receive, _add_headers(send))
             return
-        with access.use_token(principal_token):  # never the token of the server's own environment
+        with scope["app"].state.activity.track(scope["path"]), access.use_token(principal_token):
+            # Never the token of the server's own environment.
             await self._app(scope, bounded_receive, _add_headers(send))
 
     def _refuse_guesses(self, scope: Scope) -> Response | None:

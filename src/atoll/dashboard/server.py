@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
+import mimetypes
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -17,8 +20,9 @@ from urllib.parse import quote
 import uvicorn
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
-from starlette.staticfiles import StaticFiles
+from fastapi.responses import JSONResponse, Response
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
 
 import atoll
 from atoll import errors, store
@@ -34,29 +38,54 @@ from atoll.store import access
 
 PAGE = Path(__file__).parent / "page"
 STATIC = "/ui/static"
+REVALIDATE = {"cache-control": "no-cache"}
 
 router = APIRouter(include_in_schema=False)
+
+
+class PageFiles:
+    """ASGI application for the files of the page.
+
+    It keeps them in memory, since a page has thirty. Browsers revalidate them, so a new version appears at once.
+    """
+
+    def __init__(self, folder: Path = PAGE) -> None:
+        self._paths = {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}
+        self._responses: dict[Path, tuple[int, Response]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = self._paths.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        if path is None:
+            response: Response = JSONResponse({"detail": "Not Found"}, 404)
+        elif scope["method"] not in ("GET", "HEAD"):
+            response = JSONResponse({"detail": "Method Not Allowed"}, 405, {"allow": "GET, HEAD"})
+        else:
+            response = self.load(path)
+            if Headers(scope=scope).get("if-none-match") == response.headers["etag"]:
+                response = Response(status_code=304, headers={"etag": response.headers["etag"], **REVALIDATE})
+        await response(scope, receive, send)
+
+    def load(self, path: Path) -> Response:
+        """Returns a file as a response; reads it again after a change."""
+        changed_at = path.stat().st_mtime_ns
+        known = self._responses.get(path)
+        if known is None or known[0] != changed_at:
+            body = path.read_bytes()
+            headers = {"etag": f'"{hashlib.sha256(body).hexdigest()[:32]}"', **REVALIDATE}
+            known = changed_at, Response(body, media_type=mimetypes.guess_type(path.name)[0], headers=headers)
+            self._responses[path] = known
+        return known[1]
+
+
+_page_files = PageFiles()
 
 
 @router.get("/")
 @router.get("/ui")
 @router.get("/ui/")
-def serve_page() -> Response:
+async def serve_page() -> Response:
     """Returns the page, which contains all views."""
-    return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
-
-
-class _RevalidatedFiles(StaticFiles):
-    """Files that browsers cache but revalidate, so that a new version appears at once."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
-        response.headers["cache-control"] = "no-cache"
-        return response
-
-
-def static_files() -> StaticFiles:
-    return _RevalidatedFiles(directory=PAGE)
+    return _page_files.load(PAGE / "index.html")
 
 
 @router.get("/docs")
@@ -76,45 +105,86 @@ def _describe_operation(operation: Mapping[str, Any]) -> Iterator[str]:
         yield f"        {parameter['name']:14} {parameter.get('description', '')}".rstrip()
 
 
-SLICE_SECONDS = 0.05
 NUM_NEWEST_RUNS = 20  # runs to prefetch
 PAUSE_SECONDS = 30.0
+QUIET_SECONDS = 0.25  # after the last request, until the prefetcher works
+MAX_QUIET_SECONDS = 2.0  # to wait for this before each slice
 
 
 class Prefetcher:
-    """Fills the totals and search indexes of the newest runs in a background thread."""
+    """Fills the totals and search indexes of requested and of the newest runs in a background thread.
 
-    def __init__(self, run_store: store.Store, totals_cache: RunTotalsCache, search_cache: RecordSearchCache) -> None:
+    It works when the server has nothing else to do, so that the first view of a long run does not wait for it.
+    """
+
+    def __init__(
+        self,
+        run_store: store.Store,
+        totals_cache: RunTotalsCache,
+        search_cache: RecordSearchCache,
+        activity: connections.Activity | None = None,
+    ) -> None:
         self._run_store, self._totals_cache, self._search_cache = run_store, totals_cache, search_cache
-        self._stopped = Event()
-        self._thread = Thread(target=self._read, name="atoll-dashboard-prefetch", daemon=True)
+        self._activity = activity or connections.Activity()
+        self._requested: deque[str] = deque(maxlen=NUM_NEWEST_RUNS)
+        self._woken, self._stopped = Event(), Event()
+        self._thread: Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
 
     def start(self) -> None:
+        self._stopped.clear()
+        self._thread = Thread(target=self._read, name="atoll-dashboard-prefetch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stops the thread and waits until it no longer uses the store."""
         self._stopped.set()
-        self._thread.join()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def request(self, run: str) -> None:
+        """Asks for the totals of a run before all others."""
+        if run not in self._requested:
+            self._requested.append(run)
+            self._woken.set()
 
     def _read(self) -> None:
         while not self._stopped.is_set():
-            try:
+            self._woken.clear()
+            with contextlib.suppress(errors.AtollError):  # a request for the run reports the error
+                self._read_requested()
                 for run in self._run_store.list_runs()[:NUM_NEWEST_RUNS]:
-                    totals, search = self._totals_cache.get(run.id), self._search_cache.get(run.id)
-                    self._run_in_slices(lambda: totals.advance(SLICE_SECONDS))  # noqa: B023 - called at once
-                    self._run_in_slices(lambda: not search.index_next_segment())  # noqa: B023 - called at once
-            except errors.AtollError:
-                pass  # a request for the run reports the error
-            self._stopped.wait(PAUSE_SECONDS)
+                    self._run_in_slices(self._totals_cache.get(run.id).advance)
+                    self._read_requested()
+                    search = self._search_cache.get(run.id)
+                    self._run_in_slices(lambda _: not search.index_next_segment())  # noqa: B023 - called at once
+            if not self._stopped.is_set():  # checked after `clear`, so that no stop is missed
+                self._woken.wait(PAUSE_SECONDS)
 
-    def _run_in_slices(self, run_slice: Callable[[], bool]) -> None:
+    def _read_requested(self) -> None:
+        while self._requested and not self._stopped.is_set():
+            self._run_in_slices(self._totals_cache.get(self._requested[0]).advance)
+            self._requested.popleft()
+
+    def _run_in_slices(self, run_slice: Callable[[float], bool]) -> None:
         """Works until nothing is left, and sleeps half of the time."""
         is_done = False
         while not is_done and not self._stopped.is_set():
+            self._wait_until_quiet()
             start_time = time.monotonic()
-            is_done = run_slice()
+            is_done = run_slice(0.0)
             self._stopped.wait(time.monotonic() - start_time)
+
+    def _wait_until_quiet(self) -> None:
+        deadline = time.monotonic() + MAX_QUIET_SECONDS
+        while time.monotonic() < deadline and (quiet := self._activity.get_quiet_seconds()) < QUIET_SECONDS:
+            if self._stopped.wait(QUIET_SECONDS - quiet):
+                return
 
 
 BACKLOG = 128  # connections accepted in one cycle; fewer than may wait, so that each is read before it is ended
@@ -148,7 +218,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        prefetcher = Prefetcher(run_store, app.state.totals_cache, app.state.search_cache)
+        prefetcher: Prefetcher = app.state.prefetcher
         prefetcher.start()
         try:
             yield
@@ -169,12 +239,14 @@ def create_app(
     app.state.totals_cache, app.state.search_cache = RunTotalsCache(run_store), RecordSearchCache(run_store)
     app.state.tails, app.state.cache = event_stream.RunTails(run_store), ResponseCache()
     app.state.ancestors, app.state.llm_totals = {}, {}
+    app.state.activity = connections.Activity()
+    app.state.prefetcher = Prefetcher(run_store, app.state.totals_cache, app.state.search_cache, app.state.activity)
     app.add_middleware(
         security.SecurityMiddleware, access_token=access_token, is_principal=_make_principal_check(run_store)
     )
+    app.mount(STATIC, _page_files, name="static")  # first, since most requests are for files
     for api_router in (router, event_stream.router, *ROUTERS):
         app.include_router(api_router)
-    app.mount(STATIC, static_files(), name="static")
     _add_error_handlers(app)
     return app
 

@@ -71,12 +71,29 @@ class EvolveProblem:
         """
         make_job = partial(instance_job.InstanceJob, self.evaluator, self.representation.decode, splits)
         if self.uses_sandbox:
-            return executor_config.open(make_job, get_evaluator_source(self.evaluator))
+            return executor_config.open_scoring(
+                make_job,
+                self._make_apart_jobs(splits),
+                self._make_request(splits),
+                get_evaluator_source(self.evaluator),
+                has_llm=self.options.llm is not None,
+            ).executor
         if self.representation.is_code:
             raise errors.SetupError(
                 "Code is evaluated in a sandbox. Leave sandbox=False out, or pass unsafe=True if this machine has none."
             )
         return dataset_evaluator.InProcessExecutor(make_job(), self.options.workers)
+
+    def _make_apart_jobs(self, splits: Mapping[str, Sequence[Any]]) -> tuple[sandbox.MakeJob, sandbox.MakeJob] | None:
+        """Returns the jobs of the evaluator and of the function in two sandboxes; None if it is not a function."""
+        if self.representation.kind != "function":
+            return None
+        make_job = partial(instance_job.InstanceJob, self.evaluator, sandbox.RemoteFunction, splits)
+        return make_job, partial(sandbox.FunctionServerJob, self.representation.decode)
+
+    def _make_request(self, splits: Mapping[str, Sequence[Any]]) -> JSON:
+        """Returns the request of a dry run: the initial candidate, on one instance."""
+        return {"content": self.representation.content, "part": next(iter(splits), ""), "at": [0]}
 
     def compute_kernel_budget(self, budget: control.Budget) -> control.Budget:
         """Returns the budget in evaluations of candidates, of which each may call the evaluator several times."""

@@ -150,8 +150,6 @@ class ProgressReporter:
 
     def _report_iteration(self, applied: system.AppliedIteration) -> None:
         result = applied.result
-        if self._initial_score is None:
-            self._initial_score = applied.best_score
         for fn, decision in result.children:
             score = fn.evaluation.score if fn.evaluation else None
             is_best = score is not None and (applied.best_score is None or score > applied.best_score)
@@ -172,7 +170,10 @@ class ProgressReporter:
         usage, score = session.evolver.usage, best.evaluation.score if best.evaluation else None
         if score is None:
             return None
-        self._initial_score = score if self._initial_score is None else self._initial_score
+        if self._initial_score is None:
+            self._initial_score = session.read_initial_score()
+        if self._initial_score is None:
+            return None
         cost = usage.cost
         return Progress(
             usage.iterations,

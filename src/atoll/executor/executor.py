@@ -1,11 +1,12 @@
 """Interfaces of executors, the executor of a run, and its configuration."""
 
+import contextlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from atoll import errors, sandbox, secret_scanner
 from atoll.candidate import JSON
@@ -148,7 +149,7 @@ class ExecutorConfig:
         return _warm(LocalExecutor(self._open_pool(make_job, permissions, folder), self.num_slots))
 
     def open_apart(
-        self, make_job: sandbox.MakeJob, make_program_job: sandbox.MakeJob, evaluator_source: str, folder: str
+        self, make_job: sandbox.MakeJob, make_program_job: sandbox.MakeJob, evaluator_source: str, folder: str | None
     ) -> LocalExecutor:
         """Opens slots with two sandboxes each: one for the evaluator, with its folder, and one for programs.
 
@@ -170,6 +171,62 @@ class ExecutorConfig:
             program_permissions=self.permissions,
         )
         return _warm(LocalExecutor(pool, self.num_slots))
+
+    def open_scoring(
+        self,
+        make_job: sandbox.MakeJob,
+        make_apart_jobs: tuple[sandbox.MakeJob, sandbox.MakeJob] | None,
+        request: JSON,
+        evaluator_source: str = "",
+        folder: str | None = None,
+        *,
+        has_llm: bool = True,
+    ) -> "OpenedScoring":
+        """Opens slots for an evaluator of functions: apart from them if `scoring` or a dry run says so.
+
+        Args:
+            make_job: Creates the job of evaluator and function in one sandbox.
+            make_apart_jobs: Create the job of the evaluator and that of the function; None: apart is not possible.
+            request: Evaluates the initial function.
+            evaluator_source: Source of the evaluator.
+            folder: Folder of the evaluator.
+            has_llm: Whether an LLM writes candidates. Mutators of syntax attack nothing, so `auto` means `together`.
+
+        Raises:
+            SetupError: As for `open`; or `apart` is required and does not work.
+        """
+        reason = self.find_obstacle() if make_apart_jobs else "the candidate is not a Python function"
+        if self.scoring == "apart" and make_apart_jobs and not reason:
+            return OpenedScoring(self.open_apart(*make_apart_jobs, evaluator_source, folder), True)
+        if self.scoring == "apart":
+            raise errors.SetupError(f"Scoring apart is not possible: {reason}. Use --scoring together.")
+        reason = reason or ("" if has_llm else "no LLM writes candidates")
+        together = self.open(make_job, evaluator_source, folder)
+        if self.scoring == "together" or make_apart_jobs is None or reason:
+            return OpenedScoring(together, False, reason)
+        try:
+            with contextlib.ExitStack() as stack:
+                apart = stack.enter_context(self.open_apart(*make_apart_jobs, evaluator_source, folder))
+                reason = sandbox.compare_scoring(apart, together, request)
+                if not reason:
+                    stack.pop_all()
+        except errors.SetupError as error:
+            reason = f"apart, it does not load: {error}"
+        except BaseException:
+            together.close()
+            raise
+        if reason:
+            return OpenedScoring(together, False, reason)
+        together.close()
+        return OpenedScoring(apart, True)
+
+    def find_obstacle(self) -> str:
+        """Returns what excludes scoring apart before any run; an empty text if nothing does."""
+        if self.ray_config is not None:
+            return "the executor is ray"
+        if self.is_trusted or sandbox.get_level(sandbox.probe()) == "L0":
+            return "the sandbox is off or not available"
+        return ""
 
     def _extend_permissions(self, evaluator_source: str, folder: str | None) -> sandbox.Permissions:
         requested = sandbox.permissions_from_source(evaluator_source, folder)
@@ -196,6 +253,20 @@ class ExecutorConfig:
             trusted=self.is_trusted,
             permissions=permissions,
         )
+
+
+class OpenedScoring(NamedTuple):
+    """Executor of an evaluator of functions.
+
+    Attributes:
+        executor: Runs the evaluator.
+        is_apart: Whether the functions run in a sandbox of their own.
+        reason: Why they do not, if `scoring` is `auto`.
+    """
+
+    executor: LocalExecutor
+    is_apart: bool
+    reason: str = ""
 
 
 def _hide_keys(value: Any, secrets: Mapping[str, str]) -> Any:

@@ -38,6 +38,7 @@ from atoll.llmsr.presets import Preset, get_preset
 
 __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
+_OUTSIDE_NOTE = "outside the sandbox: candidates see only their arguments"
 # Names that every new function may use.
 AVAILABLE_NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}
 
@@ -77,12 +78,17 @@ def spawn_evolver(
             to another process.
     """
     options = _check_arguments(config, preset, reset_evaluations, budget, seed)
+    initial_source = source.get_function_source(config.equation)
+    names = collect_names(config.equation)
+    make_job = partial(sandbox.ScoreJob, config.evaluator, list(config.evaluation_inputs), names)
+    make_function_job = partial(sandbox.FunctionServerJob, partial(function.PyAstSkeleton, names=names))
     builder = _RunBuilder(
-        source.get_function_source(config.equation),
+        initial_source,
         config.prompt_comment,
         config.evaluation_inputs,
-        partial(sandbox.ScoreJob, config.evaluator, list(config.evaluation_inputs), collect_names(config.equation)),
+        make_job,
         get_evaluator_source(config.evaluator),
+        make_apart_jobs=(partial(make_job, decode=sandbox.RemoteFunction), make_function_job),
         profiler_fn=config.profiler_fn,
     )
     run_journal = run_journal or journal.NullJournal()
@@ -159,12 +165,17 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     initial_source = source.load_function_source(path, task.function)
     text = path.read_text("utf-8-sig")
     comment = task.comment if task.comment is not None else ast.get_docstring(ast.parse(text)) or ""
+    make_job = partial(sandbox.load_score_job, str(path), task.evaluator, task.inputs)
     builder = _RunBuilder(
         initial_source,
         comment,
         (),
-        partial(sandbox.load_score_job, str(path), task.evaluator, task.inputs),
+        make_job,
         text,
+        make_apart_jobs=(
+            partial(make_job, decode=sandbox.RemoteFunction),
+            partial(sandbox.load_function_server, str(path)),
+        ),
         files=[path],
     )
     if source.is_output_task(text, task):
@@ -174,9 +185,9 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         builder = replace(
             builder,
             make_job=partial(sandbox.CallJob, loaded.arguments, names),
+            make_apart_jobs=None,
             evaluator_source="",
             make_evaluator=partial(_make_output_evaluator, loaded),
-            evaluator_risk="outside the sandbox: candidates see only their arguments",
         )
     return builder.build(options, context.llm, context.executor_config, context.workers, context.seed)
 
@@ -227,10 +238,10 @@ class _RunBuilder:
     inputs: Sequence[Any]
     make_job: sandbox.MakeJob
     evaluator_source: str = ""
+    make_apart_jobs: tuple[sandbox.MakeJob, sandbox.MakeJob] | None = None
     profiler_fn: profiler.ProfilerFn[Any] = profiler.default_fn
     files: Sequence[Path] = ()
     make_evaluator: Callable[[sandbox.Sandbox, Preset], function.CandidateEvaluator] = _make_score_evaluator
-    evaluator_risk: str = system.SHARED_SANDBOX_RISK
 
     def build(
         self,
@@ -250,7 +261,7 @@ class _RunBuilder:
         mutator = self._make_mutator(language_model, options.engine_weights, chosen.mutator)
         proposer = AnnouncingProposer(mutator)
         folder = str(task_folder) if task_folder and self.evaluator_source else None
-        slot_pool = executor_config.open(self.make_job, self.evaluator_source, folder)
+        slot_pool, place = self._open(executor_config, folder, language_model is not None)
         skeleton = function.PyAstSkeleton(self.initial_source.text)
         candidate_evaluator = self.make_evaluator(slot_pool, preset)
         props = function.DefaultFunctionProps(skeleton, self.inputs, candidate_evaluator=candidate_evaluator)
@@ -269,7 +280,7 @@ class _RunBuilder:
             or preset.make_population(options.num_selected_clusters, options.temperature),
         )
         schedule = preset.make_schedule(options, seed)
-        report = {**self._build_report(options, schedule, language_model, workers), **chosen.report}
+        report = {**self._build_report(options, schedule, language_model, workers), **chosen.report, "evaluator": place}
         config = cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
         baseline_proposer = (
             None if language_model is None else AnnouncingProposer(next(iter(mutator.mutators.values())))
@@ -282,6 +293,20 @@ class _RunBuilder:
             slot_pool.close,
             baseline_proposer=baseline_proposer,
         )
+
+    def _open(
+        self, config: executor.ExecutorConfig, folder: str | None, has_llm: bool
+    ) -> tuple[executor.LocalExecutor, str]:
+        """Opens the executor; returns it with a description of where the evaluator runs."""
+        if self.make_apart_jobs is None:
+            return config.open(self.make_job, self.evaluator_source, folder), _OUTSIDE_NOTE
+        apart_jobs, source_text = self.make_apart_jobs, self.evaluator_source
+        opened = config.open_scoring(
+            self.make_job, apart_jobs, self.initial_source.text, source_text, folder, has_llm=has_llm
+        )
+        if opened.is_apart:
+            return opened.executor, sandbox.APART_NOTE
+        return opened.executor, system.SHARED_SANDBOX_RISK + (f" ({opened.reason})" if opened.reason else "")
 
     def _make_mutator(
         self,
@@ -315,5 +340,4 @@ class _RunBuilder:
             "clusters": options.num_selected_clusters,
             "workers": workers,
             "reset": f"the worse half every {' and every '.join(periods)}" if periods else "",
-            "evaluator": self.evaluator_risk,
         }

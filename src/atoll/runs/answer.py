@@ -51,6 +51,7 @@ class AnswerFacts:
         top_failure: The most frequent reason of failures.
         result: Result that the system wrote; empty before the end.
         seeds: Runs with other seeds, including this one; None: only this one.
+        is_counted: Whether the whole journal was read; if not, calls, failures and times are incomplete.
     """
 
     run: str
@@ -72,6 +73,7 @@ class AnswerFacts:
     result: Mapping[str, Any] = field(default_factory=dict)
     seeds: SeedGroup | None = None
     is_baseline: bool = False
+    is_counted: bool = True
 
     @property
     def gain(self) -> float | None:
@@ -173,6 +175,8 @@ def _compare_with_baselines(facts: AnswerFacts) -> Iterator[str]:
 
 def _describe_cost(facts: AnswerFacts) -> str:
     parts = [_count(facts.evaluations, "evaluation")]
+    if not facts.is_counted:
+        return f"Cost: {parts[0]}. LLM calls and time are still being counted."
     if facts.calls:
         price = f"${facts.cost_usd:.4g}" if facts.cost_usd else "price unknown" if facts.tokens else "no cost"
         parts.append(f"{_count(facts.calls, 'LLM call')} ({price})")
@@ -214,7 +218,7 @@ def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
     elif not has_target and (is_late or (facts.system == "mind" and unsolved)):
         why = "It still improved near the end" if is_late else "Some problems are not solved"
         yield NextStep(f"{why}, so a larger budget may help.", f"atoll resume {run} -i 200")
-    if facts.best_score is not None:
+    if facts.best_score is not None and not better:
         yield NextStep("Use the result.", f"atoll best {run}")
     num_seeds = len(facts.seeds.scores) if facts.seeds else 1
     if facts.task and num_seeds < _FEW_SEEDS:

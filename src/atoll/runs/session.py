@@ -249,6 +249,12 @@ class Session:
         """Statistics of the Ray cluster; None if candidates are evaluated on this machine."""
         return self._executor_config.ray_stats if self._executor_config.ray_config is not None else None
 
+    def read_initial_score(self) -> float | None:
+        """Returns the score of the initial candidate; None before its evaluation."""
+        record = next(iter(self._store.journal(self.run_id).read_kinds("founded")), None)
+        score: float | None = record.data["evaluation"]["score"] if record else None
+        return score
+
     def run(self, on_poll: Callable[[], None] = lambda: None) -> None:
         """Runs until the budget is used, a stop rule applies, or the LLM keeps failing.
 

@@ -1,7 +1,6 @@
 """Evaluators that run candidates in a sandbox."""
 
 import json
-import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -113,12 +112,7 @@ class CallJob:
     def __call__(self, source: str) -> list[dict[str, JSON]]:
         """Returns for each input `{"output": plain data}`, or `{"failure": "ValueError: ..."}`."""
         score_job.seed_random()
-        linecache.cache[score_job.SOURCE_NAME] = (
-            len(source),
-            None,
-            source.splitlines(keepends=True),
-            score_job.SOURCE_NAME,
-        )
+        score_job.show_source(source)
         skeleton = function.PyAstSkeleton(source, self._names)
         results: list[dict[str, JSON]] = []
         for index, arguments in enumerate(self._copy_inputs()):

@@ -1,5 +1,6 @@
 """The page answers first: overview, side panel, comparison, live updates, downloads, widths and color schemes."""
 
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.dashboard.test_answers import fill
 
 RUN = "answers"
 VIEWS = ["overview", "lineage", "candidate", "candidate/3.0", "islands", "events", "models"]
+LIVE_VIEWS = ["overview", "lineage", "events"]  # those with parts that only a live run has
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,7 @@ def test_overview_answers_with_best_chart_failures_and_settings(wide: Page, fill
     expect(wide.locator(".run-facts")).to_contain_text("unknown")  # the price, which is not $0
     # The chart: choice of the axis, log scale, all values, zoom by keys.
     expect(wide.locator("path.series").first).to_be_attached()
+    assert set(wide.get_by_label("Over", exact=True).locator("option").all_text_contents()) >= {"time", "cost in USD"}
     wide.get_by_label("Over", exact=True).select_option("calls")
     expect(wide.locator(".axis-name", has_text="LLM calls")).to_be_visible()
     for name in ("Log scale", "All values"):
@@ -193,6 +196,30 @@ def test_tick_texts_differ_and_readings_are_data(wide: Page, filled: Stage):
     assert values == [1, None, 5]  # a step line has a value, another line none between its points
 
 
+def test_outlier_does_not_flatten_the_curve_and_scale_is_linear(wide: Page, filled: Stage):
+    wide.goto(filled.at("runs"))
+    heights, note = wide.evaluate(
+        """async () => {
+            const { lines } = await import("/ui/static/js/charts/lines.js");
+            const chart = lines({ title: "Curve", height: 300 });
+            document.querySelector("main").append(chart.element);
+            const points = [[0, -1e9], ...Array.from({ length: 50 }, (_, n) => [30 + 10 * n, 1 + n])];
+            const candidates = [[200, -1e12, "1.0"], ...points.slice(9, 17)];
+            const best = { name: "best", step: true, main: true, points };
+            chart.update([best, { name: "candidates", dots: true, points: candidates }]);
+            while (!chart.element.querySelector("circle.dot")) await new Promise(requestAnimationFrame);
+            const marks = [...chart.element.querySelectorAll("circle.dot")];
+            const note = chart.element.querySelector(".note").textContent;
+            return [marks.map((mark) => Number(mark.getAttribute("cy"))), note];
+        }"""
+    )
+    late = heights[1:]
+    assert max(late) - min(late) > 150  # pixels of 300
+    gaps = [before - after for before, after in itertools.pairwise(late)]
+    assert max(gaps) < 1.5 * min(gaps)  # equal gains have equal heights, so the scale is linear
+    assert note == "2 values are outside the chart; “All values” shows them."
+
+
 def test_docstrings_are_highlighted_in_full(wide: Page, filled: Stage):
     wide.goto(filled.at("runs"))
     source = 'def f(x):\n    """One.\n\n    Args: is in\n    """\n    return x\n'
@@ -207,14 +234,19 @@ def test_views_fit_in_both_color_schemes(shared: conftest.WatchedPage, filled: S
     page = shared.page
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type] # one of two
-    for run in (RUN, stage.LIVE):
-        for view in VIEWS:
-            page.goto(filled.at(f"runs/{run}/{view.replace('3.0', 'best')}"))
-            expect(page.locator(".view .empty", has_text="Loading")).to_have_count(0)
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (run, view)
-    page.goto(filled.at("runs"))
+    views = [*(f"runs/{RUN}/{view}" for view in VIEWS), *(f"runs/{stage.LIVE}/{view}" for view in LIVE_VIEWS), "runs"]
+    for view in views:
+        page.goto(filled.at(view))
+        expect(page.locator(".view .empty", has_text="Loading")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        repeated = page.evaluate(
+            """() => { const seen = new Set();
+                return [...document.querySelectorAll("section[aria-label], [role=region]")]
+                    .map((node) => node.ariaLabel).filter((name) => name && (seen.has(name) || !seen.add(name)));
+            }"""
+        )
+        assert repeated == [], view  # landmarks have different names
     expect(page.get_by_role("table", name="Runs of the store")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_empty_store_welcomes(browser: Browser, tmp_path):

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.dashboard.browser import stage
@@ -190,21 +189,20 @@ def test_models_show_calls_tokens_and_cost(page: Page, served_stage: Stage):
     expect(page.get_by_text("This run uses no LLM")).to_be_visible()
 
 
-@pytest.mark.parametrize("view", ["", *(f"runs/{stage.FINISHED}/{view}" for view in VIEWS)])
-def test_view_fits_phone_and_has_landmarks(page: Page, served_stage: Stage, view: str):
+def test_views_fit_phone_and_have_landmarks(page: Page, served_stage: Stage):
     page.set_viewport_size({"width": 360, "height": 720})
-    page.goto(served_stage.at(view))
-    expect(page.locator("main h1")).to_be_attached()
-    expect(page.get_by_text("Loading …")).to_have_count(0)
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1
-    nameless = page.evaluate(
-        """() => [...document.querySelectorAll("main button, main input, main select, main a, main svg[role=img]")]
-            .filter((node) => node.checkVisibility() && !(node.textContent.trim() || node.ariaLabel
-                || node.labels?.length || node.getAttribute("aria-labelledby"))).map((node) => node.outerHTML)"""
-    )
-    assert nameless == []
+    for view in ("", *(f"runs/{stage.FINISHED}/{view}" for view in VIEWS)):
+        page.goto(served_stage.at(view))
+        expect(page.locator("main h1")).to_be_attached()
+        expect(page.get_by_text("Loading …")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1
+        nameless = page.evaluate(
+            """() => [...document.querySelectorAll("main button, main input, main select, main a, main svg[role=img]")]
+                .filter((node) => node.checkVisibility() && !(node.textContent.trim() || node.ariaLabel
+                    || node.labels?.length || node.getAttribute("aria-labelledby"))).map((node) => node.outerHTML)"""
+        )
+        assert nameless == [], view
     page.get_by_role("button", name="Menu").click()
     expect(page.get_by_role("navigation", name="Views")).to_be_visible()
 

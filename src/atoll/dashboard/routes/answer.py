@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from atoll import errors, runs, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import MAX_TEXT, CacheDep, RunId, StatusReaderDep, StoreDep
-from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.run_status import RunRow, RunStatusReader
 from atoll.dashboard.run_totals import FailureGroup
 from atoll.runs import answer, baselines, comparison, html_export, text_format
@@ -69,7 +68,10 @@ class SeedSummary(BaseModel):
 
 
 class Answer(BaseModel):
-    """Answer of a run. `result` is what the system wrote, such as problems, lives or a law."""
+    """Answer of a run. `result` is what the system wrote, such as problems, lives or a law.
+
+    Until `is_counted`, cost and failures cover the share `counted` of the journal.
+    """
 
     run: str
     headline: str
@@ -82,6 +84,8 @@ class Answer(BaseModel):
     seeds: SeedSummary | None
     metrics: list[str]
     result: dict[str, Any]
+    is_counted: bool
+    counted: float
 
 
 @router.get("/runs/{run}/answer")
@@ -89,15 +93,17 @@ def show_answer(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, c
     """Returns what a run found, how much better it is, at what cost, and what to do next."""
     status = read_status(run, READ_SECONDS)
     stamp = status.totals.end, status.get_status()[0]
-    return cache.get(("answer", run), stamp, lambda: _make_answer(run_store, status, read_status, cache))
+    return cache.get(
+        ("answer", run, status.totals.is_counted), stamp, lambda: _make_answer(run_store, status, read_status)
+    )
 
 
-def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: Any, cache: ResponseCache) -> Answer:
+def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: Any) -> Answer:
     row, totals, run = status.make_row(), status.totals, status.run.id
     failures = totals.list_failures()
     group = [run] if row.group is None else answer.find_seed_group(run_store, run)
     seeds = answer.load_seed_scores(run_store, group)
-    improvements = cache.get(("improvements", run), totals.end, status.candidate_queries.list_improvements)
+    best_step = int(row.best.partition(".")[0]) if row.best and totals.is_counted else None
     facts = answer.AnswerFacts(
         run=run,
         system=row.system,
@@ -111,13 +117,14 @@ def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: A
         tokens=row.tokens,
         task=row.task,
         target=row.target,
-        evaluations_to_best=totals.get_usage_at(improvements[-1].step).evaluations if improvements else None,
+        evaluations_to_best=None if best_step is None else totals.get_usage_at(best_step).evaluations,
         seconds=row.seconds,
         baselines=list(_iter_baselines(run_store, run, read_status)),
         top_failure=next((group.text for group in failures if group.source != "gate"), ""),
         result=totals.result,
         seeds=seeds,
         is_baseline=row.baseline_of is not None,
+        is_counted=totals.is_counted,
     )
     sentences, best = answer.make_answer(facts), _load_best(run_store, run, row.best)
     return Answer(
@@ -132,6 +139,8 @@ def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: A
         seeds=None if seeds is None else _summarize_seeds(group, seeds.scores),
         metrics=sorted(best.metrics) if best else [],
         result=text_limits.to_json_data(totals.result, 4000),
+        is_counted=totals.is_counted,
+        counted=totals.seq / totals.end if totals.end else 1.0,
     )
 
 
@@ -260,7 +269,7 @@ def compare_runs(
 
 def _compare_one(status: RunStatusReader) -> ComparedRun:
     row, points = status.make_row(), []
-    improvements = status.candidate_queries.list_improvements()
+    improvements = status.totals.list_improvements()
     for improvement in improvements[-MAX_POINTS:]:
         usage = status.totals.get_usage_at(improvement.step)._asdict()
         del usage["tokens"]

@@ -180,9 +180,7 @@ def list_models(request: Request, run_store: StoreDep, run: RunId, read_status: 
     status = read_status(run, 0.0)
     shares = totals.compute_shares()
     improving_models = (
-        [totals.get_advised(improvement.step) for improvement in status.candidate_queries.list_improvements()]
-        if shares
-        else []
+        [totals.get_advised(improvement.step) for improvement in status.totals.list_improvements()] if shares else []
     )
     rows = [_make_row(name, stats, shares, improving_models.count(name)) for name, stats in totals.models.items()]
     settings = (status.totals.started.get("plan") or {}).get("llm")

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 import atoll
-from atoll.dashboard import dependencies, run_labels, score_curves, security, text_limits
+from atoll.dashboard import dependencies, run_status, score_curves, security, text_limits
 from atoll.dashboard.dependencies import After, CacheDep, Limit, RunId, StatusReaderDep, StoreDep
 from atoll.dashboard.routes import episodes
 from atoll.dashboard.routes.controls import DEFAULT_AUTHOR
@@ -15,7 +15,6 @@ from atoll.dashboard.routes.islands import load_metric
 from atoll.dashboard.run_status import RunRow, RunStatusReader, RunUsage
 from atoll.dashboard.run_totals import UsageAt
 from atoll.runs import baselines
-from atoll.store.candidate_queries import CandidateQueries
 
 LIST_SECONDS = 0.1  # time limits for reading journals
 RUN_SECONDS = 0.15
@@ -107,19 +106,24 @@ class Dots(BaseModel):
     calls: list[int]
     seconds: list[float | None]
     is_sample: bool
+    is_counted: bool
 
 
-class LabelRequest(run_labels.Label, text_limits.RequestBody):
+class LabelRequest(run_status.RunLabel, text_limits.RequestBody):
     """A new label with its author."""
 
     by: Annotated[str, Field(max_length=200)] = ""
 
 
 class Improvements(BaseModel):
-    """New best candidates in order; only the last ones if there are very many. `value` is the requested metric."""
+    """New best candidates in order; only the last ones if there are very many. `value` is the requested metric.
+
+    Until `is_counted`, evaluations, cost and time are incomplete; `step` is always complete.
+    """
 
     improvements: list[Improvement]
     total: int
+    is_counted: bool
 
 
 @router.get("/session")
@@ -143,25 +147,26 @@ def list_runs(run_store: StoreDep, read_status: StatusReaderDep, limit: Limit = 
 
 
 @router.get("/runs/{run}")
-def show_run(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Overview:
+def show_run(
+    run_store: StoreDep,
+    run: RunId,
+    read_status: StatusReaderDep,
+    cache: CacheDep,
+    islands: Annotated[bool, Query(description="Count the candidates of each island; slow in long runs.")] = True,
+) -> Overview:
     """Returns the status, configuration, usage and result of a run."""
     status = read_status(run, RUN_SECONDS)
     totals = status.totals
-    num_failed = cache.get(("failed", run), totals.end, run_store.candidates(run).count_failed)
     return Overview(
         **status.make_row().model_dump(),
-        used=status.compute_usage(num_failed),
+        used=status.compute_usage(),
         config=text_limits.to_json_data(status.run.config),
         setup=text_limits.to_json_data(
             {**totals.setup, **{name: totals.started.get(name) for name in ("llm", "sandbox")}}
         ),
         settings=text_limits.to_json_data({**totals.settings, **episodes.get_live_settings(run_store, run)}),
         sessions=totals.sessions,
-        islands=cache.get(
-            ("counts", run),
-            totals.end,
-            lambda: _summarize_islands(status.candidate_queries, score_curves.get_num_islands(totals)),
-        ),
+        islands=cache.get(("counts", run), totals.end, lambda: _summarize_islands(status)) if islands else [],
         baselines=_summarize_baselines(run_store, run, read_status),
         result=text_limits.to_json_data(totals.result),
         eta_seconds=totals.estimate_remaining_seconds() if status.get_status()[0] == "running" else None,
@@ -184,7 +189,7 @@ def list_improvements(
     """Lists the new best candidates in order."""
     status = read_status(run, CURVE_SECONDS)
     queries = status.candidate_queries
-    all_improvements = cache.get(("improvements", run), status.totals.end, queries.list_improvements)
+    all_improvements = cache.get(("improvements", run), status.totals.end, status.totals.list_improvements)
     newest = all_improvements[-MAX_IMPROVEMENTS:]
     heads = queries.find([improvement.id for improvement in newest]) if metric != SCORE else {}
     values = load_metric(queries, list(heads.values()), metric) if heads else {}
@@ -193,7 +198,7 @@ def list_improvements(
         usage = status.totals.get_usage_at(improvement.step)._asdict()
         value = improvement.score if metric == SCORE else values.get(improvement.id)
         rows.append(Improvement(**improvement._asdict(), **usage, value=value))
-    return Improvements(improvements=rows, total=len(all_improvements))
+    return Improvements(improvements=rows, total=len(all_improvements), is_counted=status.totals.is_counted)
 
 
 @router.get("/runs/{run}/dots")
@@ -202,12 +207,13 @@ def list_dots(
 ) -> Dots:
     """Returns scored candidates for a chart; a long run is sampled evenly."""
     status = read_status(run, CURVE_SECONDS)
-    return cache.get(("dots", run, metric, limit), status.totals.end, lambda: _sample_dots(status, metric, limit))
+    key = ("dots", run, metric, limit, status.totals.is_counted)
+    return cache.get(key, status.totals.end, lambda: _sample_dots(status, metric, limit))
 
 
 def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
     queries = status.candidate_queries
-    heads = queries.list_sample(limit)
+    heads = [head for head in queries.list_sample(limit) if head.verdict is not None]  # an undecided one is no result
     values = (
         {head.id: head.score for head in heads if head.score is not None}
         if metric == SCORE
@@ -222,19 +228,21 @@ def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
         step=[head.step for head in drawn],
         values=[values[head.id] for head in drawn],
         is_sample=queries.count() > limit,
+        is_counted=status.totals.is_counted,
         **columns,
     )
 
 
 @router.post("/runs/{run}/label")
-def set_label(run_store: StoreDep, run: RunId, body: LabelRequest) -> run_labels.Label:
+def set_label(run_store: StoreDep, run: RunId, body: LabelRequest) -> run_status.RunLabel:
     """Stores the name, tags and note of a run."""
-    label = run_labels.Label(name=body.name.strip(), tags=list(dict.fromkeys(body.tags)), note=body.note)
-    run_labels.save_label(run_store, run, label, body.by.strip() or DEFAULT_AUTHOR)
-    return run_labels.load_label(run_store, run)
+    label = run_status.RunLabel(name=body.name.strip(), tags=list(dict.fromkeys(body.tags)), note=body.note)
+    run_status.save_label(run_store, run, label, body.by.strip() or DEFAULT_AUTHOR)
+    return run_status.load_label(run_store, run)
 
 
-def _summarize_islands(queries: CandidateQueries, num_islands: int) -> list[IslandSummary]:
+def _summarize_islands(status: RunStatusReader) -> list[IslandSummary]:
+    queries, num_islands = status.candidate_queries, score_curves.get_num_islands(status.totals)
     counts = {row.island: row for row in queries.count_by_island()}
     rows = []
     for island in sorted({*range(min(num_islands, 1000)), *counts}):

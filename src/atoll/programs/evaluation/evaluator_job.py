@@ -33,6 +33,7 @@ class FunctionJob:
 
     def __init__(self, path: str, suffix: str) -> None:
         _install_openevolve_stub()
+        sys.dont_write_bytecode = True  # a program is loaded once, in a new folder
         self._module, self._suffix = module_loader.load_module(path, MODULE_NAME), suffix
         if not any(callable(getattr(self._module, name, None)) for name in ("evaluate", "evaluate_stage1")):
             raise AttributeError(f"{os.path.basename(path)} has no function evaluate(path); write one")
@@ -48,14 +49,21 @@ class FunctionJob:
         return _write_program(request["program"], self._suffix)
 
     def _call(self, name: str, path: str) -> dict[str, Any]:
-        result = getattr(self._module, name)(path)
-        return to_plain_result(_run_coroutine(result) if isinstance(result, Awaitable) else result)
+        return _to_result(getattr(self._module, name)(path))
 
     def warm_up(self) -> None:
         """Runs the code around a call of the evaluator once; the fork server calls it in an empty folder."""
         if self._suffix != folder_text.FOLDER:
-            os.unlink(_write_program("x = 1\n", self._suffix))
-        to_plain_result({"combined_score": 1.0})
+            path = self._write({"program": "x = 1\n"})
+            self._load(path)
+            os.unlink(path)
+        _to_result({"combined_score": 1.0})
+
+    def _load(self, path: str) -> None:
+        """Loads a harmless program, as most evaluators do."""
+        spec = importlib.util.spec_from_file_location("program", path)
+        if spec is not None and spec.loader is not None:  # it is Python
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
 class ApartFunctionJob(FunctionJob):
@@ -63,12 +71,10 @@ class ApartFunctionJob(FunctionJob):
 
     def __init__(self, path: str, suffix: str) -> None:
         super().__init__(path, suffix)
-        stand_in.forward_seeds()
-        sys.dont_write_bytecode = True  # the stand-in is loaded once
+        stand_in.forward_seeds(os.path.dirname(os.path.abspath(path)))
 
-    def warm_up(self) -> None:
-        super().warm_up()
-        stand_in.warm_up()
+    def _load(self, path: str) -> None:
+        stand_in.warm_up(path)
 
     def _write(self, request: Mapping[str, Any]) -> str:
         return _write_program(stand_in.SOURCE, self._suffix)
@@ -147,6 +153,10 @@ class CommandJob:
         if not lines:
             raise ValueError(f"{self._command[0]} printed nothing: its last line must be JSON with the metrics")
         return to_plain_result(json.loads(lines[-1]))
+
+
+def _to_result(result: Any) -> dict[str, Any]:
+    return to_plain_result(_run_coroutine(result) if isinstance(result, Awaitable) else result)
 
 
 def to_plain_result(result: Any) -> dict[str, Any]:

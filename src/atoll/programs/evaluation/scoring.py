@@ -20,7 +20,7 @@ from atoll.programs.evaluation.evaluator_job import ApartFunctionJob, FunctionJo
 from atoll.programs.evaluation.folder_evaluator import FolderEvaluator
 
 APART, TOGETHER, AUTO = "apart", "together", "auto"
-APART_NOTE = "in a sandbox of its own, apart from the candidates"
+APART_NOTE = sandbox.APART_NOTE
 _HIDDEN = (".*", "*.db", "*.db-*", "*.sqlite*", "*.duckdb", "*.pem", "*.key", "id_rsa*")  # never exposed silently
 _MAX_FILES = 1000
 _TOLERANCE = 1e-9
@@ -118,11 +118,7 @@ def _find_obstacle(files: EvaluatorFiles, config: executor.ExecutorConfig) -> st
     """Returns what excludes scoring apart before any run; an empty text if nothing does."""
     if files.suffix != ".py":
         return "the program is not a Python file"
-    if config.ray_config is not None:
-        return "the executor is ray"
-    if config.is_trusted or sandbox.get_level(sandbox.probe()) == "L0":
-        return "the sandbox is off or not available"
-    return ""
+    return config.find_obstacle()
 
 
 def _open_apart(files: EvaluatorFiles, config: executor.ExecutorConfig) -> executor.LocalExecutor:

@@ -22,9 +22,12 @@ from typing import Any
 HEADER = struct.Struct("!QII")  # number of the call, size of the JSON, size of the array bytes
 _SCALARS = frozenset({type(None), bool, str, int, float})
 _DTYPE = re.compile(r"[<>|=]?[biufcUSMm]\d{1,6}(?:\[\d{0,4}[a-zA-Z]{1,2}\])?")
-_encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+# `json.JSONEncoder.encode` would create such an encoder for every text.
+_encode_json: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, json.JSONEncoder().default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, True
+)
 _scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-_READ_BYTES = 2**16
+_READ_BYTES = 2**12  # holds most messages; more would cost an allocation for each
 _INVALID = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
 _MAX_DIMENSIONS = 32
 _classes = dict[tuple[str, str, tuple[str, ...]], Any]()  # classes made for named tuples and dataclasses
@@ -47,7 +50,7 @@ def pack(number: int, value: Any, export: Export) -> bytes:
     """
     blobs: list[bytes] = []
     try:
-        text = _encode_json(_Writer(blobs, export).encode(value)).encode()
+        text = "".join(_encode_json(_Writer(blobs, export).encode(value), 0)).encode()
     except RecursionError:
         raise TypeError("a value is nested too deep, or contains itself") from None
     except ValueError as error:  # an integer with thousands of digits
@@ -240,25 +243,28 @@ def is_public_name(value: Any) -> bool:
 
 
 class Pipes:
-    """Both named pipes of a link, as one side uses them: one to read, one to write.
+    """Both pipes of a link, as one side uses them: one to read, one to write.
 
     Args:
-        folder: Folder of the pipes.
-        reads: Name of the pipe to read.
-        writes: Name of the pipe to write.
+        read_fd: Pipe to read.
+        write_fd: Pipe to write.
         max_bytes: Largest message to read.
     """
 
-    def __init__(self, folder: str, reads: str, writes: str, max_bytes: int) -> None:
+    def __init__(self, read_fd: int, write_fd: int, max_bytes: int) -> None:
+        self.read_fd, self.write_fd, self._max_bytes, self._rest = read_fd, write_fd, max_bytes, b""
+
+    @classmethod
+    def open(cls, folder: str, reads: str, writes: str, max_bytes: int) -> "Pipes":
+        """Opens the named pipes in a folder."""
         # Opened for both, so that neither side waits for the other, and so that a lost reader sends no signal.
         flags = os.O_RDWR | os.O_CLOEXEC
-        self.read_fd, self.write_fd = (os.open(f"{folder}/{name}", flags) for name in (reads, writes))
-        self._max_bytes, self._rest = max_bytes, b""
+        return cls(os.open(f"{folder}/{reads}", flags), os.open(f"{folder}/{writes}", flags), max_bytes)
 
     def send(self, message: bytes) -> None:
-        remaining = memoryview(message)
-        while remaining:
-            remaining = remaining[os.write(self.write_fd, remaining) :]
+        sent = os.write(self.write_fd, message)
+        while sent < len(message):
+            sent += os.write(self.write_fd, memoryview(message)[sent:])
 
     def receive(self) -> tuple[int, bytes, bytes]:
         """Returns the number, the JSON and the array bytes of the next message.
@@ -276,7 +282,7 @@ class Pipes:
         if len(data) < end:
             chunks, missing = [data], end - len(data)
             while missing > 0:
-                chunks.append(os.read(self.read_fd, min(max(missing, _READ_BYTES), 2**20)))
+                chunks.append(os.read(self.read_fd, min(max(missing, 2**16), 2**20)))
                 missing -= len(chunks[-1])
             data = b"".join(chunks)
         self._rest = data[end:]  # mostly empty: a side answers before it gets the next message

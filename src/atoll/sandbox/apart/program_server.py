@@ -1,6 +1,7 @@
 """Candidate side of a link: loads the program and runs what the evaluator asks for, until its process is ended."""
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -12,6 +13,8 @@ from typing import Any, NoReturn
 from atoll.sandbox.apart import codec
 
 MODULE_NAME = "program"
+_FILE_NAME = "program.py"
+_WARMUP_SOURCE = 'import sys\n\ndef f(x):\n    """Doc."""\n    return [x]\n'
 _CALLS, _REPLIES = "calls", "replies"  # as in `stand_in`, which this process does not need
 _LINK_VARIABLE = "ATOLL_LINK"
 _MAX_TEXT = 5000
@@ -24,7 +27,6 @@ class ProgramJob:
 
     Args:
         modules: Installed modules to import in advance, since they are slow to load.
-        path: Folders to import them from.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -35,26 +37,50 @@ class ProgramJob:
 
     def warm_up(self) -> None:
         """Loads and calls a program once, so that candidates copy fewer pages."""
-        server = _Server(_write("def f(x): return [x]\n"), None)  # type: ignore[arg-type]  # it sends nothing
-        number, members = server._run(["load"])
-        codec.pack(1, ["ok", (number, members)], server._export)
-        message = codec.pack(1, ["call", server._get_number(members["f"]), None, (1.5,), {}], server._export)
-        _, size, _ = codec.HEADER.unpack_from(message)
-        server._run(codec.unpack(message[codec.HEADER.size : codec.HEADER.size + size], b"", server._import))
+        (read_fd, call_fd), (reply_fd, write_fd) = os.pipe(), os.pipe()
+        server = _Server(_Program(_WARMUP_SOURCE).load, codec.Pipes(read_fd, write_fd, 2**20))
+        evaluator = codec.Pipes(reply_fd, call_fd, 2**20)
+        for operation in (["load"], ["call", 1, None, [1.5]]):
+            evaluator.send(codec.pack(1, operation, server._export))
+            server.answer_next()
+            evaluator.receive()
+        for fd in (read_fd, call_fd, reply_fd, write_fd):
+            os.close(fd)
         del sys.modules[MODULE_NAME]
-        os.unlink("program.py")
+        os.unlink(_FILE_NAME)
 
     def __call__(self, source: str) -> NoReturn:
-        path = _write(source)
-        folder, max_bytes, _ = os.environ.pop(_LINK_VARIABLE).split("|")
-        _Server(path, codec.Pipes(folder, _CALLS, _REPLIES, int(max_bytes))).serve()
+        serve(_Program(source).load)
 
 
-def _write(source: str) -> str:
-    path = os.path.abspath("program.py")
-    with open(path, "wb", buffering=0) as file:
-        file.write(source.encode())
-    return path
+class _Program:
+    """Python file that is loaded as a module."""
+
+    def __init__(self, source: str) -> None:
+        self._source, self._path = source.encode(), os.path.abspath(_FILE_NAME)
+        with open(self._path, "wb", buffering=0) as file:  # for tracebacks, and for programs that read themselves
+            file.write(self._source)
+
+    def load(self, server: "_Server") -> Any:
+        loader = importlib.machinery.SourceFileLoader(MODULE_NAME, self._path)
+        spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path, loader=loader)
+        assert spec is not None
+        module = sys.modules[MODULE_NAME] = importlib.util.module_from_spec(spec)
+        exec(compile(self._source, self._path, "exec", dont_inherit=True), vars(module))
+        members = {
+            name: value if _is_callable(value) else None
+            for name, value in vars(module).items()
+            if codec.is_public_name(name)
+        }
+        return server.get_number(module), members
+
+
+def serve(load: "Callable[[_Server], Any]") -> NoReturn:
+    """Answers the evaluator until this process is ended. `load` returns what the evaluator needs for its first call."""
+    folder, max_bytes, _ = os.environ.pop(_LINK_VARIABLE).split("|")
+    server = _Server(load, codec.Pipes.open(folder, _CALLS, _REPLIES, int(max_bytes)))
+    while True:
+        server.answer_next()
 
 
 class _Callback:
@@ -68,16 +94,15 @@ class _Callback:
 
 
 class _Server:
-    def __init__(self, path: str, pipes: codec.Pipes) -> None:
-        self._path, self._pipes = path, pipes
+    def __init__(self, load: "Callable[[_Server], Any]", pipes: codec.Pipes) -> None:
+        self._load, self._pipes = load, pipes
         self._objects = list[Any]()
         self._numbers = dict[int, int]()  # of an object, by its id; `_objects` keeps it alive
-        self._described = set[int]()
         self._call = 0
 
-    def serve(self) -> NoReturn:
-        while True:
-            self._answer(*self._pipes.receive())
+    def answer_next(self) -> None:
+        """Waits for an operation, runs it and sends its result."""
+        self._answer(*self._pipes.receive())
 
     def call_back(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Calls a function of the evaluator; meanwhile the evaluator may call the program again."""
@@ -105,13 +130,13 @@ class _Server:
 
     def _run(self, operation: Any) -> Any:
         match operation:
+            case ["call", number, name, args, *rest]:
+                target = self._objects[number] if name is None else getattr(self._objects[number], name)
+                return target(*args, **rest[0]) if rest else target(*args)
             case ["seed", seeds, operation]:
                 for name, seed in seeds:
                     _seed(name, seed)
                 return self._run(operation)
-            case ["call", number, name, args, options]:
-                target = self._objects[number] if name is None else getattr(self._objects[number], name)
-                return target(*args, **options)
             case ["get", number, name]:
                 return getattr(self._objects[number], name)
             case ["set", number, name, value]:
@@ -121,22 +146,8 @@ class _Server:
             case ["items", number]:
                 return list(self._objects[number])
             case ["load"]:
-                return self._load()
+                return self._load(self)
         raise ValueError(f"unknown operation {operation!r:.80}")
-
-    def _load(self) -> Any:
-        spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[MODULE_NAME] = module
-        spec.loader.exec_module(module)
-        members = {
-            name: value if _is_callable(value) else None
-            for name, value in vars(module).items()
-            if codec.is_public_name(name)
-        }
-        return self._get_number(module), members
 
     def _describe_error(self, error: BaseException) -> list[Any]:
         kind = type(error)
@@ -157,14 +168,14 @@ class _Server:
         """Replaces an object that stays here by its number and a description."""
         if isinstance(value, types.ModuleType):
             return {"m": value.__name__}
-        number, kind = self._get_number(value), type(value)
+        number, kind = self.get_number(value), type(value)
         if isinstance(value, type):
             return {"h": [number, self._describe_class(value)]}
         if isinstance(value, _FUNCTION_TYPES) or kind.__name__ == "ufunc":
             doc = value.__doc__
             name = value.__name__ if codec.is_public_name(value.__name__) else "function"
             return {"h": [number, {"function": name, "doc": doc[:_MAX_TEXT] if isinstance(doc, str) else None}]}
-        return {"h": [number, {"of": self._get_number(kind), **self._describe_class(kind)}]}
+        return {"h": [number, {"of": self.get_number(kind), **self._describe_class(kind)}]}
 
     def _describe_class(self, kind: type) -> dict[str, Any]:
         methods = [
@@ -177,7 +188,8 @@ class _Server:
         name = kind.__name__ if codec.is_public_name(kind.__name__) else "Object"
         return {"class": name, "methods": methods, "is_error": issubclass(kind, BaseException)}
 
-    def _get_number(self, value: Any) -> int:
+    def get_number(self, value: Any) -> int:
+        """Returns the number of an object; it stays alive."""
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = len(self._objects)

@@ -17,16 +17,18 @@ from atoll import errors
 from atoll.candidate import JSON
 from atoll.sandbox import job_pickle, levels
 from atoll.sandbox.apart import stand_in
-from atoll.sandbox.base import MakeJob, SandboxResult
+from atoll.sandbox.base import MakeJob, Sandbox, SandboxResult
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import Permissions
-from atoll.sandbox.process.client import ForkServerClient
+from atoll.sandbox.process.client import ForkServerClient, WorkerError
 from atoll.sandbox.process.pool import ProcessPool
 
+APART_NOTE = "in a sandbox of its own, apart from the candidates"  # for the header of a run
 _POLL_MS = 200.0  # interval of liveness checks
 _GRACE_SECONDS = 10.0
 _LEFT_MESSAGE = "it ended its process before the evaluation was over"
-PROGRAM_KEY = "program"  # of a request: goes to the program's sandbox; the rest goes to the evaluator
+_TOLERANCE, _NOISE_FACTOR = 1e-9, 3.0
+_SLOWDOWN, _SLOW_SECONDS = 2.0, 0.5  # apart may take this much longer than together
 
 
 class ApartSandbox(ProcessPool):
@@ -36,7 +38,7 @@ class ApartSandbox(ProcessPool):
     values that it returns, so it cannot change the evaluator, read its data or forge a score.
 
     Args:
-        make_job: Creates the evaluator's job; its request has everything but the program.
+        make_job: Creates the evaluator's job. Of a request with the key "program", it gets all but this value.
         make_program_job: Creates the job that runs programs.
         limits: Limits of the evaluator, and limits of the program.
         num_workers: Number of parallel requests.
@@ -78,9 +80,13 @@ class ApartSandbox(ProcessPool):
         return PairedClient(self._limits, self._level, self._probe, self._permissions, self._packed_program_job)
 
     def _encode(self, request: JSON) -> bytes:
-        assert isinstance(request, dict)
-        rest = {name: value for name, value in request.items() if name != PROGRAM_KEY}
-        return json.dumps(request[PROGRAM_KEY]).encode() + b"\n" + json.dumps(rest).encode()
+        program: Any = request  # a function; its evaluator may read the source
+        rest: Any = request
+        if isinstance(request, dict) and "program" in request:
+            program, rest = request["program"], {name: item for name, item in request.items() if name != "program"}
+        elif isinstance(request, dict):
+            program = request["content"]
+        return json.dumps(program).encode() + b"\n" + json.dumps(rest).encode()
 
 
 class PairedClient:
@@ -125,7 +131,7 @@ class PairedClient:
     def run_request(self, body: bytes) -> SandboxResult:
         """Runs the evaluator on the program; if the program's process ends, the evaluation failed."""
         program, _, request = body.partition(b"\n")
-        start_time = time.perf_counter()
+        start_time, self._overuse = time.perf_counter(), ""
         self._renew_pipes()
         self._program.begin(program)
         self._evaluator.begin(request)
@@ -140,6 +146,7 @@ class PairedClient:
             failure = program_result.failure or _LEFT_MESSAGE
             result = replace(program_result, value=None, failure=failure, output="")
         self.is_spent = self._evaluator.is_spent or self._program.is_spent
+        result = replace(result, value=None, failure=self._overuse) if self._overuse else result
         output = "\n".join(text for text in (program_result.output, result.output) if text)
         return replace(result, output=output, seconds=time.perf_counter() - start_time)
 
@@ -171,23 +178,86 @@ class PairedClient:
             ready = dict(poll.poll(_POLL_MS))
             if ready:
                 return self._evaluator.channel.fileno() in ready
+            for client in (self._evaluator, self._program):
+                try:
+                    client.check_usage()
+                except WorkerError as error:
+                    self._overuse = str(error)
+                    client.kill()
         return True
+
+
+def compare_scoring(apart: Sandbox, together: Sandbox, request: JSON) -> str:
+    """Scores an initial function in both ways; returns why it cannot be scored apart, or an empty text.
+
+    The results are lists of plain data. Their numbers must agree, up to the noise between two evaluations together.
+    """
+    results = [sandbox.run(request) for sandbox in (together, apart)]
+    failures = [_find_failure(result) for result in results]
+    if failures[0]:
+        return "the initial function fails"
+    if failures[1]:
+        return f"apart, the initial function fails: {failures[1]}"
+    seconds, apart_seconds = (result.seconds for result in results)
+    if apart_seconds > _SLOWDOWN * seconds + _SLOW_SECONDS:
+        return f"apart, an evaluation takes {apart_seconds:.1f} s instead of {seconds:.1f} s"
+    first, numbers = (_collect_numbers(result.value) for result in results)
+    if _are_close(first, numbers, first):
+        return ""
+    second = _collect_numbers(together.run(request).value)
+    if _are_close(first, numbers, second):
+        return ""
+    return "apart, the initial function has another score"
+
+
+def _find_failure(result: SandboxResult) -> str:
+    if result.failure is not None:
+        return result.failure
+    entries = result.value if isinstance(result.value, list) else []
+    return next((str(entry["failure"]) for entry in entries if isinstance(entry, dict) and "failure" in entry), "")
+
+
+def _collect_numbers(value: JSON) -> list[float]:
+    match value:
+        case bool():
+            return []
+        case int() | float():
+            return [float(value)]
+        case dict():
+            return [number for name in sorted(value) for number in _collect_numbers(value[name])]
+        case list():
+            return [number for item in value for number in _collect_numbers(item)]
+    return []
+
+
+def _are_close(first: list[float], others: list[float], second: list[float]) -> bool:
+    if not len(first) == len(others) == len(second):
+        return False
+    noise = [_NOISE_FACTOR * abs(a - b) for a, b in zip(first, second, strict=True)]
+    limits = [max(extra, _TOLERANCE * max(abs(a), abs(b))) for a, b, extra in zip(first, others, noise, strict=True)]
+    return all(abs(a - b) <= limit for a, b, limit in zip(first, others, limits, strict=True))
 
 
 def find_modules(*sources: str) -> list[str]:
     """Returns the installed modules that sources import, which a program's process loads in advance."""
-    names = dict[str, Any]()
+    names = dict[str, None]()
     for source in sources:
         try:
-            tree = ast.parse(source)
+            nodes = list(ast.walk(ast.parse(source)))
         except (SyntaxError, ValueError, RecursionError):
             continue
-        for node in ast.walk(tree):
+        aliases = dict[str, str]()
+        for node in nodes:
             match node:
-                case ast.Import(names=aliases):
-                    names |= dict.fromkeys(alias.name for alias in aliases)
-                case ast.ImportFrom(module=str(module), names=aliases, level=0):  # a name may be a module
-                    names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in aliases)])
+                case ast.Import(names=imported):
+                    names |= dict.fromkeys(alias.name for alias in imported)
+                    aliases |= {alias.asname or alias.name: alias.name for alias in imported}
+                case ast.ImportFrom(module=str(module), names=imported, level=0):  # a name may be a module
+                    names |= dict.fromkeys([module, *(f"{module}.{alias.name}" for alias in imported)])
+        for node in nodes:
+            match node:
+                case ast.Attribute(value=ast.Name(id=owner), attr="random" | "linalg" | "fft" | "optimize" | "stats"):
+                    names |= {f"{aliases[owner]}.{node.attr}": None} if owner in aliases else {}  # loaded when used
     installed = []
     for name in names:
         with contextlib.suppress(ImportError, ValueError, AttributeError):

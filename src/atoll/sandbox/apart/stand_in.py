@@ -8,6 +8,7 @@ attribute that was read keeps its value until the next call. So a program cannot
 Processes that an evaluator starts load this file by its path, so it uses only the standard library and `codec`.
 """
 
+import _thread
 import builtins
 import fcntl
 import functools
@@ -15,7 +16,6 @@ import importlib.util
 import os
 import select
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -53,12 +53,12 @@ class LinkError(RuntimeError):
 class _Link:
     """Connection of this process to the program. Calls of several threads and processes take turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipes: Any = None) -> None:
         folder, max_bytes, seconds = os.environ[LINK_VARIABLE].split("|")
         self._pid, self._folder, self._max_bytes = os.getpid(), folder, int(max_bytes)
         self._seconds = float(seconds) if seconds else None
-        self._open()
-        self._lock, self._number = threading.RLock(), int.from_bytes(os.urandom(7))
+        self._pipes = pipes or self._open()
+        self._lock, self._number = _thread.RLock(), int.from_bytes(os.urandom(7))
         self._callbacks = dict[int, Callable[..., Any]]()
         self._classes, self._objects = dict[int, type](), dict[int, Any]()
         self._seeds = list[tuple[str, Any]]()
@@ -72,16 +72,15 @@ class _Link:
         """Sends an operation and returns the program's result, or raises its exception."""
         with self._lock:
             if os.getpid() != self._pid:  # a fork needs its own descriptors: locks belong to them
-                self._pid = os.getpid()
-                self._open()
+                self._pid, self._pipes = os.getpid(), self._open()
             fcntl.flock(self._pipes.write_fd, fcntl.LOCK_EX)
             try:
                 return self._exchange(list(operation))
             finally:
                 fcntl.flock(self._pipes.write_fd, fcntl.LOCK_UN)
 
-    def _open(self) -> None:
-        self._pipes = codec.Pipes(self._folder, REPLIES, CALLS, self._max_bytes)
+    def _open(self) -> Any:
+        return codec.Pipes.open(self._folder, REPLIES, CALLS, self._max_bytes)
 
     def _exchange(self, operation: list[Any]) -> Any:
         self._number += 1
@@ -90,14 +89,15 @@ class _Link:
             operation, self._seeds = ["seed", self._seeds, operation], []
         self._pipes.send(codec.pack(number, operation, self._export))
         while True:
-            self._wait()
+            if self._seconds is not None:
+                self._wait(self._seconds)
             received, text, blob = self._receive()
             if received != number:
                 continue  # reply to a call that a killed process left
             reply = self._read_reply(text, blob)
+            if type(reply) is list and len(reply) == 2 and reply[0] == "ok":
+                return reply[1]
             match reply:
-                case ["ok", value]:
-                    return value
                 case ["error", str() as kind, str() as message, str() as trace, int() | None as class_number]:
                     raise self._make_error(kind, message, trace, class_number)
                 case ["back", int() as callback, tuple() as args, dict() as options] if callback in self._callbacks:
@@ -118,11 +118,9 @@ class _Link:
         except codec.MalformedError as error:
             raise LinkError(f"the program sent a {error}") from None
 
-    def _wait(self) -> None:
-        if self._seconds is None or self._pipes.has_rest():
-            return
-        if not select.select([self._pipes.read_fd], [], [], self._seconds)[0]:
-            raise TimeoutError(f"a call of the program took longer than {self._seconds:g} s")
+    def _wait(self, seconds: float) -> None:
+        if not self._pipes.has_rest() and not select.select([self._pipes.read_fd], [], [], seconds)[0]:
+            raise TimeoutError(f"a call of the program took longer than {seconds:g} s")
 
     def _run_callback(self, number: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         try:
@@ -193,7 +191,8 @@ class _Link:
 
     def call(self, number: int, name: str | None, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self.version += 1
-        return self.request("call", number, name, args, options)
+        # Lists cost less than tuples, which have a tag.
+        return self.request("call", number, name, [*args], *([options] if options else ()))
 
     def _make_error(self, kind: str, message: str, trace: str, class_number: int | None) -> BaseException:
         error_type = self._objects.get(class_number) if class_number is not None else getattr(builtins, kind, None)
@@ -280,6 +279,30 @@ def _note(obstacle: str) -> None:
 _link: _Link | None = None
 
 
+class RemoteFunction:
+    """Function in another sandbox, for evaluators that take the function itself (`program_server.FunctionServerJob`).
+
+    Args:
+        source: Its source, which the evaluator can read by `str`.
+    """
+
+    __slots__ = ("_number", "_source")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._number: Any = None
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        global _link
+        _link = _link or _Link()
+        if self._number is None:
+            self._number = _link.request("load")
+        return _link.call(self._number, None, args, options)
+
+    def __str__(self) -> str:
+        return self._source
+
+
 def load(names: dict[str, Any]) -> None:
     """Loads the program in its sandbox and fills the namespace of a module with stand-ins.
 
@@ -308,25 +331,51 @@ def load(names: dict[str, Any]) -> None:
     names["__getattr__"] = get_attribute
 
 
-def warm_up() -> None:
-    """Runs the code of a call without a program."""
-    compile(SOURCE, "program.py", "exec")
-    message = codec.pack(1, ["call", 1, None, (1.5,), {}], _refuse)
-    _, size, _ = codec.HEADER.unpack_from(message)
-    codec.unpack(message[codec.HEADER.size : codec.HEADER.size + size], b"", _refuse)
+def warm_up(path: str) -> None:
+    """Loads the stand-in in a file and calls a function, with prepared replies instead of a program."""
+    global _link
+    (reply_fd, program_fd), call_fds = os.pipe(), os.pipe()
+    _link = link = _Link(codec.Pipes(reply_fd, call_fds[1], 2**20))
+    description = {"h": [1, {"function": "f", "doc": None}]}
+    for index, reply in enumerate((["ok", (0, {"f": _make_method, "x": None})], ["ok", 1.5]), 1):
+        os.write(program_fd, codec.pack(link._number + index, reply, lambda _: description))
+    spec = importlib.util.spec_from_file_location("program", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.f(1.5)
+    for fd in (reply_fd, program_fd, *call_fds):
+        os.close(fd)
+    _link = None
 
 
-def _refuse(*values: Any) -> Any:
-    raise TypeError
+def forward_seeds(folder: str) -> None:
+    """Makes seeds that the evaluator sets apply to the program too; called once, before candidates.
 
-
-def forward_seeds() -> None:
-    """Makes seeds that the evaluator sets apply to the program too; called once, before candidates."""
+    Args:
+        folder: Folder of the evaluator. `numpy.random` makes every fork slower, so it is loaded only for a module of
+            this folder that names it.
+    """
     import random
 
-    for module_name, module in (("random", random), ("numpy", getattr(sys.modules.get("numpy"), "random", None))):
-        if module is not None:
-            vars(module)["seed"] = _make_seed(module_name, module.seed)
+    _replace_seed("random", random)
+    if "numpy" in sys.modules and ("numpy.random" in sys.modules or _names_random(folder)):
+        _replace_seed("numpy", importlib.import_module("numpy.random"))
+
+
+def _names_random(folder: str) -> bool:
+    paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    for path in paths:
+        if path and os.path.dirname(os.path.abspath(path)) == folder:
+            with open(path, "rb") as file:
+                if b"random" in file.read():
+                    return True
+    return False
+
+
+def _replace_seed(name: str, module: types.ModuleType) -> None:
+    vars(module)["seed"] = _make_seed(name, module.seed)
 
 
 def _make_seed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:

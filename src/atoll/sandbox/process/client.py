@@ -23,7 +23,7 @@ from atoll.sandbox.levels import Probe
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.permissions import BUILT_PROGRAMS, PACKAGES_FOLDER, Permissions, find_readable_paths
 from atoll.sandbox.process import scratch_dir, worker
-from atoll.sandbox.process.fork_server import START_SCRIPT, ForkServerSettings
+from atoll.sandbox.process.fork_server import NUM_OWN_PROCESSES, START_SCRIPT, ForkServerSettings
 
 START_SECONDS = 300.0  # for a job that loads its data
 _POLL_SECONDS = 0.1  # interval of liveness checks: a child of a dead worker may keep the channel open
@@ -31,7 +31,8 @@ _CHUNK_BYTES = 2**16
 _MAX_SECONDS = 1e7  # maximum of an alarm
 _MAX_FAILURE_BYTES = 16 * 2**10  # of a result, in addition to its value
 FORGED_MESSAGE = "it wrote to the channel of its worker"
-
+_GRACE_SECONDS = 10.0  # for a fork server to enforce the time limit and clean up
+_MAX_FAILURE_CHARS = 2000
 _MEMORY_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 # Some interpreters do not start without LD_LIBRARY_PATH.
 _INHERITED_ENV = ("PATH", "LANG", "LD_LIBRARY_PATH")
@@ -42,6 +43,7 @@ _FIXED_ENV = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # otherwise every fork looks up the same functions again
     "MALLOC_ARENA_MAX": "2",  # otherwise each thread takes 64 MiB of address space
 }
 
@@ -74,7 +76,7 @@ class WorkerClient:
                 "space in the temporary folder."
             ) from error
         self._poll = select.poll()
-        self._poll.register(self._channel, select.POLLIN)
+        self._poll.register(self.channel, select.POLLIN)
 
     def start(self, path: Sequence[str], packed_job: bytes) -> None:
         """Sends the job to the worker, which creates it.
@@ -83,7 +85,7 @@ class WorkerClient:
             SetupError: The job cannot be created.
             WorkerKilled: A signal ended the worker.
         """
-        self._channel.settimeout(START_SECONDS)
+        self.channel.settimeout(START_SECONDS)
         settings = json.dumps(self._make_settings(path)._asdict()).encode()
         try:
             failure, _, _ = _parse_result(self._exchange(settings + b"\n" + packed_job, START_SECONDS))
@@ -95,7 +97,7 @@ class WorkerClient:
             raise error_type(
                 f"The evaluator cannot be loaded in its worker: {failure.rstrip('.')}. Check its imports and data."
             )
-        self._channel.settimeout(self._seconds)
+        self.channel.settimeout(self._seconds)
 
     def is_ready(self) -> bool:
         """Returns whether the worker is alive, silent since its last result, and has a clean scratch folder."""
@@ -142,8 +144,8 @@ class WorkerClient:
         self._output_file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # the stack closes it
         stack.enter_context(self._output_file)
         self._reset_output_file()
-        self._channel, channel = socket.socketpair()
-        stack.enter_context(self._channel)
+        self.channel, channel = socket.socketpair()
+        stack.enter_context(self.channel)
         liveness_fd, liveness_write_fd = os.pipe()
         stack.callback(os.close, liveness_write_fd)
         try:
@@ -162,9 +164,7 @@ class WorkerClient:
         return [worker.__file__, str(liveness_fd)]
 
     def _build_environment(self) -> dict[str, str]:
-        inherited = {
-            name: value for name, value in os.environ.items() if name in _INHERITED_ENV or name.startswith("LC_")
-        }
+        inherited = {name: os.environ[name] for name in os.environ if name in _INHERITED_ENV or name.startswith("LC_")}
         return inherited | _FIXED_ENV | {"HOME": self._scratch, "TMPDIR": self._scratch} | dict(self._env)
 
     def _spawn(self, channel: socket.socket, liveness_fd: int) -> subprocess.Popen[bytes]:
@@ -187,7 +187,7 @@ class WorkerClient:
         deadline = time.monotonic() + seconds
         self._token = os.urandom(16)
         with contextlib.suppress(OSError):  # the next line reports a dead worker
-            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(body)) + body)
+            self.channel.sendall(worker.FRAME_HEADER.pack(self._token, len(body)) + body)
         return self._receive_frame(deadline, seconds)
 
     def _receive_frame(self, deadline: float, seconds: float) -> bytes:
@@ -214,7 +214,7 @@ class WorkerClient:
         """Reads until `data` has `size` bytes; usually one read is enough."""
         while len(data) < size:
             self._wait_for_data(deadline)
-            chunk = self._channel.recv(max(size - len(data), _CHUNK_BYTES))
+            chunk = self.channel.recv(max(size - len(data), _CHUNK_BYTES))
             if not chunk:
                 raise WorkerError(self._describe_death())
             data += chunk
@@ -224,12 +224,12 @@ class WorkerClient:
         while not self._poll.poll(1000 * max(0.0, min(_POLL_SECONDS, deadline - time.monotonic()))):
             if self._popen.poll() is not None:
                 raise WorkerError(self._describe_death())
-            self.check_memory()
+            self.check_usage()
             if time.monotonic() >= deadline:
                 raise TimeoutError
 
-    def check_memory(self) -> None:
-        """Raises `WorkerError` if the processes of a candidate use too much memory in all."""
+    def check_usage(self) -> None:
+        """Raises `WorkerError` if a candidate has too many processes, or if they use too much memory in all."""
 
     def _describe_death(self) -> str:
         try:
@@ -240,9 +240,8 @@ class WorkerClient:
             return "it closed the channel of its worker"
         if status >= 0:
             return f"it left its process with exit status {status}"
-        with contextlib.suppress(ValueError):
-            return f"its process died with signal {-status} ({signal.Signals(-status).name})"
-        return f"its process died with signal {-status}"
+        names = {number.value: f" ({number.name})" for number in signal.Signals}
+        return f"its process died with signal {-status}{names.get(-status, '')}"
 
     def _mask_locations(self, text: str) -> str:
         """Removes text that differs between workers: their folders, and memory addresses."""
@@ -292,10 +291,6 @@ def parse_json(data: bytes) -> Any:
         return None
 
 
-_GRACE_SECONDS = 10.0  # for a fork server to enforce the time limit and clean up
-_MAX_FAILURE_CHARS = 2000
-
-
 class ForkServerClient(WorkerClient):
     """Starts one fork server, which forks a process for every request, and ends it with all its children."""
 
@@ -306,49 +301,57 @@ class ForkServerClient(WorkerClient):
         super().__init__(limits, permissions.env)
         self._seconds += _GRACE_SECONDS
 
+    def _open_resources(self, stack: contextlib.ExitStack) -> None:
+        super()._open_resources(stack)
+        self._group = scratch_dir.ControlGroup.create(self._popen.pid) if self._permissions.may_start else None
+        if self._group:
+            stack.callback(self._group.remove)
+
+    def start(self, path: Sequence[str], packed_job: bytes) -> None:
+        super().start(path, packed_job)
+        limits, memory_mb = self._limits, self._limits.memory_mb
+        max_bytes = None if memory_mb is None else (memory_mb + limits.disk_mb) * 2**20  # at L3 files are in memory
+        if self._group and not self._group.limit(limits.num_processes + NUM_OWN_PROCESSES, max_bytes):
+            self._group = None  # `check_usage` measures instead
+
     def run_request(self, request: bytes) -> SandboxResult:
         """Runs the job on a request in a new process; afterwards the fork server may be spent."""
         self.begin(request)
         return self.finish()
 
-    @property
-    def channel(self) -> socket.socket:
-        return self._channel
-
     def begin(self, request: bytes) -> None:
         """Sends a request. `finish` must follow."""
         self._start_time, self._token = time.perf_counter(), os.urandom(16)
         with contextlib.suppress(OSError):  # `finish` reports a dead process
-            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, len(request)) + request)
+            self.channel.sendall(worker.FRAME_HEADER.pack(self._token, len(request)) + request)
 
-    def check_memory(self) -> None:
-        limit = self._limits.memory_mb
-        if limit is None or not self._permissions.may_start or not os.path.exists("/proc/self/status"):
-            return  # a single process has a limit of its own
-        servers, pids = 2 if self._level == "L3" else 1, scratch_dir.list_descendants(self._popen.pid)
-        shared_bytes = scratch_dir.measure_memory(pids[servers - 1 : servers], 0)
-        if scratch_dir.measure_memory(pids[servers:], shared_bytes) > limit * 2**20:
-            raise WorkerError(f"its processes used more than {limit} MiB in all")
+    def check_usage(self) -> None:
+        if not self._permissions.may_start or not os.path.exists("/proc/self/status"):
+            return  # a single process has limits of its own
+        num_servers = 2 if self._level == "L3" else 1
+        overuse = scratch_dir.describe_overuse(self._group, self._popen.pid, num_servers, self._limits)
+        if overuse:
+            raise WorkerError(overuse)
 
     def cancel(self) -> None:
         """Ends the candidate of the request, if it still runs. `finish` must follow."""
         with contextlib.suppress(OSError):
-            self._channel.sendall(worker.FRAME_HEADER.pack(self._token, 0))
+            self.channel.sendall(worker.FRAME_HEADER.pack(self._token, 0))
 
     def finish(self) -> SandboxResult:
         """Waits for the result of the request; afterwards the fork server may be spent."""
-        start_time, seconds = self._start_time, self._limits.seconds + _GRACE_SECONDS
+        seconds = self._limits.seconds + _GRACE_SECONDS
         try:
-            deadline = time.monotonic() + seconds - (time.perf_counter() - start_time)
+            deadline = time.monotonic() + seconds - (time.perf_counter() - self._start_time)
             line, _, frame = self._receive_frame(deadline, seconds).partition(b"\n")
             failure, self.is_spent, note = json.loads(line)
+            if self._group:
+                self.check_usage()
         except WorkerError as error:
             failure, self.is_spent, note, frame = str(error), True, "", b""
-        value = None
-        if failure is None:
-            failure, value = _parse_frame(frame)
+        failure, value = (failure, None) if failure is not None else _parse_frame(frame)
         output = "\n".join(part for part in (self._read_output(), note) if part)
-        seconds = time.perf_counter() - start_time
+        seconds = time.perf_counter() - self._start_time
         return SandboxResult(value, failure and self._mask_locations(failure), self._mask_locations(output), seconds)
 
     def _make_settings(self, path: Sequence[str]) -> NamedTuple:

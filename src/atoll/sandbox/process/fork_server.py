@@ -20,7 +20,7 @@ from atoll.sandbox.linux import landlock, root_filesystem, seccomp, system_calls
 from atoll.sandbox.process import candidate_process, worker
 from atoll.sandbox.process.supervisor import ChildSupervisor
 
-_NUM_OWN_PROCESSES = 3  # the outer process, the fork server, and the child that waits for the next candidate
+NUM_OWN_PROCESSES = 3  # the outer process, the fork server, and the child that waits for the next candidate
 
 # Every loaded module makes every fork slower (`threading` alone by half a millisecond), and the package `atoll.sandbox`
 # loads all that the parent needs. So a stub replaces the package until a job uses more than its modules.
@@ -188,7 +188,7 @@ class ForkServer:
 
     def _compute_task_limit(self, has_own_user: bool) -> int | None:
         """Returns the maximum number of tasks of our user; None: the user is shared, and candidates cannot fork."""
-        task_limit = self._limits.num_processes + _NUM_OWN_PROCESSES
+        task_limit = self._limits.num_processes + NUM_OWN_PROCESSES
         if has_own_user:
             return task_limit
         return task_limit + _count_tasks(os.getuid()) if self._settings.may_start else None

@@ -1,13 +1,31 @@
-"""Cleaning and measuring of what candidates leave or use: scratch folders, removed files, memory."""
+"""Cleaning, measuring and limiting of what candidates leave or use: scratch folders, removed files, memory."""
 
 import contextlib
 import itertools
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from atoll.sandbox.limits import Limits
 
 _MAX_PENDING = 200
+CGROUP_FOLDER = "/sys/fs/cgroup"
+# Files of a control group by version: memory in use, limits of memory and swap, limit of processes, killed processes.
+_V1_FILES = {
+    "used": "memory.usage_in_bytes",
+    "memory": "memory.limit_in_bytes",
+    "swap": "memory.memsw.limit_in_bytes",
+    "tasks": "pids.max",
+    "kills": "memory.oom_control",
+}
+_V2_FILES = {
+    "used": "memory.current",
+    "memory": "memory.max",
+    "swap": "memory.swap.max",
+    "tasks": "pids.max",
+    "kills": "memory.events",
+}
 
 
 def wipe(folder: str) -> None:
@@ -153,6 +171,127 @@ def measure_memory(pids: Sequence[int], shared_bytes: int) -> int:
 def _sum_fields(path: str, names: Sequence[str]) -> int:
     with open(path) as file:
         return sum(1024 * int(line.split()[1]) for line in file if line.startswith(tuple(names)))
+
+
+class ControlGroup:
+    """Kernel group (cgroups v1 or v2) of a fork server and its candidates, with limits for all of them together.
+
+    Args:
+        folders: Its folders: one in v2, one or two in v1.
+        files: Names of its files; see `_V1_FILES`.
+    """
+
+    def __init__(self, folders: Sequence[str], files: Mapping[str, str]) -> None:
+        self._folders, self._files = folders, files
+
+    @classmethod
+    def create(cls, pid: int) -> "ControlGroup | None":
+        """Moves a process into a new group; None if this machine or user cannot create one."""
+        name = f"atoll-{pid}-{os.urandom(4).hex()}"
+        for parents, files in _iter_hierarchies():
+            folders = [os.path.join(parent, name) for parent in parents]
+            group = cls(folders, files)
+            try:
+                for folder in folders:
+                    os.mkdir(folder)
+                for folder in folders:
+                    _write_value(os.path.join(folder, "cgroup.procs"), pid)
+                group.count_kills()
+                return group
+            except OSError:
+                for parent in parents:
+                    with contextlib.suppress(OSError):
+                        _write_value(os.path.join(parent, "cgroup.procs"), pid)
+                group.remove()
+        return None
+
+    def limit(self, num_tasks: int, extra_bytes: int | None) -> bool:
+        """Limits the number of processes, and the memory to this much more than its use; returns False if it fails."""
+        try:
+            _write_value(self._find("tasks"), num_tasks)
+            if extra_bytes is None:
+                return True
+            with open(self._find("used")) as file:
+                max_bytes = int(file.read()) + extra_bytes
+            _write_value(self._find("memory"), max_bytes)
+        except OSError:  # a controller is missing
+            return False
+        with contextlib.suppress(OSError):  # swap is not counted everywhere
+            _write_value(self._find("swap"), max_bytes if self._files is _V1_FILES else 0)
+        return True
+
+    def count_kills(self) -> int:
+        """Returns how many processes were killed because the group used too much memory."""
+        with open(self._find("kills")) as file:
+            counts = dict(line.split() for line in file)
+        return int(counts.get("oom_kill", 0))
+
+    def _find(self, key: str) -> str:
+        """Returns the path of a file. A missing one has a controller that is not available."""
+        paths = [os.path.join(folder, self._files[key]) for folder in self._folders]
+        return next((path for path in paths if os.path.exists(path)), paths[0])
+
+    def remove(self) -> None:
+        """Removes the group; its processes may need another moment to end."""
+        for folder in self._folders:
+            for _ in range(100):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+                if not os.path.exists(folder):
+                    break
+                time.sleep(0.01)
+
+
+def describe_overuse(group: ControlGroup | None, pid: int, num_servers: int, limits: Limits) -> str:
+    """Returns which limit the processes of a candidate exceed in all; an empty text: none.
+
+    Args:
+        group: Their group, which limits them; None: they are counted and measured here.
+        pid: First process of the fork server.
+        num_servers: Number of its own processes, parents before children.
+        limits: Limits of the candidate.
+    """
+    memory_text = f"its processes used more than {limits.memory_mb} MiB in all"
+    if group:
+        return memory_text if group.count_kills() else ""
+    pids = list_descendants(pid)
+    if len(pids) - num_servers > limits.num_processes + 1:
+        return f"it had more than {limits.num_processes} processes"
+    shared_bytes = measure_memory(pids[num_servers - 1 : num_servers], 0)
+    used_bytes = measure_memory(pids[num_servers:], shared_bytes)
+    return memory_text if limits.memory_mb is not None and used_bytes > limits.memory_mb * 2**20 else ""
+
+
+def _iter_hierarchies() -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Yields folders in which a group could be made, and the names of its files."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            own = {tuple(line.strip().split(":", 2)[1].split(",")): line.strip().split(":", 2)[2] for line in file}
+    except OSError:
+        return
+    v1 = [
+        _find_own_folder(os.path.join(CGROUP_FOLDER, ",".join(controllers)), path)
+        for controllers, path in own.items()
+        if "memory" in controllers or "pids" in controllers
+    ]
+    if v1:
+        yield v1, _V1_FILES
+    for root in (CGROUP_FOLDER, os.path.join(CGROUP_FOLDER, "unified")):
+        if ("",) in own and os.path.exists(os.path.join(root, "cgroup.controllers")):
+            folder = _find_own_folder(root, own["",])
+            yield [folder], _V2_FILES
+            if folder != root:  # a group with processes cannot divide its memory, but its parent can
+                yield [os.path.dirname(folder)], _V2_FILES
+
+
+def _find_own_folder(root: str, path: str) -> str:
+    folder = os.path.join(root, path.lstrip("/")).rstrip("/")
+    return folder if os.path.isdir(folder) else root  # in a container, the root may be the own group
+
+
+def _write_value(path: str, value: int) -> None:
+    with open(path, "w") as file:
+        file.write(str(value))
 
 
 def reset_attributes(folder: str, original_size: int) -> bool:

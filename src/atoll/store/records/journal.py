@@ -91,7 +91,7 @@ class StoredJournal:
             rows.append((self._run_number, seq, str(record.kind), record.step, record.island, text, links, written_at))
             candidate_rows.add(seq, record)
         self._insert.execute(cursor, rows)
-        new_hash = seals.compute_hash(seal, (seals.order_record(row[1:]) for row in rows))
+        new_hash = seals.compute_hash(seal, [seals.order_record(row[1:]) for row in rows])
         last = first + len(rows) - 1
         self._insert_seal.execute(cursor, [(self._run_number, seals.RECORDS, last, first, new_hash)])
         self._candidate_writer.write(cursor, candidate_rows)

@@ -49,12 +49,11 @@ def order_record(row: Sequence[Any]) -> Sequence[Any]:
 
 def compute_hash(previous: str, rows: Iterable[Sequence[Any]]) -> str:
     """Returns the hash of a commit; the last two columns of a row are its long text and the links."""
-    state = hashlib.sha256(previous.encode())
-    for row in rows:
-        *short, text, links = row
-        state.update(f"{short!r}{len(text)}{links!r}".encode("utf-8", "backslashreplace"))
-        state.update(text.encode("utf-8", "backslashreplace"))
-    return state.hexdigest()
+    parts = [previous]
+    for *short, text, links in rows:
+        parts += (f"{short!r}{len(text)}{links!r}", text)
+    joined = "".join(parts)
+    return hashlib.sha256(joined.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def find_last_hash(connection: Connection, run_number: int, part: str) -> str:

@@ -10,8 +10,6 @@ from atoll import executor, sandbox
 from atoll.governed.agent.tools import ToolBuilder, ToolRunner
 from atoll.governed.parameters import MemoryParameters
 
-mcp = pytest.importorskip("mcp")
-
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 SAY: dict[str, Any] = {
     "name": "say",
@@ -31,6 +29,7 @@ def runner() -> Iterator[ToolRunner]:
 
 
 def test_mcp_client_lists_and_calls_approved_tools(runner: ToolRunner) -> None:
+    mcp = pytest.importorskip("mcp")
     from atoll.governed.agent.tools import mcp_server
 
     builder = ToolBuilder(MemoryParameters())

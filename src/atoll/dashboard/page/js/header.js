@@ -3,11 +3,12 @@
 import { get, ofRun } from "./api.js";
 import { ALIVE, Controls } from "./controls.js";
 import { h, put } from "./dom.js";
-import { ago, cost, count, duration, leaf, score } from "./format.js";
+import { ago, cost, count, duration, leaf, percent, score } from "./format.js";
 import { inline } from "./text.js";
 import { watch } from "./watch.js";
 
 const EVERY = 5000; // milliseconds; also notices resumed runs
+const COUNTING = 1000; // while the server still reads a long journal
 const AFTER_END = 1500;
 
 /** A badge with the status of a run. */
@@ -28,8 +29,8 @@ export class RunHeader {
     this.controls = new Controls(run, { signal: this.#ended.signal, refresh: () => this.#refresh() });
     this.element = h("header", { class: "run-header", "aria-label": `Run ${run}` }, h("div", {}, this.#line, this.#problem), this.controls.element);
     const context = { signal: this.#ended.signal, onEvent: (listener) => options.live.listen(listener) };
-    const load = () => get(ofRun(run), { signal: this.#ended.signal });
-    this.#refresh = watch(context, load, (data) => this.#draw(data), this.#problem, { every: EVERY });
+    const load = () => get(ofRun(run), { query: { islands: "false" }, signal: this.#ended.signal });
+    this.#refresh = watch(context, load, (data) => this.#draw(data), this.#problem, { every: (data) => (data.is_counted ? EVERY : COUNTING) });
     // The last record comes before the process ends, so the status is read again a moment later.
     options.live.listen((event) => event.kind === "ended" && setTimeout(() => this.#refresh(), AFTER_END));
   }
@@ -61,9 +62,10 @@ function headline(now) {
   return [
     fact("best", score(now.best_score), `initial score ${score(now.initial_score)}`),
     fact("evaluations", count(now.evaluations)),
-    fact("failures", count(now.failures)),
-    now.calls ? fact("calls", count(now.calls)) : null,
-    now.calls ? fact("cost", cost(now)) : null,
+    now.is_counted ? fact("failures", count(now.failures)) : null,
+    now.is_counted ? null : fact("journal read", percent(now.counted), "The server is still counting failures, calls and cost."),
+    now.calls && now.is_counted ? fact("calls", count(now.calls)) : null,
+    now.calls && now.is_counted ? fact("cost", cost(now)) : null,
     Number.isFinite(now.eta_seconds) ? fact("left", duration(now.eta_seconds)) : null,
     fact("started", ago(now.began)),
   ].filter(Boolean);

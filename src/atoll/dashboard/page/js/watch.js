@@ -11,7 +11,7 @@ const SHARE = 3; // slow requests are repeated less often
  * Loads and draws, and repeats it after new records.
  *
  * context: the view's; load(): a promise of data; draw(data): shows it; problem: element for errors.
- * options.every: milliseconds after which it loads again in any case; options.follow(): false to ignore new records.
+ * options.every: milliseconds after which it loads again in any case, or a function of the data; options.follow(): false to ignore new records.
  * Returns refresh().
  */
 export function watch(context, load, draw, problem, options = {}) {
@@ -21,6 +21,7 @@ export function watch(context, load, draw, problem, options = {}) {
   let due = Infinity;
   let took = 0;
   let ended = -Infinity;
+  let every = null;
 
   async function refresh() {
     clearTimeout(timer);
@@ -32,6 +33,7 @@ export function watch(context, load, draw, problem, options = {}) {
     const start = performance.now();
     try {
       const data = await load();
+      every = typeof options.every === "function" ? options.every(data) : options.every;
       if (!context.signal.aborted) { put(problem); draw(data); }
     } catch (error) {
       if (error.name !== "AbortError" && !context.signal.aborted) told(error);
@@ -40,7 +42,7 @@ export function watch(context, load, draw, problem, options = {}) {
     took = ended - start;
     running = false;
     if (again) { again = false; soon(); }
-    else if (options.every) plan(options.every);
+    else if (every) plan(every);
   }
 
   function told(error) {

@@ -9,6 +9,8 @@ import { extent, linear, padded, symlog } from "./scale.js";
 const MARGIN = { left: 58, right: 14, top: 20, bottom: 38 };
 const MOST_POINTS = 1500; // drawn of one line
 const EARLY = 0.04; // share of the x axis whose low values do not set the range
+const JUMP = 10; // a first jump this many times larger than the rest does not set the range
+const JUMP_POINTS = 4; // if the curve has at least this many points
 const REACH = 12; // pixels around the mouse that choose a dot
 
 /**
@@ -74,7 +76,7 @@ export function lines(options) {
     const firm = shown.filter((each) => !each.soft && !each.dots);
     const every = shown.flatMap((each) => [...inside(each), ...(each.band ?? []).flatMap(([x, ...two]) => (x >= from && x <= to ? two : []))]);
     const start = from + EARLY * (to - from);
-    const late = (each) => (each.step && !each.baseline ? [valueAt(each, Math.max(start, each.points[0][0])), ...each.points.filter(([x]) => x >= start && x <= to).map(([, value]) => value)] : inside(each));
+    const late = (each) => settled(each.step && !each.baseline ? [valueAt(each, Math.max(start, each.points[0][0])), ...each.points.filter(([x]) => x >= start && x <= to).map(([, value]) => value)] : inside(each));
     let range = extent(isAll || !firm.length ? every : firm.flatMap(late).filter((value) => value !== null)) ?? extent(every) ?? [0, 1];
     if (!isAll && firm.length) {
       // Room for dots near the curve, so that a typical candidate is visible.
@@ -229,6 +231,14 @@ export function lines(options) {
       view.redraw();
     },
   };
+}
+
+/** Leaves out the first values of a curve if the jump from them is many times larger than all that follows. */
+function settled(values) {
+  let first = 0;
+  const rise = (place) => values.at(-1) - values[place];
+  while (values.length - first >= JUMP_POINTS && rise(first + 1) > 0 && values[first + 1] - values[first] > JUMP * rise(first + 1)) first += 1;
+  return values.slice(first);
 }
 
 function bandPath(band, x, y) {

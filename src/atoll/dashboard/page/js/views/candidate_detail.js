@@ -39,7 +39,7 @@ export function detail(found, context) {
     artifacts(found, context),
     calls(found),
     lineage(found, context, link),
-    Object.keys(found.meta).length ? section("Metadata", asData(found.meta, "Metadata")) : null,
+    Object.keys(found.meta).length ? section("Metadata", asData(found.meta, "Metadata as JSON")) : null,
   ];
 }
 

@@ -47,7 +47,7 @@ class LifeView {
   #vitals = vitals();
   #map = lifeMap();
   #thoughts = h("div", {});
-  #notices = h("ul", { class: "plain-list notices tall", "aria-label": "Alerts" });
+  #notices = h("ul", { class: "plain-list notices tall", "aria-label": "Alerts", tabindex: "0" });
   #memory = memory();
   #course = lines({ title: "Life, danger and the unknown by tick", xLabel: "tick", height: 220, formatY: (value) => percent(value) });
   #list = actions((place) => { this.#stopFollowing(); this.#choose(place); });

@@ -18,6 +18,7 @@ const AXES = {
   evaluations: ["evaluations", count], calls: ["LLM calls", count], cost_usd: ["cost in USD", usd], seconds: ["time", duration],
   tokens: ["tokens", count], step: ["iterations", count],
 };
+const COUNTING = 1000; // milliseconds between requests while the server still reads a long journal
 const NEWEST = 15; // improvements shown at first
 const FEW = 8; // failures and settings shown at first
 const IMPORTANT = /^(run\.(seed|llm|target|iterations|budget|workers)$|system$|folder$|[a-z]+\.(preset|num_islands|policy|pattern|episodes)$)/;
@@ -35,10 +36,14 @@ function mount(root, context) {
   const steps = improvementTable(context, progress);
   root.append(problem, h("div", { class: "cards lead" }, said, best), result, progress.element, h("div", { class: "cards" }, used, about), failures,
     h("div", { class: "card" }, h("h2", {}, "Improvements, newest first"), steps.element), settings);
-  progress.onUpdate = (rows) => steps.update(rows);
+  progress.onUpdate = (data) => steps.update(data);
 
   let drawn = "";
-  watch(context, () => context.get(context.ofRun("answer")), (found) => {
+  const load = () => context.get(context.ofRun("answer")).catch((error) => {
+    if (!drawn) put(said, h("p", { class: "empty" }, "There is no answer yet; see the message above."));
+    throw error;
+  });
+  watch(context, load, (found) => {
     const now = JSON.stringify(found);
     if (now === drawn) return; // keeps open parts and the selection
     const hadBest = drawn && JSON.parse(drawn).best?.id === found.best?.id;
@@ -49,7 +54,7 @@ function mount(root, context) {
     progress.metrics(found.metrics);
     drawFailures(failures, found, context);
     drawSettings(settings, found);
-  }, problem, { every: 10000 });
+  }, problem, { every: (found) => (found.is_counted ? 10000 : COUNTING) });
   const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); progress.summary(now); } };
   const hear = (event) => { if (event.detail.asked === context.run) show(event.detail); };
   document.addEventListener("atoll:summary", hear, { signal: context.signal });
@@ -139,7 +144,7 @@ function drawBest(card, found, context) {
   if (best === null) return;
   const place = h("div", {});
   const isDiff = Boolean(best.diff?.diff) && !found.result.law;
-  const parts = { diff: () => wordDiff(best.diff.diff, "Diff to the initial candidate"), text: () => piece(best.text, { label: "Best candidate", numbered: true, show: (text) => source(text, "Best candidate") }) };
+  const parts = { diff: () => wordDiff(best.diff.diff, "Diff to the initial candidate"), text: () => piece(best.text, { label: "Text of the best candidate", numbered: true, show: (text) => source(text, "Text of the best candidate") }) };
   const isSimilar = isDiff && /^ /m.test(best.diff.diff) && best.diff.diff.length < best.text.text.length * 3; // else the whole text says more
   let shown = isSimilar ? "diff" : "text";
   const choice = isDiff ? select([["diff", "changes to the initial candidate"], ["text", "whole text"]], shown, (value) => { shown = value; put(place, parts[shown]()); }, { "aria-label": "Show the best candidate as" }) : null;
@@ -177,7 +182,8 @@ class Progress {
     this.what = () => what;
     this.element = h("section", { class: "card", "aria-label": "Progress" }, this.#problem,
       h("div", { class: "bar" }, field("Over", this.#axis), this.#metricField, field("Show", this.#show)), this.#chart.element);
-    this.#refresh = watch(context, () => this.#load(), (data) => { this.#data = data; this.onUpdate(data.improvements); this.#draw(); }, this.#problem);
+    this.#refresh = watch(context, () => this.#load(), (data) => { this.#data = data; this.onUpdate(data); this.#draw(); }, this.#problem,
+      { every: (data) => (data.isCounted ? null : COUNTING) });
     this.remember = remember;
   }
 
@@ -190,7 +196,7 @@ class Progress {
       this.what() === "islands" ? this.#context.get(this.#context.ofRun("curve")) : null,
     ]);
     this.#islands = curve?.islands ?? null;
-    return { improvements: found.improvements, dots: dots ?? { ids: [], values: [] } };
+    return { improvements: found.improvements, dots: dots ?? { ids: [], values: [] }, isCounted: found.is_counted && (dots?.is_counted ?? true) };
   }
 
   /** Offers the metrics of the evaluator. */
@@ -214,10 +220,12 @@ class Progress {
 
   #draw() {
     if (!this.#data) return;
-    const { improvements, dots } = this.#data;
+    const { improvements, dots, isCounted } = this.#data;
     for (const each of this.#axis.options) each.disabled = !improvements.some((row) => row[each.value] > 0) && !(dots[each.value] ?? []).some((x) => x > 0); // runs without an LLM have no cost
-    if (this.#axis.selectedOptions[0]?.disabled) this.#axis.value = this.#over = "evaluations";
-    const over = this.#over;
+    if (isCounted && this.#axis.querySelector(`option[value="${CSS.escape(this.#over)}"]`)?.disabled) this.#over = "evaluations";
+    const over = isCounted ? this.#over : "step"; // the other axes need the whole journal
+    this.#axis.disabled = !isCounted;
+    this.#axis.value = over;
     const now = this.now;
     const end = now ? { evaluations: now.evaluations, calls: now.calls, cost_usd: now.cost_usd, tokens: now.tokens, seconds: now.seconds, step: now.steps }[over] : null;
     const series = [{ name: this.#metric === "score" ? "best so far" : `${this.#metric} of the best`, step: true, main: true, tone: 0, points: curve(improvements, over, end) }];
@@ -303,5 +311,5 @@ function improvementTable(context) {
     list.update(isAll ? rows : rows.slice(0, NEWEST));
   }
 
-  return { element: h("div", {}, list.element, more), update(next) { rows = next.map((row, place) => ({ ...row, gain: row.score - next[place - 1]?.score })).reverse(); show(); } };
+  return { element: h("div", {}, list.element, more), update({ improvements: next, isCounted }) { rows = next.map((row, place) => ({ ...row, ...(isCounted ? {} : { evaluations: null, seconds: null }), gain: row.score - next[place - 1]?.score })).reverse(); show(); } };
 }

@@ -32,7 +32,7 @@ export function proposals(root, context, chosen) {
   ], { class: "stacks", empty: "No proposals. Create one with 'atoll proposals submit'.", rowClass: (row) => (row.id === chosen ? "chosen" : null) });
   root.append(problem, h("div", { class: "card" }, counted, list.element));
   const refresh = watch(context, () => context.get(PATH, { limit: 200 }), (found) => {
-    counted.textContent = `${found.waiting} of ${found.total} pending`;
+    counted.textContent = `${found.waiting} of ${found.total} pending.${found.waiting ? " Open one to read its change, then approve or reject it." : ""}`;
     list.update(found.proposals);
   }, problem, { every: 5000 });
   if (chosen === null) return;
