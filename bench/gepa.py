@@ -22,7 +22,7 @@ from typing import Any
 
 import atoll
 from atoll import control
-from atoll.evolve import options, runner
+from atoll.evolve import events, runner
 from bench import baselines, gepa_llm, outcome
 from bench.tasks import prompt_sets, rules
 
@@ -41,7 +41,7 @@ LLM_SEEDS, LLM_CALLS, LLM_REPLIES = 3, 400, 24
 def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
     """Runs Atoll or one of its baselines. Returns its scores and usage."""
     bench, sets = rules.Bench(seed), rules.sets(seed)
-    wished = options.EvolveOptions(
+    wished = events.EvolveOptions(
         llm=None if way == NO_LLM else bench.reply,
         data=sets.train,
         validation=sets.validation,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import control
-from atoll.evolve import options, runner
+from atoll.evolve import events, runner
 from bench import baselines, outcome
 from bench.tasks import prompt_sets
 
@@ -24,7 +24,7 @@ def atoll_run(name: str, seed: int, way: str, limits: Mapping[str, int], model: 
     """Runs Atoll or its sequential baseline; returns test score, validation score and usage."""
     task, parts = prompt_sets.Task(name, model), prompt_sets.sets(name, seed, formulas)
     budget = control.Budget(evaluations=limits.get("calls", MANY_CALLS), calls=limits.get("replies"))
-    wished = options.EvolveOptions(
+    wished = events.EvolveOptions(
         llm=task.reply,
         data=parts.train,
         validation=parts.validation,

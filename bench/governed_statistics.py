@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from atoll.governed import statistics
 from atoll.governed.evidence import off_policy
-from atoll.governed.statistics import sequence
 from bench import governed_rollouts, outcome
 
 type Floats = NDArray[np.float64]
@@ -55,7 +54,7 @@ class Stopping(NamedTuple):
 def log_e_values(values: Floats) -> Floats:
     """Returns the values of `statistics.ConfidenceSequence` after each sample, for many streams at once."""
     n, means, variances = _moments(values)
-    mixture = sequence.compute_mixture_variance(ALPHA, EXPECTED) * variances
+    mixture = statistics.compute_mixture_variance(ALPHA, EXPECTED) * variances
     information = n / np.maximum(variances, 1e-12)
     spread = 1 + information * mixture
     return means**2 * information**2 * mixture / (2 * spread) - np.log(spread) / 2

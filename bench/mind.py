@@ -22,7 +22,7 @@ from atoll import cluster, llm
 from atoll.mind import build, fitness, plan_evaluator
 from atoll.mind import problems as mind_problems
 from atoll.mind.config import Options
-from atoll.mind.tasks import generate, grader, load
+from atoll.mind.tasks import generate, load
 from bench import outcome
 from bench.tasks import noisy_planner
 
@@ -75,7 +75,7 @@ def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str
         problems,
         plan_evaluator.PlanEvaluator({problem.id: problem for problem in problems}, fitness.BALANCED),
         path.name,
-        grade=lambda plans: grader.grade_in_subprocess(path, plans),
+        grade=lambda plans: load.grade_in_subprocess(path, plans),
     )
     built = build.assemble(
         about, Options(**{**USUAL, **changes}), llm.JournaledLLM(noisy_planner.NoisyPlanner(p, seed))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import mind
-from atoll.mind.tasks import grader, load
+from atoll.mind.tasks import load
 from bench import outcome
 from bench.mind import TASKS as LLM_TASKS
 from bench.mind import problems_of
@@ -40,7 +40,7 @@ def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
     problems, since = load.load_problems(path, seed), time.process_time()
     result = mind.MindEvolutionEngine(problems, options={"method": METHODS[method]}, seed=seed).run()
     seconds = round(time.process_time() - since, 1)
-    grades = grader.grade_in_subprocess(path, result.plans)
+    grades = load.grade_in_subprocess(path, result.plans)
     solved = sum(bool(grade) for grade in grades.values())
     share = 100 * solved / len(problems)
     verdict = "" if METHODS[method] != "mind" else " MET" if share >= LEAST else " MISSED"

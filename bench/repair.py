@@ -20,7 +20,7 @@ from atoll import executor, sandbox, store, system, testing
 from atoll.mind import build
 from atoll.mind.config import Options, Task
 from atoll.mind.workspace import build as workspace_build
-from atoll.mind.workspace import edit_search
+from atoll.mind.workspace import edits
 from bench import fault_repository, outcome
 
 SNIPPET = re.compile(r"^FILE: (\S+), lines (\d+)-(\d+) \(([^)\n]+)\)\n```\n(.*?)\n```", re.MULTILINE | re.DOTALL)
@@ -66,7 +66,7 @@ def _make_block(path: str, old: str, new: str) -> str:
 
 def _make_variants(source: str) -> list[str]:
     """Returns the function with one swapped token each."""
-    return [variant.rstrip("\n") for _, variant in edit_search.generate_swaps(f"{source}\n")]
+    return [variant.rstrip("\n") for _, variant in edits.generate_swaps(f"{source}\n")]
 
 
 def make_context(folder: Path, model: Any) -> system.BuildContext:

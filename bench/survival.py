@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from atoll.survival import build, episode_reports, forecast_metrics, grid
+from atoll.survival import analysis, build, episode_reports, grid
 from atoll.survival.episode import EpisodeSummary
 from bench import outcome
 from bench.baselines import interval
@@ -116,8 +116,8 @@ def forecasts(report: Callable[[str], None]) -> dict[str, Any]:
             for episode in episodes[episode_reports.NUM_LEARNING_EPISODES :]
             for forecast in episode.forecasts
         ]
-        report(f"forecasts of {seed}: {forecast_metrics.compute_calibration(text).brier_skill:.3f}")
-    result = forecast_metrics.compute_calibration(text)
+        report(f"forecasts of {seed}: {analysis.compute_calibration(text).brier_skill:.3f}")
+    result = analysis.compute_calibration(text)
     return {**result._asdict(), "bins": [item._asdict() for item in result.bins]}
 
 

@@ -14,7 +14,7 @@ from atoll import config, governed, runs, store
 from atoll.governed.evidence import attribution, reflectors, run_log
 from atoll.governed.evidence.replayer import LogReplayer
 from atoll.governed.rollout import evaluators, shadow_result, shadow_runner
-from atoll.runs import paired_runs
+from atoll.runs import baselines
 
 KEY, SETTING = "survival/longest", "survival.max_turns"
 TASK = Path(__file__).parent / "survival"
@@ -67,7 +67,7 @@ def compute_mean_score(run_store: store.Store, run: str) -> float:
 
 def run_shadow(parameters: governed.StoredParameters, value: int) -> shadow_result.ShadowResult:
     """Compares a value with the current one by pairs of runs, which leave nothing in the store."""
-    pairs = paired_runs.PairedRuns(load_config(0), KEY, parameters.ledger, range(100, 100 + SEEDS))
+    pairs = baselines.PairedRuns(load_config(0), KEY, parameters.ledger, range(100, 100 + SEEDS))
     samples, apply, score = pairs.functions
     sampler = shadow_result.FixedSampler(list(samples()))
     runner = shadow_runner.ShadowRunner(parameters, evaluators.FuncEvaluator(score), sampler, apply, expected=40)

@@ -4,7 +4,7 @@ import pytest
 
 from atoll import control
 from atoll.evaluation import Cost
-from atoll.testing import assertions
+from atoll.testing import fakes
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_first_reason_to_stop_stays() -> None:
 
 def test_stop_signal_has_reason_in_every_thread() -> None:
     switch = control.StopSignal()
-    assertions.run_concurrently(lambda number: switch.stop(f"thread {number}"))
+    fakes.run_concurrently(lambda number: switch.stop(f"thread {number}"))
     assert switch.is_set()
     assert switch.reason.startswith("thread ")
 

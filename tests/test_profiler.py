@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from atoll import profiler
-from atoll.testing import assertions
+from atoll.testing import fakes
 
 
 class Happened(NamedTuple):
@@ -185,7 +185,7 @@ def test_event_queue_delivers_in_order_by_one_thread() -> None:
                 mail.post(delivery(posted[-1]))
             mail.deliver()
 
-    assertions.run_concurrently(post, 8)
+    fakes.run_concurrently(post, 8)
     assert overlaps == []
     assert events == posted
     assert len(events) == 8 * 300

@@ -10,7 +10,7 @@ import pytest
 
 import atoll
 from atoll import cli, errors, store
-from atoll.cli.run import init
+from atoll.cli.run import start
 from tests.cli import terminals
 
 
@@ -82,11 +82,11 @@ def test_no_color_is_respected():
 
 
 def test_examples_dir_of_checkout_and_installed_package(folder, monkeypatch):
-    assert init.get_examples_dir() == Path(__file__).resolve().parents[2] / "examples"
+    assert start.get_examples_dir() == Path(__file__).resolve().parents[2] / "examples"
     package = folder / "lib" / "site-packages" / "atoll"
     (package / "examples").mkdir(parents=True)
     monkeypatch.setattr(atoll, "__file__", str(package / "__init__.py"))
-    assert init.get_examples_dir() == package / "examples"
+    assert start.get_examples_dir() == package / "examples"
     (package / "examples").rmdir()
     with pytest.raises(errors.SetupError, match="Install Atoll again"):
-        init.get_examples_dir()
+        start.get_examples_dir()

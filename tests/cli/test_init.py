@@ -6,7 +6,7 @@ import runpy
 import pytest
 
 from atoll import config
-from atoll.cli.run import init
+from atoll.cli.run import start
 from tests.cli import apps
 
 SYSTEMS = ["llmsr", "mind", "programs", "survival"]
@@ -28,7 +28,7 @@ def test_init_creates_task_with_readme(system, shell, tmp_path):
 
 
 def test_init_accepts_every_example(shell, tmp_path):
-    names = list(init.iter_tasks(init.get_examples_dir()))
+    names = list(start.iter_tasks(start.get_examples_dir()))
     for name in names:
         data = shell("init", name, str(tmp_path / name), "--json").json()
         assert data["example"] == name
@@ -46,7 +46,7 @@ def test_init_prints_next_commands(shell, tmp_path, monkeypatch):
 
 def test_init_has_a_template_for_everything_that_evolves(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for kind in init.KINDS:
+    for kind in start.KINDS:
         shell("init", kind, kind)
         readme = (tmp_path / kind / "README.md").read_text()
         assert "examples/" not in readme or kind == "plan"

@@ -95,7 +95,7 @@ def test_local_time_is_short_and_old_time_is_a_date():
 
 
 def test_inspect_commands_import_nothing_slow_at_start():
-    modules = "atoll.cli.inspect.compare, atoll.cli.run.demo, atoll.cli.services.doctor, atoll.cli.govern.rollout"
+    modules = "atoll.cli.inspect.compare, atoll.cli.run.start, atoll.cli.services.doctor, atoll.cli.govern.rollout"
     program = f"import sys; import {modules}; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"sqlalchemy", "rich", "pydantic", "atoll.store", "atoll.cluster"} & set(result.stdout.split())

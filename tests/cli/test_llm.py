@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import cli, testing
-from atoll.llm import model_download
+from atoll.llm import local_server
 from tests.llm.test_model_download import PIECES, small  # noqa: F401 - a fixture
 
 
@@ -34,11 +34,11 @@ def test_ping_prints_reason_of_failure(capsys):
 
 @pytest.mark.usefixtures("small")
 def test_download_prints_progress_and_path(capsys, monkeypatch):
-    monkeypatch.setattr(model_download.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
-    monkeypatch.setattr(model_download, "MODEL_BYTES", 1)
+    monkeypatch.setattr(local_server.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
+    monkeypatch.setattr(local_server, "MODEL_BYTES", 1)
     assert cli.main(["llm", "download"]) == 0
     assert f"{len(PIECES)} of {len(PIECES)}" in capsys.readouterr().out
-    assert model_download.get_model_path().exists()
+    assert local_server.get_model_path().exists()
 
 
 @pytest.mark.usefixtures("small")

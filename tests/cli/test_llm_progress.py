@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from atoll import candidate, cli, control, evaluation, function, gate, system, testing
-from atoll.cli.run import candidate_lines, llm_progress
+from atoll.cli.run import llm_progress
 from atoll.testing import Fault
 from tests.cli import terminals
 
@@ -134,7 +134,7 @@ ACCEPT = gate.Decision("accept", "", "test")
 
 
 def format_all(applied: system.AppliedIteration, width: int = 200) -> list[str]:
-    return [text for line in candidate_lines.iter_lines(applied) for text in line.format(width)]
+    return [text for line in llm_progress.iter_lines(applied) for text in line.format(width)]
 
 
 def test_line_has_idea_of_candidate():
@@ -213,7 +213,7 @@ def test_tuner_gets_line_only_for_new_best():
     ],
 )
 def test_scores_have_enough_digits(old, new, text):
-    assert candidate_lines.format_scores(old, new) == text
+    assert llm_progress.format_scores(old, new) == text
 
 
 def test_use_of_resumed_limit_counts_from_its_start():

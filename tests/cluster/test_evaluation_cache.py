@@ -8,7 +8,7 @@ import pytest
 
 from atoll.cluster.iteration import EvaluationCache
 from atoll.evaluation import Evaluation
-from atoll.testing import assertions
+from atoll.testing import fakes
 
 EVALUATION = Evaluation(1.0)
 
@@ -48,7 +48,7 @@ def test_concurrent_requests_evaluate_once() -> None:
         time.sleep(0.02)
         return Evaluation(float(len(evaluated)))
 
-    assert assertions.run_concurrently(lambda _: cache.get_or_evaluate("key", evaluate)) == [Evaluation(1.0)] * 8
+    assert fakes.run_concurrently(lambda _: cache.get_or_evaluate("key", evaluate)) == [Evaluation(1.0)] * 8
     assert len(evaluated) == 1
 
 
@@ -59,9 +59,7 @@ def test_different_contents_are_evaluated_in_parallel() -> None:
         arrived.wait()  # fails unless all four wait at once
         return EVALUATION
 
-    assert (
-        assertions.run_concurrently(lambda number: cache.get_or_evaluate(str(number), evaluate), 4) == [EVALUATION] * 4
-    )
+    assert fakes.run_concurrently(lambda number: cache.get_or_evaluate(str(number), evaluate), 4) == [EVALUATION] * 4
 
 
 def test_next_waiting_request_evaluates_after_exception() -> None:

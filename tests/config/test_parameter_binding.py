@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from atoll import config, errors, governed, runs, store
-from atoll.runs import paired_runs
+from atoll.runs import baselines
 from atoll.runs.session import make_parameter_reader
 from atoll.store.versions import ledger
 
@@ -130,7 +130,7 @@ def test_every_system_has_bindable_settings(system, settings):
 
 class TestPairedRuns:
     def test_paired_runs_differ_only_in_the_value_and_store_nothing(self, folder, run_store):
-        pairs = paired_runs.PairedRuns(
+        pairs = baselines.PairedRuns(
             config.load(folder), "survival/danger", ledger.VersionLedger(run_store.change_log()), range(2)
         )
         assert pairs.parameter_name == "survival/danger@production"
@@ -144,4 +144,4 @@ class TestPairedRuns:
     def test_task_without_the_parameter_is_rejected(self, folder, run_store):
         plan = replace(config.load(folder), bindings={})
         with pytest.raises(errors.SetupError, match="no setting that is the parameter survival/danger"):
-            paired_runs.PairedRuns(plan, "survival/danger", ledger.VersionLedger(run_store.change_log()), range(2))
+            baselines.PairedRuns(plan, "survival/danger", ledger.VersionLedger(run_store.change_log()), range(2))

@@ -12,7 +12,7 @@ from atoll import store
 from atoll.dashboard import run_totals, score_curves, server
 from atoll.journal import Record
 from atoll.runs import answer
-from atoll.store.candidates.queries import CandidateQueries
+from atoll.store.candidate_queries import CandidateQueries
 from tests.runs import samples
 from tests.store.samples import applied, child, founded, judged
 

@@ -10,7 +10,7 @@ from atoll import store
 from atoll.dashboard import connections, dependencies, record_search, response_cache, run_status, run_totals, server
 from atoll.journal import Record
 from atoll.runs import text_format
-from atoll.store.candidates.queries import CandidateQueries
+from atoll.store.candidate_queries import CandidateQueries
 from atoll.store.records import queries
 from tests import fixtures
 from tests.runs import samples

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from atoll import config, dashboard, runs, store
 from atoll.dashboard import server
 from atoll.survival import episode_reports
-from atoll.survival.grid import presets
+from atoll.survival.grid import terrain
 from tests.dashboard import sample_data
 
 
@@ -36,7 +36,7 @@ def test_page_lists_all_live_settings_and_signs():
     scripts = Path(dashboard.__file__).parent / "page" / "js"
     controls, drawing = (scripts / "controls.js").read_text(), (scripts / "views" / "life" / "map.js").read_text()
     assert set(re.findall(r'\{ name: "(\w+)", label', controls)) == {*episode_reports.LIVE_SETTINGS}
-    assert f"const SIGNS = {json.dumps(presets.SIGNS)};" in drawing
+    assert f"const SIGNS = {json.dumps(terrain.SIGNS)};" in drawing
 
 
 def test_turns_are_paged(authorized_client, sample_store):

@@ -9,7 +9,7 @@ import pytest
 from atoll import errors, sandbox
 from atoll.executor import ray
 from atoll.executor.ray import task_files
-from atoll.executor.ray.actor import ActorConfig, EvaluationActor
+from atoll.executor.ray.actor_pool import ActorConfig, EvaluationActor
 from atoll.executor.ray.task_files import ExtractedFiles, TaskFiles
 from atoll.sandbox import job_pickle, score_job
 

@@ -27,7 +27,7 @@ from atoll.llmsr import mutation_engine, source
 from atoll.llmsr.fit import parsing
 from atoll.llmsr.laws import table
 from atoll.mind.tasks import load, meeting, stegpoet, trip
-from atoll.mind.workspace import patches
+from atoll.mind.workspace import edits
 from atoll.playbook import files as bullets
 from atoll.playbook import files as playbooks
 from atoll.programs.openevolve import checkpoints
@@ -93,7 +93,7 @@ PARSERS = {
     "search and replace": Parser(
         lambda text: mutation.apply_blocks("x = 1\ny = 2\n", mutation.parse_blocks(text)), [DIFF], (ValueError,)
     ),
-    "edits of files": Parser(patches.parse_edits, [f"FILE: a.py\n{DIFF}"]),
+    "edits of files": Parser(edits.parse_edits, [f"FILE: a.py\n{DIFF}"]),
     "JSON in a reply": Parser(
         lambda text: list(json_output.extract_json(text)), ['Well: {"a": [1, 2]} or ```json\n[]\n```']
     ),

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from atoll import mutation, secret_scanner
-from atoll.evolve import parameter_llm
 from atoll.llm import json_output
 from atoll.mind import prompts
 from atoll.mind.tasks import calendars, meeting, stegpoet, trip
@@ -49,7 +48,7 @@ def read_text(text: str) -> Any:
 
 
 def read_parameters(text: str) -> Any:
-    return parameter_llm.ParameterReader(tunables=TUNABLES).read('{"rate": 0.5}', text)
+    return parameter_search.ParameterReader(tunables=TUNABLES).read('{"rate": 0.5}', text)
 
 
 def read_program(text: str) -> Any:

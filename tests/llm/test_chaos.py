@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from atoll import llm
-from atoll.testing import assertions
+from atoll.testing import fakes
 from atoll.testing.server import Fault, ModelServer
 
 KEY = "sk-chaos-0123456789"
@@ -98,7 +98,7 @@ def test_a_rest_that_a_server_asks_one_for_is_kept_by_all() -> None:
             model(f"thread {number}")
             arrivals.append(time.perf_counter() - started)
 
-        assertions.run_concurrently(ask, 8)
+        fakes.run_concurrently(ask, 8)
         assert server.num_requests == 10
         assert min(arrivals) >= 0.4
 
@@ -117,7 +117,7 @@ def test_a_server_that_is_down_is_asked_by_one_at_a_time_and_then_given_up() -> 
                     if error.is_down:
                         return
 
-        assertions.run_concurrently(ask, 16)
+        fakes.run_concurrently(ask, 16)
         assert sum(error.is_down for error in failures) == 16
         assert time.perf_counter() - start < 30
         # 16 that fly when it goes down, and then probes whose pauses double from 40 ms until 0.6 s are over.
@@ -129,7 +129,7 @@ def test_a_server_that_comes_back_is_asked_by_all_again() -> None:
     faults = dict.fromkeys(range(7), Fault(503))
     with ModelServer(faults=faults, key=KEY) as server:
         model = model_of(server, retries=8, outage_seconds=60)
-        texts = assertions.run_concurrently(lambda number: model(f"thread {number}").text, 4)
+        texts = fakes.run_concurrently(lambda number: model(f"thread {number}").text, 4)
         assert texts == ["An answer."] * 4
         assert server.num_requests == 7 + 4
 

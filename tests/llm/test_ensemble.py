@@ -8,7 +8,7 @@ import pytest
 
 from atoll import errors, function, gate, llm, testing
 from atoll.evaluation import Cost
-from atoll.llm import routing
+from atoll.llm import ensemble
 from atoll.llm.ensemble import ADVICE_KEY, EnsembleLLM, EnsembleMember
 
 
@@ -109,13 +109,13 @@ def advised(learner: function.Learner, times: int = 1000) -> Counter[Any]:
 
 
 def test_weights_are_drawn():
-    result = advised(routing.make_router("weights", EnsembleLLM(members(a=3, b=1, c=0))))
+    result = advised(ensemble.make_router("weights", EnsembleLLM(members(a=3, b=1, c=0))))
     assert 700 < result["a"] < 800
     assert result.keys() == {"a", "b"}
 
 
 def test_the_strong_model_is_asked_on_a_plateau_only():
-    learner = routing.make_router("plateau", EnsembleLLM(members(cheap=1, strong=1)), plateau_iterations=3)
+    learner = ensemble.make_router("plateau", EnsembleLLM(members(cheap=1, strong=1)), plateau_iterations=3)
     for _ in range(3):
         assert set(advised(learner, 20)) == {"cheap"}
         learner.learn(outcome("cheap", 1.0, 0.5))
@@ -128,7 +128,7 @@ def test_the_strong_model_is_asked_on_a_plateau_only():
 
 def played(gains: dict[str, tuple[float, float, float]], steps: int = 400) -> Counter[str]:
     """Plays a bandit whose arms have (chance to improve, improvement, dollars); returns how often each was asked."""
-    learner, selections, rng = routing.BanditRouter(members(**dict.fromkeys(gains, 1.0))), Counter[str](), Random(1)
+    learner, selections, rng = ensemble.BanditRouter(members(**dict.fromkeys(gains, 1.0))), Counter[str](), Random(1)
     for step in range(steps):
         name = str(learner.advise(Random(step))[ADVICE_KEY])
         selections[name] += 1
@@ -147,11 +147,11 @@ def test_the_bandit_prefers_what_improves_more_per_dollar():
 
 
 def test_the_bandit_tries_everybody_and_knows_only_what_it_was_taught():
-    learner = routing.BanditRouter(members(a=1, b=1, c=0))
+    learner = ensemble.BanditRouter(members(a=1, b=1, c=0))
     assert advised(learner, 50).keys() == {"a", "b"}
     learner.learn(outcome("a", 1.0, 2.0))
     assert advised(learner, 50).keys() == {"b"}
-    again = routing.BanditRouter(members(a=1, b=1, c=0))
+    again = ensemble.BanditRouter(members(a=1, b=1, c=0))
     again.learn(outcome("a", 1.0, 2.0))
     for member in (learner, again):
         member.learn(outcome("b", 1.0, None))
@@ -160,7 +160,7 @@ def test_the_bandit_tries_everybody_and_knows_only_what_it_was_taught():
 
 
 def test_several_learners_advise_together():
-    both = routing.CombinedLearner(routing.WeightRouter(members(a=1)), routing.PlateauRouter(members(b=1), 3))
+    both = ensemble.CombinedLearner(ensemble.WeightRouter(members(a=1)), ensemble.PlateauRouter(members(b=1), 3))
     both.learn(outcome("a", 1.0, 2.0))
     assert both.advise(Random(0)) == {ADVICE_KEY: "b"}
 
@@ -173,7 +173,7 @@ class TestEnsemble(testing.LLMSuite):
         return f"a says {prompt}"
 
 
-@pytest.mark.parametrize("make", [routing.WeightRouter, routing.BanditRouter])
+@pytest.mark.parametrize("make", [ensemble.WeightRouter, ensemble.BanditRouter])
 def test_unreliable_llm_loses_its_share_quickly_and_regains_it(make):
     router = make([EnsembleMember(name, llm.FunctionLLM(str)) for name in ("good", "bad")])
 

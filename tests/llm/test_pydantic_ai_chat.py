@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from atoll import llm
-from atoll.testing import assertions
+from atoll.testing import fakes
 from atoll.testing.server import Fault, ModelServer
 
 
@@ -37,7 +37,7 @@ def test_all_threads_share_one_event_loop() -> None:
     before = loop_threads()
     with ModelServer(lambda prompt, number: prompt) as server:
         model = make_llm(server)
-        texts = assertions.run_concurrently(lambda number: model(f"thread {number}").text, 16)
+        texts = fakes.run_concurrently(lambda number: model(f"thread {number}").text, 16)
         assert texts == [f"thread {number}" for number in range(16)]
         assert len(loop_threads() - before) == 1
 

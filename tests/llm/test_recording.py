@@ -11,7 +11,7 @@ import pytest
 from atoll import errors, journal, llm
 from atoll.evaluation import Cost
 from atoll.journal import CallCache
-from atoll.testing import ScriptedLLM, assertions
+from atoll.testing import ScriptedLLM, fakes
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def test_workers_get_the_replies_of_their_own_steps_in_whatever_order_they_ask(p
             return replay("the same prompt")
 
     for _ in range(3):  # a step that runs again asks again
-        assert assertions.run_concurrently(ask) == [recorded[number] for number in range(1, 9)]
+        assert fakes.run_concurrently(ask) == [recorded[number] for number in range(1, 9)]
 
 
 def test_a_step_that_was_recorded_twice_gets_what_it_went_on_with(path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_model_that_raises_is_not_recorded(path: Path) -> None:
 
 def test_threads_do_not_mix_their_lines(path: Path) -> None:
     recorder = llm.RecordingLLM(llm.FunctionLLM(lambda prompt: prompt * 10_000), path)
-    assertions.run_concurrently(lambda number: [recorder(f"{number}/{turn}") for turn in range(5)])
+    fakes.run_concurrently(lambda number: [recorder(f"{number}/{turn}") for turn in range(5)])
     replay = llm.RecordedLLM(path)
     assert all(replay(f"{number}/{turn}").text[:3] == f"{number}/{turn}" for number in range(8) for turn in range(5))
 

@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from atoll import cli, mind, testing
-from atoll.mind import conversation_memory, prompts, trace_mutator
-from atoll.mind.conversation_memory import RememberedTurn
-from atoll.mind.prompts import PromptPlan
+from atoll.mind import prompts, trace_mutator
+from atoll.mind.prompts import PromptPlan, RememberedTurn
 from atoll.mind.tasks import generate, meeting
 
 TURNS = [
@@ -36,19 +35,19 @@ def day():
 
 
 def test_memory_summarizes_old_turns():
-    full = conversation_memory.format_memory(TURNS, None)
+    full = prompts.format_memory(TURNS, None)
     assert full[0] == "Turn 1, score -3:\nplan 1\n- error 1\n- more"
-    short = conversation_memory.format_memory(TURNS, 12)
+    short = prompts.format_memory(TURNS, 12)
     assert short[:2] == ["Turn 1, score -3. error 1", "Turn 2, score -1. error 2"]
     assert short[2] == "Turn 3, score -2:\nplan 3\n- error 3\n- more"
-    assert "error" not in "".join(conversation_memory.format_memory(TURNS, 0, has_feedback=False))
+    assert "error" not in "".join(prompts.format_memory(TURNS, 0, has_feedback=False))
 
 
 def test_points_stay_open_until_the_score_rises():
-    assert conversation_memory.find_open_points(TURNS) == ["- point 3"]
-    assert conversation_memory.find_open_points(TURNS[:2]) == []
+    assert prompts.find_open_points(TURNS) == ["- point 3"]
+    assert prompts.find_open_points(TURNS[:2]) == []
     better = RememberedTurn(PromptPlan("plan 4", 0.0, ""))
-    assert conversation_memory.find_open_points([*TURNS, better]) == []
+    assert prompts.find_open_points([*TURNS, better]) == []
 
 
 def test_prompts_contain_memory_and_open_points_and_never_repeat(trips):

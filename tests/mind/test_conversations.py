@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from atoll import control, llm, mind, store, testing
-from atoll.mind import actions, prompts, sub_agents, trace_mutator
+from atoll.mind import actions, prompts, trace_mutator
 from atoll.mind.tasks import generate, load, trip
 
 QUICK = {
@@ -120,12 +120,12 @@ def test_critic_and_author_alternate(trips, pattern):  # A5, A6
 
     def model(prompt: str) -> str:
         prompts_seen.append(prompt)
-        if sub_agents.REQUESTS["critic"] in prompt:
+        if actions.REQUESTS["critic"] in prompt:
             return f"- point {len(prompts_seen)}"
         return f"<plan>\n{random_plan(trips[0], len(prompts_seen))}\n</plan>"
 
     make_engine(trips[0], model, pattern=pattern, num_gens=1, num_islands=1, num_convs=1, num_seq=3).run()
-    assert [sub_agents.REQUESTS["critic"] in prompt for prompt in prompts_seen] == [False, True, False, True, False]
+    assert [actions.REQUESTS["critic"] in prompt for prompt in prompts_seen] == [False, True, False, True, False]
     assert "- point 2" in prompts_seen[2]
     assert ("- point 2" in prompts_seen[3]) == (pattern == "self")  # a separate critic does not see the dialogue
 
@@ -243,7 +243,7 @@ def test_sub_agents_write_notes_within_their_budget(trips):  # A1, A9
 
     def reply(step: int, call: str, prompt: str) -> str:
         prompts_seen.append(prompt)
-        for role, request in sub_agents.REQUESTS.items():
+        for role, request in actions.REQUESTS.items():
             if request in prompt:
                 return f"- a note of the {role} of {step}\nREJECT: day 3"
         plan = random_plan(trips[0], (step, call))
@@ -252,7 +252,7 @@ def test_sub_agents_write_notes_within_their_budget(trips):  # A1, A9
     roles = ["researcher", "planner", "critic", "verifier"]
     options = {**QUICK, "num_islands": 1, "num_convs": 1, "roles": roles, "role_calls": 2, "pr_no_parents": 0.0}
     result = mind.MindEvolutionEngine([trips[0]], testing.ScriptedLLM(reply), options).run()
-    counts = {role: sum(request in prompt for prompt in prompts_seen) for role, request in sub_agents.REQUESTS.items()}
+    counts = {role: sum(request in prompt for prompt in prompts_seen) for role, request in actions.REQUESTS.items()}
     assert counts == {
         "researcher": 2,
         "planner": 2,
@@ -261,7 +261,7 @@ def test_sub_agents_write_notes_within_their_budget(trips):  # A1, A9
     }  # the first conversation has no parents
     authors = [prompt for prompt in prompts_seen if "be the author" in prompt or "then write a plan" in prompt]
     assert all("The researcher wrote:\n- a note of the researcher of 1" in prompt for prompt in authors[:2])
-    (verifier_prompt, *_) = [prompt for prompt in prompts_seen if sub_agents.REQUESTS["verifier"] in prompt]
+    (verifier_prompt, *_) = [prompt for prompt in prompts_seen if actions.REQUESTS["verifier"] in prompt]
     assert "Feedback:" not in verifier_prompt
     (worldline,) = result.worldlines.values()
     assert worldline.memory_refs

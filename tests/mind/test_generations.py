@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atoll import archipelago, candidate, cluster, control, evaluation, function, gate, profiler
-from atoll.mind import generations, plan_evaluator, problem_status
+from atoll.mind import generations, plan_evaluator
 from atoll.mind import population as mind_population
 
 NOW = control.RunProgress(0, None, 0)
@@ -141,27 +141,27 @@ class TestProblemStatus:
         return function.IterationResult(step, 0, (), {}, decisions, None, evaluation.Cost(0.0, 3, 4, 0.5, 2))
 
     def test_solved_problem_is_marked_done_in_advice(self):  # A21
-        status = problem_status.ProblemStatus(self.clock)
+        status = generations.ProblemStatus(self.clock)
         status.learn(self.make_result(2, make_function("2.0", 1.0, solved=1.0)))
         assert status.states[1].reason == "satisfied the evaluator in generation 1"
         advice = status.advise(Random(0))
-        assert problem_status.is_problem_done(advice, 1)
-        assert not problem_status.is_problem_done(advice, 0)
+        assert generations.is_problem_done(advice, 1)
+        assert not generations.is_problem_done(advice, 0)
         assert (status.states[1].calls, status.states[1].tokens, status.states[1].usd) == (2, 7, 0.5)
 
     def test_search_without_improvement_converges(self):  # A17
-        status = problem_status.ProblemStatus(self.clock, patience=2)
+        status = generations.ProblemStatus(self.clock, patience=2)
         for step in (1, 3, 5):
             status.learn(self.make_result(step, make_function(f"{step}.0", 0.5)))
         assert status.states[0].reason == "converged: no improvement in 2 generations"
 
     def test_approved_worldline_near_base_ends_search(self):  # A17
-        status = problem_status.ProblemStatus(self.clock, epsilon=0.2)
+        status = generations.ProblemStatus(self.clock, epsilon=0.2)
         status.learn(self.make_result(1, make_function("1.0", 0.5, review_feedback=1.0, divergence=0.1)))
         assert "diverges by less than 0.2" in status.states[0].reason
 
     def test_run_ends_with_reasons_when_all_problems_ended(self):
-        status = problem_status.ProblemStatus(self.clock, patience=0)
+        status = generations.ProblemStatus(self.clock, patience=0)
         assert status.stop_rule(NOW) is None
         status.learn(self.make_result(2, make_function("2.0", 1.0, solved=1.0)))
         for step in (1, 3, 5, 7):

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from atoll import errors, mind
-from atoll.mind import fitness, reference_loop, review, worldline, worldline_manager
+from atoll.mind import fitness, reference_loop, worldline, worldline_manager
 
 
 @pytest.fixture
@@ -81,14 +81,14 @@ def test_graph_keeps_ancestry(manager):  # A2
 
 class TestReview:
     def test_approval_covers_exact_content(self, manager):  # A19
-        agent, line = review.ReviewAgent(), manager.run(manager.investigate())
+        agent, line = worldline_manager.ReviewAgent(), manager.run(manager.investigate())
         agent.review(line, "content", {"task_progress": 1.0, "temporal_consistency": 1.0})
         assert agent.require(line.worldline_id, "content").is_approved
         with pytest.raises(errors.Conflict, match="changed after its approval"):
             agent.require(line.worldline_id, "content, edited")
 
     def test_require_rejects_unreviewed_and_rejected(self, manager):
-        agent, line = review.ReviewAgent(), manager.run(manager.investigate())
+        agent, line = worldline_manager.ReviewAgent(), manager.run(manager.investigate())
         with pytest.raises(errors.Conflict, match="is not approved"):
             agent.require(line.worldline_id, "content")
         agent.review(line, "content", {"task_progress": 0.5, "temporal_consistency": 1.0})

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors
-from atoll.mind import actions, backends, worldline
+from atoll.mind import actions, worldline
 
 TRACE = (
     actions.Think("begin with the narrow window"),
@@ -41,7 +41,7 @@ def test_from_data_rejects_invalid_action(data):
 
 
 def test_text_backend_forks_and_runs():
-    kind, base = backends.TextBackend(), worldline.Worldline(worldline.BASE)
+    kind, base = worldline.TextBackend(), worldline.Worldline(worldline.BASE)
     plan = worldline.Plan(TRACE[:2], memory_refs=("m1",))
     line = kind.run(kind.fork(base, plan, "1.0"), plan)
     assert line.decision_trace == TRACE[:2]
@@ -51,7 +51,7 @@ def test_text_backend_forks_and_runs():
 
 
 def test_divergence_is_0_for_equal_and_1_for_disjoint():  # A3
-    kind = backends.TextBackend()
+    kind = worldline.TextBackend()
     one, other = (worldline.Worldline(name, decision_trace=TRACE[k : k + 2]) for name, k in (("a", 0), ("b", 3)))
     assert kind.compute_divergence(one, one) == 0
     assert kind.compute_divergence(one, other) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from atoll.mutation import Vocabulary
 from atoll.mutation.syntax import numbers
-from atoll.mutation.syntax.draft import EditSampler
+from atoll.mutation.syntax.mutator import EditSampler
 from atoll.mutation.syntax.program import analyze
 from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices, find_free_names, is_same, replace_node
 from atoll.mutation.syntax.value_kinds import NameKinds, infer_kind

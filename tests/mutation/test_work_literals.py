@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from atoll.mutation.syntax import numbers
-from atoll.mutation.tuner import tunables
+from atoll.mutation.tuner import engine
 
 PROGRAM = """
 def search(f, iterations=1000, rate=0.5, width=25):
@@ -25,6 +25,6 @@ def test_amounts_of_work_are_found():
 
 @pytest.mark.parametrize("rng", [None, Random(1)])
 def test_tuner_changes_no_amount_of_work(rng):
-    found = tunables.find_literals(PROGRAM, rng=rng)
+    found = engine.find_literals(PROGRAM, rng=rng)
     assert not {item.start for item in found.tunables} & {1000, 300, 2000}
-    assert 25 in {item.start for item in tunables.find_literals(PROGRAM).tunables}
+    assert 25 in {item.start for item in engine.find_literals(PROGRAM).tunables}

@@ -3,11 +3,11 @@
 import pytest
 
 from atoll import errors
-from atoll.programs.gepa import dataset
+from atoll.programs.gepa import minibatch
 
 
 def test_shares_are_disjoint_and_cover_the_data():
-    data, sealed = dataset.split_dataset(range(20), 0.3, 0.2, seed=1)
+    data, sealed = minibatch.split_dataset(range(20), 0.3, 0.2, seed=1)
     assert sealed is not None
     parts = [set(data.train), set(data.validation), set(sealed.open())]
     assert [len(part) for part in parts] == [10, 6, 4]
@@ -15,18 +15,18 @@ def test_shares_are_disjoint_and_cover_the_data():
 
 
 def test_without_shares_training_data_is_also_validation_data():
-    data, sealed = dataset.split_dataset([3, 1, 2])
+    data, sealed = minibatch.split_dataset([3, 1, 2])
     assert data.train == data.validation == [3, 1, 2]
     assert sealed is None
 
 
 def test_seed_determines_the_split():
-    first, again, other = (dataset.split_dataset(range(50), 0.5, seed=seed)[0] for seed in (1, 1, 2))
+    first, again, other = (minibatch.split_dataset(range(50), 0.5, seed=seed)[0] for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_sealed_set_opens_once_and_is_not_in_the_data():
-    data, sealed = dataset.split_dataset(["a", "b"], test=["secret"])
+    data, sealed = minibatch.split_dataset(["a", "b"], test=["secret"])
     assert sealed is not None
     assert "secret" not in repr(data)
     assert "secret" not in repr(vars(sealed).keys())
@@ -46,11 +46,11 @@ def test_sealed_set_opens_once_and_is_not_in_the_data():
 )
 def test_invalid_share_raises_setup_error(validation, test, message):
     with pytest.raises(errors.SetupError, match=message):
-        dataset.split_dataset(range(4), validation, test)
+        minibatch.split_dataset(range(4), validation, test)
 
 
 def test_minibatches_are_disjoint_and_reproducible():
-    data, _ = dataset.split_dataset(range(10))
+    data, _ = minibatch.split_dataset(range(10))
     batches = data.make_batches(3, seed=4)
     assert batches == data.make_batches(3, seed=4)
     assert [len(batch) for batch in batches] == [3, 3, 3]

@@ -10,11 +10,10 @@ import pytest
 
 from atoll import cluster, control, evaluation, function, store
 from atoll.evaluation import BlobRef, Evaluation
+from atoll.programs import learners
 from atoll.programs.evaluation.failures import find_error
-from atoll.programs.population import attempts
 from atoll.programs.population.leader import LeaderSearch
-from atoll.programs.population.leader_population import get_id
-from atoll.programs.population.policy_settings import choose_settings, choose_window
+from atoll.programs.population.leader_population import choose_settings, choose_window, get_id
 from atoll.testing.populations import PopulationSuite
 
 
@@ -280,5 +279,5 @@ def test_error_is_summarized_by_its_last_line_and_the_line_of_the_program():
         '  File "/scratch/program.py", line 7, in f\n    return 1 / count\n           ~~^~~~~~~\n'
         "ZeroDivisionError: division by zero\n"
     )
-    assert attempts.summarize_error(error) == "ZeroDivisionError: division by zero (line 7: return 1 / count)"
-    assert attempts.summarize_error("timed out") == "timed out"
+    assert learners.summarize_error(error) == "ZeroDivisionError: division by zero (line 7: return 1 / count)"
+    assert learners.summarize_error("timed out") == "timed out"

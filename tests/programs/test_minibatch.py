@@ -11,20 +11,12 @@ from atoll import errors, evaluation, function, gate, journal, llm, testing
 from atoll.candidate import Candidate, content_hash
 from atoll.mutation.combined import REJECTED_KEY
 from atoll.programs import parameter_search
-from atoll.programs.gepa import (
-    dataset,
-    dataset_evaluator,
-    front_population,
-    instance_job,
-    minibatch,
-    text_edits,
-    text_parts,
-)
+from atoll.programs.gepa import dataset_evaluator, front_population, instance_job, minibatch, text_parts
 from tests.mutation.tasks import task
 
 ITEMS = list("abcdefgh")
-SHARED = dataset.DatasetSplit(ITEMS, ITEMS)
-SEPARATE = dataset.DatasetSplit(list("abcd"), list("wxyz"))
+SHARED = minibatch.DatasetSplit(ITEMS, ITEMS)
+SEPARATE = minibatch.DatasetSplit(list("abcd"), list("wxyz"))
 
 
 def evaluate_text(skeleton: object) -> evaluation.Evaluation:
@@ -47,8 +39,8 @@ def text(content: str, *scores: float, **meta: Any) -> function.Function:
 
 class TestEditedTexts(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        edits = text_parts.PartProposer(text_edits.RandomTextProposer(), text_parts.TextFormat(False))
-        split = dataset.DatasetSplit(ITEMS[:4], ITEMS[4:])
+        edits = text_parts.PartProposer(text_parts.RandomTextProposer(), text_parts.TextFormat(False))
+        split = minibatch.DatasetSplit(ITEMS[:4], ITEMS[4:])
         return minibatch.MinibatchProposer(edits, split, [(0, 1), (2, 3)], 2)
 
     def initial(self, model: llm.LLM) -> function.Function:
@@ -70,7 +62,7 @@ class FixedProposer:
 
 def propose(
     scores: dict[str, list[float]],
-    data: dataset.DatasetSplit = SHARED,
+    data: minibatch.DatasetSplit = SHARED,
     parent: str = "old",
     seed: int = 0,
     target: float | None = None,
@@ -248,7 +240,7 @@ class TestMemory:
 
 def test_edits_change_text_without_other():
     for seed in range(30):
-        [child] = text_edits.RandomTextProposer().propose(task(text("One. Two. Two."), seed=seed))
+        [child] = text_parts.RandomTextProposer().propose(task(text("One. Two. Two."), seed=seed))
         assert str(child.skeleton()).split() != ["One.", "Two.", "Two."]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atoll import cluster, function, gate, profiler, testing
 from atoll.candidate import Candidate
-from atoll.programs.population import features
+from atoll.programs.population import population
 from atoll.programs.population.population import (
     CellRankSelector,
     ExploreExploitSelector,
@@ -131,7 +131,7 @@ class TestCells:
         assert len(best_by_cell) <= 16
 
     def test_evaluator_metric_overrides_built_in_feature(self):
-        [measure] = features.make_features(["complexity"])
+        [measure] = population.make_features(["complexity"])
         assert measure(program(1, 0.0, 10)) == 12.0
         assert measure(program(1, 0.0, 10, complexity=3.0)) == 3.0
 
@@ -142,7 +142,7 @@ class TestCells:
 
     @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=30))
     def test_diversity_is_the_mean_distance_to_the_references(self, texts):
-        measure, references = features.Diversity(4), list[set[str]]()
+        measure, references = population.Diversity(4), list[set[str]]()
         expected_diversity = dict[str, float]()
         for number, lines in enumerate(texts):
             text = "\n".join(lines) or "-"

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import config, errors, runs, store
-from atoll.cli.run import init
+from atoll.cli.run import start
 from atoll.runs import trackers
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages
@@ -16,7 +16,7 @@ def run_store(tmp_path):
 
 
 def run_tracked(run_store, *names: str) -> str:
-    folder = init.get_examples_dir() / "templates" / "function"
+    folder = start.get_examples_dir() / "templates" / "function"
     run_config = config.load(folder, [{"run": {"iterations": 8, "workers": 1, "budget": None}}])
     with runs.Session(run_store, run_config) as session, trackers.track(session, run_store, names):
         session.run()

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from atoll import function, sandbox
-from atoll.testing.evaluators import CandidateEvaluatorSuite
+from atoll.testing.proposers import CandidateEvaluatorSuite
 from atoll.testing.sandboxes import SandboxSuite
 
 needs_l3 = pytest.mark.skipif(

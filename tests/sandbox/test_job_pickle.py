@@ -9,7 +9,7 @@ import pytest
 
 from atoll import errors
 from atoll.sandbox import Limits, ProcessSandbox, job_pickle
-from atoll.testing import assertions
+from atoll.testing import fakes
 from tests.sandbox.helpers import make_program_job, start_script
 
 
@@ -81,7 +81,7 @@ def test_pack_job_restores_the_registry_of_cloudpickle():
     cloudpickle.register_pickle_by_value(module)
     try:
         before = cloudpickle.list_registry_pickle_by_value()
-        assertions.run_concurrently(lambda _: job_pickle.pack_job(make_program_job), 8)
+        fakes.run_concurrently(lambda _: job_pickle.pack_job(make_program_job), 8)
         with pytest.raises(errors.SetupError):
             job_pickle.pack_job(threading.Lock())
         assert cloudpickle.list_registry_pickle_by_value() == before

@@ -10,7 +10,7 @@ import pytest
 
 from atoll import errors, function, sandbox
 from atoll.sandbox import CallJob, IsolatedSandbox, Limits, OutputEvaluator, ProcessSandbox, ScoreJob, plain_values
-from atoll.testing.evaluators import CandidateEvaluatorSuite
+from atoll.testing.proposers import CandidateEvaluatorSuite
 
 INPUTS = [(1.0,), (4.0,), (9.0,)]
 EXPECTED = [1.0, 2.0, 3.0]

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import store
-from atoll.store.candidates import queries
+from atoll.store import candidate_queries
 from tests.store import samples
 
 
@@ -17,7 +17,7 @@ def opened_store(tmp_path):
 def run_queries(opened_store):
     opened_store.create_run("run")
     opened_store.journal("run").write(*samples.small_run())
-    return queries.CandidateQueries(opened_store, "run")
+    return candidate_queries.CandidateQueries(opened_store, "run")
 
 
 def ids(heads) -> list[str]:
@@ -48,19 +48,19 @@ def test_best_and_improvements_are_accepted_candidates(run_queries):
 
 @pytest.mark.parametrize("order", ["newest", "oldest", "best", "worst"])
 def test_pages_have_every_candidate_once(order, run_queries):
-    all_ids = ids(run_queries.list_page(queries.CandidateFilter(), order, None, 100))
+    all_ids = ids(run_queries.list_page(candidate_queries.CandidateFilter(), order, None, 100))
     read_contents: list[str] = []
     after = None
-    while page := run_queries.list_page(queries.CandidateFilter(), order, after, 3):
+    while page := run_queries.list_page(candidate_queries.CandidateFilter(), order, after, 3):
         read_contents += ids(page)
-        after = queries.get_sort_key(page[-1], order)
+        after = candidate_queries.get_sort_key(page[-1], order)
     assert read_contents == all_ids
     assert len(set(read_contents)) == (16 if order in ("newest", "oldest") else 14)
 
 
 def test_filter(run_queries):
     def list_ids(**expected):
-        return ids(run_queries.list_page(queries.CandidateFilter(**expected), "oldest", None, 100))
+        return ids(run_queries.list_page(candidate_queries.CandidateFilter(**expected), "oldest", None, 100))
 
     assert list_ids(is_failed=True) == ["2.1", "10.0"]
     assert list_ids(is_draft=False, island=1) == ["2.0", "2.1"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atoll import errors, store
 from atoll.journal import Record
-from atoll.store.candidates import candidates
+from atoll.store import candidates
 from tests.store import samples
 
 

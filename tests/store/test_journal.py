@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from atoll import errors, store
 from atoll.journal import Record
 from atoll.store.records import json_codec
-from atoll.testing import assertions
+from atoll.testing import fakes
 from tests.store import samples, workers
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -222,7 +222,7 @@ def test_shared_journal_has_several_writers(url):
             for step in range(10):
                 journals[number].write(Record("begun", step, number, {}))
 
-        assertions.run_concurrently(write, 2)
+        fakes.run_concurrently(write, 2)
         for island in range(2):
             assert [item.step for item in opened.journal(run).read(island)] == list(range(10))
 
@@ -237,5 +237,5 @@ def test_parallel_threads_do_not_conflict(opened, monkeypatch):
         time.sleep(0.002)
 
     monkeypatch.setattr(type(opened.database.begin_write()), "__exit__", leave_slowly)
-    assertions.run_concurrently(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
+    fakes.run_concurrently(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
     assert len(list(journal.read())) == 40

@@ -19,7 +19,7 @@ from atoll.journal import Record
 from atoll.store.database import schema
 from atoll.store.records import json_codec
 from atoll.store.versions import audit
-from atoll.testing import assertions
+from atoll.testing import fakes
 from tests import fixtures, postgres
 from tests.store import samples, workers
 
@@ -320,6 +320,6 @@ def test_threads_share_a_store(opened_store):
             journal.write(*begun(number))
             versions.set(f"key/{number}", "value", "why", "me")
 
-    assertions.run_concurrently(work, 4)
+    fakes.run_concurrently(work, 4)
     assert len(list(journal.read())) == 20
     assert audit.verify(versions.ledger.iter_entries()).seq == 20

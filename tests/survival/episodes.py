@@ -5,13 +5,12 @@ from typing import Any
 
 from atoll import playbook
 from atoll.survival.agent_state import AgentSettings, AgentState
+from atoll.survival.drives import Forecaster
 from atoll.survival.episode import EpisodeRunner, EpisodeSummary
-from atoll.survival.fear import Forecaster
 from atoll.survival.loop import FeedbackLoop, Roles
 from atoll.survival.plan import ActionPlan, PlanningContext, Reflection
-from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.playbook_store import EpisodePlaybook
-from atoll.survival.thinkers.rule_based import RuleThinker
+from atoll.survival.roles.memory import EpisodePlaybook, Memory
+from atoll.survival.thinkers.thinker import RuleThinker
 from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.world import Action, Observation
 

@@ -10,8 +10,7 @@ import pytest
 
 from atoll import cli, config, journal, llm, playbook, runs, store, system, testing
 from atoll.survival import analysis, build, episode_proposer
-from atoll.survival.multi_agent import run_together
-from atoll.survival.worlds.shared_grid import SharedGrid
+from atoll.survival.multi_agent import SharedGrid, run_together
 from tests.survival.episodes import make_agent
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 import pytest
 
-from atoll.survival.curiosity import RandomDistillation, VisitCounts
+from atoll.survival.drives import RandomDistillation, VisitCounts
 from atoll.survival.worlds.world import Observation
 from tests.survival.episodes import build_observation, run_episodes
 

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from atoll.survival import fear, forecast_metrics, risk
-from atoll.survival.fear import Forecaster
+from atoll.survival import analysis, drives, risk
+from atoll.survival.drives import Forecaster
 from atoll.survival.grid import SIGNS
 from atoll.survival.plan import ActionPlan, ExecutedAction
 from atoll.survival.thinkers.thinker import RandomThinker
@@ -13,7 +13,7 @@ from tests.survival.episodes import build_observation, make_agent, make_loop, ru
 
 
 def make_features(path: float) -> tuple[float, ...]:
-    return (1.0, path, *[0.0] * (len(fear.FEATURES) - 2))
+    return (1.0, path, *[0.0] * (len(drives.FEATURES) - 2))
 
 
 def test_forecaster_learns_from_outcomes():
@@ -23,7 +23,7 @@ def test_forecaster_learns_from_outcomes():
         forecaster.issue_forecast(tick, make_features(path))
         harm = {"lava": 0.3} if rng.random() < path**2 else {}
         forecaster.resolve(build_observation(tick=tick + 1, harm=harm))
-    calibration = forecast_metrics.compute_calibration(forecaster.outcomes[300:])
+    calibration = analysis.compute_calibration(forecaster.outcomes[300:])
     assert calibration.brier_skill > 0.2
     assert calibration.auroc > 0.75
     assert calibration.ece < 0.1
@@ -33,7 +33,7 @@ def test_underestimated_danger_is_corrected():  # B32
     forecaster = Forecaster(horizon=1)
     forecaster.weights[0] = -6.0
     before = forecaster.forecast(make_features(0.0))
-    for tick in range(fear.WINDOW + 1):
+    for tick in range(drives.WINDOW + 1):
         forecaster.issue_forecast(tick, make_features(0.0))
         forecaster.resolve(build_observation(tick=tick + 1, harm={"lava": 0.3} if tick % 2 else {}))
     assert forecaster.corrections >= 1
@@ -59,25 +59,23 @@ def test_weights_are_restored_from_data():
 
 def test_forecasts_are_calibrated_after_some_episodes():
     summaries = run_episodes(6, seed=9)
-    calibration = forecast_metrics.compute_calibration(
-        [outcome for summary in summaries[2:] for outcome in summary.forecasts]
-    )
+    calibration = analysis.compute_calibration([outcome for summary in summaries[2:] for outcome in summary.forecasts])
     assert calibration.brier_skill > 0.2
 
 
 class TestForecastMetrics:
     def test_perfect_and_useless_forecasts(self):
-        perfect = forecast_metrics.compute_calibration([(1.0, True), (0.0, False)] * 10)
+        perfect = analysis.compute_calibration([(1.0, True), (0.0, False)] * 10)
         assert (perfect.brier_skill, perfect.auroc, perfect.ece) == (1.0, 1.0, 0.0)
-        useless = forecast_metrics.compute_calibration([(0.5, True), (0.5, False)] * 10)
+        useless = analysis.compute_calibration([(0.5, True), (0.5, False)] * 10)
         assert (useless.brier_skill, useless.auroc) == (0.0, 0.5)
 
     def test_empty_forecasts_have_no_skill(self):
-        assert forecast_metrics.compute_calibration([]).brier_skill == 0.0
+        assert analysis.compute_calibration([]).brier_skill == 0.0
 
     def test_cvar_is_mean_of_worst_returns(self):
-        assert forecast_metrics.compute_cvar(list(range(100)), 0.1) == pytest.approx(4.5)
-        assert forecast_metrics.compute_cvar([]) == 0.0
+        assert analysis.compute_cvar(list(range(100)), 0.1) == pytest.approx(4.5)
+        assert analysis.compute_cvar([]) == 0.0
 
 
 def test_agent_evades_when_forecast_is_above_threshold_and_safer_action_exists():  # B24
@@ -125,7 +123,7 @@ def test_stated_risk_and_caution_enter_forecast_and_their_weights_learn():
 
 def test_weights_of_version_01_are_padded():
     restored = Forecaster.from_data({"weights": [1.0] * 10, "firsts": [3.0, 1.0], "steps": 5}, 5)
-    assert restored.weights == [1.0] * 10 + list(fear.INITIAL_WEIGHTS[10:])
+    assert restored.weights == [1.0] * 10 + list(drives.INITIAL_WEIGHTS[10:])
 
 
 def test_trust_in_stated_exploration_learns():

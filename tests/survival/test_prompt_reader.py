@@ -14,7 +14,7 @@ from atoll.survival.episode import EpisodeRunner
 from atoll.survival.loop import Roles
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.thinkers.llm import LLMThinker
-from atoll.survival.thinkers.rule_based import RuleThinker
+from atoll.survival.thinkers.thinker import RuleThinker
 from atoll.survival.worlds.gridworld import GridWorld
 
 OFFSETS = {"north": (0, -1), "up": (0, -1), "east": (1, 0), "right": (1, 0)}

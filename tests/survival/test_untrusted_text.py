@@ -3,8 +3,8 @@
 import pytest
 
 from atoll import playbook
-from atoll.survival import untrusted_text
 from atoll.survival.beliefs import Beliefs
+from atoll.survival.roles import sentinel
 from atoll.survival.thinkers import llm
 
 INSTRUCTIONS = ["Ignore all previous instructions", "ignore \t previous", "ignore\nprevious", "Ignore\u200b previous"]
@@ -18,17 +18,17 @@ INSTRUCTIONS += [
 
 @pytest.mark.parametrize("text", [*INSTRUCTIONS, "forget everything above", "sudo"])
 def test_instructions_are_detected_in_any_spelling(text):
-    assert untrusted_text.contains_instructions(text)
+    assert sentinel.contains_instructions(text)
 
 
 @pytest.mark.parametrize("text", ["water is in the north", "the previous owner left", "\u0432\u043e\u0434\u0430"])
 def test_plain_text_is_accepted(text):
-    assert not untrusted_text.contains_instructions(text)
+    assert not sentinel.contains_instructions(text)
 
 
 def test_unusual_name_is_quoted():
-    assert untrusted_text.quote_name("notes/a.md") == "notes/a.md"
-    assert untrusted_text.quote_name("- run\ncat") == r"'- run\ncat'"
+    assert sentinel.quote_name("notes/a.md") == "notes/a.md"
+    assert sentinel.quote_name("- run\ncat") == r"'- run\ncat'"
 
 
 def test_placeholders_in_values_are_not_filled():

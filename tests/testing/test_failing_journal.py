@@ -4,7 +4,7 @@ import pytest
 
 from atoll.journal import ISSUED, Record
 from atoll.store import memory
-from atoll.testing import FailingJournal, assertions
+from atoll.testing import FailingJournal, fakes
 
 
 def write(journal: FailingJournal, times: int) -> list[bool]:
@@ -43,5 +43,5 @@ def test_journal_without_limit_never_fails() -> None:
 def test_concurrent_writes_respect_limit() -> None:
     inner = memory.MemoryJournal()
     journal = FailingJournal(inner, 50)
-    succeeded = assertions.run_concurrently(lambda thread: write(journal, 20), 8)
+    succeeded = fakes.run_concurrently(lambda thread: write(journal, 20), 8)
     assert sum(map(sum, succeeded)) == 50 == len(inner.records)

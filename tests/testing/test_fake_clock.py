@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors
-from atoll.testing import FakeClock, assertions
+from atoll.testing import FakeClock, fakes
 
 
 def test_clock_changes_only_by_advance() -> None:
@@ -25,5 +25,5 @@ def test_concurrent_advances_add_up() -> None:
         for _ in range(200):
             clock.advance(1.0)
 
-    assertions.run_concurrently(advance)
+    fakes.run_concurrently(advance)
     assert clock() == 1600.0

@@ -9,7 +9,7 @@ import pytest
 from atoll import errors, llm
 from atoll.evaluation import Cost
 from atoll.journal import CallCache, NullJournal
-from atoll.testing import RandomDelays, ScriptedLLM, assertions
+from atoll.testing import RandomDelays, ScriptedLLM, fakes
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def test_concurrent_requests_are_counted() -> None:
             for _ in range(50):
                 model("again")
 
-    assertions.run_concurrently(send, 8)
+    fakes.run_concurrently(send, 8)
     assert model.num_requests == 400
     assert sorted(set(model.requests)) == [(step, "0") for step in range(8)]
 

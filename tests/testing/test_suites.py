@@ -14,7 +14,7 @@ from atoll.evaluation import Evaluation
 from atoll.gate import Decision
 from atoll.journal import Record
 from atoll.store import memory
-from atoll.testing import assertions
+from atoll.testing import fakes
 from atoll.versions import Version
 
 
@@ -202,8 +202,8 @@ def test_suite_detects_violation(suite: Any, test: str) -> None:
 
 
 def test_raises_fails_without_exception() -> None:
-    with pytest.raises(AssertionError, match="ValueError was not raised"), assertions.raises(ValueError):
+    with pytest.raises(AssertionError, match="ValueError was not raised"), fakes.raises(ValueError):
         pass
-    with assertions.raises(ValueError) as caught:
+    with fakes.raises(ValueError) as caught:
         raise ValueError("as expected")
     assert str(caught[0]) == "as expected"

@@ -16,26 +16,26 @@ import typer.main
 import atoll
 from atoll import errors
 from atoll.cli import aliases
-from atoll.cli.data import export, import_checkpoint, logs, store
-from atoll.cli.govern import access, audit, params_read, playbook, proposals_from_logs, rollout, tools, worldlines
-from atoll.cli.inspect import compare, list_runs, show
-from atoll.cli.run import check, control, demo, init, join, mailbox, run
+from atoll.cli.data import export, logs, store
+from atoll.cli.govern import audit, params_read, playbook, proposals_from_logs, rollout, tools, worldlines
+from atoll.cli.inspect import compare, show
+from atoll.cli.run import control, run, start
 from atoll.cli.services import completion, dashboard, doctor, llm
 
 UNWRITABLE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a closed stream
 
 # In the order of `--help`.
 COMMANDS: Mapping[str, Callable[..., int | None]] = {
-    "demo": demo.demo,
-    "init": init.init,
-    "check": check.check,
+    "demo": start.demo,
+    "init": start.init,
+    "check": start.check,
     "doctor": doctor.doctor,
     "run": run.run,
     "resume": run.resume,
-    "join": join.join,
+    "join": run.join,
     "control": control.control,
-    "mailbox": mailbox.mailbox,
-    "list": list_runs.list_runs,
+    "mailbox": control.mailbox,
+    "list": show.list_runs,
     "show": show.show,
     "best": show.best,
     "diff": compare.diff,
@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "report": compare.report,
     "dashboard": dashboard.dashboard,
     "export": export.export,
-    "import": import_checkpoint.import_checkpoint,
+    "import": export.import_checkpoint,
     "completion": completion.completion,
     "help": completion.show_help,
 }
@@ -58,8 +58,8 @@ GROUPS: Mapping[str, typer.Typer] = {
     "params": params_read.app,
     "rollout": rollout.app,
     "logs": logs.app,
-    "audit": audit.app,
-    "access": access.app,
+    "audit": audit.audit_app,
+    "access": audit.access_app,
     "tools": tools.tools,
     "skills": tools.skills,
 }

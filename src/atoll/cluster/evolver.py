@@ -14,9 +14,8 @@ from threading import Condition, Thread, current_thread
 from atoll import archipelago, control, errors, evaluation, function, journal, profiler
 from atoll.candidate import JSON, Candidate, content_hash, normalize_json
 from atoll.cluster import records
-from atoll.cluster.archipelago_state import ALL_ISLANDS, ArchipelagoState, Island
+from atoll.cluster.archipelago_state import ALL_ISLANDS, POLL_SECONDS, ArchipelagoState, ControlState, Island
 from atoll.cluster.config import EvolverConfig
-from atoll.cluster.control_state import POLL_SECONDS, ControlState
 from atoll.cluster.iteration import EvaluationCache, IterationOutcome, IterationWorker, StoredCalls, WorkerTools
 from atoll.cluster.recovery import JournalRecovery
 from atoll.cluster.schedules import RoundRobin

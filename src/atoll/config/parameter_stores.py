@@ -10,7 +10,7 @@ from typing import Any
 from atoll import errors, governed
 from atoll.governed import reserved_keys
 from atoll.governed.parameters import file_layout
-from atoll.store.database import urls
+from atoll.store.database import dialect
 from atoll.store.versions import audit
 from atoll.store.versions.errors import VersionNotFound
 
@@ -35,7 +35,7 @@ def open_parameters(url: str, *, rules: Path | None = None, create: bool = False
         SetupError: The URL does not exist, or holds something else.
     """
     validator = load_rules(rules)
-    if not create and urls.is_file_path(url) and not Path(urls.get_path(url)).exists():
+    if not create and dialect.is_file_path(url) and not Path(dialect.get_path(url)).exists():
         raise errors.SetupError(f"No parameters found in {url}. Name another store with --store, or set one.")
     if is_folder(url):
         return governed.FileParameters(url, check=validator)

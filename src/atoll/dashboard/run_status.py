@@ -15,8 +15,7 @@ from atoll import config, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.run_totals import RunTotals
 from atoll.runs import answer, summary
-from atoll.store import runs
-from atoll.store.candidates import queries
+from atoll.store import candidate_queries, runs
 
 MAX_TEXT = 1000
 LABEL_PREFIX = "run_labels/"
@@ -97,8 +96,8 @@ class RunStatusReader:
     totals: RunTotals
 
     @property
-    def candidate_queries(self) -> queries.CandidateQueries:
-        return queries.CandidateQueries(self.run_store, self.run.id)
+    def candidate_queries(self) -> candidate_queries.CandidateQueries:
+        return candidate_queries.CandidateQueries(self.run_store, self.run.id)
 
     def get_status(self) -> tuple[summary.Status, str]:
         """Returns the status, and the reason why the run ended."""

@@ -20,7 +20,7 @@ import msgspec
 from atoll import evaluation, store
 from atoll.dashboard import response_cache
 from atoll.runs import summary
-from atoll.store.candidates.queries import CandidateQueries, ImprovementRow
+from atoll.store.candidate_queries import CandidateQueries, ImprovementRow
 from atoll.store.records import json_codec, queries
 
 BATCH_RECORDS = 20_000  # records per batch: about 20 ms

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from atoll.dashboard.run_totals import RunTotals
-from atoll.store.candidates.queries import CandidateQueries, ScoreBucket
+from atoll.store.candidate_queries import CandidateQueries, ScoreBucket
 
 MAX_POINTS = 500  # per line
 MAX_TOTAL_POINTS = 12_000  # all lines together

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
-from atoll.evolve.events import OnEvent
-from atoll.evolve.options import EvolveOptions
+from atoll.evolve.events import EvolveOptions, OnEvent
 from atoll.evolve.result import Result
 
 __all__ = ["Result", "evolve"]

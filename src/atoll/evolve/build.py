@@ -9,16 +9,16 @@ from typing import Any
 
 from atoll import cluster, control, errors, executor, function, mutation, sandbox, system
 from atoll.candidate import EMPTY, JSON, content_hash
-from atoll.evolve.options import EvolveOptions
-from atoll.evolve.parameter_llm import ParameterReader, describe_parameters
+from atoll.evolve.events import EvolveOptions
 from atoll.evolve.representations import Representation
 from atoll.llmsr.build import get_evaluator_source
 from atoll.programs import parameter_search, program_search
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluation.folder_text import FORMAT_NOTE
-from atoll.programs.gepa import dataset, dataset_evaluator, instance_job, minibatch, text_edits, text_parts
+from atoll.programs.gepa import dataset_evaluator, instance_job, minibatch, text_parts
 from atoll.programs.gepa.front_population import FrontSearch
 from atoll.programs.learners import CombinedLearner
+from atoll.programs.parameter_search import ParameterReader, describe_parameters
 from atoll.programs.population.leader import LeaderSearch
 from atoll.runs import search_methods
 
@@ -37,7 +37,7 @@ class EvolveProblem:
 
     representation: Representation
     evaluator: Callable[..., Any]
-    data: dataset.DatasetSplit | None
+    data: minibatch.DatasetSplit | None
     options: EvolveOptions
 
     @property
@@ -301,7 +301,7 @@ def _add_parameter_search(
 def _build_text_config(problem: EvolveProblem, initial: function.Function) -> cluster.EvolverConfig:
     """Builds the search without an LLM: random edits."""
     text_format = text_parts.TextFormat(problem.representation.kind == "texts")
-    proposer: function.Proposer = text_parts.PartProposer(text_edits.RandomTextProposer(), text_format)
+    proposer: function.Proposer = text_parts.PartProposer(text_parts.RandomTextProposer(), text_format)
     if problem.data is not None:
         proposer = _make_minibatches(problem, proposer)
     islands = cluster.IslandConfig(1, 2, initial, proposer, make_population=_make_ranked_population)

@@ -1,17 +1,54 @@
-"""Identity of a run: the initial object, the evaluator, the data and the settings. A run resumes only with its own."""
+"""Identity of a run by which `resume` finds it, and the `llm` argument: a name, a function or a model object."""
 
 import hashlib
+import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from atoll import errors, store
+from atoll import errors, llm, runs, store
 from atoll.candidate import content_hash
 from atoll.evolve.build import EvolveProblem
-from atoll.evolve.language_models import get_name
+from atoll.llm import function_llm
 from atoll.llmsr.build import get_evaluator_source
+from atoll.programs.gepa.dataset_evaluator import LoopThread
 from atoll.runs.summary import find_run
+
+
+def has_price(value: Any) -> bool:
+    """Returns whether an LLM has a price before it is called; a function may report its dollars afterwards."""
+    return value is None or isinstance(value, (str, llm.HostedLLM, llm.EnsembleLLM))
+
+
+def get_name(value: Any) -> str:
+    """Returns the name of an LLM, for the store and for messages."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else str(getattr(value, "model_name", "") or "a function")
+
+
+def make_llm_factory(value: Any, loop: LoopThread) -> runs.LLMFactory | None:
+    """Returns a factory for an object that was passed as LLM; None for names, which the session resolves.
+
+    Args:
+        loop: Runs coroutines.
+
+    Raises:
+        SetupError: The object is not an LLM.
+    """
+    if value is None or isinstance(value, str):
+        return None
+    if function_llm.is_model(value):
+        return lambda run_config: llm.FunctionLLM(function_llm.make_ask(value, loop.run), name=get_name(value))
+    if not callable(value):
+        raise errors.SetupError(f"llm is {value!r:.60}. Give the name of an LLM, a function of the prompt, or None.")
+    call: Callable[[str], Any] = value
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+        name = str(getattr(value, "__name__", type(value).__name__))
+        return lambda run_config: llm.FunctionLLM(lambda prompt: loop.run(call(prompt)), name=name)
+    return lambda run_config: value if has_price(value) else llm.FunctionLLM(call)
+
 
 IDENTITY_KEY, BUDGET_KEY = "evolve", "budget"  # in the configuration of a stored run
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object without a `repr` of its own: another in each process

@@ -10,15 +10,15 @@ from typing import Any
 
 from atoll import config, control, errors, evaluation, function, journal, runs, store, system
 from atoll.config.settings import ExecutorSettings
-from atoll.evolve import language_models, representations
+from atoll.evolve import identity, representations
 from atoll.evolve.build import EvolveProblem, build_system
+from atoll.evolve.events import EvolveOptions
 from atoll.evolve.identity import BUDGET_KEY, IDENTITY_KEY, find_resumable, make_identity
-from atoll.evolve.options import EvolveOptions
 from atoll.evolve.progress import ProgressReporter, make_display
 from atoll.evolve.read_result import compute_gain, read_result
 from atoll.evolve.result import NOT_RUN, Result
-from atoll.programs.gepa import dataset, dataset_evaluator
-from atoll.programs.gepa.loop_thread import LoopThread
+from atoll.programs.gepa import dataset_evaluator, minibatch
+from atoll.programs.gepa.dataset_evaluator import LoopThread
 from atoll.runs import baselines, executor_config, limits
 from atoll.runs.session import ALL_ISLANDS
 from atoll.runs.summary import find_run
@@ -77,9 +77,9 @@ def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
     return result._replace(baselines={"initial": result.initial_score, **_run_baselines(problem)})
 
 
-def _split_data(options: EvolveOptions) -> tuple[dataset.DatasetSplit | None, dataset.SealedTestSet | None]:
+def _split_data(options: EvolveOptions) -> tuple[minibatch.DatasetSplit | None, minibatch.SealedTestSet | None]:
     if options.data is not None:
-        return dataset.split_dataset(options.data, options.validation, options.test, seed=options.seed)
+        return minibatch.split_dataset(options.data, options.validation, options.test, seed=options.seed)
     if options.validation is not None or options.test is not None:
         raise errors.SetupError("validation and test are parts of a data set. Pass data too.")
     return None, None
@@ -110,7 +110,7 @@ def _make_config(problem: EvolveProblem, budget: control.Budget = control.UNLIMI
     options, kind = problem.options, problem.representation.kind
     # A parameter search needs all earlier results. Without an LLM only the evaluator is slow: it gets the workers.
     workers = 1 if kind == "parameters" or (problem.has_minibatches and options.llm is None) else options.workers
-    llm_name = language_models.get_name(options.llm)
+    llm_name = identity.get_name(options.llm)
     return EvolveConfig(
         system="evolve",
         folder=Path.cwd(),
@@ -125,7 +125,7 @@ def _make_config(problem: EvolveProblem, budget: control.Budget = control.UNLIMI
     )
 
 
-def _run_problem(problem: EvolveProblem, test_set: dataset.SealedTestSet | None = None) -> Result:
+def _run_problem(problem: EvolveProblem, test_set: minibatch.SealedTestSet | None = None) -> Result:
     """Runs a problem, without its baselines."""
     options, representation, started_at = problem.options, problem.representation, time.monotonic()
     budget = parse_budget(options.budget, has_llm=options.llm is not None)
@@ -154,10 +154,10 @@ def _run_problem(problem: EvolveProblem, test_set: dataset.SealedTestSet | None 
             run_config,
             run_id=run_id,
             budget=problem.compute_kernel_budget(budget),
-            llm_factory=language_models.make_llm_factory(options.llm, loop),
+            llm_factory=identity.make_llm_factory(options.llm, loop),
             allowed=runs.UnsafeOptions(unsafe=options.unsafe),
             build_system=build,
-            needs_price=language_models.has_price(options.llm),
+            needs_price=identity.has_price(options.llm),
         ) as session:
             reporter.start(session, representation.kind, is_resumed=run_id is not None)
             _run_session(session, reporter)
@@ -190,7 +190,7 @@ def _run_session(session: runs.Session, reporter: ProgressReporter) -> None:
 
 
 def _evaluate_on_test_set(
-    result: Result, problem: EvolveProblem, test_set: dataset.SealedTestSet, run_store: store.Store, run_id: str
+    result: Result, problem: EvolveProblem, test_set: minibatch.SealedTestSet, run_store: store.Store, run_id: str
 ) -> Result:
     """Scores the best and the initial candidate on the test set, which is opened only here."""
     splits, options = {dataset_evaluator.TEST: test_set.open()}, problem.options
@@ -254,7 +254,7 @@ def _run_task(initial: Path, evaluator: os.PathLike[str] | None, options: Evolve
             ProgressReporter(make_display(verbose=options.verbose), options.on_event, _count_evaluations)
         ) as reporter,
     ):
-        llm_factory = language_models.make_llm_factory(options.llm, loop)
+        llm_factory = identity.make_llm_factory(options.llm, loop)
         has_llm = llm_factory is not None or run_config.run.llm.lower() != "none"
         budget = None if options.budget is None else parse_budget(options.budget, has_llm=has_llm)
         run_id = _find_task_run(run_store, run_config, options.resume)
@@ -265,7 +265,7 @@ def _run_task(initial: Path, evaluator: os.PathLike[str] | None, options: Evolve
             budget=budget,
             llm_factory=llm_factory,
             allowed=allowed,
-            needs_price=language_models.has_price(options.llm),
+            needs_price=identity.has_price(options.llm),
         ) as session:
             reporter.start(session, "task", is_resumed=run_id is not None)
             _run_session(session, reporter)

@@ -11,9 +11,8 @@ from atoll.llm.base import (
     get_messages,
 )
 from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
-from atoll.llm.call_tracker import CallTracker, WaitingCall
 from atoll.llm.command_line import CommandLineLLM, use_agent_folder
-from atoll.llm.ensemble import EnsembleLLM, EnsembleMember, RoutedProposer
+from atoll.llm.ensemble import CallTracker, EnsembleLLM, EnsembleMember, RoutedProposer, WaitingCall
 from atoll.llm.function_llm import FunctionLLM
 from atoll.llm.hosted import HostedLLM, OpenAICompatibleLLM
 from atoll.llm.json_output import InvalidResponse, ask_json

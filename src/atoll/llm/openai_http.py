@@ -19,7 +19,7 @@ from atoll.llm import http_client
 from atoll.llm.base import LLMError, Response, get_messages, get_schema, shift_temperature
 from atoll.llm.budget import clean_usd
 from atoll.llm.endpoint import Endpoint, SamplingOptions
-from atoll.llm.error_messages import LLMErrorFactory
+from atoll.llm.http_client import LLMErrorFactory
 
 _THINKING_TAGS = ("<think>", "</think>")
 _MAX_TOKENS = 10**12  # that a server can report; larger integers do not fit in a float

@@ -1,8 +1,4 @@
-"""Client for one LLM through pydantic-ai.
-
-pydantic-ai is asynchronous, so each client runs an event loop in a thread. Importing this module takes more than a
-second; the first prompt imports it.
-"""
+"""Client for one LLM through pydantic-ai, and its models. Importing this module takes more than a second."""
 
 import asyncio
 import os
@@ -12,15 +8,101 @@ from threading import Thread, current_thread
 from typing import Any
 
 import httpx2
+import openai
 from pydantic_ai import exceptions, messages, models, output, settings
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from atoll import errors
 from atoll.candidate import clean_text
 from atoll.evaluation import Cost
-from atoll.llm import http_client, pydantic_ai_models
+from atoll.llm import http_client
 from atoll.llm.base import LLMError, Response, get_messages, get_schema, shift_temperature
 from atoll.llm.budget import clean_usd
-from atoll.llm.endpoint import Endpoint, SamplingOptions
-from atoll.llm.error_messages import LLMErrorFactory
+from atoll.llm.endpoint import SERVICES, Endpoint, SamplingOptions
+from atoll.llm.http_client import LLMErrorFactory
+
+# Compatible servers support `max_tokens`, and only some its successor. A stream without a finish reason is incomplete.
+_COMPATIBLE_PROFILE = OpenAIModelProfile(
+    openai_chat_supports_max_completion_tokens=False, openai_chat_streaming_requires_finish_reason=True
+)
+
+
+def make_model(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
+    """Returns the model of an endpoint.
+
+    Raises:
+        SetupError: The service needs a package that is not installed, or rejects the name of the model.
+    """
+    extra = SERVICES[endpoint.service].extra
+    try:
+        match endpoint.service:
+            case "anthropic":
+                return _make_anthropic(endpoint, http_client)
+            case "google":
+                return _make_google(endpoint, http_client)
+            case "openrouter":
+                return _make_openrouter(endpoint, http_client)
+            case _:
+                return _make_openai_chat(endpoint, http_client)
+    except exceptions.UserError as error:
+        raise errors.SetupError(f"{endpoint.service}:{endpoint.model} is not supported: {error}") from error
+    except ImportError as error:
+        if not extra:
+            raise
+        raise errors.SetupError(
+            f"{endpoint.service} models need a package that is not installed. Run pip install 'atoll[{extra}]'."
+        ) from error
+
+
+def _make_anthropic(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http_client)
+    return AnthropicModel(endpoint.model, provider=provider)
+
+
+def _make_google(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http_client)
+    return GoogleModel(endpoint.model, provider=provider)
+
+
+def _make_openrouter(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
+    from pydantic_ai.models.openrouter import OpenRouterModel
+    from pydantic_ai.providers.openrouter import OpenRouterProvider
+
+    return OpenRouterModel(
+        endpoint.model, provider=OpenRouterProvider(openai_client=_make_openai_client(endpoint, http_client))
+    )
+
+
+def _make_openai_chat(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
+    client = _make_openai_client(endpoint, http_client)
+    # Both providers are named "openai", so that genai-prices finds the prices of OpenAI's models behind a gateway.
+    provider: Provider[openai.AsyncOpenAI] = (
+        OpenAIProvider(openai_client=client)
+        if endpoint.service == "openai" and endpoint.is_public
+        else OpenAICompatibleProvider("openai", openai_client=client, profile=_COMPATIBLE_PROFILE)
+    )
+    return OpenAIChatModel(endpoint.model, provider=provider)
+
+
+def _make_openai_client(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(
+        base_url=endpoint.base_url,
+        api_key=endpoint.api_key,
+        http_client=http_client,
+        timeout=http_client.timeout,
+        max_retries=0,
+    )
+
 
 _CLOSE_SECONDS = 1.0
 _MAX_TEMPERATURE = 1.0  # of a prompt that raises it; some services refuse more
@@ -35,7 +117,7 @@ class PydanticAIChat:
         self._settings, self._is_streamed = _make_settings(sampling), sampling.stream
         self._errors = LLMErrorFactory(endpoint)
         self._http, self._process_id = http_client.make_async_client(endpoint, timeout_seconds), os.getpid()
-        self._model = pydantic_ai_models.make_model(endpoint, self._http)
+        self._model = make_model(endpoint, self._http)
         self._supports_json_schema = bool(self._model.profile.get("supports_json_schema_output"))
         self._loop = Future[asyncio.AbstractEventLoop]()
         self._closing = asyncio.Event()

@@ -6,7 +6,7 @@ from typing import Any
 _MODULES = {
     "MindEvolutionEngine": "engine",
     "WorldlineManager": "worldline_manager",
-    "ReviewAgent": "review",
+    "ReviewAgent": "worldline_manager",
     "Worldline": "worldline",
     "Plan": "worldline",
     "WorldlineGraph": "worldline",
@@ -24,8 +24,8 @@ _MODULES = {
     "select_top_worldlines": "reference_loop",
     "Weights": "fitness",
     "StoredWeights": "fitness_weights",
-    "TextBackend": "backends",
-    "WorldlineBackend": "backends",
+    "TextBackend": "worldline",
+    "WorldlineBackend": "worldline",
 }
 
 __all__ = sorted(_MODULES)

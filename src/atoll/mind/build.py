@@ -5,17 +5,7 @@ from dataclasses import dataclass
 
 from atoll import cluster, errors, function, llm, strategies, system
 from atoll.candidate import JSON
-from atoll.mind import (
-    conversations,
-    fitness,
-    generations,
-    plan_evaluator,
-    population,
-    problem_status,
-    problems,
-    prompts,
-    trace_mutator,
-)
+from atoll.mind import conversations, fitness, generations, plan_evaluator, population, problems, prompts, trace_mutator
 from atoll.mind.config import Options, Task
 from atoll.mind.worldline import BASE
 
@@ -25,7 +15,7 @@ class RunConclusion:
     """Summarizes a finished run. A separate process compares the plans with the solutions, if the file has them."""
 
     problem_set: problems.ProblemSet
-    status: problem_status.ProblemStatus
+    status: generations.ProblemStatus
     method: str
     _saved: Mapping[str, JSON] | None = None
 
@@ -54,7 +44,7 @@ class RunConclusion:
             "evaluations": usage.evaluations,
             "tokens": usage.cost.tokens_in + usage.cost.tokens_out,
             "evaluations_per_problem": round(sum(len(state.evaluated) for state in self.status.states) / count, 1),
-            "ended": ", ".join(problem_status.count_reasons(self.status.states)),
+            "ended": ", ".join(generations.count_reasons(self.status.states)),
             **(self._saved or {}),
             "instances": rows,
         }
@@ -230,7 +220,7 @@ def assemble(
     )
     # A search with an LLM also ends when the LLM repeats itself. Each further attempt would cost a call.
     ends_stale = model is not None and options.method == "mind" and options.num_repeats > 0
-    status = problem_status.ProblemStatus(
+    status = generations.ProblemStatus(
         method.clock,
         patience=method.patience,
         epsilon=options.epsilon,

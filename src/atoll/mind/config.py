@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from atoll import system
+from atoll.mind.actions import Role
 from atoll.mind.conversations import Pattern
 from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy, TermSource
-from atoll.mind.sub_agents import Role
 
 type Strategies = Annotated[tuple[Strategy, ...], pydantic.Field(strict=False)]
 

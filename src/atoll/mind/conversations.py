@@ -7,12 +7,10 @@ from typing import Literal, NamedTuple
 
 from atoll import evaluation, function, llm
 from atoll.candidate import JSON, Candidate
-from atoll.mind import actions, conversation_memory, plan_evaluator, population, problem_status, prompts, sub_agents
-from atoll.mind.conversation_memory import CountingLLM, RememberedTurn
-from atoll.mind.generations import GenerationSchedule, IterationPosition
-from atoll.mind.problem_status import OPTIMAL, is_problem_done
-from atoll.mind.prompts import PlanPromptBuilder, PromptPlan
-from atoll.mind.sub_agents import Note, Role
+from atoll.mind import actions, generations, plan_evaluator, population, prompts
+from atoll.mind.actions import Note, Role
+from atoll.mind.generations import OPTIMAL, GenerationSchedule, IterationPosition, is_problem_done
+from atoll.mind.prompts import CountingLLM, PlanPromptBuilder, PromptPlan, RememberedTurn
 from atoll.mind.tasks.problem import Problem, ToolProblem
 
 FIRST_LLM = ""  # selects no LLM of an ensemble by name, so the first one answers
@@ -150,7 +148,7 @@ class ConversationMutator:
         if context.iteration > self.schedule.clock.num_iterations or is_problem_done(context.advice, position.problem):
             return []
         problem = self.problems[position.problem]
-        is_second_stage = problem_status.is_second_stage(context.advice, position.problem)
+        is_second_stage = generations.is_second_stage(context.advice, position.problem)
         with use_llm(self.config.choose_llm(position.generation, is_second_stage=is_second_stage)):
             selected_ids = self._select_elites(context, position, problem)
             turns = list[ConversationTurn]()
@@ -175,7 +173,7 @@ class ConversationMutator:
         notes = self._start_memory(context, position, problem, parent_plans)
         for turn_index in range(self.config.num_turns):
             counter = CountingLLM(self.model)
-            attempt, note_texts = f"{context.iteration}.{turn_index}", tuple(sub_agents.format_notes(notes))
+            attempt, note_texts = f"{context.iteration}.{turn_index}", tuple(actions.format_notes(notes))
             builder = replace(self.prompt_builder, attempt=attempt, notes=note_texts)
             writer = replace(self, model=counter, prompt_builder=builder)
             visible_turns = [] if self.config.is_memoryless else turns
@@ -208,19 +206,19 @@ class ConversationMutator:
         parent_plans: Sequence[PromptPlan],
     ) -> list[Note]:
         """Returns the notes of the parents, and new ones of researcher, planner and critic."""
-        notes = sub_agents.collect_notes(fn.candidate.meta for fn in context.parents if fn.candidate)
+        notes = actions.collect_notes(fn.candidate.meta for fn in context.parents if fn.candidate)
         roles: Sequence[Role] = ("researcher", "planner", *(("critic",) if parent_plans else ()))
         for role in roles:
             if self._is_due(role, position):
-                builder = replace(self.prompt_builder, notes=tuple(sub_agents.format_notes(notes)))
+                builder = replace(self.prompt_builder, notes=tuple(actions.format_notes(notes)))
                 with use_llm(self.config.critic_llm if role == "critic" else None):
                     text = self.model(builder.build_role(problem, role, parent_plans if role == "critic" else ())).text
-                notes.append(sub_agents.make_note(context.iteration, role, text))
+                notes.append(actions.make_note(context.iteration, role, text))
         return notes
 
     def _is_due(self, role: Role, position: IterationPosition) -> bool:
         number = position.generation * self.schedule.clock.num_convs + position.conversation
-        return sub_agents.is_due(role, self.config.roles, self.config.role_calls, number)
+        return actions.is_due(role, self.config.roles, self.config.role_calls, number)
 
     def _evaluate_reply(
         self, context: function.ProposalContext, request: "TurnRequest", reply: "AuthorReply", counter: CountingLLM
@@ -233,8 +231,8 @@ class ConversationMutator:
             with use_llm(self.config.critic_llm):
                 plain_plans = [PromptPlan(reply.plan, None, "")]  # without score and feedback: an independent review
                 text = self.model(self.prompt_builder.build_role(problem, "verifier", plain_plans)).text
-            review_score = sub_agents.parse_verdict(text)
-            notes.append(sub_agents.make_note(context.iteration, "verifier", text))
+            review_score = actions.parse_verdict(text)
+            notes.append(actions.make_note(context.iteration, "verifier", text))
         meta: dict[str, JSON] = {
             "generation": request.position.generation,
             "conversation": request.position.conversation,
@@ -243,7 +241,7 @@ class ConversationMutator:
         }
         meta |= {"critic": reply.critique[:_MAX_CRITIQUE_CHARS]} if reply.critique else {}
         meta |= {"memory": [note.to_data() for note in notes]} if notes else {}
-        tool_results = [result.to_data() for result in conversation_memory.shorten_results(reply.tool_results)]
+        tool_results = [result.to_data() for result in prompts.shorten_results(reply.tool_results)]
         meta |= {"tools": tool_results} if tool_results else {}
         meta["usage"] = counter.to_data()
         content = plan_evaluator.PlanText(
@@ -265,7 +263,7 @@ class ConversationMutator:
         self, context: function.ProposalContext, request: "TurnRequest", turn: ConversationTurn
     ) -> list[ConversationTurn]:
         """Makes a worldline for each of the critic's first points. Its task is that point, on the criticized plan."""
-        points = sub_agents.list_points(turn.critique)[: self.config.num_forks]
+        points = actions.list_points(turn.critique)[: self.config.num_forks]
         if not request.shown_plans or plan_evaluator.is_solved(turn.result):
             return []
         forks = list[ConversationTurn]()
@@ -291,10 +289,8 @@ class ConversationMutator:
         plans = [turn.to_prompt_plan() for turn in turns[-1:]] or parent_plans
         remembered = [RememberedTurn(turn.to_prompt_plan(), turn.critique) for turn in turns]
         has_feedback = self.prompt_builder.has_feedback
-        memory = conversation_memory.format_memory(
-            remembered[:-1], self.config.memory_tokens, has_feedback=has_feedback
-        )
-        points = conversation_memory.find_open_points(remembered)
+        memory = prompts.format_memory(remembered[:-1], self.config.memory_tokens, has_feedback=has_feedback)
+        points = prompts.find_open_points(remembered)
         critique = self._request_critique(problem, plans, dialogue) if plans else ""
         if not plans:
             prompt = self.prompt_builder.build_initial(problem)
@@ -310,7 +306,7 @@ class ConversationMutator:
         if self.config.pattern == "self":
             dialogue.append(f"Author:\n{plan}")
         critique = critique or prompts.extract_critique(text)
-        return AuthorReply(plan, critique, conversation_memory.extract_claim(text), results)
+        return AuthorReply(plan, critique, prompts.extract_claim(text), results)
 
     def _request_readable_plan(self, problem: Problem, prompt: str) -> tuple[str, str | None, Sequence[actions.Result]]:
         """Returns the last response, its plan and the results of tools.
@@ -323,7 +319,7 @@ class ConversationMutator:
         while True:
             try:
                 with session.work_in_folder() if session else nullcontext():
-                    text = self.model(conversation_memory.continue_dialogue(prompt, exchanges)).text
+                    text = self.model(prompts.continue_dialogue(prompt, exchanges)).text
             except llm.BudgetExhausted:
                 plan = session.read_plan("") if session else None
                 if session is None or plan is None:
@@ -351,7 +347,7 @@ class ConversationMutator:
             return "the evaluator's bound" if plan.score is not None and plan.score >= bound else ""
         with use_llm(self.config.critic_llm):
             response = self.model(self.prompt_builder.build_verification(problem, plan, claim)).text
-        return "a second critic" if conversation_memory.is_agreement(response) else ""
+        return "a second critic" if prompts.is_agreement(response) else ""
 
     def _request_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: list[str]) -> str:
         if self.config.pattern == "one_reply" or not self.prompt_builder.has_critic:

@@ -8,7 +8,7 @@ from atoll import cluster, control, errors, journal, llm, system
 from atoll.candidate import JSON
 from atoll.evaluation import ZERO_COST
 from atoll.llm import budget
-from atoll.mind import build, plan_evaluator, problem_status, problems, worldline_manager
+from atoll.mind import build, generations, plan_evaluator, problems, worldline_manager
 from atoll.mind.config import Options
 from atoll.mind.tasks.problem import Problem
 from atoll.mind.worldline import Worldline
@@ -82,7 +82,7 @@ class MindEvolutionEngine:
         llm_budget = llm.LLMBudget(self.budget, self.island_budget, used, charges, journal=self.run_journal)
         built_system = build.assemble(problem_set, options, self._make_llm(llm_budget))
         status = built_system.config.learner
-        assert isinstance(status, problem_status.ProblemStatus)  # as `assemble` makes it
+        assert isinstance(status, generations.ProblemStatus)  # as `assemble` makes it
         llm_budget.num_islands = built_system.config.island_config.num_islands
         evolver = cluster.Evolver(self._make_run_config(built_system.config))
         llm_budget.on_exhausted = lambda reason: evolver.stop(reason)
@@ -106,7 +106,7 @@ class MindEvolutionEngine:
         return llm.JournaledLLM(budget.make_metered_llm(metered_model, llm_budget, self.max_response_tokens))
 
     def _make_result(
-        self, status: problem_status.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver
+        self, status: generations.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver
     ) -> MindResult:
         pairs = list(zip(self.problems, status.states, strict=True))
         best_worldlines = {

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from atoll import evaluation, function, system
 from atoll.evaluation import Evaluation
-from atoll.mind import backends, fitness
+from atoll.mind import fitness, worldline
 from atoll.mind.actions import Action
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation, Problem
 from atoll.mind.worldline import BASE
@@ -134,7 +134,7 @@ def compute_metrics(
         contradiction = max(contradiction, len(digest.errors - parent_digest.errors) / max(1, len(trace)))
     num_lines = plan_evaluation.metrics.get("changed_lines")
     divergence = (
-        backends.compute_distance(backends.format_trace(trace), backends.format_trace(parent_trace))
+        worldline.compute_distance(worldline.format_trace(trace), worldline.format_trace(parent_trace))
         if num_lines is None
         else num_lines / (num_lines + _HALF_DIFFERENT_LINES)
     )
@@ -158,7 +158,9 @@ def compute_simple_metrics(problem: Problem, plan: str, plan_evaluation: PlanEva
     is_readable = all(plan_error.kind != "format" for plan_error in plan_evaluation.errors)
     return fitness.make_metrics(
         contradiction=min(1.0, plan_evaluation.contradiction),
-        divergence=backends.compute_distance(backends.format_trace(trace), backends.format_trace(tuple(problem.moves))),
+        divergence=worldline.compute_distance(
+            worldline.format_trace(trace), worldline.format_trace(tuple(problem.moves))
+        ),
         progress=plan_evaluation.progress,
         review=1.0 if plan_evaluation.is_solved else 0.0 if is_readable else -1.0,
         cost=_compute_length_cost(problem, plan, trace),

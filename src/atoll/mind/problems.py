@@ -9,7 +9,7 @@ from atoll import errors, function, system
 from atoll.candidate import JSON
 from atoll.mind import fitness, plan_evaluator
 from atoll.mind.config import Options, Task
-from atoll.mind.tasks import generate, grader, load, own
+from atoll.mind.tasks import generate, load, own
 from atoll.mind.tasks.problem import Problem
 
 WORKSPACE_MODULE = "atoll.mind.workspace.build"  # imported lazily: it needs git
@@ -69,11 +69,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
     problems = load.load_problems(path, context.seed, task.most)
     source = f"{path.name}: {len(problems)} problems"
     return ProblemSet(
-        problems,
-        make_evaluator(problems, options),
-        source,
-        [path],
-        lambda plans: grader.grade_in_subprocess(path, plans),
+        problems, make_evaluator(problems, options), source, [path], lambda plans: load.grade_in_subprocess(path, plans)
     )
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 
-from atoll.mind import backends, fitness, population
+from atoll.mind import fitness, population
 from atoll.mind.actions import WorldlineFork
-from atoll.mind.worldline import Plan, Worldline
+from atoll.mind.worldline import Plan, Worldline, compute_distance, format_action, format_trace
 from atoll.mind.worldline_manager import WorldlineManager, get_moves
 
 type Critic = Callable[[Worldline], Sequence[str]]
@@ -126,7 +126,7 @@ def rcc_refinement(
         forks = tuple(WorldlineFork(point) for point in points)
         dialogue = (
             f"critic: {'; '.join(points)}",
-            f"author: {backends.format_action(get_moves(child)[0]) if get_moves(child) else 'nothing'}",
+            f"author: {format_action(get_moves(child)[0]) if get_moves(child) else 'nothing'}",
         )
         child = replace(
             child,
@@ -185,4 +185,4 @@ def _compute_mean_fitness(island: Island) -> float:
 
 
 def _compute_distance(first: Worldline, second: Worldline) -> float:
-    return backends.compute_distance(backends.format_trace(get_moves(first)), backends.format_trace(get_moves(second)))
+    return compute_distance(format_trace(get_moves(first)), format_trace(get_moves(second)))

@@ -8,8 +8,7 @@ from atoll import function
 from atoll.candidate import JSON, Candidate
 from atoll.mind import plan_evaluator, population
 from atoll.mind.actions import Action, Task
-from atoll.mind.generations import GenerationClock
-from atoll.mind.problem_status import is_problem_done
+from atoll.mind.generations import GenerationClock, is_problem_done
 from atoll.mind.tasks.problem import Problem
 
 type Trace = tuple[Action, ...]

@@ -20,8 +20,8 @@ from atoll.mutation.llm_mutators import (
     Prompt,
     PromptBuilder,
     RewriteMutator,
+    build_program_prompt,
 )
-from atoll.mutation.prompts import build_program_prompt
 from atoll.mutation.python_statements import find_required_names, find_signature
 from atoll.mutation.response_reader import ReadProgram, ResponseReader, UnusableResponse
 from atoll.mutation.response_text import clean_response, extract_text, iter_fenced_blocks, mend_python

@@ -1,19 +1,26 @@
 """Playbooks for agents (ACE). A playbook changes only by deltas; every change is checked, versioned and reversible."""
 
-from atoll.playbook.bm25_index import BulletIndex
 from atoll.playbook.bullet import Bullet, format_bullet
-from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
-from atoll.playbook.excerpts import Excerpt
 from atoll.playbook.files import export_folder, import_folder, load_folder
 from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
+from atoll.playbook.learners import (
+    Answer,
+    Generator,
+    Grade,
+    LLMAnswerer,
+    OfflineLearner,
+    OfflineResult,
+    OnlineLearner,
+    Round,
+    Turn,
+)
 from atoll.playbook.meaning import Comparer, LLMComparer, Meaning, Relation, embed_with, relate_words
-from atoll.playbook.offline import OfflineLearner, OfflineResult, Round
-from atoll.playbook.online import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
-from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
+from atoll.playbook.playbook import Config, HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
 from atoll.playbook.reflectors import Experience, LLMReflection, LLMReflector, Reflector, TaggingReflector
+from atoll.playbook.retrieval import BulletIndex, Excerpt
 from atoll.playbook.store import KEY, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
 from atoll.playbook.wrapping import PlaybookAgent, wrap, wrap_pydantic_ai
 

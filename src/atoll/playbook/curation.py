@@ -4,13 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from atoll.playbook import bullet, terms
-from atoll.playbook.bm25_index import BulletIndex
+from atoll.playbook import bullet, meaning
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet, make_id, make_slug, to_one_line
-from atoll.playbook.config import Config, compile_phrases
 from atoll.playbook.delta import KINDS, PRIORITIES, TAGS, Delta, Verdict
 from atoll.playbook.meaning import Meaning, Relation, find_numbers, keeps_details
-from atoll.playbook.playbook import CountTokens, HeldEntry, Playbook
+from atoll.playbook.playbook import Config, CountTokens, HeldEntry, Playbook, compile_phrases
 from atoll.playbook.refinement import (
     MAX_NEIGHBORS,
     PRIORITY_VALUES,
@@ -19,6 +17,7 @@ from atoll.playbook.refinement import (
     make_room,
     merge_bullets,
 )
+from atoll.playbook.retrieval import BulletIndex
 
 MAX_COMPARED = 120  # bullets that a comparer compares with a new rule
 _RELATED: tuple[Relation, ...] = ("same", "duplicate", "contradiction")
@@ -65,13 +64,13 @@ class DeltaSchema:
         """Describes the first problem of a bullet's text; empty if it is valid."""
         if len(content) > self._config.max_chars:
             return f"it is {len(content):,} characters long; the limit is {self._config.max_chars:,}"
-        if not terms.normalize_words(content):
+        if not meaning.normalize_words(content):
             return "it has no words"
         if problem := bullet.find_bad_character(bullet.to_one_line(content)):
             return problem
         if markup := _MARKUP.search(content):
             return f"{markup[0]!r} is LLM markup"
-        forbidden = self._forbidden and self._forbidden.search(terms.normalize_words(bullet.to_one_line(content)))
+        forbidden = self._forbidden and self._forbidden.search(meaning.normalize_words(bullet.to_one_line(content)))
         return f"{forbidden[0]!r} is forbidden" if forbidden else ""
 
 
@@ -316,7 +315,7 @@ class CurationPass:
 def _is_same_delta(held_delta: Delta, delta: Delta) -> bool:
     if held_delta.kind != delta.kind or held_delta.ids != delta.ids[:MAX_STORED_IDS]:
         return False
-    return terms.normalize_words(held_delta.content) == terms.normalize_words(tidy(delta.content, MAX_STORED_CHARS))
+    return meaning.normalize_words(held_delta.content) == meaning.normalize_words(tidy(delta.content, MAX_STORED_CHARS))
 
 
 def _describe_source(delta: Delta, turn: int) -> str:

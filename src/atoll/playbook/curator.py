@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import NamedTuple
 
-from atoll.playbook.bm25_index import BulletIndex
-from atoll.playbook.config import Config
 from atoll.playbook.curation import CurationPass, DeltaSchema
 from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.meaning import Meaning
-from atoll.playbook.playbook import CountTokens, Playbook, estimate_tokens
+from atoll.playbook.playbook import Config, CountTokens, Playbook, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet, refine
+from atoll.playbook.retrieval import BulletIndex
 
 
 class CurationResult(NamedTuple):

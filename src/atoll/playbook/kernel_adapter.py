@@ -7,10 +7,9 @@ from random import Random
 from typing import Any
 
 from atoll import archipelago, cluster, errors, evaluation, function, gate, llm, versions
-from atoll.playbook.config import Config
 from atoll.playbook.curation import DeltaSchema
 from atoll.playbook.curator import Curator
-from atoll.playbook.playbook import Playbook
+from atoll.playbook.playbook import Config, Playbook
 from atoll.playbook.reflectors import Experience, LLMReflector, Reflector, TaggingReflector
 from atoll.playbook.store import KEY, PlaybookStore
 

@@ -1,9 +1,4 @@
-"""Relation of two rules: same, duplicate, contradiction or different. Any language.
-
-A comparer (an LLM) decides if there is one. Embeddings find the rules to show it, and rules that contradict each other.
-They merge nothing: a rule and its copy with one other word (north and south) are closer than most paraphrases. Without
-a comparer only equal words merge. A wrong merge loses information, and a missed duplicate costs only tokens.
-"""
+"""Relation of two rules (same, duplicate, contradiction, different) in any language, and the words of texts."""
 
 import functools
 import re
@@ -15,7 +10,67 @@ import numpy as np
 import pydantic
 
 from atoll import errors, llm
-from atoll.playbook import terms
+
+_STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for
+from with as and or so then there here you your we our they their he she his her i my me us them what which who whom
+than into onto upon about also just very really please have has had will would can could may might must should shall own
+each any some such when if whenever where while because since how why"""
+STOP_WORDS = frozenset(_STOP_TEXT.split())
+_WORD = re.compile(r"[^\W_]+(?:\.[0-9]+)*", re.UNICODE)
+_SHORT_STEM = re.compile("[^aeiou][aeiou][^aeiouwxy]")  # stems that lost a silent e: `noted` is `note`, not `not`
+_PLURAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("zes", "z"))
+_UNINFLECTED = frozenset({"during", "evening", "morning", "nothing", "something", "anything", "everything"})
+_UNSPACED_SCRIPT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts without spaces between words
+
+
+@functools.lru_cache(maxsize=4_096)
+def normalize_words(text: str) -> str:
+    """Returns the words of a text in lower case and normal width, separated by single spaces."""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    return " ".join(_WORD.findall(folded.replace("'", "")))
+
+
+@functools.lru_cache(maxsize=4_096)
+def extract_terms(text: str) -> Sequence[str]:
+    """Returns search terms: stems without stop words, and letter pairs for scripts without spaces."""
+    result: list[str] = []
+    for word in normalize_words(text).split():
+        if _UNSPACED_SCRIPT.search(word):
+            result += [word[index : index + 2] for index in range(max(1, len(word) - 1))]
+        elif word not in STOP_WORDS:
+            result.append(stem(word))
+    return tuple(result)
+
+
+@functools.lru_cache(maxsize=8_192)
+def stem(word: str) -> str:
+    """Removes English inflection endings. All forms of a word should give the same stem."""
+    if len(word) <= 3 or word in _UNINFLECTED or not word.isascii() or not word.isalpha():
+        return word
+    if word.endswith("lves"):
+        return f"{word[:-3]}f"
+    for ending, replacement in _PLURAL_ENDINGS:
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            return _strip_ending(word[: -len(ending)] + replacement)
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= 3 and re.search("[aeiouy]", root):
+            return _strip_ending(f"{root}e" if _SHORT_STEM.fullmatch(root) else _undouble(root))
+    return _strip_ending(word)
+
+
+def _strip_ending(word: str) -> str:
+    """Drops a final e and turns a final y into i, so that `move` and `moved`, `carry` and `carried` agree."""
+    if len(word) > 4 and word.endswith("e"):
+        return word[:-1]
+    return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
+
+
+def _undouble(root: str) -> str:
+    return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root
+
 
 type Relation = Literal["same", "duplicate", "contradiction", "different"]
 type Embed = Callable[[Sequence[str]], Any]  # texts to vectors, one row each
@@ -139,7 +194,7 @@ def relate_words(first: str, second: str) -> Relation:
     """
     if _find_symbols(first) != _find_symbols(second):
         return "different"
-    if terms.normalize_words(first) == terms.normalize_words(second):
+    if normalize_words(first) == normalize_words(second):
         return "same"
     first_words, second_words = _get_content(first), _get_content(second)
     if first_words == second_words:
@@ -163,17 +218,17 @@ def keeps_details(text: str, other: str) -> bool:
 
 def make_key(text: str) -> tuple[object, ...]:
     """Returns a key that is equal for texts that `relate_words` calls same or duplicate."""
-    return (_get_content(text) or (terms.normalize_words(text),), _find_symbols(text))
+    return (_get_content(text) or (normalize_words(text),), _find_symbols(text))
 
 
 def _get_content(text: str) -> tuple[str, ...]:
     """Returns the stems of all words but a few that never change a rule, in order; a negation is an empty stem."""
-    words = terms.normalize_words(text).split()
-    return tuple("" if word in _NEGATIONS else terms.stem(word) for word in words if word not in _FILLERS)
+    words = normalize_words(text).split()
+    return tuple("" if word in _NEGATIONS else stem(word) for word in words if word not in _FILLERS)
 
 
 def _count_negations(text: str) -> int:
-    return sum(word in _NEGATIONS for word in terms.normalize_words(text).split())
+    return sum(word in _NEGATIONS for word in normalize_words(text).split())
 
 
 def _find_symbols(text: str) -> tuple[str, ...]:

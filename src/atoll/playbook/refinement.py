@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet
-from atoll.playbook.config import Config
 from atoll.playbook.delta import Priority
 from atoll.playbook.meaning import make_key
-from atoll.playbook.playbook import CountTokens, Playbook
+from atoll.playbook.playbook import Config, CountTokens, Playbook
 
 MAX_NEIGHBORS = 12  # bullets that a text is compared with; BM25 ranks duplicates near the top
 PRIORITY_VALUES: Mapping[Priority, float] = {"low": 0.0, "normal": 0.5, "high": 1.5}  # value of an unused bullet

@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from atoll import candidate, errors, versions
 from atoll.playbook import serialization
-from atoll.playbook.bm25_index import BulletIndex
-from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Verdict
-from atoll.playbook.excerpts import Excerpt, format_excerpts, make_excerpts
-from atoll.playbook.playbook import Playbook, Stats
+from atoll.playbook.playbook import Config, Playbook, Stats
 from atoll.playbook.refinement import RetiredBullet
+from atoll.playbook.retrieval import BulletIndex, Excerpt, format_excerpts, make_excerpts
 
 MIN_PREFIX = 4  # shortest prefix of an id that is accepted
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from atoll import errors, store
 from atoll.playbook.delta import Verdict
-from atoll.playbook.excerpts import Excerpt, format_excerpts
-from atoll.playbook.online import RULES_NOTE
+from atoll.playbook.learners import RULES_NOTE
 from atoll.playbook.reflectors import Experience, Reflector, TaggingReflector
+from atoll.playbook.retrieval import Excerpt, format_excerpts
 from atoll.playbook.store import PlaybookStore
 
 

@@ -11,9 +11,9 @@ from atoll.programs import prompt
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluation import folder_text
 from atoll.programs.evaluation.failures import find_error
-from atoll.programs.population.features import DEFAULT_FEATURES
 from atoll.programs.population.leader import LeaderSearch
 from atoll.programs.population.novelty import ProgramIndex
+from atoll.programs.population.population import DEFAULT_FEATURES
 from atoll.programs.prompt.search_prompt import SearchPromptBuilder
 
 RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the program

@@ -12,10 +12,10 @@ from atoll.programs.config import Options, Task
 from atoll.programs.evaluation import folder_text
 from atoll.programs.learners import AttemptHistory, CombinedLearner
 from atoll.programs.population import population
-from atoll.programs.population.features import DEFAULT_FEATURES
 from atoll.programs.population.leader import LeaderSearch
+from atoll.programs.population.leader_population import choose_window
 from atoll.programs.population.novelty import DuplicateTagger, NoveltyFilter, ProgramIndex
-from atoll.programs.population.policy_settings import choose_window
+from atoll.programs.population.population import DEFAULT_FEATURES
 
 _DEFAULT_ISLANDS = 5
 LANGUAGES = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from atoll import store
 from atoll.runs import comparison, text_format
-from atoll.store.candidates.queries import CandidateQueries
+from atoll.store.candidate_queries import CandidateQueries
 
 MAX_SEEDS = 50  # runs of a seed group
 _MANY_FAILURES = 0.3  # share of the evaluations

@@ -1,15 +1,18 @@
-"""Baselines of a run: simpler methods with as many evaluations and LLM calls, each a separate run."""
+"""Runs to compare with: baselines, and pairs of runs with two values of a parameter and the same task and seed."""
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from atoll import config, control, errors, store
+from atoll.candidate import Candidate
 from atoll.runs import executor_config, text_format
 from atoll.runs.run_llm import LLMFactory
-from atoll.runs.session import Session
+from atoll.runs.session import Session, make_parameter_reader
 from atoll.runs.summary import Summary, Totals, compute_totals, summarize
+from atoll.store.versions import ledger
 
 BASELINE_OF = "baseline_of"  # key in the configuration of a baseline: the run to compare with
 TITLES: Mapping[str, str] = {"best_of_n": "best of N", "sequential": "sequential conditioning", "no_llm": "no LLM"}
@@ -195,3 +198,88 @@ def _format_budget(budget: control.Budget) -> str:
     units = {"evaluations": "evals", "calls": "calls", "tokens": "tokens", "seconds": "s"}
     parts = [f"{getattr(budget, name)}{unit}" for name, unit in units.items() if getattr(budget, name) is not None]
     return ",".join([*parts, *([f"${budget.usd}"] if budget.usd is not None else [])])
+
+
+class PairedRuns:
+    """Samples, apply function and score function of a shadow run that compares values by whole runs.
+
+    Every run has the budget of the configuration and leaves nothing in the store.
+
+    Args:
+        run_config: Configuration of a task that has the parameter among its settings.
+        key: Key of the parameter.
+        version_ledger: Has the parameters of the task; only read.
+        seeds: One pair of runs for each.
+        llm_factory: Makes the LLM; by default the one that the configuration names.
+        allowed: Safety checks that the user waives.
+
+    Attributes:
+        parameter_name: Name of the parameter in the task, e.g. `KEY@production`; has the current value.
+
+    Raises:
+        SetupError: The task does not use the parameter.
+        NotFound: The parameter does not exist.
+    """
+
+    def __init__(
+        self,
+        run_config: config.RunConfig,
+        key: str,
+        version_ledger: ledger.VersionLedger,
+        seeds: Sequence[int],
+        *,
+        llm_factory: LLMFactory | None = None,
+        allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
+    ) -> None:
+        self._run_config, self._seeds, self._llm_factory, self._allowed = run_config, seeds, llm_factory, allowed
+        self._read_parameter, self._key = make_parameter_reader(version_ledger), key
+        names = [name for name in run_config.bindings.values() if self._read_parameter(name).key == key]
+        if not names:
+            raise errors.SetupError(
+                f'{run_config.folder.name} has no setting that is the parameter {key}. Write one as "@param:{key}", '
+                f"e.g. --set {run_config.system}.KEY=@param:{key}. 'atoll params settings {run_config.system}' lists "
+                "the settings that can be parameters."
+            )
+        self.parameter_name = names[0]
+
+    @property
+    def functions(self) -> Sequence[Callable[..., Any]]:
+        return self.samples, self.apply, self.score
+
+    def samples(self) -> Sequence[Candidate]:
+        """Returns a sample for each seed."""
+        return [Candidate(f"seed {seed}", json.dumps({"seed": seed})) for seed in self._seeds]
+
+    def apply(self, candidate: Candidate, value: Any) -> Candidate:
+        """Returns a sample that uses a value of the parameter."""
+        return Candidate(candidate.id, json.dumps({**json.loads(candidate.content), "value": value}))
+
+    def score(self, candidate: Candidate) -> tuple[float, dict[str, float]]:
+        """Runs the task and returns its best score and its usage.
+
+        Raises:
+            SetupError: The task cannot run with this value.
+            RunFailed: The run failed, or no candidate has a score.
+        """
+        data = json.loads(candidate.content)
+        run_config = config.RunConfig.from_data(self._run_config.to_data(), [{"run": {"seed": data["seed"]}}])
+        with store.Store("sqlite://") as run_store:
+            with Session(
+                run_store,
+                run_config.bind_parameters(self._make_reader(data["value"])),
+                llm_factory=self._llm_factory,
+                allowed=self._allowed,
+            ) as session:
+                session.run()
+            summary = summarize(run_store, session.run_id)
+        if summary.best_score is None:
+            raise errors.RunFailed(f"The run with {candidate.id} has no score.")
+        usage = summary.totals
+        return summary.best_score, {"evaluations": float(usage.evaluations), "usd": usage.cost.usd}
+
+    def _make_reader(self, value: Any) -> Callable[[str], config.BoundParameter]:
+        def read_parameter(name: str) -> config.BoundParameter:
+            parameter = self._read_parameter(name)
+            return parameter._replace(value=value) if parameter.key == self._key else parameter
+
+        return read_parameter

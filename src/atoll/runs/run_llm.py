@@ -8,7 +8,7 @@ from threading import Lock
 from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import budget as llm_budget
-from atoll.llm import registry, routing
+from atoll.llm import ensemble, registry
 from atoll.llm.budget import DEFAULT_MAX_TOKENS, CallPrice
 from atoll.runs.data_export import iter_responses
 from atoll.runs.summary import find_end_record, find_run
@@ -144,12 +144,12 @@ def add_routing(
     """Lets every iteration choose among the LLMs of an ensemble; changes nothing for a single LLM."""
     if not isinstance(base_llm, llm.EnsembleLLM):
         return evolver_config
-    router = routing.make_router(settings.route, base_llm, plateau_iterations=settings.plateau_steps)
+    router = ensemble.make_router(settings.route, base_llm, plateau_iterations=settings.plateau_steps)
     islands = evolver_config.island_config
     return replace(
         evolver_config,
         island_config=replace(islands, mutation_engine=llm.RoutedProposer(islands.mutation_engine)),
-        learner=router if evolver_config.learner is None else routing.CombinedLearner(evolver_config.learner, router),
+        learner=router if evolver_config.learner is None else ensemble.CombinedLearner(evolver_config.learner, router),
     )
 
 

@@ -1,20 +1,17 @@
 """The store holds journals, candidates, versions, commands and blobs of many runs, in a database or in memory."""
 
-from atoll.store.candidates.candidates import Candidates, Row
+from atoll.store.candidates import Candidates, Row
 from atoll.store.database.dialect import RunLock
 from atoll.store.memory import MemoryBlobs, MemoryChangeLog, MemoryInbox, MemoryJournal, MemoryVersions
 from atoll.store.records.blobs import Blobs
-from atoll.store.records.feed import FeedItem, Gap, RecordFeed
-from atoll.store.records.journal import StoredInbox, StoredJournal
+from atoll.store.records.journal import FeedItem, Gap, RecordFeed, StoredInbox, StoredJournal
 from atoll.store.records.leases import LeaseInterval, Leases, LeaseStatus
 from atoll.store.records.shared_journal import Migrant, SharedJournal, SharedUsage
 from atoll.store.runs import Run
 from atoll.store.store import Store, open
 from atoll.store.versions import audit
-from atoll.store.versions.change import ChangeEntry
-from atoll.store.versions.change_log import ChangeLog
+from atoll.store.versions.change import ChangeEntry, ChangeLog, ChangeRequest
 from atoll.store.versions.ledger import LedgerVersions, StoredVersions, VersionLedger
-from atoll.store.versions.request import ChangeRequest
 from atoll.store.versions.sql_change_log import SQLChangeLog
 
 __all__ = [

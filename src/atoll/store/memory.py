@@ -11,8 +11,7 @@ from atoll.candidate import JSON
 from atoll.control import Command, CommandKind
 from atoll.evaluation import BlobRef
 from atoll.journal import Record
-from atoll.store.versions.change import LOCK, UNLOCK, ChangeEntry
-from atoll.store.versions.change_log import KeyState, LogEnd, find_last_alias_change
+from atoll.store.versions.change import LOCK, UNLOCK, ChangeEntry, KeyState, LogEnd, find_last_alias_change
 from atoll.store.versions.ledger import LedgerVersions
 
 

@@ -1,23 +1,64 @@
-"""The store: all data of runs, in an SQLite file or a PostgreSQL database."""
+"""The store: all data of runs, in an SQLite file or a PostgreSQL database; it refuses unknown views and triggers."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from sqlalchemy import Connection, Table
 
 from atoll.candidate import EMPTY, JSON
-from atoll.store import runs
-from atoll.store.candidates import candidates
-from atoll.store.database import dialect, schema_check, sqlite
+from atoll.store import candidates, event_streams, runs
+from atoll.store.database import dialect, schema, sqlite
 from atoll.store.database.database import Database
+from atoll.store.records import leases, seals
 from atoll.store.records import leases as leasing
 from atoll.store.records.blobs import Blobs
-from atoll.store.records.feed import RecordFeed
-from atoll.store.records.journal import StoredInbox, StoredJournal
+from atoll.store.records.journal import RecordFeed, StoredInbox, StoredJournal
 from atoll.store.runs import Run
 from atoll.store.versions.ledger import StoredVersions
 from atoll.store.versions.sql_change_log import SQLChangeLog
+
+TABLES = {
+    table.name: table
+    for metadata in (schema.metadata, event_streams.metadata, seals.metadata, leases.metadata)
+    for table in metadata.sorted_tables
+}
+INDEXES = {str(index.name): table.name for table in TABLES.values() for index in table.indexes}
+SQLITE_PREFIX = "sqlite_"  # reserved for SQLite
+
+
+def find_unexpected_objects(connection: Connection) -> Sequence[str]:
+    """Returns descriptions of unexpected objects, e.g. `the trigger t on changes`.
+
+    Checks SQLite only: views, triggers, other tables and indexes, and changed columns. PostgreSQL has its own
+    permissions.
+    """
+    if connection.dialect.name != "sqlite":
+        return []
+    return [*_find_objects(connection), *_find_changed_columns(connection)]
+
+
+def _find_objects(connection: Connection) -> Iterator[str]:
+    query = "SELECT type, name, tbl_name FROM sqlite_master ORDER BY type, name"
+    for kind, name, table in connection.exec_driver_sql(query).all():
+        is_expected = (kind == "table" and name in TABLES) or (kind == "index" and INDEXES.get(name) == table)
+        if not is_expected and not (kind in ("table", "index") and str(name).startswith(SQLITE_PREFIX)):
+            yield f"the {kind} {name}{'' if name == table else f' on {table}'}"
+
+
+def _find_changed_columns(connection: Connection) -> Iterator[str]:
+    for name, table in TABLES.items():
+        columns = connection.exec_driver_sql(f"PRAGMA table_xinfo({name})").all()
+        if columns and not _has_plain_columns(columns, table):
+            yield f"the changed columns of {name}"
+
+
+def _has_plain_columns(columns: Sequence[Any], table: Table) -> bool:
+    """Returns whether a table has exactly its columns, without defaults, computed or hidden columns."""
+    properties = {column: (default, hidden) for _, column, _, _, default, _, hidden in columns}
+    return properties == {column.name: (None, 0) for column in table.columns}
 
 
 class Store:
@@ -176,7 +217,7 @@ class Store:
     def find_unexpected_objects(self) -> Sequence[str]:
         """Returns database objects that Atoll did not create, such as triggers."""
         with self.database.begin_read() as connection:
-            return schema_check.find_unexpected_objects(connection)
+            return find_unexpected_objects(connection)
 
     def close(self) -> None:
         """Releases all locks and connections."""

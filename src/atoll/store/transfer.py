@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from atoll import errors
 from atoll.store import event_streams
-from atoll.store.candidates.candidates import derive_columns
+from atoll.store.candidates import derive_columns
 from atoll.store.database import schema
 from atoll.store.database.database import GLOBAL_LOCK, Database
 from atoll.store.records import leases, seals

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from atoll.survival.beliefs import Beliefs
-from atoll.survival.curiosity import RandomDistillation, VisitCounts
-from atoll.survival.fear import Forecaster
+from atoll.survival.beliefs import Beliefs, RecipeBook
+from atoll.survival.drives import Forecaster, RandomDistillation, VisitCounts
 from atoll.survival.plan import ExecutedAction
-from atoll.survival.recipes import RecipeBook
-from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.playbook_store import EpisodePlaybook
+from atoll.survival.roles.memory import EpisodePlaybook, Memory
 from atoll.survival.world_map import WorldMap
 from atoll.survival.worlds.world import Observation, World
 

@@ -22,20 +22,16 @@ from atoll.survival.episode_proposer import (
 )
 from atoll.survival.live_controls import LiveControls, NotificationSettings
 from atoll.survival.loop import Roles
-from atoll.survival.roles.presenter import Presenter
-from atoll.survival.roles.state_changes import StateChanges
+from atoll.survival.multi_agent import SharedGrid
+from atoll.survival.roles.presenter import Presenter, StateChanges
 from atoll.survival.thinkers.llm import LLMThinker
-from atoll.survival.thinkers.rule_based import RuleThinker
-from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, Thinker, WaitThinker
-from atoll.survival.worlds.commands import CommandRunner, SandboxedRunner
+from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, RuleThinker, Thinker, WaitThinker
 from atoll.survival.worlds.crafter import CrafterWorld
-from atoll.survival.worlds.gridworld import GridWorld
+from atoll.survival.worlds.gridworld import GridWorld, HybridWorld
 from atoll.survival.worlds.gymnasium_world import make_gymnasium_world, to_world
-from atoll.survival.worlds.hybrid import HybridWorld
 from atoll.survival.worlds.minigrid import MiniGridWorld
-from atoll.survival.worlds.operating_system import OSWorld
+from atoll.survival.worlds.operating_system import CommandRunner, OSWorld, SandboxedRunner
 from atoll.survival.worlds.playground import Playground
-from atoll.survival.worlds.shared_grid import SharedGrid
 from atoll.survival.worlds.world import World, get_world_path, load_function
 
 __all__ = ["Options", "Task", "build", "discover", "simulate_episodes"]

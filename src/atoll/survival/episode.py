@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 from atoll import playbook
 from atoll.candidate import EMPTY, JSON
 from atoll.survival.agent_state import AgentSettings, AgentState
-from atoll.survival.fear import Forecaster, ForecastOutcome
+from atoll.survival.drives import Forecaster, ForecastOutcome
 from atoll.survival.live_controls import CheckedSettings, LiveControls, NotificationSettings
 from atoll.survival.loop import FeedbackLoop, Roles
 from atoll.survival.plan import LoopSnapshot
-from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.playbook_store import EpisodePlaybook
+from atoll.survival.roles.memory import EpisodePlaybook, Memory
 from atoll.survival.worlds.world import Observation, ReportsMetrics, World
 
 UNKNOWN_RISK = 0.3  # prior for untried tiles when the fear of an episode is measured

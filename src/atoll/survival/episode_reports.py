@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from atoll import errors, journal, playbook, store
 from atoll.candidate import JSON
 from atoll.evaluation import BlobRef
-from atoll.survival import forecast_metrics, live_controls
+from atoll.survival import analysis, live_controls
 from atoll.survival.episode_proposer import SNAPSHOTS, decompress_turns
 
 LIVE_SETTINGS = live_controls.SETTINGS  # can be changed during an episode
@@ -80,7 +80,7 @@ def iter_summaries(run_store: store.Store, run: str, episodes: Sequence[int]) ->
 def measure_forecasts(summaries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Returns the calibration of damage forecasts, with the bins of a reliability diagram."""
     forecasts = [(pair[0], bool(pair[1])) for summary in summaries for pair in summary.get("said", ())]
-    calibration = forecast_metrics.compute_calibration(forecasts)
+    calibration = analysis.compute_calibration(forecasts)
     return {**calibration._asdict(), "bins": [item._asdict() for item in calibration.bins]}
 
 
@@ -117,7 +117,7 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
     causes = Counter(episode["cause"] for episode in episodes if episode["cause"])
     later = episodes[NUM_LEARNING_EPISODES:] or episodes
     forecasts = [(pair[0], bool(pair[1])) for episode in later for pair in episode["said"]]
-    calibration = forecast_metrics.compute_calibration(forecasts)
+    calibration = analysis.compute_calibration(forecasts)
     encounters = sum(episode["encounters"] for episode in episodes)
     result: dict[str, JSON] = {
         "episodes": len(episodes),
@@ -134,7 +134,7 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
         "calibration_error": calibration.ece,
         "fear_precision": compute_fear_precision(episodes, calibration),
         "policy_changes": sum(episode["policy_changes"] for episode in episodes),
-        "cvar_reward": forecast_metrics.compute_cvar([episode["reward"] for episode in episodes]),
+        "cvar_reward": analysis.compute_cvar([episode["reward"] for episode in episodes]),
         "corrections": sum(episode["corrections"] for episode in episodes),
     }
     if evasions := sum((Counter(episode.get("evasions", {})) for episode in episodes), Counter[str]()):
@@ -147,7 +147,7 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
     return result
 
 
-def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: forecast_metrics.Calibration) -> float:
+def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: analysis.Calibration) -> float:
     """Returns the share of feared tiles that hurt. Without ground truth: the precision of the forecasts."""
     measured = [episode for episode in episodes if episode["right"] is not None and episode["feared"]]
     if not measured:

@@ -9,16 +9,14 @@ from atoll import playbook
 from atoll.candidate import EMPTY, JSON
 from atoll.survival import learning, risk
 from atoll.survival.agent_state import AgentState
-from atoll.survival.learning import Lesson
+from atoll.survival.learning import Lesson, LessonReflector
 from atoll.survival.live_controls import NotificationSettings
 from atoll.survival.plan import ActionPlan, Evasion, ExecutedAction, LoopSnapshot, PlanningContext, Reflection
 from atoll.survival.roles.execution_engine import ExecutionEngine, clear_effects
 from atoll.survival.roles.formatters import ResultFormatter, StateFormatter, describe_actions
-from atoll.survival.roles.presenter import iter_notices
-from atoll.survival.roles.reflector import LessonReflector
+from atoll.survival.roles.presenter import StateChanges, iter_notices
 from atoll.survival.roles.rewards import RewardSynthesizer
 from atoll.survival.roles.sentinel import Sentinel
-from atoll.survival.roles.state_changes import StateChanges
 from atoll.survival.thinkers.thinker import Thinker
 from atoll.survival.worlds.world import Observation, get_guide
 

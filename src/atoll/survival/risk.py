@@ -25,7 +25,7 @@ def find_hunters(agent: AgentState, observation: Observation) -> list[Cell]:
 def extract_features(
     agent: AgentState, observation: Observation, path: Sequence[Cell], plan: ActionPlan | None = None
 ) -> tuple[float, ...]:
-    """Returns the features of a forecast in the order of `fear.FEATURES`.
+    """Returns the features of a forecast in the order of `drives.FEATURES`.
 
     Args:
         agent: Its beliefs and map.

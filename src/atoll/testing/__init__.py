@@ -8,10 +8,7 @@ The suites use plain asserts and do not need pytest. With pytest, put
 `pytest.register_assert_rewrite("atoll.testing")` into your `conftest.py` for better failure messages.
 """
 
-from atoll.testing.channels import FeedbackChannelSuite
-from atoll.testing.clusters import ClusterSuite, ListableClusterSuite
-from atoll.testing.evaluators import CandidateEvaluatorSuite
-from atoll.testing.executors import ExecutorSuite
+from atoll.testing.clusters import ClusterSuite, ListableClusterSuite, SelectorSuite
 from atoll.testing.fakes import (
     FailingJournal,
     FakeClock,
@@ -20,17 +17,13 @@ from atoll.testing.fakes import (
     make_evaluated_function,
     make_failed_function,
 )
-from atoll.testing.gates import GateSuite
-from atoll.testing.inboxes import InboxSuite
-from atoll.testing.journals import JournalSuite
-from atoll.testing.llms import LLMSuite
-from atoll.testing.logs import LogSourceSuite
+from atoll.testing.journals import InboxSuite, JournalSuite
+from atoll.testing.llms import CallPosition, LLMSuite, ScriptedLLM
+from atoll.testing.logs import FeedbackChannelSuite, LogSourceSuite
 from atoll.testing.parameters import ParameterStoreContract
 from atoll.testing.populations import PopulationSuite
-from atoll.testing.proposers import ProposerSuite
-from atoll.testing.sandboxes import SandboxSuite
-from atoll.testing.scripted_llm import CallPosition, ScriptedLLM
-from atoll.testing.selectors import SelectorSuite
+from atoll.testing.proposers import CandidateEvaluatorSuite, GateSuite, ProposerSuite
+from atoll.testing.sandboxes import ExecutorSuite, SandboxSuite
 from atoll.testing.server import Fault, ModelServer
 from atoll.testing.versions import VersionsSuite
 from atoll.testing.worlds import WorldSuite

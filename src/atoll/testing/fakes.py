@@ -1,16 +1,42 @@
-"""Fakes for tests: clock, delays, failing journal, evaluated functions, comparable records."""
+"""Tools of the suites: assertions without pytest, a clock, delays, a failing journal, functions and records."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from random import Random
 from statistics import fmean
-from threading import Lock
+from threading import Barrier, Lock
 from typing import Any
 
 from atoll import errors, evaluation, function
 from atoll.candidate import EMPTY, Candidate
 from atoll.evaluation import Evaluation
 from atoll.journal import CHARGED, CONTROLLED, ENDED, RESPONSE, STARTED, Journal, Record
+
+
+@contextmanager
+def raises[T: BaseException](kind: type[T]) -> Iterator[list[T]]:
+    """Fails unless the block raises this exception; appends it to the returned list."""
+    caught: list[T] = []
+    try:
+        yield caught
+    except kind as error:
+        caught.append(error)
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def run_concurrently[T](call: Callable[[int], T], num_threads: int = 8) -> list[T]:
+    """Calls `call(0)`, `call(1)`, ... in parallel threads that start together; returns the results."""
+    barrier = Barrier(num_threads)
+
+    def start(index: int) -> T:
+        barrier.wait()
+        return call(index)
+
+    with ThreadPoolExecutor(num_threads) as pool:
+        return list(pool.map(start, range(num_threads)))
 
 
 class FakeClock:

@@ -9,7 +9,7 @@ from atoll import archipelago, errors, evaluation, function
 from atoll.candidate import Candidate
 from atoll.evaluation import Evaluation
 from atoll.gate import Decision
-from atoll.testing import assertions
+from atoll.testing import fakes
 from atoll.testing.fakes import make_evaluated_function
 
 _ACCEPT = Decision("accept", "it ran", "suite")
@@ -29,9 +29,9 @@ class PopulationSuite(ABC):
     def test_empty_population_raises_not_found(self) -> None:
         """`best_fn` and `get` raise `NotFound`."""
         population = self.make(Random(0))
-        with assertions.raises(errors.NotFound):
+        with fakes.raises(errors.NotFound):
             population.best_fn()
-        with assertions.raises(errors.NotFound):
+        with fakes.raises(errors.NotFound):
             population.get("1.0")
 
     def test_new_member_can_be_read_by_id(self) -> None:
@@ -161,10 +161,10 @@ class PopulationSuite(ABC):
         """An update does not add a function."""
         population = self.make(Random(0))
         fn, _ = add_child(population, 1, (1.0, 2.0))
-        with assertions.raises(errors.NotFound):
+        with fakes.raises(errors.NotFound):
             population.update_evaluation(make_evaluated_function((9.0, 9.0), id="77.0"))
         assert _is_same(population.best_fn(), fn)
-        with assertions.raises(errors.NotFound):
+        with fakes.raises(errors.NotFound):
             population.get("77.0")
 
 

@@ -1,19 +1,23 @@
-"""Test suite for proposers: an iteration depends only on its context."""
+"""Test suites for the parts of an iteration: proposers, candidate evaluators and gates."""
 
+import json
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
-from atoll import cluster, control, errors, function, llm
-from atoll.candidate import content_hash
-from atoll.evaluation import Evaluation
+from atoll import cluster, control, errors, evaluation, function, gate, llm
+from atoll.candidate import Candidate, content_hash
+from atoll.evaluation import ZERO_COST, Evaluation
 from atoll.journal import APPLIED, EVALUATED, RESPONSE, Journal, Record
 from atoll.store import memory
+from atoll.testing import fakes
 from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_records
-from atoll.testing.scripted_llm import ScriptedLLM
+from atoll.testing.llms import ScriptedLLM
 
 
 class ProposerSuite(ABC):
@@ -198,3 +202,140 @@ def _compare_histories(records: Sequence[Record], expected: Sequence[Record], de
     for record, expected_record in zip(records, expected, strict=False):
         assert record == expected_record, f"{description}:\n{record}\ninstead of\n{expected_record}"
     assert len(records) == len(expected), f"{description}: {len(records)} records instead of {len(expected)}"
+
+
+type AnySkeleton = function.Skeleton[..., Any]
+
+_BAD_SOURCES = (
+    "def f(*args): raise RuntimeError('a bad one')",
+    "def f(*args): return float('nan')",
+    "def f(*args): return float('-inf')",
+    "def f(*args): return None",
+    "def f(*args): return 'a text'",
+    "def f(*args): return 10 ** 400",
+    "def f(*args): return f(*args)",
+    "def f(*args): exit(1)",
+    "def f(*args",
+    "no function = here",
+    "",
+)
+
+
+class CandidateEvaluatorSuite(ABC):
+    """Tests for an evaluator. Subclass it and implement `make` and `good`."""
+
+    @abstractmethod
+    def make(self) -> function.CandidateEvaluator:
+        """Returns the evaluator."""
+
+    @abstractmethod
+    def good(self) -> AnySkeleton:
+        """Returns a candidate that gets a score."""
+
+    def bad(self) -> Sequence[AnySkeleton]:
+        """Returns candidates that fail; by default functions that raise, return no number or do not parse."""
+        return [function.PyAstSkeleton(source) for source in _BAD_SOURCES]
+
+    def test_good_candidate_gets_score(self) -> None:
+        """The score is finite, and the failure is None."""
+        result = self.make()(self.good())
+        assert result.failure is None
+        assert isinstance(result.score, float)
+        _check_evaluation(result)
+
+    def test_bad_candidate_gets_failure(self) -> None:
+        """The evaluation has a failure instead of a score; the evaluator does not raise."""
+        evaluator = self.make()
+        for skeleton in self.bad():
+            result = evaluator(skeleton)
+            assert result.score is None, f"{skeleton} has the score {result.score}"
+            assert result.failure is not None
+            assert result.failure.strip(), f"{skeleton} has an empty failure"
+            _check_evaluation(result)
+
+    def test_bad_candidates_do_not_affect_the_next(self) -> None:
+        """The same candidate gets the same evaluation after bad ones."""
+        evaluator = self.make()
+        first_result = evaluator(self.good())
+        for skeleton in self.bad():
+            evaluator(skeleton)
+        assert _drop_cost(evaluator(self.good())) == _drop_cost(first_result)
+
+    def test_evaluator_is_thread_safe(self) -> None:
+        """All workers share one evaluator; results do not mix."""
+        evaluator = self.make()
+        expected = _drop_cost(evaluator(self.good()))
+        assert fakes.run_concurrently(lambda _: _drop_cost(evaluator(self.good())), 4) == [expected] * 4
+
+
+def _check_evaluation(result: Evaluation) -> None:
+    """Checks the invariants of an evaluation, and that it can be stored in a journal."""
+    assert (result.failure is None) == (result.score is not None)
+    assert all(math.isfinite(value) for value in (result.score or 0.0, *result.scores, *result.metrics.values()))
+    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(result), allow_nan=False))) == result
+
+
+def _drop_cost(result: Evaluation) -> Evaluation:
+    return replace(result, cost=ZERO_COST)
+
+
+class GateSuite(ABC):
+    """Tests for a gate. Subclass it and implement `make`."""
+
+    @abstractmethod
+    def make(self) -> gate.Gate:
+        """Returns the gate."""
+
+    def test_decision_has_verdict_reason_and_author(self) -> None:
+        """No proposal raises, with or without an evaluation, and every decision is complete."""
+        decide = self.make()
+        for proposal in generate_proposals():
+            decision = decide(proposal)
+            assert decision.verdict in ("accept", "hold", "reject"), f"on {proposal}"
+            assert decision.reason.strip(), f"on {proposal}"
+            assert decision.decided_by.strip(), f"on {proposal}"
+
+    def test_decision_has_no_version(self) -> None:
+        """Versions are created only when a decision is applied."""
+        decide = self.make()
+        assert all(decide(proposal).version is None for proposal in generate_proposals())
+
+    def test_same_proposal_gets_same_decision(self) -> None:
+        """The decision depends only on the proposal, so a repeated iteration gets the same one."""
+        first, second = self.make(), self.make()
+        first_decisions = [first(proposal) for proposal in generate_proposals()]
+        # Compared in pairs: pytest takes a minute to show how two long lists differ.
+        pairs = list(zip(generate_proposals(), first_decisions, strict=True))
+        assert all(first(proposal) == decision for proposal, decision in pairs)
+        assert all(second(proposal) == decision for proposal, decision in reversed(pairs))
+
+    def test_gate_is_thread_safe(self) -> None:
+        """All workers share one gate."""
+        decide, proposals = self.make(), list(generate_proposals())
+        expected = list(map(decide, proposals))
+        assert fakes.run_concurrently(lambda _: list(map(decide, proposals)), 4) == [expected] * 4
+
+
+def generate_proposals() -> Iterator[gate.Proposal]:
+    """Yields good, bad, failed and unevaluated proposals, with comparable and other parents."""
+    parent_evaluations = (
+        (),
+        (Evaluation(1.0, (0.0, 1.0, 2.0)),),
+        (Evaluation(1.0, (0.0, 1.0, 2.0)), Evaluation(0.0, (0.0, 0.0, 0.0))),
+        (Evaluation(5.0, (5.0,)),),
+        (Evaluation(1.0),),
+        (evaluation.failed("it did not run"),),
+    )
+    evaluations = (
+        None,
+        Evaluation(1.0, (0.0, 1.0, 2.0)),
+        Evaluation(2.0, (1.0, 2.0, 3.0)),
+        Evaluation(-2.0, (-1.0, -2.0, -3.0), {"length": 3.0}, "try harder"),
+        Evaluation(2.0),
+        evaluation.failed("it did not run"),
+    )
+    known_candidates = (Candidate("0.0", "def f(): pass"), Candidate("1.0", ""))
+    for content in ("def f(): pass", "def f():  pass\n", "something new", ""):
+        for result in evaluations:
+            for parents in parent_evaluations:
+                yield gate.Proposal(Candidate("3.0", content, ("0.0", "1.0")), result, parents, known_candidates)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from threading import Thread
 
 from atoll import errors
-from atoll.testing import assertions
+from atoll.testing import fakes
 from atoll.versions import Version, Versions
 
 _WATCH_TIMEOUT_SECONDS = 5.0
@@ -21,15 +21,15 @@ class VersionsSuite(ABC):
     def test_unknown_key_or_version_is_not_found(self) -> None:
         """`get` and `rollback` raise `NotFound`; the history of an unknown key is empty."""
         store = self.make()
-        with assertions.raises(errors.NotFound):
+        with fakes.raises(errors.NotFound):
             store.get("key")
         set_value(store, "one")
         for number in (0, 2, -1):
-            with assertions.raises(errors.NotFound):
+            with fakes.raises(errors.NotFound):
                 store.get("key", number)
-            with assertions.raises(errors.NotFound):
+            with fakes.raises(errors.NotFound):
                 store.rollback("key", number, "reason", "ann")
-        with assertions.raises(errors.NotFound):
+        with fakes.raises(errors.NotFound):
             store.rollback("other", 1, "reason", "ann")
         assert len(store.history("other")) == 0
         assert list(store.list()) == ["key"]
@@ -55,20 +55,20 @@ class VersionsSuite(ABC):
         store = self.make()
         set_value(store, "one")
         for key, reason, author in (("", "why", "ann"), ("key", " ", "ann"), ("key", "why", "")):
-            with assertions.raises(errors.SetupError):
+            with fakes.raises(errors.SetupError):
                 store.set(key, "value", reason, author)
-            with assertions.raises(errors.SetupError):
+            with fakes.raises(errors.SetupError):
                 store.rollback(key, 1, reason, author)
         assert len(store.history("key")) == 1
 
     def test_unexpected_version_is_a_conflict(self) -> None:
         """`expected` must be the newest number, 0 for a new key; otherwise nothing changes."""
         store = self.make()
-        with assertions.raises(errors.Conflict):
+        with fakes.raises(errors.Conflict):
             set_value(store, "one", expected=1)
         assert set_value(store, "one", expected=0).n == 1
         for expected in (0, 2):
-            with assertions.raises(errors.Conflict):
+            with fakes.raises(errors.Conflict):
                 set_value(store, "two", expected=expected)
         assert set_value(store, "two", expected=1).n == 2
         assert store.get("key").value == "two"
@@ -84,13 +84,13 @@ class VersionsSuite(ABC):
             except errors.Conflict:
                 return 0
 
-        assert sorted(assertions.run_concurrently(attempt)) == [0] * 7 + [2]
+        assert sorted(fakes.run_concurrently(attempt)) == [0] * 7 + [2]
         assert len(store.history("key")) == 2
 
     def test_concurrent_changes_without_expectation_all_succeed(self) -> None:
         """Without `expected` every change succeeds, and the numbers have no gaps."""
         store = self.make()
-        versions = assertions.run_concurrently(lambda index: set_value(store, f"by {index}"))
+        versions = fakes.run_concurrently(lambda index: set_value(store, f"by {index}"))
         assert sorted(version.n for version in versions) == list(range(1, 9))
         assert set(store.history("key")) == set(versions)
 
@@ -108,7 +108,7 @@ class VersionsSuite(ABC):
     def test_concurrent_token_creates_one_version(self) -> None:
         """Tokens work between threads."""
         store = self.make()
-        versions = assertions.run_concurrently(lambda _: set_value(store, "one", token="run/1.0"))
+        versions = fakes.run_concurrently(lambda _: set_value(store, "one", token="run/1.0"))
         assert set(versions) == {store.get("key", 1)}
         assert len(store.history("key")) == 1
 
@@ -131,7 +131,7 @@ class VersionsSuite(ABC):
             set_value(store, text)
         assert store.rollback("key", 1, "two was worse", "bob") == store.get("key")
         assert (store.get("key").n, store.get("key").value) == (3, "one")
-        with assertions.raises(errors.Conflict):
+        with fakes.raises(errors.Conflict):
             set_value(store, "based on two", expected=2)
 
     def test_locked_key_allows_only_rollback(self) -> None:
@@ -139,7 +139,7 @@ class VersionsSuite(ABC):
         store = self.make()
         set_value(store, "one")
         store.lock("key", "holidays", "bob")
-        with assertions.raises(errors.Conflict):
+        with fakes.raises(errors.Conflict):
             set_value(store, "two")
         set_value(store, "free", key="key2")
         assert store.rollback("key", 1, "to be sure", "bob").n == 2
@@ -151,19 +151,19 @@ class VersionsSuite(ABC):
         store = self.make()
         set_value(store, "one")
         store.lock("key", "holidays", "bob")
-        with assertions.raises(errors.Conflict) as caught:
+        with fakes.raises(errors.Conflict) as caught:
             set_value(store, "two")
         assert "bob" in str(caught[0])
         assert "holidays" in str(caught[0])
         for change in (store.lock, store.unlock):
-            with assertions.raises(errors.SetupError):
+            with fakes.raises(errors.SetupError):
                 change("key", "", "bob")
 
     def test_lock_and_unlock_of_unknown_key_fail(self) -> None:
         """Both raise `NotFound`. Unlocking an unlocked key changes nothing."""
         store = self.make()
         for change in (store.lock, store.unlock):
-            with assertions.raises(errors.NotFound):
+            with fakes.raises(errors.NotFound):
                 change("key", "because", "ann")
         set_value(store, "one")
         store.unlock("key", "to be sure", "ann")

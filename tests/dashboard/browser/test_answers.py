@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from atoll import store
-from atoll.store.candidates import queries as candidates_queries
+from atoll.store import candidate_queries as candidates_queries
 from tests.dashboard.browser import conftest, stage
 from tests.dashboard.browser.stage import Stage
 from tests.dashboard.test_answers import fill

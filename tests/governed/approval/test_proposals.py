@@ -12,7 +12,7 @@ from atoll import errors
 from atoll.governed import approval
 from atoll.governed.approval import AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound, run_decider
 from atoll.governed.parameters import MemoryParameters
-from atoll.testing import assertions
+from atoll.testing import fakes
 
 CONTENT: Mapping[str, Any] = {"key": "speed", "value": 3}
 KEY = b"0123456789abcdef0123456789abcdef"
@@ -240,7 +240,7 @@ def test_one_of_many_concurrent_decisions_wins(proposals: Proposals) -> None:
             return False
         return True
 
-    assert sum(assertions.run_concurrently(decide, 8)) == 1
+    assert sum(fakes.run_concurrently(decide, 8)) == 1
     assert len(proposals.get(proposal.id).reviews) == 1
 
 

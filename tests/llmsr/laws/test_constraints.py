@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atoll import cli, errors, llmsr
-from atoll.llmsr.laws import constraints, doubt, table
+from atoll.llmsr.laws import constants, constraints, table
 from atoll.llmsr.laws.regressor import Extrapolation
 from atoll.llmsr.laws.view_law import TreeLaw
 
@@ -126,7 +126,7 @@ def test_error_bars_cover_true_constants():
     y = 2.5 * np.exp(-0.8 * x[:, 0]) + rng.normal(0.0, 0.02, 400)
     law = TreeLaw(("*", ("c", 2.5), ("exp", ("*", ("c", -0.8), X))))
     data = table.Table(["t"], "y", x, y)
-    result = doubt.describe_doubt(law, 0.0004 / float(y.var()), [], data)
+    result = constants.describe_doubt(law, 0.0004 / float(y.var()), [], data)
     scale_error, rate_error = (error for _, error in result.constants)
     assert 0.004 < scale_error < 0.02  # the linearized fit gives 0.008 and 0.003
     assert 0.0015 < rate_error < 0.008
@@ -137,9 +137,9 @@ def test_runners_up_say_what_to_measure():
     x = np.linspace(0.0, 1.0, 60)[:, None]
     data = table.Table(["t"], "y", x, np.sin(x[:, 0]))
     sine, cubic = TreeLaw(("sin", X)), TreeLaw(("-", X, ("*", ("c", 1 / 6), ("*", X, ("square", X)))))
-    assert doubt.find_measurement(sine, cubic, data, 0.003) == "measure t above 1.03 to decide"
-    assert "agree within the noise" in doubt.find_measurement(sine, cubic, data, 0.1)
-    assert "near" in doubt.find_measurement(sine, TreeLaw(("cos", X)), data, 0.01)
+    assert constants.find_measurement(sine, cubic, data, 0.003) == "measure t above 1.03 to decide"
+    assert "agree within the noise" in constants.find_measurement(sine, cubic, data, 0.1)
+    assert "near" in constants.find_measurement(sine, TreeLaw(("cos", X)), data, 0.01)
 
 
 def test_predict_warns_outside_of_training_range():

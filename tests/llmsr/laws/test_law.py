@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from atoll.llmsr import fit
-from atoll.llmsr.laws import domain, factor, law, least_squares, term_dictionary
-from atoll.llmsr.laws.factor import ABSOLUTE, Factor
+from atoll.llmsr.laws import domain, law, least_squares, term_dictionary
+from atoll.llmsr.laws.law import ABSOLUTE, Factor
 
 NAMES = ("x", "v")
 COLUMNS = np.random.default_rng(0).uniform(0.5, 3.0, (2, 50))
@@ -54,15 +54,15 @@ def list_factors() -> list[Factor]:
 
 @pytest.mark.parametrize("kind", list_factors(), ids=lambda kind: kind.to_text(NAMES))
 def test_factor_slopes_match_differences(kind):
-    argument = factor.compute_argument(kind, COLUMNS)
-    _, slopes = factor.evaluate(kind, kind.theta, argument)
+    argument = law.compute_argument(kind, COLUMNS)
+    _, slopes = law.evaluate(kind, kind.theta, argument)
     assert len(slopes) == len(kind.theta)
     for index, slope in enumerate(slopes):
         step = 1e-6 * max(1.0, abs(kind.theta[index]))
         ends = [[*kind.theta], [*kind.theta]]
         ends[0][index] -= step
         ends[1][index] += step
-        low, high = (factor.evaluate(kind, end, argument, with_slopes=False)[0] for end in ends)
+        low, high = (law.evaluate(kind, end, argument, with_slopes=False)[0] for end in ends)
         assert slope == pytest.approx((high - low) / (2 * step), rel=1e-4, abs=1e-4 * max(1.0, np.abs(slope).max()))
 
 
@@ -127,4 +127,4 @@ class TestDomain:
         ranges = domain.Domain.from_columns(columns)
         factors = rng.sample(term_dictionary.make_factors(columns, ranges), 200)
         far = np.array([np.random.default_rng(1).uniform(*interval, 2000) for interval in ranges.declared])
-        assert all(np.isfinite(factor.compute_values(item, far)).all() for item in factors)
+        assert all(np.isfinite(law.compute_values(item, far)).all() for item in factors)

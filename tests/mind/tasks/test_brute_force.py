@@ -8,7 +8,7 @@ import itertools
 from random import Random
 
 from atoll.mind.actions import Task
-from atoll.mind.tasks import calendars, clock, meeting, trip
+from atoll.mind.tasks import calendars, meeting, plan_text, trip
 
 NUM_PROBLEMS = 500
 NUM_ORDERS, NUM_SLOTS = 6, 15  # plans per problem
@@ -99,7 +99,7 @@ def draw_day(rng):
         start = rng.randrange(540, 660, 5)
         friends[name] = rng.choice("ABC"), start, start + rng.randrange(20, 90, 5), rng.randrange(10, 60, 5)
     sentences = [
-        f"{name} will be at {place} from {clock.format_time(start)} to {clock.format_time(end)}. "
+        f"{name} will be at {place} from {plan_text.format_time(start)} to {plan_text.format_time(end)}. "
         f"You'd like to meet {name} for a minimum of {length} minutes."
         for name, (place, start, end, length) in friends.items()
     ]
@@ -140,7 +140,7 @@ def write_day(meetings):
     lines, place = ["You start at A at 9:00AM."], "A"
     for name, location, start, end in meetings:
         lines += [f"You travel to {location} in 9 minutes and arrive at 9:00AM."] * (location != place)
-        window = f"from {clock.format_time(start)} to {clock.format_time(end)}"
+        window = f"from {plan_text.format_time(start)} to {plan_text.format_time(end)}"
         lines.append(f"You meet {name} for {end - start} minutes {window}.")
         place = location
     return "\n".join(lines)
@@ -149,7 +149,7 @@ def write_day(meetings):
 def read_day(plan, friends):
     """Returns the meetings of a plan in the canonical format."""
     words = [line.split() for line in plan.splitlines() if line.startswith("You meet")]
-    return [(line[2], friends[line[2]][0], *map(clock.parse_time, (line[-3], line[-1]))) for line in words]
+    return [(line[2], friends[line[2]][0], *map(plan_text.parse_time, (line[-3], line[-1]))) for line in words]
 
 
 def test_days_agree_with_brute_force():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import cli, errors
-from atoll.mind.tasks import grader, load, trip
+from atoll.mind.tasks import load, trip
 
 SECRET = ("golden_plan", "cities", "durations", "pred_5shot_pro")
 
@@ -45,30 +45,30 @@ def test_load_problems_reports_bad_file(tmp_path, text, message):
 def test_grader_rejects_incomplete_trip(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     lines = row["golden_plan"].splitlines()
-    assert grader.grade(row, row["golden_plan"]) is True
-    assert grader.grade(row, "\n".join(lines[:-1])) is False
-    assert grader.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
+    assert load.grade(row, row["golden_plan"]) is True
+    assert load.grade(row, "\n".join(lines[:-1])) is False
+    assert load.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
 
 
 def test_grader_accepts_every_trip_that_fits_the_text(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
-    assert grader.grade({**row, "golden_plan": "**Day 1-9:** Visit Atlantis for 9 days."}, row["golden_plan"]) is True
+    assert load.grade({**row, "golden_plan": "**Day 1-9:** Visit Atlantis for 9 days."}, row["golden_plan"]) is True
 
 
 def test_grader_rejects_day_with_invalid_extra_meeting(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[-1])
     golden = "\n".join(row["golden_plan"])
     early = next(line for line in row["golden_plan"] if line.startswith("You meet"))
-    assert grader.grade(row, golden) is True
-    assert grader.grade(row, f"{golden}\n{early.replace('meet ', 'meet Zoe ')}") is False
-    assert grader.grade(row, f"{golden}\nYou wait until 0:00AM.") is False
+    assert load.grade(row, golden) is True
+    assert load.grade(row, f"{golden}\n{early.replace('meet ', 'meet Zoe ')}") is False
+    assert load.grade(row, f"{golden}\nYou wait until 0:00AM.") is False
 
 
 def test_grader_rejects_trip_on_other_days(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     stays = trip.parse_stays(row["golden_plan"])
     late = trip.format_stays([trip.Stay(stay.city, stay.first_day + 1, stay.last_day + 1) for stay in stays])
-    assert grader.grade(row, late) is False
+    assert load.grade(row, late) is False
 
 
 def test_grader_runs_in_subprocess(rows_file):
@@ -77,8 +77,8 @@ def test_grader_runs_in_subprocess(rows_file):
         row["id"]: "\n".join(row["golden_plan"]) if isinstance(row["golden_plan"], list) else row["golden_plan"]
         for row in rows
     }
-    assert grader.grade_in_subprocess(rows_file, plans) == dict.fromkeys(plans, True)
-    assert grader.grade_in_subprocess(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
+    assert load.grade_in_subprocess(rows_file, plans) == dict.fromkeys(plans, True)
+    assert load.grade_in_subprocess(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
 
 
 def test_solutions_in_file_do_not_change_plans(rows_file, tmp_path, monkeypatch, capsys):

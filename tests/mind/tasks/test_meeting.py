@@ -6,7 +6,7 @@ import pytest
 
 from atoll import errors
 from atoll.mind.actions import Task
-from atoll.mind.tasks import clock, generate, meeting
+from atoll.mind.tasks import generate, meeting, plan_text
 
 TEXT = """You are visiting San Francisco for the day and want to meet as many friends as possible.
 
@@ -76,7 +76,7 @@ def test_unreadable_plan_loses_10(day):
 
 def test_times_round_trip():
     for minutes in itertools.chain(range(0, 1440, 37), (0, 720, 1439)):
-        assert clock.parse_time(clock.format_time(minutes)) == minutes
+        assert plan_text.parse_time(plan_text.format_time(minutes)) == minutes
 
 
 def test_from_text_rejects_other_text():

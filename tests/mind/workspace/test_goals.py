@@ -12,7 +12,7 @@ from atoll.evaluation import Evaluation
 from atoll.mind import build as mind
 from atoll.mind import engine as mind_engine
 from atoll.mind.config import Options, Task
-from atoll.mind.workspace import build, goals, localize, runner
+from atoll.mind.workspace import build, localize, repair_problem, runner
 from atoll.mind.workspace.repair_problem import RepairProblem
 from tests.mind.workspace import repositories
 
@@ -98,7 +98,7 @@ def test_check_of_missing_test_file_stays_open_until_its_tests_pass():
     def report(passed: str, failed: str) -> runner.TestResults:
         return runner.TestResults(Evaluation(1.0), frozenset(passed.split()), frozenset(failed.split()))
 
-    goal = goals.make_goal("", (), report("t.a", "unittest.loader._FailedTest.tests.test_new"))
+    goal = repair_problem.make_goal("", (), report("t.a", "unittest.loader._FailedTest.tests.test_new"))
     assert goal.compare(report("t.a", "")).open_checks
     assert goal.compare(report("t.a tests.test_new.T.test_b", "")).open_checks == []
     assert goal.compare(report("tests.test_new.T.test_b", "")).broken == ["t.a"]

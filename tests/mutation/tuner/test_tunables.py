@@ -5,7 +5,7 @@ import pytest
 from atoll import errors
 from atoll.mutation import tunable
 from atoll.mutation.tuner import find_tunables
-from atoll.mutation.tuner.tunables import find_literals
+from atoll.mutation.tuner.engine import find_literals
 
 SOURCE = """\
 from atoll.mutation import tunable

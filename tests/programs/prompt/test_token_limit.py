@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.programs.prompt.token_limit import PromptPart, PromptSection, fit_to_limit
+from atoll.programs.prompt.sections import PromptPart, PromptSection, fit_to_limit
 
 
 def assemble(texts) -> str:

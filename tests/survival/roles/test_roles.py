@@ -2,11 +2,10 @@
 
 from atoll import playbook
 from atoll.survival.plan import Alert, ExecutedAction
-from atoll.survival.roles.custodian import Custodian
 from atoll.survival.roles.formatters import StateFormatter
 from atoll.survival.roles.memory import MAX_ALERTS, MAX_NOTES, Memory
 from atoll.survival.roles.rewards import RewardSynthesizer
-from atoll.survival.worlds.playground import Playground
+from atoll.survival.worlds.playground import Custodian, Playground
 from atoll.survival.worlds.world import Action
 from tests.survival.episodes import build_observation, make_agent
 

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from atoll.survival import episode_reports
-from atoll.survival.recipes import RecipeBook
+from atoll.survival.beliefs import RecipeBook
 from atoll.survival.worlds.world import Action
 from tests.survival.episodes import build_observation, run_episodes
 

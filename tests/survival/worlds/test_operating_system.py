@@ -6,11 +6,9 @@ import random
 import pytest
 
 from atoll import executor, sandbox
-from atoll.survival.thinkers.rule_based import RuleThinker
-from atoll.survival.worlds.commands import CommandResult, SandboxedRunner
-from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.hybrid import HybridWorld
-from atoll.survival.worlds.operating_system import OSWorld
+from atoll.survival.thinkers.thinker import RuleThinker
+from atoll.survival.worlds.gridworld import GridWorld, HybridWorld
+from atoll.survival.worlds.operating_system import CommandResult, OSWorld, SandboxedRunner
 from atoll.survival.worlds.playground import Playground, PlaygroundError
 from atoll.survival.worlds.world import Action
 from tests.survival.episodes import make_agent, make_loop, run_episodes

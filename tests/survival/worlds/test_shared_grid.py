@@ -3,8 +3,8 @@
 from random import Random
 
 from atoll.survival import grid
+from atoll.survival.multi_agent import SharedGrid
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.shared_grid import SharedGrid
 from atoll.survival.worlds.world import Action
 
 WAIT, GATHER = Action("wait"), Action("gather")

@@ -17,7 +17,7 @@ from atoll.governed.evidence import replayer as replayers
 from atoll.governed.evidence import run_log as run_logs
 from atoll.governed.evidence.logs import IssuePolicy
 from atoll.runs import summary
-from atoll.store.database import urls
+from atoll.store.database import dialect
 
 RUN_PREFIX = "run:"
 
@@ -70,7 +70,7 @@ class LogSources:
 
 def require_path(path_or_url: str) -> str:
     """Returns the path or URL. Raises SetupError if the file or folder does not exist."""
-    if urls.is_file_path(path_or_url) and not Path(urls.get_path(path_or_url)).exists():
+    if dialect.is_file_path(path_or_url) and not Path(dialect.get_path(path_or_url)).exists():
         raise errors.SetupError(f"{path_or_url} not found. Name a folder of day files, a store, or {RUN_PREFIX}RUN.")
     return path_or_url
 

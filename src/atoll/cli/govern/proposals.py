@@ -235,9 +235,9 @@ def _change(store: str, as_json: bool, change: "Callable[[Proposals], governed.P
 def print_access_mode(run_store: "stores.Store") -> None:
     """Says on stderr that a store without principals does not check names."""
     from atoll import governed
-    from atoll.cli.govern import access
+    from atoll.cli.govern import audit
 
-    access.print_mode(governed.StoredParameters(run_store).get_access())
+    audit.print_mode(governed.StoredParameters(run_store).get_access())
 
 
 def print_proposal(proposal: Any, as_json: bool) -> None:

@@ -106,13 +106,13 @@ def _make_paired_runs(
 ) -> Any:
     """Returns the parameter name used by the task, and functions that sample and score its runs."""
     from atoll import config
-    from atoll.runs import paired_runs
+    from atoll.runs import baselines
 
     option_layers = [config.parse_set(change) for change in changes or ()]
     run_config = config.load(
         task, [*option_layers, {"run": {"iterations": iterations}}] if iterations else option_layers
     )
-    pairs = paired_runs.PairedRuns(run_config, key, param_store.ledger, range(seeds))
+    pairs = baselines.PairedRuns(run_config, key, param_store.ledger, range(seeds))
     return pairs.parameter_name, pairs.functions
 
 

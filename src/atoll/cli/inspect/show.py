@@ -1,5 +1,7 @@
-"""Commands `show`, `best`, `lineage` and `tree`."""
+"""Commands `list`, `show`, `best`, `lineage` and `tree`."""
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +12,61 @@ from atoll.cli.terminal import options
 
 if TYPE_CHECKING:
     from atoll import store as stores
+
+
+def list_runs(
+    limit: options.LimitOption = 20,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """List runs, newest first.
+
+    \b
+    Examples:
+      atoll list
+      atoll list -n 5 --store /tmp/demo.db
+      atoll list --json
+    """  # noqa: D301 - \b keeps line breaks
+    with options.open_existing_store(store) as run_store:
+        all_runs = run_store.list_runs()
+        if not all_runs:
+            note = f"{run_store.database.name} has no runs yet. Start one with 'atoll run TASK'."
+            print("[]") if as_json else print(note, file=sys.stderr)
+            return
+        from atoll import runs  # slow imports: pydantic, rich
+        from atoll.cli.terminal import console, tables
+        from atoll.runs import baselines, text_format
+
+        summaries = [runs.summarize(run_store, run.id) for run in all_runs[:limit]]
+        roles = {run.id: baselines.describe_baseline(run.config) for run in all_runs[:limit]}
+    if as_json:
+        console.print_json([summary.to_data() for summary in summaries])
+        return
+    headings = ("run", "created", "system", "task", "status", "initial", "best", "evaluations", "cost")
+    rows = [
+        (
+            summary.run,
+            tables.format_local_time(summary.created_at),
+            summary.system or "-",
+            ", ".join(part for part in (Path(summary.task).name or "-", roles[summary.run]) if part),
+            summary.status,
+            text_format.format_number(summary.initial_score),
+            text_format.format_number(summary.best_score),
+            f"{summary.totals.evaluations:,}",
+            tables.format_dollars(summary.totals.cost),
+        )
+        for summary in summaries
+    ]
+    console.print_result_table(
+        headings,
+        rows,
+        right_aligned=headings[5:],
+        flexible="task",
+        optional=("system", "created", "initial", "cost", "evaluations"),
+    )
+    if len(all_runs) > limit:
+        console.print_note(f"{limit:,} of {len(all_runs):,} runs. Show more with -n.", "dim")
+
 
 TREE_LEVELS = {"islands": 1, "generations": 2, "worldlines": 3, "turns": 4}
 
@@ -217,12 +274,12 @@ def tree(
     """  # noqa: D301 - \b keeps line breaks
     from atoll import runs  # slow imports: SQLAlchemy, rich
     from atoll.cli.terminal import console
-    from atoll.runs import conversation_tree
+    from atoll.runs import worldline_review
 
     if level not in TREE_LEVELS:
         raise errors.SetupError(f"Level {level!r:.40} is unknown. Use one of {', '.join(TREE_LEVELS)}.")
     with options.open_existing_store(store) as run_store:
-        root = conversation_tree.build_tree(run_store, runs.find_run(run_store, run), island=island)
+        root = worldline_review.build_tree(run_store, runs.find_run(run_store, run), island=island)
     if as_json:
         console.print_json(root.to_data())
         return

@@ -1,4 +1,4 @@
-"""Commands `run` and `resume`."""
+"""Commands `run`, `resume` and `join`."""
 
 import logging
 import sys
@@ -150,7 +150,7 @@ def run(
     from atoll import config, runs  # slow imports: SQLAlchemy, pydantic
     from atoll import store as stores
     from atoll.cli.run import session_output
-    from atoll.runs import openevolve_export
+    from atoll.runs import data_export
 
     num_iterations = episodes if iterations is None else iterations
     run_options: dict[str, Any] = {
@@ -207,7 +207,7 @@ def run(
             trackers=track or (),
         )
         if checkpoint_folder is not None:
-            folder = openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
+            folder = data_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
             print(f"atoll: Written to {folder}.", file=sys.stderr)
         recorder.write_report()
         survival_files.linger(linger)
@@ -339,3 +339,39 @@ def build_option_layers(
     option_layers += [{"sandbox": {"scoring": scoring}}] if scoring else []
     option_layers += [{"executor": {"kind": executor}}] if executor else []
     return [*(config.parse_set(override) for override in overrides or ()), *option_layers]
+
+
+def join(
+    run: options.RunArgument,
+    workers: WorkersOption = None,
+    changes: options.SetOption = None,
+    executor: ExecutorOption = None,
+    require_sandbox: RequireOption = None,
+    unsafe: options.UnsafeOption = False,
+    unsafe_env: UnsafeEnvOption = None,
+    lease_seconds: LeaseOption = 15.0,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Join a shared run as another coordinator.
+
+    Coordinators run on any machines that reach the store. The task folder has the same path on each. If a coordinator
+    dies, the others take over its islands from their last stored state. All coordinators share one budget.
+
+    \b
+    Examples:
+      atoll run TASK --shared --store postgresql://atoll@db/atoll
+      atoll join latest --store postgresql://atoll@db/atoll
+    """  # noqa: D301 - \b keeps line breaks
+    from atoll import runs
+
+    unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
+    layers = build_option_layers(changes, {"workers": workers}, require_sandbox, executor)
+    with options.open_existing_store(store) as run_store:
+        run_id = runs.find_run(run_store, run)
+
+        def make_coordinator(**extra: Any) -> runs.Coordinator:
+            return runs.join(run_store, run_id, layers, allowed=unsafe_options, lease_seconds=lease_seconds, **extra)
+
+        return run_coordinator(run_store, make_coordinator, as_json, quiet)

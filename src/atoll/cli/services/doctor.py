@@ -247,10 +247,10 @@ def _version(package: str) -> str | None:
 
 def _check_store(url: str) -> DoctorCheck:
     """Opens an existing store and takes the write lock. Never creates a store."""
-    from atoll.store.database import schema, urls
+    from atoll.store.database import dialect, schema
 
-    path = Path(urls.get_path(url))
-    if urls.is_file_path(url) and not path.exists():
+    path = Path(dialect.get_path(url))
+    if dialect.is_file_path(url) and not path.exists():
         folder = path.absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             return DoctorCheck(

@@ -25,14 +25,14 @@ def download() -> None:
       atoll llm download
       atoll run my_task --llm local --iterations 30
     """  # noqa: D301 - \b keeps line breaks
-    from atoll.llm import model_download
+    from atoll.llm import local_server
 
-    required_bytes, free_bytes = 2 * model_download.MODEL_BYTES, model_download.get_free_bytes()
-    path = model_download.get_model_path()
+    required_bytes, free_bytes = 2 * local_server.MODEL_BYTES, local_server.get_free_bytes()
+    path = local_server.get_model_path()
     if not path.exists() and free_bytes < required_bytes:
         sizes = f"{required_bytes / 1e9:.1f} GB, and {free_bytes / 1e9:.1f} GB are free"
         raise errors.SetupError(f"The download to {path} needs {sizes}. Free some disk space.")
-    model_download.download(lambda line: print(line, flush=True))
+    local_server.download(lambda line: print(line, flush=True))
 
 
 @app.command("serve")
@@ -52,11 +52,11 @@ def serve(
       atoll llm serve
       atoll run my_task --llm llamacpp:qwen2.5-coder-1.5b-instruct-q4_k_m --set llm.timeout_seconds=300
     """  # noqa: D301 - \b keeps line breaks
-    from atoll.llm import local_server, model_download
+    from atoll.llm import local_server
 
-    model_download.verify_file(model_download.get_model_path())
-    server = local_server.LlamaServer(model_download.get_model_path(), port=port, threads=threads, context=context)
-    print(f"{model_download.MODEL_NAME} at {server.url}. Stop with Ctrl-C.", flush=True)
+    local_server.verify_file(local_server.get_model_path())
+    server = local_server.LlamaServer(local_server.get_model_path(), port=port, threads=threads, context=context)
+    print(f"{local_server.MODEL_NAME} at {server.url}. Stop with Ctrl-C.", flush=True)
     try:
         while True:
             time.sleep(3600)

@@ -66,9 +66,9 @@ def open_existing_store(url: str) -> "store.Store":
         SetupError: The store does not exist, or it is not a store of Atoll.
     """
     from atoll import store as stores  # SQLAlchemy takes 0.2 s to import, which `atoll --help` must not spend
-    from atoll.store.database import urls
+    from atoll.store.database import dialect
 
-    if urls.is_file_path(url) and not Path(urls.get_path(url)).exists():
+    if dialect.is_file_path(url) and not Path(dialect.get_path(url)).exists():
         raise errors.SetupError(f"Store {url} not found. Name another with --store, or create one with 'atoll run'.")
     return stores.Store(url)
 

@@ -16,7 +16,7 @@ from atoll.dashboard.dependencies import MAX_TEXT, After, Limit, RunId, StoreDep
 from atoll.evaluation import BlobRef
 from atoll.llm.base import split_stored_prompt
 from atoll.runs import progress, text_format
-from atoll.store.candidates import queries as candidates_queries
+from atoll.store import candidate_queries as candidates_queries
 from atoll.store.records import json_codec
 from atoll.store.records import queries as records_queries
 

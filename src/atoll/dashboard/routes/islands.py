@@ -13,7 +13,7 @@ from atoll.dashboard import score_curves, text_limits
 from atoll.dashboard.dependencies import CacheDep, RunId, StatusReaderDep
 from atoll.dashboard.record_search import RecordSearch, RecordSearchCache
 from atoll.dashboard.run_status import RunStatusReader
-from atoll.store.candidates.queries import CandidateHead, CandidateQueries
+from atoll.store.candidate_queries import CandidateHead, CandidateQueries
 from atoll.store.records import json_codec
 
 CHUNK = 500

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from atoll.dashboard import dependencies, text_limits
 from atoll.dashboard.dependencies import MAX_TEXT, After, RunId, StoreDep
 from atoll.runs import progress
-from atoll.store.candidates import queries as candidates_queries
+from atoll.store import candidate_queries as candidates_queries
 from atoll.store.records import json_codec
 
 MAX_NODES = 10_000

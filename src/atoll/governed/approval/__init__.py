@@ -10,8 +10,7 @@ from atoll.governed.approval.deciders import (
     sign,
 )
 from atoll.governed.approval.description import ChangeDescription, Segment, describe_changes, list_possible_approvers
-from atoll.governed.approval.policy import Policy
-from atoll.governed.approval.proposal import Proposal, Review
+from atoll.governed.approval.proposal import Policy, Proposal, Review
 from atoll.governed.approval.proposals import AlreadyDecided, ProposalExpired, Proposals, SecretFound
 
 __all__ = [

@@ -10,8 +10,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from atoll import errors
-from atoll.governed.approval.policy import POLICY_AUTHOR
-from atoll.governed.approval.proposal import Proposal
+from atoll.governed.approval.proposal import POLICY_AUTHOR, Proposal
 from atoll.governed.approval.proposals import Proposals, now
 from atoll.governed.errors import VersionConflict
 from atoll.governed.parameters import ParameterStore

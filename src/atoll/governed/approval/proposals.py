@@ -9,10 +9,11 @@ from typing import Any
 
 from atoll import errors, identities, secret_scanner
 from atoll.governed import principals
-from atoll.governed.approval.policy import POLICY_AUTHOR, Policy
 from atoll.governed.approval.proposal import (
+    POLICY_AUTHOR,
     RISKS,
     TYPES,
+    Policy,
     Proposal,
     Review,
     Risk,

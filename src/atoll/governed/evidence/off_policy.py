@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from atoll import errors
+from atoll.governed import statistics
 from atoll.governed.evidence.logs import LogEntry
 from atoll.governed.evidence.replay_report import ReplayEvent
-from atoll.governed.statistics import intervals
 
 type Floats = NDArray[np.float64]
 type TargetPolicy = Callable[[LogEntry], Mapping[str, float]]
@@ -255,7 +255,7 @@ class Estimate:
 
     method: str
     value: float
-    interval: intervals.Interval
+    interval: statistics.Interval
     diagnostics: Diagnostics
 
 
@@ -312,7 +312,7 @@ def estimate(
     """
     if method not in METHODS:
         raise errors.SetupError(f"Estimator {method!r} is unknown. Use one of {', '.join(METHODS)}.")
-    intervals.check_alpha(alpha)
+    statistics.check_alpha(alpha)
     diagnostics = diagnose(logged)
     if method != "naive" and diagnostics.effective_size < MIN_EFFECTIVE_SIZE:
         raise InsufficientOverlap(
@@ -322,4 +322,4 @@ def estimate(
     rows = METHODS[method](logged, model or choose_reward_model(logged))
     half_width = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
     value = float(rows.mean())
-    return Estimate(method, value, intervals.Interval(value - half_width, value + half_width), diagnostics)
+    return Estimate(method, value, statistics.Interval(value - half_width, value + half_width), diagnostics)

@@ -13,7 +13,7 @@ from atoll import errors, store
 from atoll.governed.errors import InvalidKey
 from atoll.governed.parameters import file_layout
 from atoll.governed.parameters.parameters import Check, Parameters
-from atoll.store.versions import audit, change, change_log, ledger
+from atoll.store.versions import audit, change, ledger
 
 POLL_SECONDS = 0.01  # seconds between checks for changes of other processes
 
@@ -40,7 +40,7 @@ class FileChangeLog:
         file_layout.end_last_line(root)
 
     @contextmanager
-    def begin_write(self) -> Iterator[change_log.ChangeWriter]:
+    def begin_write(self) -> Iterator[change.ChangeWriter]:
         with self._write_lock, file_layout.lock_folder(self._root):
             with self._index_lock:
                 self._repair()
@@ -156,7 +156,7 @@ class FileChangeLog:
     def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[change.ChangeEntry]:
         return self._refresh().list_newest(prefix, after, limit)
 
-    def get_end(self) -> change_log.LogEnd:
+    def get_end(self) -> change.LogEnd:
         return self._refresh().get_end()
 
     def get_seq_at(self, timestamp: str) -> int:

@@ -13,7 +13,7 @@ from atoll import store
 from atoll.governed.parameters.store import BUFFER, Change, Gap, Snapshot, Value
 from atoll.store import access
 from atoll.store.records import json_codec
-from atoll.store.versions import audit, change, change_log, errors, ledger
+from atoll.store.versions import audit, change, errors, ledger
 from atoll.store.versions.errors import ChainBroken
 
 ANONYMOUS = "anonymous"
@@ -50,7 +50,7 @@ class Parameters:
     """
 
     def __init__(
-        self, log: change_log.ChangeLog, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now
+        self, log: change.ChangeLog, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now
     ) -> None:
         self.ledger, self._check = ledger.VersionLedger(log, clock), check
 

@@ -10,7 +10,7 @@ import pydantic
 
 from atoll import errors
 from atoll.governed.errors import InvalidValue
-from atoll.store.access import json_schema
+from atoll.store.access import policy
 
 type Rule = Mapping[str, Any] | type | Callable[[Any], None]
 
@@ -61,8 +61,8 @@ class Rules:
 
 def _make_checker(prefix: str, rule: Rule) -> Callable[[Any], None]:
     if isinstance(rule, Mapping):
-        json_schema.check_schema(prefix, rule)
-        return lambda value: json_schema.validate(value, rule)
+        policy.check_schema(prefix, rule)
+        return lambda value: policy.validate(value, rule)
     if isinstance(rule, type):
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(rule)
         return lambda value: _validate_type(adapter, value)

@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from atoll import errors
+from atoll.governed import statistics
 from atoll.governed.rollout import strata
 from atoll.governed.rollout.shadow_result import Guardrail
 from atoll.governed.rollout.strata import BASELINE, CANDIDATE
-from atoll.governed.statistics import Evidence, Moments, RatioCheck, check_ratio, compare_means, intervals
+from atoll.governed.statistics import Evidence, Moments, RatioCheck, check_ratio, compare_means
 
 DEFAULT_SHARES = (0.01, 0.05, 0.1, 0.25)
 DAY_SECONDS = 86_400.0
@@ -47,7 +48,7 @@ class RolloutPlan:
     max_seconds: float = 14 * DAY_SECONDS
 
     def __post_init__(self) -> None:
-        intervals.check_alpha(self.alpha)
+        statistics.check_alpha(self.alpha)
         if not self.guardrails:
             raise errors.SetupError("A rollout needs at least one guardrail, since only they trigger a rollback.")
         is_growing = all(smaller < larger for smaller, larger in pairwise((0.0, *self.shares, 1.0)))

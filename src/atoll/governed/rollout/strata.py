@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from atoll.governed.statistics import Evidence, Interval
-from atoll.governed.statistics.intervals import UNBOUNDED
-from atoll.governed.statistics.sequence import compute_evidence, compute_mixture_variance
+from atoll.governed.statistics import UNBOUNDED, Evidence, Interval, compute_evidence, compute_mixture_variance
 
 NUM_GROUPS = 64
 BLOCK_SECONDS = 3600.0

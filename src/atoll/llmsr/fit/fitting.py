@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from atoll.llmsr.fit import algebra, start_points
+from atoll.llmsr.fit import algebra, variable_projection
 from atoll.llmsr.fit.data import Array, Data
 from atoll.llmsr.fit.expression import Expression
 from atoll.llmsr.fit.program import Program
@@ -281,7 +281,7 @@ class _FitRun:
         if not num_picked:
             return []
         small_data = self._data.get_subset(max(_COMPARE_ROWS, 2 * self._num_params))
-        drawn = start_points.draw_starts(self._model.program, small_data, num_drawn, rng)
+        drawn = variable_projection.draw_starts(self._model.program, small_data, num_drawn, rng)
         if best_optima:
             optimum_indices = rng.integers(len(best_optima), size=num_drawn)
             changed = rng.random(drawn.shape) < 1.0 / 3.0

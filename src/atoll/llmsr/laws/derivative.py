@@ -9,7 +9,7 @@ import numpy as np
 from scipy import interpolate, linalg
 
 from atoll import errors
-from atoll.llmsr.laws.factor import Array
+from atoll.llmsr.laws.law import Array
 
 MIN_ROWS = 12  # of one series
 _EDGE_SHARE = 0.02  # of the rows at both ends, where a derivative is least certain

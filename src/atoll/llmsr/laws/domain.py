@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from atoll.llmsr.laws import law
-from atoll.llmsr.laws.factor import ABSOLUTE, WITHOUT_CONSTANTS, Columns, Factor
+from atoll.llmsr.laws.law import ABSOLUTE, WITHOUT_CONSTANTS, Columns, Factor
 
 type Interval = tuple[float, float]
 

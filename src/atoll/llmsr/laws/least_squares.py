@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from atoll.llmsr.laws import law
-from atoll.llmsr.laws.factor import Array, Columns, Factor, compute_argument, evaluate
+from atoll.llmsr.laws.law import Array, Columns, Factor, compute_argument, evaluate
 
 _MIN_INDEPENDENCE = 1e-11  # a column with a smaller independent share counts as dependent
 _MIN_NORM = 1e-150

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
-from atoll.llmsr.laws import build, constraints, doubt, engine, population, result, search, table
-from atoll.llmsr.laws.factor import Array
+from atoll.llmsr.laws import build, constants, constraints, engine, population, result, search, table
+from atoll.llmsr.laws.law import Array
 
 _MIN_SECONDS = 0.1  # of search, however long the preparation takes
 _OPTIONS = (
@@ -185,7 +185,7 @@ class Regressor:
             raise _combine(errors.SetupError(own) if columns != self.n_features_in_ else None, invalid) from invalid
         if rows.shape[1] != self.n_features_in_:
             raise errors.SetupError(f"X has {rows.shape[1]} columns. The law needs {self.n_features_in_}.")
-        if shares := doubt.find_extrapolation(rows, self._train):
+        if shares := constants.find_extrapolation(rows, self._train):
             names = ", ".join(f"{name} in {share:.0%} of the rows" for name, share in shares.items())
             warnings.warn(f"The law extrapolates. Outside of the training range: {names}.", Extrapolation, stacklevel=2)
         return self.law_.predict(np.ascontiguousarray(rows.T))

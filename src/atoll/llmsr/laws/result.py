@@ -11,10 +11,9 @@ import numpy.typing as npt
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
 from atoll.llmsr.laws import constants, constraints, engine, population, search, table, tree, view_law
+from atoll.llmsr.laws.constants import Doubt, describe_doubt, find_extrapolation
 from atoll.llmsr.laws.domain import Domain
-from atoll.llmsr.laws.doubt import Doubt, describe_doubt, find_extrapolation
-from atoll.llmsr.laws.factor import Array
-from atoll.llmsr.laws.law import Law
+from atoll.llmsr.laws.law import Array, Law
 from atoll.llmsr.laws.least_squares import Rows
 from atoll.llmsr.laws.view_law import AnyLaw, TreeLaw
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from atoll import errors
 from atoll.llmsr.laws import derivative
 from atoll.llmsr.laws.domain import Domain
-from atoll.llmsr.laws.factor import Array
+from atoll.llmsr.laws.law import Array
 from atoll.llmsr.laws.least_squares import Rows
 
 TRAIN_FILE, TEST_STEMS = "train.csv", ("test_id", "test_ood")

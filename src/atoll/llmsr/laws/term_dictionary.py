@@ -10,7 +10,7 @@ import numpy as np
 
 from atoll.llmsr.laws import law, least_squares
 from atoll.llmsr.laws.domain import Domain
-from atoll.llmsr.laws.factor import ABSOLUTE, Array, Columns, Factor, Shape, compute_values
+from atoll.llmsr.laws.law import ABSOLUTE, Array, Columns, Factor, Shape, compute_values
 
 _QUANTILES = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of bumps and steps: half the range of the data divided by this

@@ -7,27 +7,27 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks import clock, plan_text
+from atoll.mind.tasks import plan_text
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _REQUEST = re.compile(
     rf"schedule a meeting for (.+?) for (half an hour|an hour|one hour|\d+ minutes|[\d.]+ hours?) "
-    rf"between the work hours of ({clock.CLOCK}) to ({clock.CLOCK}) on (?:either )?(.+?)\."
+    rf"between the work hours of ({plan_text.CLOCK}) to ({plan_text.CLOCK}) on (?:either )?(.+?)\."
 )
 # One calendar: "NAME has meetings on Monday during 9:00 to 9:30, 10:00 to 11:00, Tuesday during 9:00 to 9:30;"
 _CALENDAR = re.compile(
     r"^(\w[\w' -]*?) (?:has meetings|is busy|has blocked their calendar) on (.+?);?\s*$", re.MULTILINE
 )
-_RANGE = re.compile(rf"({_DAY}) during|({clock.CLOCK}) to ({clock.CLOCK})")
+_RANGE = re.compile(rf"({_DAY}) during|({plan_text.CLOCK}) to ({plan_text.CLOCK})")
 # Preferences of one participant: "NAME can not meet on Monday. Tuesday before 14:30."
 _PREFERENCE = re.compile(
     r"(\w+) (?:would like to avoid more meetings|would rather not meet|do(?:es)? not want to meet|can ?not meet) on "
-    rf"((?:{_DAY}(?: (?:before|after) {clock.CLOCK})?\.\s*)+)"
+    rf"((?:{_DAY}(?: (?:before|after) {plan_text.CLOCK})?\.\s*)+)"
 )
-_LIMIT = re.compile(rf"({_DAY})(?: (before|after) ({clock.CLOCK}))?")
+_LIMIT = re.compile(rf"({_DAY})(?: (before|after) ({plan_text.CLOCK}))?")
 _EARLIEST = re.compile(r"earli?e?st availability")
-_SLOT = re.compile(rf"({_DAY})\W{{1,4}}(?:[a-z]+ ){{0,2}}({clock.CLOCK}) ?(?:-|to|until|and) ?({clock.CLOCK})")
+_SLOT = re.compile(rf"({_DAY})\W{{1,4}}(?:[a-z]+ ){{0,2}}({plan_text.CLOCK}) ?(?:-|to|until|and) ?({plan_text.CLOCK})")
 _EXAMPLES = re.compile(r"\s*Here are a few example tasks and solutions:\s*TASK:\s*")
 
 PROPOSE = "propose"  # the role of an action
@@ -47,7 +47,7 @@ class Slot:
         return self.day == other.day and self.start < other.end and other.start < self.end
 
     def __str__(self) -> str:
-        return f"{self.day}, {clock.format_24_hours(self.start)} - {clock.format_24_hours(self.end)}"
+        return f"{self.day}, {plan_text.format_24_hours(self.start)} - {plan_text.format_24_hours(self.end)}"
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def from_text(id: str, text: str) -> Calendars:
     request = _REQUEST.search(text)
     if request is None:
         raise errors.SetupError(f"{id} is not a readable calendar task: {text!r:.80}.")
-    work_start, work_end = clock.parse_time(request[3]), clock.parse_time(request[4])
+    work_start, work_end = plan_text.parse_time(request[3]), plan_text.parse_time(request[4])
     hours = tuple(Slot(day, work_start, work_end) for day in re.findall(_DAY, request[5]))
     blocked = [(match[1], slot) for match in _CALENDAR.finditer(text) for slot in _parse_ranges(match[2])]
     for match in _PREFERENCE.finditer(text):
@@ -182,12 +182,14 @@ def _parse_ranges(text: str) -> Iterator[Slot]:
     for match in _RANGE.finditer(text):
         day = match[1] or day
         if match[2]:
-            yield Slot(day, clock.parse_time(match[2]), clock.parse_time(match[3]))
+            yield Slot(day, plan_text.parse_time(match[2]), plan_text.parse_time(match[3]))
 
 
 def _parse_limit(day: str, side: str, time: str) -> Slot:
     return Slot(
-        day, clock.parse_time(time) if side == "after" else 0, clock.parse_time(time) if side == "before" else MIDNIGHT
+        day,
+        plan_text.parse_time(time) if side == "after" else 0,
+        plan_text.parse_time(time) if side == "before" else MIDNIGHT,
     )
 
 
@@ -196,4 +198,4 @@ def parse_slot(plan: str) -> Slot | None:
     matches = list(_SLOT.finditer(plan_text.normalize(plan)))
     if not matches:
         return None
-    return Slot(matches[-1][1], clock.parse_time(matches[-1][2]), clock.parse_time(matches[-1][3]))
+    return Slot(matches[-1][1], plan_text.parse_time(matches[-1][2]), plan_text.parse_time(matches[-1][3]))

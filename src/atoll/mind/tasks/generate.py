@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from atoll.mind.actions import Task
-from atoll.mind.tasks import calendars, clock, meeting, stegpoet, trip
+from atoll.mind.tasks import calendars, meeting, stegpoet, trip
+from atoll.mind.tasks.plan_text import format_24_hours, format_time
 
 CITIES = (
     *("Alba", "Brno", "Cork", "Delft", "Evora", "Faro", "Graz", "Hvar"),
@@ -116,7 +117,7 @@ def generate_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     for name in rng.sample(PEOPLE, size):
         start, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
         end = min(start + minutes + rng.randrange(15, 241, 15), 23 * 60)
-        window = f"from {clock.format_time(start)} to {clock.format_time(end)}"
+        window = f"from {format_time(start)} to {format_time(end)}"
         sentences.append(
             f"{name} will be at {rng.choice(places[1:])} {window}. "
             f"You'd like to meet {name} for a minimum of {minutes} minutes."
@@ -158,7 +159,7 @@ def generate_calendars(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     free = rng.choice(days), rng.randrange(9 * 60, 17 * 60, 30)
     lines = [f"{name} has meetings on {_generate_busy_times(days, free, rng)}; " for name in names]
     limited_day = next(day for day in days if day != free[0])
-    limit = f"{limited_day} before {clock.format_24_hours(rng.randrange(10 * 60, 15 * 60 + 1, 30))}"
+    limit = f"{limited_day} before {format_24_hours(rng.randrange(10 * 60, 15 * 60 + 1, 30))}"
     text = (
         f"You need to schedule a meeting for {', '.join(names[:-1])} and {names[-1]} for half an hour between the work "
         f"hours of 9:00 to 17:00 on either {' or '.join(days)}. \n\n"
@@ -175,7 +176,7 @@ def _generate_busy_times(days: Sequence[str], free: tuple[str, int], rng: Random
     for day in days:
         starts = [start for start in range(9 * 60, 17 * 60, 30) if (day, start) != free]
         busy_starts = sorted(rng.sample(starts, rng.randint(3, 8)))
-        ranges = [f"{clock.format_24_hours(start)} to {clock.format_24_hours(start + 30)}" for start in busy_starts]
+        ranges = [f"{format_24_hours(start)} to {format_24_hours(start + 30)}" for start in busy_starts]
         times.append(f"{day} during {', '.join(ranges)}")
     return ", ".join(times)
 

@@ -7,22 +7,22 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks import clock, plan_text
+from atoll.mind.tasks.plan_text import CLOCK, format_time, normalize, parse_time
 from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _DISTANCE = re.compile(r"^(.+?) to (.+?): (\d+)\.?$", re.MULTILINE)
-_ARRIVAL = re.compile(rf"You arrive at (.+?) at ({clock.CLOCK})")
+_ARRIVAL = re.compile(rf"You arrive at (.+?) at ({CLOCK})")
 _FRIEND = re.compile(
-    rf"(\w[\w' ]*?) will be at (.+?) from ({clock.CLOCK}) to ({clock.CLOCK})\. "
+    rf"(\w[\w' ]*?) will be at (.+?) from ({CLOCK}) to ({CLOCK})\. "
     r"You'd like to meet \1 for a minimum of (\d+) minutes"
 )
 # The names are bounded. Otherwise a line with many "You meet" takes quadratic time.
 _END = r"(?= in\b| for\b| from\b| and\b| at\b| by\b| until\b| \(|[.,;:()|]|$)"
 _TRAVEL = re.compile(rf"\b(?:[Tt]ravel|[Gg]o|[Ww]alk|[Hh]ead|[Dd]rive|[Mm]ove)(?:ing)? to (.{{1,100}}?){_END}")
-_WAIT = re.compile(rf"\b[Ww]ait\b.{{0,60}}?\b(?:until|to|till) ({clock.CLOCK})")
+_WAIT = re.compile(rf"\b[Ww]ait\b.{{0,60}}?\b(?:until|to|till) ({CLOCK})")
 _MEET = re.compile(rf"\b[Mm]eet(?:ing)? (?:with )?(.{{1,100}}?){_END}")
 _PLACE = re.compile(rf"\bat (?!\d)(.{{1,100}}?){_END}")
-_TIMES = re.compile(rf"({clock.CLOCK}) ?(?:-|to|until|till) ?({clock.CLOCK})")
+_TIMES = re.compile(rf"({CLOCK}) ?(?:-|to|until|till) ?({CLOCK})")
 _STEP_END = re.compile(r"(?<=[.;])\s+(?=\S)|\n")
 _MAX_STEP_CHARS = 400
 _MAX_FRIENDS_OF_BOUND = 12
@@ -75,11 +75,11 @@ class Step:
 
     def __str__(self) -> str:
         if self.kind == TRAVEL:
-            way = f" in {self.minutes} minutes and arrive at {clock.format_time(self.end)}" if self.minutes else ""
+            way = f" in {self.minutes} minutes and arrive at {format_time(self.end)}" if self.minutes else ""
             return f"You travel to {self.goal}{way}."
         if self.kind == WAIT:
-            return f"You wait until {clock.format_time(self.end)}."
-        length, window = self.end - self.start, f"{clock.format_time(self.start)} to {clock.format_time(self.end)}"
+            return f"You wait until {format_time(self.end)}."
+        length, window = (self.end - self.start, f"{format_time(self.start)} to {format_time(self.end)}")
         return f"You meet {self.goal} for {length} minutes from {window}."
 
 
@@ -165,7 +165,7 @@ class Day:
         return self._format_steps(steps)
 
     def _format_steps(self, steps: Sequence["Step"]) -> str:
-        start = f"You start at {self.start_location} at {clock.format_time(self.start_time)}."
+        start = f"You start at {self.start_location} at {format_time(self.start_time)}."
         return "\n".join([start, *map(str, steps)])
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
@@ -208,7 +208,7 @@ class Day:
 
     def _read_steps(self, plan: str) -> list["Step"]:
         """Returns the steps of a plan. A meeting that names another place implies the way there."""
-        text = plan_text.normalize(plan.rpartition("SOLUTION:")[2])
+        text = normalize(plan.rpartition("SOLUTION:")[2])
         steps, now, location = list[Step](), self.start_time, self.start_location
         for part in _STEP_END.split(text):
             sentence = part[:_MAX_STEP_CHARS].rstrip(". ")
@@ -223,10 +223,10 @@ class Day:
                 now, location = now + (minutes or 0), goal
                 steps.append(Step(TRAVEL, goal, end=now, minutes=minutes))
             if met and times:
-                steps.append(Step(MEET, met[1], clock.parse_time(times[1]), clock.parse_time(times[2])))
+                steps.append(Step(MEET, met[1], parse_time(times[1]), parse_time(times[2])))
                 now = max(now, steps[-1].end)
             elif not goal and (waiting := _WAIT.search(sentence)):
-                steps.append(Step(WAIT, end=clock.parse_time(waiting[1])))
+                steps.append(Step(WAIT, end=parse_time(waiting[1])))
                 now = max(now, steps[-1].end)
         return steps
 
@@ -242,9 +242,7 @@ class Day:
                 now, location = now + (step.minutes or 0), step.goal
             elif step.kind == WAIT:
                 if step.end < now:
-                    message = (
-                        f"You cannot wait until {clock.format_time(step.end)}: it is {clock.format_time(now)} then."
-                    )
+                    message = f"You cannot wait until {format_time(step.end)}: it is {format_time(now)} then."
                     plan_errors.append(PlanError("time", message, weight=CONFLICT_PENALTY))
                 now = max(now, step.end)
             else:
@@ -259,7 +257,7 @@ class Day:
     def _check_meeting(self, meeting: Meeting, now: int, met: set[str]) -> list[PlanError]:
         """Returns the first error of a meeting, if any."""
         friend = self.friends.get(meeting.name)
-        planned_window = f"{clock.format_time(meeting.start)} to {clock.format_time(meeting.end)}"
+        planned_window = f"{format_time(meeting.start)} to {format_time(meeting.end)}"
         details: tuple[str, str, int | None]
         if friend is None:
             details = ("unknown", f"{meeting.name} is not among the friends.", None)
@@ -268,10 +266,10 @@ class Day:
         elif meeting.location != friend.location:
             details = ("place", f"{meeting.name} is at {friend.location}, but you are at {meeting.location}.", None)
         elif meeting.start < now:
-            start_text, now_text = clock.format_time(meeting.start), clock.format_time(now)
+            start_text, now_text = format_time(meeting.start), format_time(now)
             details = ("time", f"You cannot meet {meeting.name} at {start_text}: it is {now_text} then.", now)
         elif meeting.start < friend.start or meeting.end > friend.end:
-            window = f"{clock.format_time(friend.start)} to {clock.format_time(friend.end)}"
+            window = f"{format_time(friend.start)} to {format_time(friend.end)}"
             details = (
                 "window",
                 f"{meeting.name} is there from {window}, but the plan has {planned_window}.",
@@ -297,11 +295,11 @@ def from_text(id: str, text: str) -> Day:
     """
     arrival = _ARRIVAL.search(text)
     friends = {
-        match[1]: Friend(match[1], match[2], clock.parse_time(match[3]), clock.parse_time(match[4]), int(match[5]))
+        match[1]: Friend(match[1], match[2], parse_time(match[3]), parse_time(match[4]), int(match[5]))
         for match in _FRIEND.finditer(text.partition("CONSTRAINTS:")[2])
     }
     minutes = {(match[1].strip(), match[2].strip()): int(match[3]) for match in _DISTANCE.finditer(text)}
     if arrival is None or not friends:
         raise errors.SetupError(f"{id} is not a readable meeting task: {text!r:.80}.")
     statement = text.replace(_ANSWER_RULE, "").strip()  # prompts have their own answer format
-    return Day(id, statement, arrival[1], clock.parse_time(arrival[2]), dict(sorted(friends.items())), minutes)
+    return Day(id, statement, arrival[1], parse_time(arrival[2]), dict(sorted(friends.items())), minutes)

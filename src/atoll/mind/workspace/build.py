@@ -12,9 +12,10 @@ from atoll.candidate import JSON
 from atoll.mind import problems
 from atoll.mind.actions import Edit
 from atoll.mind.config import Options, Task
-from atoll.mind.workspace import edit_search, goals, localize, repair_problem, repository, reviews
+from atoll.mind.workspace import localize, repair_problem, repository, reviews
+from atoll.mind.workspace.edits import compute_suspicion, find_edits
+from atoll.mind.workspace.git import WorkspaceError, is_protected
 from atoll.mind.workspace.git_backend import GitBackend
-from atoll.mind.workspace.path_checks import WorkspaceError, is_protected
 from atoll.mind.workspace.runner import RunnerConfig, TestResults, WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
 
@@ -34,7 +35,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         source = _find_source(task, context)
         folder, is_copy = _open_repository(source, cleanup)
         workspace = _open_workspace(folder, task, context, cleanup)
-        check_files, patterns, check_paths = goals.split_checks(task.checks, context.folder, task.tests)
+        check_files, patterns, check_paths = repair_problem.split_checks(task.checks, context.folder, task.tests)
         runner_config = RunnerConfig(task.runner, task.tests, task.commands, check_files=check_files)
         runner = WorkspaceRunner(workspace, context.executor_config, runner_config)
         cleanup.callback(runner.close)
@@ -43,7 +44,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         base_result = report.evaluation
         if base_result.failure is not None:
             raise errors.SetupError(f"The tests of {folder.name} cannot be run: {base_result.failure}.")
-        goal = goals.make_goal(goals.read_goal(task.goal, context.folder), patterns, report)
+        goal = repair_problem.make_goal(repair_problem.read_goal(task.goal, context.folder), patterns, report)
         problem = _make_problem(backend, task, goal, report, context, is_copy=is_copy)
         problem.terms = options.fitness_terms
         description = f"{folder.name}{', a private copy' if is_copy else ''}: {base_result.metrics['tests']:.0f} tests"
@@ -119,15 +120,13 @@ def _open_workspace(folder: Path, task: Task, context: system.BuildContext, clea
 def _make_problem(
     backend: GitBackend,
     task: Task,
-    goal: goals.Goal,
+    goal: repair_problem.Goal,
     report: TestResults,
     context: system.BuildContext,
     *,
     is_copy: bool,
 ) -> repair_problem.RepairProblem:
-    suspects = (
-        edit_search.compute_suspicion(backend.runner.measure_spectrum(), len(report.failed)) if report.failed else {}
-    )
+    suspects = compute_suspicion(backend.runner.measure_spectrum(), len(report.failed)) if report.failed else {}
     edits = () if context.llm else _find_edits(backend, task, suspects, context.seed)
     if not edits and not context.llm:
         raise errors.SetupError("The repository has no Python that the syntax mutator can change. Pass --llm MODEL.")
@@ -151,7 +150,7 @@ def _find_edits(
 ) -> Sequence[Edit]:
     editable = {path: text for path, text in backend.base_texts.items() if not is_protected(path, task.protected)}
     suspect_lines = {path: lines for path, lines in suspects.items() if lines and path in editable}
-    return edit_search.find_edits(editable, suspect_lines, seed, _MAX_EDITS)
+    return find_edits(editable, suspect_lines, seed, _MAX_EDITS)
 
 
 def _list_recent_paths(workspace: Workspace) -> list[str]:

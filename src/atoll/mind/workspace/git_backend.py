@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from atoll.evaluation import Evaluation
-from atoll.mind import actions, backends
+from atoll.mind import actions
 from atoll.mind.actions import Action, Result
-from atoll.mind.workspace.path_checks import WorkspaceError, check_path, is_protected
+from atoll.mind.workspace.git import WorkspaceError, check_path, is_protected
 from atoll.mind.workspace.runner import TestResults, WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
-from atoll.mind.worldline import Plan, Worldline
+from atoll.mind.worldline import Plan, TextBackend, Worldline
 
 _MAX_OUTPUT_CHARS = 8000  # characters of a file or command output in an action's result
 _MAX_FILE_BYTES = 2**20  # size of a file after an edit
@@ -21,7 +21,7 @@ _HALF_DIFFERENT_LINES = 40  # changed lines at which the code counts as half dif
 
 
 class GitBackend:
-    """Forks, edits and runs worldlines in git and the sandbox; see `backends.WorldlineBackend`.
+    """Forks, edits and runs worldlines in git and the sandbox; see `worldline.WorldlineBackend`.
 
     Args:
         workspace: Stores the worldlines.
@@ -35,7 +35,7 @@ class GitBackend:
     def fork(self, parent: Worldline, plan: Plan, worldline_id: str) -> Worldline:
         commit = self.workspace.fork(worldline_id, parent.checkpoint.commit)
         checkpoint = self.workspace.contexts.fork(worldline_id, parent.checkpoint, commit)
-        child = backends.TextBackend().fork(parent, plan, worldline_id)
+        child = TextBackend().fork(parent, plan, worldline_id)
         return replace(child, checkpoint=checkpoint, decision_trace=parent.decision_trace, context=parent.context)
 
     def run(self, worldline: Worldline, plan: Plan) -> Worldline:
@@ -64,7 +64,7 @@ class GitBackend:
             _HALF_DIFFERENT_LINES if change.added is None or change.deleted is None else change.added + change.deleted
             for change in changes
         )
-        trace_divergence = backends.TextBackend().compute_divergence(worldline, base)
+        trace_divergence = TextBackend().compute_divergence(worldline, base)
         return (num_lines / (num_lines + _HALF_DIFFERENT_LINES) + trace_divergence) / 2
 
     def archive(self, worldline: Worldline) -> Worldline:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from atoll import errors
 from atoll.mind.workspace import git
-from atoll.mind.workspace.path_checks import WorkspaceError
+from atoll.mind.workspace.git import WorkspaceError
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, SUBMODULE_MODE, FOLDER_MODE = "100644", "100755", "120000", "160000", "40000"
 _OBJECT_KINDS = {FOLDER_MODE: "tree", SUBMODULE_MODE: "commit"}

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Literal, NamedTuple
 
 from atoll import errors, identities
-from atoll.mind.workspace.path_checks import WorkspaceError
+from atoll.mind.workspace.git import WorkspaceError
 from atoll.mind.workspace.repository import LINK_MODE, SUBMODULE_MODE, Repository, TreeEntry
 
 type Verdict = Literal["approve", "reject", "merged"]

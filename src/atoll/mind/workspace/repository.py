@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from atoll.mind.workspace import git
-from atoll.mind.workspace.path_checks import WorkspaceError
+from atoll.mind.workspace.git import WorkspaceError
 
 _STORE_FILE = "atoll.db"  # the store of a run that was started in the repository
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"

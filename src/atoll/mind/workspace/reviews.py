@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 from atoll import errors
 from atoll.candidate import content_hash
 from atoll.mind import fitness_weights
+from atoll.mind.workspace.git import WorkspaceError, check_name
 from atoll.mind.workspace.merge import Approval, Approvals
-from atoll.mind.workspace.path_checks import WorkspaceError, check_name
 from atoll.mind.workspace.repository import FileChange, Repository
 from atoll.mind.workspace.workspace import Workspace
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from atoll import errors, executor, sandbox
 from atoll.candidate import EMPTY
 from atoll.evaluation import Cost, Evaluation, failed
-from atoll.mind.workspace.edit_search import Spectrum
-from atoll.mind.workspace.path_checks import WorkspaceError
+from atoll.mind.workspace.edits import Spectrum
+from atoll.mind.workspace.git import WorkspaceError
 from atoll.mind.workspace.repository import SUBMODULE_MODE
 from atoll.mind.workspace.sandbox_job import File, Runner, WorkspaceJob
 from atoll.mind.workspace.workspace import Workspace

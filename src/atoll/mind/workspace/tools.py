@@ -10,9 +10,10 @@ from pathlib import Path
 from atoll import llm, mutation
 from atoll.mind import actions
 from atoll.mind.actions import Action, Edit, Result
-from atoll.mind.workspace import patches, sandbox_job
+from atoll.mind.workspace import sandbox_job
+from atoll.mind.workspace.edits import fit_edits, format_edits, make_edits
+from atoll.mind.workspace.git import WorkspaceError, check_path
 from atoll.mind.workspace.git_backend import GitBackend, PlanExecution
-from atoll.mind.workspace.path_checks import WorkspaceError, check_path
 
 TOOL_TEXT = """You have tools. To use them, write one or more of these lines and then stop. The output follows.
 TOOL: list FOLDER
@@ -66,9 +67,9 @@ class WorkspaceTools:
         edits = [
             edit
             for path, content in self._execution.files.items()
-            for edit in patches.make_edits(path, base_texts.get(path, ""), content.decode(errors="replace"))
+            for edit in make_edits(path, base_texts.get(path, ""), content.decode(errors="replace"))
         ]
-        return patches.format_edits(edits) or None
+        return format_edits(edits) or None
 
     @contextmanager
     def work_in_folder(self) -> Iterator[None]:
@@ -77,7 +78,7 @@ class WorkspaceTools:
 
     def _edit(self, text: str) -> None:
         """Applies the FILE blocks of a response."""
-        for edit in patches.fit_edits(text, self._execution.read_texts().get):
+        for edit in fit_edits(text, self._execution.read_texts().get):
             self._execution.execute(edit)
 
     def _run_tool(self, request: Action | str) -> str:
@@ -163,8 +164,8 @@ class _AgentFolder:
                     self.backend.require_editable(path)
                 except WorkspaceError:
                     continue
-                edits += patches.make_edits(path, before.get(path, ""), text)
-        return patches.format_edits(edits)
+                edits += make_edits(path, before.get(path, ""), text)
+        return format_edits(edits)
 
 
 def _read_texts(folder: Path) -> dict[str, str]:

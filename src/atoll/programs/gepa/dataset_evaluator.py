@@ -1,4 +1,4 @@
-"""Evaluates candidates with a Python function, on a data set or as a whole."""
+"""Evaluates candidates with a Python function or coroutine, on a data set or as a whole."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from atoll import evaluation, function, journal, sandbox
@@ -16,7 +16,43 @@ from atoll.candidate import EMPTY, JSON, content_hash, normalize_json
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
 from atoll.programs.evaluation.cascade import COMBINED_METRIC, ScoreFunction
 from atoll.programs.gepa.instance_job import InstanceJob
-from atoll.programs.gepa.loop_thread import LoopThread
+
+_MAX_CLOSE_SECONDS = 5.0
+
+
+class LoopThread:
+    """Runs coroutines of all threads in one event loop, since clients of async libraries belong to their loop."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loop: Any = None
+        self._thread: Thread | None = None
+
+    def run(self, awaitable: Any) -> Any:
+        """Waits for an awaitable, and returns its result."""
+        import asyncio  # slow to import; few users need it
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(target=self._loop.run_forever, name="atoll-loop", daemon=True)
+                self._thread.start()
+
+        async def wait() -> Any:
+            return await awaitable
+
+        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
+
+    def close(self) -> None:
+        """Ends the loop."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_MAX_CLOSE_SECONDS)
+            if not thread.is_alive():
+                loop.close()
+
 
 type OnResult = Callable[[int, JSON], None]  # index of an instance, and the result of its call
 

@@ -24,9 +24,15 @@ from random import Random
 
 from atoll import cluster, evaluation, function, gate
 from atoll.candidate import JSON
-from atoll.programs.population.attempts import AttemptMemory
-from atoll.programs.population.leader_population import OPERATOR_KEY, LeaderPopulation, Mode, get_id, get_order
-from atoll.programs.population.policy_settings import choose_settings
+from atoll.programs.learners import AttemptMemory
+from atoll.programs.population.leader_population import (
+    OPERATOR_KEY,
+    LeaderPopulation,
+    Mode,
+    choose_settings,
+    get_id,
+    get_order,
+)
 
 STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from_scratch", "temperature_shift"
 PLAIN_KEY = "without_history"

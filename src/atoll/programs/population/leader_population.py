@@ -1,4 +1,4 @@
-"""Population of the policy `leader`: programs by lineage, and the choice of parents and inspirations."""
+"""Population of the policy `leader`: its settings by budget, programs by lineage, parents and inspirations."""
 
 import math
 import re
@@ -7,13 +7,51 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from statistics import median
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from atoll import archipelago, errors, function, gate
-from atoll.programs.population.attempts import MAX_ERROR_CHARS
-from atoll.programs.population.features import compute_distance
-from atoll.programs.population.policy_settings import PolicySettings
+from atoll.programs.learners import MAX_ERROR_CHARS
+from atoll.programs.population.population import compute_distance
+
+
+class PolicySettings(NamedTuple):
+    """Settings of the policy for a budget.
+
+    Attributes:
+        explore_start: Share of challenges while the best score rises.
+        explore_end: Share of challenges in lasting stagnation.
+        num_challengers: Challengers at the same time.
+        num_inspirations: Programs in a prompt beside the best one.
+        num_islands: Number of islands.
+        opening: Share of the budget that goes to samples first.
+        has_samples: Whether later calls may be samples as well, and prompts may leave out the history of the run.
+    """
+
+    explore_start: float
+    explore_end: float
+    num_challengers: int
+    num_inspirations: int
+    num_islands: int
+    opening: float = 0.0
+    has_samples: bool = False
+
+
+def choose_settings(num_calls: int | None) -> PolicySettings:
+    """Returns the settings for a budget in LLM calls; None: unlimited."""
+    if num_calls is None:
+        return PolicySettings(0.2, 0.5, 2, 2, 1)
+    if num_calls < 50:
+        return PolicySettings(0.1, 0.4, 1, 1, 1)
+    if num_calls < 500:
+        return PolicySettings(0.2, 0.5, 1 if num_calls < 250 else 2, 2, 1, 0.08, True)
+    return PolicySettings(0.25, 0.6, 3, 3, 2 if num_calls < 2000 else 4, 0.04, True)
+
+
+def choose_window(num_calls: int | None) -> int | None:
+    """Returns the most iterations in flight, so that 12 generations fit into the budget; None: any number."""
+    return None if num_calls is None else max(1, num_calls // 12)
+
 
 type Mode = Literal["fix", "refine", "sample", "spread", "challenge", "new"]
 

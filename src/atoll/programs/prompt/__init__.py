@@ -1,7 +1,7 @@
 """Prompts of program evolution: sections in templates, within the LLM's limit, with candidates' texts fenced."""
 
 from atoll.programs.prompt.builder import ProgramPromptBuilder
+from atoll.programs.prompt.sections import estimate_tokens
 from atoll.programs.prompt.templates import Templates
-from atoll.programs.prompt.token_limit import estimate_tokens
 
 __all__ = ["ProgramPromptBuilder", "Templates", "estimate_tokens"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from atoll import errors, function, llm, mutation, system
 from atoll.programs.prompt import sections as prompt_sections
+from atoll.programs.prompt.sections import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.programs.prompt.templates import Templates
-from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 
 _USER_TEMPLATES = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
 _MARKER_NOTE = "Change only the lines between the EVOLVE-BLOCK markers. Keep the markers and all other lines."

@@ -10,8 +10,8 @@ from typing import Any
 from atoll import errors, function, llm, mutation, system
 from atoll.mutation import text_blocks
 from atoll.programs.prompt import sections as prompt_sections
+from atoll.programs.prompt.sections import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.programs.prompt.templates import Templates
-from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.secret_scanner import redact
 
 _UNITS = {"text": "text", "json": "set of values"}

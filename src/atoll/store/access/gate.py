@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from atoll.store.access import control as access_control
-from atoll.store.access import principals, proposal_checks
-from atoll.store.access.control import ACCESS_KEY, EMPTY, AccessControl
-from atoll.store.access.principals import Principal
+from atoll.store.access import proposal_checks
+from atoll.store.access.control import ACCESS_KEY, EMPTY, AccessControl, Principal, get_token
 from atoll.store.versions import change as entries
-from atoll.store.versions.change_log import ChangeWriter
+from atoll.store.versions.change import ChangeRequest, ChangeWriter
 from atoll.store.versions.errors import AccessDenied
-from atoll.store.versions.request import ChangeRequest
 
 ACCESS_PREFIX = "access/"
 # Roles that write the state of runs, rollouts and shadow runs. Agents and proposers only propose.
@@ -43,7 +41,7 @@ class Gate:
         has_access_change = any(request.key.startswith(ACCESS_PREFIX) for request in requests)
         if control is EMPTY and not has_access_change:
             return requests
-        principal = None if control.is_single_user else control.authenticate(principals.get_token())
+        principal = None if control.is_single_user else control.authenticate(get_token())
         check = ChangeCheck(writer, control, principal, {request.key: request for request in requests})
         return [check.check(request) for request in requests]
 

@@ -5,12 +5,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atoll.store.access.control import AccessControl
-from atoll.store.access.principals import Principal
-from atoll.store.versions.change import ChangeEntry
-from atoll.store.versions.change_log import ChangeWriter
+from atoll.store.access.control import AccessControl, Principal
+from atoll.store.versions.change import ChangeEntry, ChangeRequest, ChangeWriter
 from atoll.store.versions.errors import AccessDenied
-from atoll.store.versions.request import ChangeRequest
 
 PROPOSAL_PREFIX, ROLLOUT_PREFIX, SHADOW_PREFIX = "proposals/", "rollout/", "shadow/"
 PROPOSERS = ("agent", "proposer", "approver", "admin")

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, exc, sql
 
 from atoll import errors
-from atoll.store.database import dialect, schema, sqlite, urls
+from atoll.store.database import dialect, schema, sqlite
 from atoll.store.versions.errors import Interrupted
 
 RETRY_SECONDS = 0.1  # between attempts to reconnect
@@ -59,7 +59,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> None:
-        self.dialect: dialect.Dialect = urls.open_database(url, synchronous=synchronous, busy_seconds=busy_seconds)
+        self.dialect: dialect.Dialect = dialect.open_database(url, synchronous=synchronous, busy_seconds=busy_seconds)
         self.name, self.engine, self.is_shared = self.dialect.name, self.dialect.engine, self.dialect.is_shared
         self.wait_seconds = 0.0
         self.driver_errors: Any = (exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error)

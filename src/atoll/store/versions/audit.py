@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from atoll import errors
-from atoll.store.versions.change import GENESIS, ChangeEntry, compute_hash
-from atoll.store.versions.change_log import LogEnd
+from atoll.store.versions.change import GENESIS, ChangeEntry, LogEnd, compute_hash
 from atoll.store.versions.errors import ChainBroken
 
 

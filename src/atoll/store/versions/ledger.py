@@ -9,10 +9,8 @@ from atoll import errors, versions
 from atoll.store.access.gate import Gate
 from atoll.store.database.database import Database, retry_transaction
 from atoll.store.versions import change as entries
-from atoll.store.versions.change import ChangeEntry
-from atoll.store.versions.change_log import ChangeLog, ChangeWriter
+from atoll.store.versions.change import ChangeEntry, ChangeLog, ChangeRequest, ChangeWriter
 from atoll.store.versions.errors import ParameterLocked, ParameterNotFound, VersionConflict, VersionNotFound
-from atoll.store.versions.request import ChangeRequest
 from atoll.store.versions.sql_change_log import SQLChangeLog
 
 CHUNK = 256

@@ -15,8 +15,7 @@ from atoll.store.database import schema
 from atoll.store.database.database import Database, PreparedStatement
 from atoll.store.records.json_codec import LONG_TEXT_CHARS, Blob
 from atoll.store.versions import change as entries
-from atoll.store.versions.change import ChangeEntry
-from atoll.store.versions.change_log import KeyState, LogEnd
+from atoll.store.versions.change import ChangeEntry, KeyState, LogEnd
 
 CHANGES_TOPIC = "changes"  # topic of notifications, and lock of writers
 

@@ -1,11 +1,21 @@
 """SurvivalGrid: worlds, bodies, views and four baseline policies."""
 
-from atoll.survival.grid.body import ACTIONS, Body
+from atoll.survival.grid.body import ACTIONS, Body, get_visible_tiles
 from atoll.survival.grid.policies import GreedyPolicy, OraclePolicy, Policy, RandomPolicy, WaitPolicy, find_path
-from atoll.survival.grid.presets import HAZARDS, PRESETS, SIGNS, Preset, assign_meanings, get_preset
 from atoll.survival.grid.survival_grid import StepResult, SurvivalGrid, as_gymnasium, compute_reward
-from atoll.survival.grid.terrain import Cell, Terrain, distance, get_neighbors, make_terrain
-from atoll.survival.grid.views import get_visible_tiles
+from atoll.survival.grid.terrain import (
+    HAZARDS,
+    PRESETS,
+    SIGNS,
+    Cell,
+    Preset,
+    Terrain,
+    assign_meanings,
+    distance,
+    get_neighbors,
+    get_preset,
+    make_terrain,
+)
 
 __all__ = [
     "ACTIONS",

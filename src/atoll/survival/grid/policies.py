@@ -5,11 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
-from atoll.survival.grid.body import ACTIONS
-from atoll.survival.grid.presets import NO_HAZARD
+from atoll.survival.grid.body import ACTIONS, get_visible_tiles
 from atoll.survival.grid.survival_grid import SurvivalGrid
-from atoll.survival.grid.terrain import BUSH, MOVES, POOL, SHELTER, Cell, distance, get_neighbors
-from atoll.survival.grid.views import get_visible_tiles
+from atoll.survival.grid.terrain import BUSH, MOVES, NO_HAZARD, POOL, SHELTER, Cell, distance, get_neighbors
 
 type Cost = Callable[[Cell], float | None]
 

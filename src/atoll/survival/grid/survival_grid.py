@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from atoll import errors
-from atoll.survival.grid import presets, views
-from atoll.survival.grid.body import ACTIONS, Body
-from atoll.survival.grid.terrain import SHELTER, Terrain, make_terrain
-from atoll.survival.grid.views import CELL_PIXELS, TILES
+from atoll.survival.grid.body import ACTIONS, CELL_PIXELS, TILES, Body, encode_symbols, render_rgb, render_text
+from atoll.survival.grid.terrain import SHELTER, Terrain, get_preset, make_terrain
 
 type ObservationKind = Literal["text", "symbols", "rgb"]
 
@@ -32,7 +30,7 @@ class SurvivalGrid:
     Lost life and 1 for death are subtracted.
 
     Args:
-        preset: Name in `presets.PRESETS`.
+        preset: Name in `terrain.PRESETS`.
         family: Seed for the meaning of signs, shared by the worlds of a family.
         observations: Format of observations: `text`, `symbols` (arrays) or `rgb`.
     """
@@ -41,7 +39,7 @@ class SurvivalGrid:
     actions = ACTIONS
 
     def __init__(self, preset: str = "meadow", family: int = 0, observations: ObservationKind = "symbols") -> None:
-        self.preset, self.family, self.observations = presets.get_preset(preset), family, observations
+        self.preset, self.family, self.observations = get_preset(preset), family, observations
         if observations not in ("text", "symbols", "rgb"):
             raise errors.SetupError(f"Unknown observations {observations!r}. Use text, symbols or rgb.")
         self.terrain = make_terrain(self.preset, 0, family)
@@ -91,11 +89,11 @@ class SurvivalGrid:
     def observe(self) -> Any:
         match self.observations:
             case "text":
-                return views.render_text(self.terrain, self.body)
+                return render_text(self.terrain, self.body)
             case "rgb":
-                return views.render_rgb(self.terrain, self.body)
+                return render_rgb(self.terrain, self.body)
             case _:
-                return views.encode_symbols(self.terrain, self.body)
+                return encode_symbols(self.terrain, self.body)
 
     def info(self) -> dict[str, Any]:
         body = self.body
@@ -104,7 +102,7 @@ class SurvivalGrid:
         return {**data, "gained": body.gained, "cause": body.cause}
 
     def render(self, mode: str = "ansi") -> Any:
-        render = views.render_text if mode == "ansi" else views.render_rgb
+        render = render_text if mode == "ansi" else render_rgb
         return render(self.terrain, self.body)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from atoll.survival import risk
 from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
-from atoll.survival.untrusted_text import quote_name
+from atoll.survival.roles.sentinel import quote_name
 from atoll.survival.worlds.world import REACH_FACING, Action, Cell, Observation, get_guide
 
 MAX_CHARS = 5_000  # of a summary; the least urgent slots are omitted first

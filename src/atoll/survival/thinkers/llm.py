@@ -13,7 +13,7 @@ from atoll import llm
 from atoll.llm import json_output
 from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ActionPlan, Alert, ExecutedAction, PlanningContext, Reflection
-from atoll.survival.thinkers.rule_based import RuleThinker
+from atoll.survival.thinkers.thinker import RuleThinker
 from atoll.survival.worlds.world import Action
 
 MAX_CHARS = 300

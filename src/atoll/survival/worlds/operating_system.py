@@ -1,15 +1,90 @@
-"""Operating system as a world (the seed's last phase): observe, read, write in the playground, run commands.
+"""Operating system as a world: whitelisted commands in the sandbox, files to read, a playground to write in."""
 
-Life stands for trust: each refusal reduces it. New information is the gain.
-"""
-
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
-from atoll.survival import untrusted_text
-from atoll.survival.roles.custodian import Custodian
-from atoll.survival.worlds.commands import CommandRunner
-from atoll.survival.worlds.playground import PERMISSIONS, Playground, PlaygroundError
+from atoll import errors, executor
+from atoll.candidate import JSON
+from atoll.survival.roles import sentinel
+from atoll.survival.worlds.playground import PERMISSIONS, Custodian, Playground, PlaygroundError
 from atoll.survival.worlds.world import REACH_HERE, Action, Cell, Observation, WorldGuide
+
+MAX_OUTPUT_CHARS = 4000
+
+
+class CommandResult(NamedTuple):
+    """Output of a command, or why it failed, and its duration."""
+
+    output: str
+    failure: str
+    seconds: float
+
+
+class CommandRunner(Protocol):
+    """Runs a command, given as a list of words, in the playground."""
+
+    def __call__(self, args: Sequence[str], /) -> CommandResult: ...
+
+
+class CommandJob:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __call__(self, request: Any) -> JSON:
+        completed = subprocess.run(
+            request["words"],
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        return {"status": completed.returncode, "output": completed.stdout[:MAX_OUTPUT_CHARS]}
+
+
+class SandboxedRunner:
+    """Runs commands in a sandbox that allows only these programs and one readable folder."""
+
+    def __init__(self, executor_config: executor.ExecutorConfig, names: Sequence[str], folder: str) -> None:
+        self._paths = {name: _find_program(name) for name in names}
+        base_permissions = executor_config.permissions
+        permissions = replace(
+            base_permissions,
+            may_fork=True,
+            programs=(*base_permissions.programs, *self._paths.values()),
+            read_paths=(*base_permissions.read_paths, folder),
+        )
+        local_config = replace(executor_config.local, permissions=permissions, num_slots=1)
+        self._slot_pool = local_config.open(partial(CommandJob, folder))
+
+    @property
+    def level(self) -> str:
+        return self._slot_pool.level
+
+    def __call__(self, args: Sequence[str]) -> CommandResult:
+        result = self._slot_pool.run({"words": [self._paths[args[0]], *args[1:]]})
+        output: Any = result.value
+        if result.failure is not None or output is None:
+            return CommandResult("", result.failure or "no output", result.seconds)
+        failure = f"exit status {output['status']}" if output["status"] else ""
+        return CommandResult(output["output"], failure, result.seconds)
+
+    def close(self) -> None:
+        self._slot_pool.close()
+
+
+def _find_program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise errors.SetupError(f"Command {name!r} not found on this machine. Remove it from task.commands.")
+    return path
+
 
 MAX_TICKS = 40
 REFUSAL_COST = 0.2
@@ -99,7 +174,7 @@ class OSWorld:
 
     def candidates(self, observation: Observation) -> Sequence[Action]:
         names = (str(path.relative_to(self.playground.root)) for path in self.playground.list_files())
-        safe_names = list(filter(untrusted_text.is_safe_name, names))  # file names must not address the agent
+        safe_names = list(filter(sentinel.is_safe_name, names))  # file names must not address the agent
         actions = [Action("observe"), *(Action("read", name) for name in safe_names[:8])]
         actions.append(Action("write", "notes.md", f"tick {self._tick}: life {self._life:.1f}\n"))
         return [*actions, *(Action("run", name) for name in self.playground.commands)]

@@ -1,8 +1,8 @@
 """Tests of locks and aliases."""
 
 from atoll.governed import errors as governed_errors
-from atoll.testing import assertions
-from atoll.testing.parameters.base import ParameterStoreTests, get_change_fields, set_values
+from atoll.testing import fakes
+from atoll.testing.parameters.values import ParameterStoreTests, get_change_fields, set_values
 
 
 class LockingTests(ParameterStoreTests):
@@ -13,7 +13,7 @@ class LockingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1)
         store.lock("key", "holidays", author="bob")
-        with assertions.raises(governed_errors.ParameterLocked) as caught:
+        with fakes.raises(governed_errors.ParameterLocked) as caught:
             set_values(store, 2)
         assert (caught[0].key, caught[0].author, caught[0].reason) == ("key", "bob", "holidays")
         assert set_values(store, 1, key="key2") == 1
@@ -25,14 +25,14 @@ class LockingTests(ParameterStoreTests):
         set_values(store, 1, 2)
         store.lock("key", "frozen", author="ann")
         assert store.rollback("key", 1, "worse", author="ann") == 3
-        with assertions.raises(governed_errors.ParameterLocked):
+        with fakes.raises(governed_errors.ParameterLocked):
             set_values(store, 3)
 
     def test_lock_and_unlock_of_unknown_key_fail(self) -> None:
         """Both raise `ParameterNotFound`. G13, G22."""
         store = self.make()
         for change in (store.lock, store.unlock):
-            with assertions.raises(governed_errors.ParameterNotFound):
+            with fakes.raises(governed_errors.ParameterNotFound):
                 change("key", "because", author="ann")
         assert list(store.changes()) == []
 
@@ -58,7 +58,7 @@ class LockingTests(ParameterStoreTests):
         set_values(store, 1)
         store.lock("key", "first", author="ann")
         store.lock("key", "second", author="bob")
-        with assertions.raises(governed_errors.ParameterLocked) as caught:
+        with fakes.raises(governed_errors.ParameterLocked) as caught:
             set_values(store, 2)
         assert caught[0].reason == "second"
         assert [change.kind for change in store.changes()] == ["set", "lock", "lock"]
@@ -115,7 +115,7 @@ class LockingTests(ParameterStoreTests):
         store.alias("key", "canary", 2, "better", author="ann")
         assert store.get("key@canary") == ("b", 2)
         store.alias("key", "canary", None, "over", author="ann")
-        with assertions.raises(governed_errors.VersionNotFound):
+        with fakes.raises(governed_errors.VersionNotFound):
             store.get("key@canary")
         moves = [get_change_fields(change) for change in store.changes() if change.kind == "alias"]
         assert [(version, value) for _, _, version, value, _, _ in moves] == [
@@ -135,14 +135,14 @@ class LockingTests(ParameterStoreTests):
     def test_alias_of_unknown_key_or_version_fails(self) -> None:
         """Both raise a not-found error."""
         store = self.make()
-        with assertions.raises(governed_errors.ParameterNotFound):
+        with fakes.raises(governed_errors.ParameterNotFound):
             store.alias("key", "production", 1, "because", author="ann")
         set_values(store, 1)
-        with assertions.raises(governed_errors.VersionNotFound):
+        with fakes.raises(governed_errors.VersionNotFound):
             store.alias("key", "production", 2, "because", author="ann")
-        with assertions.raises(governed_errors.VersionNotFound):
+        with fakes.raises(governed_errors.VersionNotFound):
             store.get("key@production")
-        with assertions.raises(governed_errors.ParameterNotFound):
+        with fakes.raises(governed_errors.ParameterNotFound):
             store.get("other@production")
 
     def test_invalid_alias_names_are_refused(self) -> None:
@@ -150,7 +150,7 @@ class LockingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1)
         for name in ("", "1", "two words", "a@b", "a/b", "x" * 99):
-            with assertions.raises(Exception) as caught:
+            with fakes.raises(Exception) as caught:
                 store.alias("key", name, 1, "because", author="ann")
             assert "alias" in str(caught[0])
 
@@ -159,7 +159,7 @@ class LockingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1, 2)
         store.alias("key", "production", 1, "begin", author="ann", expected_version=0)
-        with assertions.raises(governed_errors.VersionConflict):
+        with fakes.raises(governed_errors.VersionConflict):
             store.alias("key", "production", 2, "late", author="bob", expected_version=0)
         store.alias("key", "production", 2, "next", author="ann", expected_version=1)
         assert store.get("key@production").version == 2
@@ -171,9 +171,9 @@ class LockingTests(ParameterStoreTests):
         store.alias("key", "production", 2, "tried", author="ann")
         store.lock("key", "frozen", author="ann")
         for version in (3, None):
-            with assertions.raises(governed_errors.ParameterLocked):
+            with fakes.raises(governed_errors.ParameterLocked):
                 store.alias("key", "production", version, "forward", author="ann")
-        with assertions.raises(governed_errors.ParameterLocked):
+        with fakes.raises(governed_errors.ParameterLocked):
             store.alias("key", "canary", 1, "new", author="ann")
         store.alias("key", "production", 1, "it broke", author="ann")
         assert store.get("key@production") == (1, 1)

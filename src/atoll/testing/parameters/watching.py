@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from atoll import governed
 from atoll.governed import errors as governed_errors
-from atoll.testing import assertions
-from atoll.testing.parameters.base import ParameterStoreTests, collect_changes, get_change_fields, set_values
+from atoll.testing import fakes
+from atoll.testing.parameters.values import ParameterStoreTests, collect_changes, get_change_fields, set_values
 
 WATCH_TIMEOUT_SECONDS = 5.0
 
@@ -151,7 +151,7 @@ class WatchingTests(ParameterStoreTests):
         assert store.get("key", as_of=2) == ("one", 1)
         assert store.get("key", as_of=3) == store.get("key", as_of=99) == ("two", 2)
         for change_number in (0, 1):
-            with assertions.raises(governed_errors.VersionNotFound):
+            with fakes.raises(governed_errors.VersionNotFound):
                 store.get("key", as_of=change_number)
 
     def test_value_can_be_read_as_of_time(self) -> None:
@@ -164,7 +164,7 @@ class WatchingTests(ParameterStoreTests):
         assert store.get("key", as_of=first) == ("one", 1)
         assert store.get("key", as_of=second - timedelta(microseconds=1)) == ("one", 1)
         assert store.get("key", as_of=second) == ("two", 2)
-        with assertions.raises(governed_errors.VersionNotFound):
+        with fakes.raises(governed_errors.VersionNotFound):
             store.get("key", as_of=first - timedelta(days=1))
 
     def test_alias_can_be_read_as_of_change_number(self) -> None:
@@ -175,7 +175,7 @@ class WatchingTests(ParameterStoreTests):
         store.alias("key", "production", 2, "better", author="ann")
         assert store.get("key@production", as_of=3) == ("one", 1)
         assert store.get("key@production") == ("two", 2)
-        with assertions.raises(governed_errors.VersionNotFound):
+        with fakes.raises(governed_errors.VersionNotFound):
             store.get("key@production", as_of=2)
 
     def test_snapshot_has_all_keys_as_of_one_change(self) -> None:
@@ -209,9 +209,9 @@ class WatchingTests(ParameterStoreTests):
         anchor.check_signature(b"secret")
         set_values(store, 2)
         assert store.verify([anchor]).num_anchors == 1
-        with assertions.raises(governed_errors.ChainBroken):
+        with fakes.raises(governed_errors.ChainBroken):
             anchor.check_signature(b"guess")
-        with assertions.raises(governed_errors.ChainBroken):
+        with fakes.raises(governed_errors.ChainBroken):
             other_store.verify([anchor])
 
     def test_timestamps_never_decrease(self) -> None:

@@ -4,8 +4,8 @@ import threading
 
 from atoll import errors, governed
 from atoll.governed import errors as governed_errors
-from atoll.testing import assertions
-from atoll.testing.parameters.base import ParameterStoreTests, get_change_fields, set_values
+from atoll.testing import fakes
+from atoll.testing.parameters.values import ParameterStoreTests, get_change_fields, set_values
 
 
 class WritingTests(ParameterStoreTests):
@@ -24,7 +24,7 @@ class WritingTests(ParameterStoreTests):
                 lambda reason: store.alias("key", "production", 1, reason),
                 lambda reason: store.note("key", "approve", None, reason),
             ):
-                with assertions.raises(governed_errors.ReasonRequired):
+                with fakes.raises(governed_errors.ReasonRequired):
                     change(reason)
         assert len(list(store.changes())) == 1
 
@@ -34,16 +34,16 @@ class WritingTests(ParameterStoreTests):
         set_values(store, 1)
         store.lock("key", "frozen", author="ann")
         for key, expected in (("key", None), ("key", 7), ("unknown", 3)):
-            with assertions.raises(governed_errors.ReasonRequired):
+            with fakes.raises(governed_errors.ReasonRequired):
                 store.set(key, 2, " ", expected_version=expected)
-        with assertions.raises(governed_errors.ReasonRequired):
+        with fakes.raises(governed_errors.ReasonRequired):
             store.rollback("unknown", 1, "")
 
     def test_unstorable_reason_is_refused(self) -> None:
         """Examples: a zero byte, a surrogate."""
         store = self.make()
         for reason in ("a\0b", "\ud800"):
-            with assertions.raises(errors.SetupError):
+            with fakes.raises(errors.SetupError):
                 store.set("key", 1, reason, author="ann")
         assert list(store.list()) == []
 
@@ -67,7 +67,7 @@ class WritingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1)
         for expected in (0, 2):
-            with assertions.raises(governed_errors.VersionConflict) as caught:
+            with fakes.raises(governed_errors.VersionConflict) as caught:
                 set_values(store, 2, expected_version=expected)
             assert (caught[0].key, caught[0].expected, caught[0].actual) == ("key", expected, 1)
         assert set_values(store, 2, expected_version=1) == 2
@@ -75,10 +75,10 @@ class WritingTests(ParameterStoreTests):
     def test_expected_version_zero_means_new_key(self) -> None:
         """One of two writers that create a key wins."""
         store = self.make()
-        with assertions.raises(governed_errors.VersionConflict):
+        with fakes.raises(governed_errors.VersionConflict):
             set_values(store, 1, expected_version=1)
         assert set_values(store, 1, expected_version=0) == 1
-        with assertions.raises(governed_errors.VersionConflict):
+        with fakes.raises(governed_errors.VersionConflict):
             set_values(store, 1, expected_version=0)
 
     def test_lock_is_reported_before_conflict(self) -> None:
@@ -86,7 +86,7 @@ class WritingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1)
         store.lock("key", "frozen", author="ann")
-        with assertions.raises(governed_errors.ParameterLocked):
+        with fakes.raises(governed_errors.ParameterLocked):
             set_values(store, 2, expected_version=9)
 
     def test_one_of_many_concurrent_changes_wins(self) -> None:
@@ -100,12 +100,12 @@ class WritingTests(ParameterStoreTests):
             except errors.Conflict:
                 return 0
 
-        assert sorted(assertions.run_concurrently(attempt)) == [0] * 7 + [2]
+        assert sorted(fakes.run_concurrently(attempt)) == [0] * 7 + [2]
 
     def test_concurrent_changes_without_expectation_all_succeed(self) -> None:
         """No change is lost, and the numbers have no gaps."""
         store = self.make()
-        versions = assertions.run_concurrently(lambda value: set_values(store, value))
+        versions = fakes.run_concurrently(lambda value: set_values(store, value))
         assert sorted(versions) == list(range(1, 9))
         assert [change.seq for change in store.changes()] == list(range(1, 9))
 
@@ -133,7 +133,7 @@ class WritingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1)
         for version in (0, 2, -1):
-            with assertions.raises(governed_errors.VersionNotFound) as caught:
+            with fakes.raises(governed_errors.VersionNotFound) as caught:
                 store.rollback("key", version, "because", author="ann")
             assert (caught[0].key, caught[0].version) == ("key", version)
         assert len(store.history("key")) == 1
@@ -143,7 +143,7 @@ class WritingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1, 2)
         store.rollback("key", 1, "worse", author="ann")
-        with assertions.raises(governed_errors.VersionConflict):
+        with fakes.raises(governed_errors.VersionConflict):
             set_values(store, 3, expected_version=2)
 
     def test_rollback_to_newest_version_creates_version(self) -> None:
@@ -171,10 +171,7 @@ class WritingTests(ParameterStoreTests):
         """One refused change cancels all."""
         store = self.make()
         set_values(store, 0, key="b")
-        with (
-            assertions.raises(governed_errors.VersionConflict),
-            store.transaction("together", author="ann") as transaction,
-        ):
+        with fakes.raises(governed_errors.VersionConflict), store.transaction("together", author="ann") as transaction:
             transaction.set("a", 1)
             transaction.set("b", 2, expected_version=7)
         assert list(store.list()) == ["b"]
@@ -185,7 +182,7 @@ class WritingTests(ParameterStoreTests):
     def test_transaction_with_exception_changes_nothing(self) -> None:
         """An exception in the block cancels all changes."""
         store = self.make()
-        with assertions.raises(KeyError), store.transaction("together") as transaction:
+        with fakes.raises(KeyError), store.transaction("together") as transaction:
             transaction.set("a", 1)
             raise KeyError
         assert list(store.list()) == []
@@ -209,10 +206,7 @@ class WritingTests(ParameterStoreTests):
             transaction.note("key", "approve", {"value": 1})
             transaction.set("key", 1, token="proposal/1")
         assert [change.kind for change in store.changes()] == ["approve", "set"]
-        with (
-            assertions.raises(governed_errors.VersionConflict),
-            store.transaction("approved", author="bob") as transaction,
-        ):
+        with fakes.raises(governed_errors.VersionConflict), store.transaction("approved", author="bob") as transaction:
             transaction.note("key", "approve", {"value": 2})
             transaction.set("key", 2, expected_version=7)
         assert len(list(store.changes())) == 2
@@ -260,6 +254,6 @@ class WritingTests(ParameterStoreTests):
         store = self.make()
         set_values(store, 1)
         for kind in ("set", "lock", "unlock", "rollback", "alias", "", "Two words", "x" * 99):
-            with assertions.raises(errors.SetupError):
+            with fakes.raises(errors.SetupError):
                 store.note("key", kind, None, "because", author="ann")
         assert len(list(store.changes())) == 1

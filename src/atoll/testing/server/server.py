@@ -1,11 +1,13 @@
-"""LLM server with scripted responses for OpenAI, Anthropic and Google clients."""
+"""LLM server with scripted responses in the formats of OpenAI, Anthropic and Google."""
 
 import contextlib
 import json
 import math
+import re
 import socket
 import socketserver
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from io import BufferedIOBase
@@ -13,7 +15,73 @@ from threading import Condition, Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from atoll.testing.server import shapes
+from atoll import llm
+
+
+def get_messages(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns the messages of a request as (role, text), in the names of OpenAI's roles."""
+    system = data.get("system") or data.get("systemInstruction", {}).get("parts")
+    messages = [("system", _join_parts(system))] if system else []
+    for message in data.get("contents") or data["messages"]:
+        role = {"model": "assistant"}.get(message.get("role", "user"), message.get("role", "user"))
+        messages.append((role, _join_parts(message.get("parts") or message["content"])))
+    return messages
+
+
+def _join_parts(content: str | Sequence[Mapping[str, Any]]) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def get_prompt(data: Mapping[str, Any]) -> str:
+    """Returns the texts of a request, joined as in `llm.ChatPrompt`."""
+    return llm.ChatPrompt(*get_messages(data))  # type: ignore[arg-type]  # these are its roles
+
+
+def make_answer(path: str, data: Mapping[str, Any], index: int, text: str) -> Mapping[str, Any] | None:
+    """Returns the response in the format of the path; None for an unknown path."""
+    tokens = (len(get_prompt(data).split()), len(text.split()))
+    model = data.get("model", "unnamed")
+    if path.endswith("/chat/completions"):
+        return _make_completion(index, model, text, tokens)
+    if path.endswith("/messages"):
+        usage = {"input_tokens": tokens[0], "output_tokens": tokens[1]}
+        message = {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "stop_sequence": None}
+        return {"id": f"msg_{index}", "type": "message", "role": "assistant", "model": model, "usage": usage, **message}
+    if path.partition("?")[0].endswith(":generateContent"):
+        counts = dict(zip(("promptTokenCount", "candidatesTokenCount"), tokens, strict=True))
+        candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP", "index": 0}
+        return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": path.split("/")[-1].split(":")[0]}
+    return None
+
+
+def is_known(path: str) -> bool:
+    """Returns whether the path is served."""
+    return path.partition("?")[0].endswith(("/chat/completions", "/messages", ":generateContent"))
+
+
+def format_events(completion: Mapping[str, Any]) -> str:
+    """Returns a completion as server-sent events, one per word."""
+    choice = completion["choices"][0]
+    words = re.findall(r"\S*\s*", choice["message"]["content"])
+    choices = [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": None} for word in words]
+    choices.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
+    common = {**completion, "object": "chat.completion.chunk"}
+    chunks = [{**common, "choices": [choice_delta], "usage": None} for choice_delta in choices]
+    chunks.append({**common, "choices": [], "usage": completion["usage"]})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+def _make_completion(index: int, model: str, text: str, tokens: Sequence[int]) -> Mapping[str, Any]:
+    return {
+        "id": f"completion-{index}",
+        "object": "chat.completion",
+        "provider": "Loopback",  # gateways name the provider
+        "created": int(time.time()),
+        "model": model,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+    }
+
 
 type AnswerFunction = Callable[[str, int], str]
 
@@ -60,11 +128,11 @@ class Request:
 
     def get_messages(self) -> list[tuple[str, str]]:
         """Returns (role, text) of the messages."""
-        return shapes.get_messages(self.parse_data())
+        return get_messages(self.parse_data())
 
     def get_prompt(self) -> str:
         """Returns the texts of the messages, joined."""
-        return shapes.get_prompt(self.parse_data())
+        return get_prompt(self.parse_data())
 
 
 class ModelServer:
@@ -146,7 +214,7 @@ class ModelServer:
 
     def _respond(self, request: Request) -> Iterator[bytes]:
         """Yields the response in pieces. An incomplete response closes the connection."""
-        if not shapes.is_known(request.path):
+        if not is_known(request.path):
             yield _format_response(404, _format_error(f"Path {request.path} not found."))
             return
         with self._lock:
@@ -173,9 +241,9 @@ class ModelServer:
         if status != 200:
             return _format_response(status, _format_error(_get_phrase(status)), fault.headers, fault.content_type)
         data = request.parse_data()
-        answer = shapes.make_answer(request.path, data, index, self._answer(request.get_prompt(), index)) or {}
+        answer = make_answer(request.path, data, index, self._answer(request.get_prompt(), index)) or {}
         if data.get("stream"):
-            return _format_response(200, shapes.format_events(answer), fault.headers, "text/event-stream")
+            return _format_response(200, format_events(answer), fault.headers, "text/event-stream")
         return _format_response(200, json.dumps(answer), fault.headers, fault.content_type)
 
 

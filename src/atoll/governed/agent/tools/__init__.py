@@ -1,7 +1,6 @@
 """Approved tools: scripts, commands and composites, run in the sandbox."""
 
-from atoll.governed.agent.tools.builder import ToolBuilder
-from atoll.governed.agent.tools.definition import InvalidTool, ToolDefinition, ToolStep
+from atoll.governed.agent.tools.definition import InvalidTool, ToolBuilder, ToolDefinition, ToolStep
 from atoll.governed.agent.tools.runner import RuntimeTool, ToolResult, ToolRunner
 from atoll.governed.reserved_keys import LoadResult
 

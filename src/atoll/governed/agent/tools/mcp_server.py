@@ -7,8 +7,7 @@ from typing import Any
 
 from atoll import errors
 from atoll.governed.agent.agent_tools import ProposalTool
-from atoll.governed.agent.tools.builder import ToolBuilder
-from atoll.governed.agent.tools.definition import ToolDefinition
+from atoll.governed.agent.tools.definition import ToolBuilder, ToolDefinition
 from atoll.governed.agent.tools.runner import RuntimeTool, ToolRunner
 
 try:

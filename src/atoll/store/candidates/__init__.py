@@ -1,1 +1,0 @@
-"""Candidates of runs: rows, queries and their writer."""

@@ -1,5 +1,0 @@
-"""PostgreSQL; needs the extra `postgres`."""
-
-from atoll.store.database.postgres.server import Postgres
-
-__all__ = ["Postgres"]
