@@ -213,7 +213,7 @@ def list_dots(
 
 def _sample_dots(status: RunStatusReader, metric: str, limit: int) -> Dots:
     queries = status.candidate_queries
-    heads = [head for head in queries.list_sample(limit) if head.verdict is not None]  # an undecided one is no result
+    heads = [head for head in queries.list_sample(limit) if head.verdict is not None]  # without undecided ones
     values = (
         {head.id: head.score for head in heads if head.score is not None}
         if metric == SCORE

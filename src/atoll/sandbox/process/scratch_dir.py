@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from atoll.sandbox.limits import Limits
 
 _MAX_PENDING = 200
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 CGROUP_FOLDER = "/sys/fs/cgroup"
 # Files of a control group by version: memory in use, limits of memory and swap, limit of processes, killed processes.
 _V1_FILES = {
@@ -36,7 +37,7 @@ def wipe(folder: str) -> None:
     Raises:
         OSError: An entry cannot be removed.
     """
-    top_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    top_fd = os.open(folder, _OPEN_FOLDER)
     try:
         os.fchmod(top_fd, 0o700)  # a candidate may have changed the mode
         new_names = (f".wiped-{os.urandom(8).hex()}-{count}" for count in itertools.count())
@@ -55,7 +56,7 @@ def _remove(top_fd: int, name: str, new_names: Iterator[str]) -> None:
         os.rmdir(name, dir_fd=top_fd)
         return
     os.chmod(name, 0o700, dir_fd=top_fd)
-    folder_fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top_fd)
+    folder_fd = os.open(name, _OPEN_FOLDER, dir_fd=top_fd)
     try:
         for entry in os.listdir(folder_fd):
             if stat.S_ISDIR(os.stat(entry, dir_fd=folder_fd, follow_symlinks=False).st_mode):
@@ -74,7 +75,7 @@ def measure_size(folder: str, limit: int) -> int:
     """
     total, pending = 0, list[tuple[int, list[str]]]()  # open folders with their subfolders
     try:
-        top_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        top_fd = _open_without_time(folder)
         total += _list_subfolders(top_fd, pending)
         while pending and total <= limit:
             folder_fd, names = pending[-1]
@@ -109,12 +110,19 @@ def _list_subfolders(folder_fd: int, pending: list[tuple[int, list[str]]]) -> in
 
 
 def _open_folder(name: str, parent_fd: int) -> int:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
-        return os.open(name, flags, dir_fd=parent_fd)
+        return os.open(name, _OPEN_FOLDER, dir_fd=parent_fd)
     except PermissionError:
         os.chmod(name, 0o700, dir_fd=parent_fd)
-        return os.open(name, flags, dir_fd=parent_fd)
+        return os.open(name, _OPEN_FOLDER, dir_fd=parent_fd)
+
+
+def _open_without_time(folder: str) -> int:
+    """Opens a folder so that looking at it leaves no time that the candidate sees."""
+    try:
+        return os.open(folder, _OPEN_FOLDER | os.O_NOATIME)
+    except PermissionError:  # the folder belongs to another user
+        return os.open(folder, _OPEN_FOLDER)
 
 
 def measure_removed_files(pids: Sequence[int]) -> int:
