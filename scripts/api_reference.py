@@ -48,7 +48,8 @@ class Entry(NamedTuple):
 
 def find_path(module: str) -> Path:
     base = SOURCES.joinpath(*module.split("."))
-    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    package = base / "__init__.py"
+    return package if package.is_file() else base.with_suffix(".py")
 
 
 def public(module: str) -> list[Entry]:

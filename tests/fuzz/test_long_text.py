@@ -101,7 +101,11 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_parsers_take_linear_time(name):
     read, text = CASES[name]
-    since = time.process_time()
-    with contextlib.suppress(ValueError):
-        read(text)
-    assert time.process_time() - since < MOST_SECONDS
+    for _ in range(3):  # on a busy machine the same work can take several times the CPU time
+        since = time.process_time()
+        with contextlib.suppress(ValueError):
+            read(text)
+        seconds = time.process_time() - since
+        if seconds < MOST_SECONDS:
+            break
+    assert seconds < MOST_SECONDS
