@@ -28,13 +28,14 @@ from bench.tasks import prompt_sets, rules
 
 PEERS = True
 ROOT = Path(__file__).parent.parent
-GEPA = "GEPA 0.1.4"
+GEPA = gepa_llm.GEPA
 NO_LLM = "no LLM"
 CALLS = 600
 SEEDS = range(10)
 PROPOSALS = (100, 1000)
 LIMIT_SECONDS = 7200.0
 LEAST_TIMES = 5.0
+OUT = ROOT / ".bench" / "gepa_llm.jsonl"
 LLM_SEEDS, LLM_CALLS, LLM_REPLIES = 3, 400, 24
 
 
@@ -178,10 +179,11 @@ def main() -> None:
     parser.add_argument("--llm", help="openai:NAME@URL runs the contests with a real LLM instead")
     parser.add_argument("--formulas", type=Path, help="folder with train.jsonl and test_100.jsonl")
     parser.add_argument("--data", nargs="+", choices=prompt_sets.NAMES, default=prompt_sets.NAMES)
+    parser.add_argument("--jobs", type=int, default=8, help="runs at once with --llm")
+    parser.add_argument("--out", type=Path, default=OUT, help="finished runs with --llm, one per line")
     chosen = parser.parse_args()
     if chosen.llm:
-        budgets = (chosen.seeds or LLM_SEEDS, chosen.calls or LLM_CALLS, chosen.replies)
-        gepa_llm.run(chosen.llm, chosen.formulas, chosen.data, *budgets, None if chosen.no_peers else peer)
+        gepa_llm.run_all(chosen, chosen.seeds or LLM_SEEDS, chosen.calls or LLM_CALLS, peer)
         return
     chosen.seeds, chosen.calls = chosen.seeds or len(SEEDS), chosen.calls or CALLS
     contests, overheads = list[dict[str, Any]](), list[dict[str, Any]]()

@@ -29,6 +29,11 @@ _MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to
 _REPEAT_WORDS = ("is not new", "repeats", "the same as", "equals", "unchanged")  # in the reason of a rejection
 _MAX_UNUSABLE = 25  # iterations in a row without a usable response
 _MAX_IDLE_ITERATIONS = 300  # in a row without an evaluator call: nothing new is proposed any more
+_TEXT_NOTE = "The evaluator uses the text and scores the result."
+_PROMPT_NOTE = (
+    "The evaluator uses the text on every instance, mostly as the instruction of an assistant that sees the text and "
+    "one input, and nothing else."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +112,13 @@ class EvolveProblem:
         """Describes the purpose of the candidate for the LLM."""
         objective = self.options.objective.strip() or (inspect.getdoc(self.evaluator) or "").strip()
         sentences = [objective] if objective else []
-        if self.representation.kind in ("text", "texts") and not objective:
-            sentences.append("The text is given to the evaluator, which uses it and scores the result.")
+        if self.representation.kind in ("text", "texts"):
+            sentences.append(_TEXT_NOTE if self.data is None else _PROMPT_NOTE)
         if self.data is not None:
+            shown = "a few of them" if self.data.is_shared else "a few others"
             sentences.append(
-                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows a few others "
-                "with their results. Improve the general case: do not copy single answers."
-                if not self.data.is_shared
-                else f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows a few of "
-                "them with their results. Improve the general case: do not copy single answers."
+                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows {shown} with "
+                "their results. General rules raise the score; copies of single answers do not."
             )
         if self.representation.initial_parameters is not None:
             sentences.append(describe_parameters(self.representation.initial_parameters))
@@ -264,7 +267,9 @@ def _wrap_mutator(problem: EvolveProblem, mutator: mutation.EditMutator) -> func
         proposer = replace(mutator, reader=ParameterReader(tunables=tunables), mode="rewrite")
     elif not problem.representation.is_code:
         has_parts = problem.representation.kind == "texts"
-        whole_mutator = replace(mutator, find_duplicate=lambda text, context: "") if has_parts else mutator
+        whole_mutator = replace(mutator, mode="rewrite")
+        if has_parts:
+            whole_mutator = replace(whole_mutator, find_duplicate=lambda text, context: "")
         proposer = text_parts.PartProposer(whole_mutator, text_parts.TextFormat(has_parts))
     return _make_minibatches(problem, proposer) if problem.data is not None else proposer
 

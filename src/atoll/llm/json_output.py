@@ -12,6 +12,7 @@ from atoll.candidate import clean_text
 from atoll.llm.base import LLM, ChatPrompt, continue_prompt, get_messages
 
 _MAX_RESPONSE_CHARS = 2000  # of an invalid response, in the prompt that asks for a better one
+_MAX_FORM_DEPTH = 5
 _MAX_PARSE_FAILURES = 100  # brackets that do not begin JSON: a long program has thousands
 _START = re.compile(r"[\[{]")
 # Possessive quantifiers: backtracking over empty lines would be quadratic if the last fence is missing.
@@ -20,7 +21,9 @@ _FENCE = re.compile(r"```[a-zA-Z0-9]*+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 _JSON_REQUEST = """{prompt}
 
 Answer with one JSON value and nothing else. It must match this JSON schema:
-{schema}"""
+{schema}
+That is this form, with your own values:
+{form}"""
 
 _REPAIR_REQUEST = """That cannot be used: {error}
 Answer again with the corrected JSON value and nothing else."""
@@ -102,9 +105,42 @@ def _clean(value: Any) -> Any:
 def _make_prompt(prompt: str, schema: Mapping[str, Any]) -> ChatPrompt:
     """Returns the prompt with the request for JSON at its end."""
     *first_messages, (role, text) = get_messages(prompt)
-    request = _JSON_REQUEST.format(prompt=text, schema=json.dumps(schema))
+    form = json.dumps(_make_form(schema, schema.get("$defs", {})), ensure_ascii=False)
+    request = _JSON_REQUEST.format(prompt=text, schema=json.dumps(schema), form=form)
     # Providers enforce schemas of objects only.
     return ChatPrompt(*first_messages, (role, request), schema=schema if schema.get("type") == "object" else None)
+
+
+def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Any:
+    """Returns a value in the form of a schema. Small LLMs follow a form, and copy a schema."""
+    if depth > _MAX_FORM_DEPTH:
+        return "..."
+    if reference := schema.get("$ref"):
+        schema = definitions.get(str(reference).rpartition("/")[2], {})
+    if choices := schema.get("enum"):
+        return " | ".join(choices) if all(isinstance(choice, str) for choice in choices) else choices[0]
+    if "const" in schema:
+        return schema["const"]
+    for key in ("anyOf", "oneOf", "allOf"):
+        if options := schema.get(key):
+            return _make_form(options[0], definitions, depth + 1)
+    match schema.get("type"):
+        case "object":
+            properties = schema.get("properties") or {"...": schema.get("additionalProperties") or {}}
+            return {
+                name: _make_form(part if isinstance(part, Mapping) else {}, definitions, depth + 1)
+                for name, part in properties.items()
+            }
+        case "array":
+            items = schema.get("items")
+            return [_make_form(items if isinstance(items, Mapping) else {}, definitions, depth + 1)]
+        case "integer" | "number":
+            return 0
+        case "boolean":
+            return True
+        case "null":
+            return None
+    return "..."
 
 
 def _parse_response[T](adapter: pydantic.TypeAdapter[T], text: str) -> tuple[T] | str:

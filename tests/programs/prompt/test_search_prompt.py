@@ -8,7 +8,8 @@ import pytest
 from atoll import errors, evaluation, llm, mutation, store
 from atoll.candidate import Candidate
 from atoll.programs.prompt import estimate_tokens
-from atoll.programs.prompt.search_prompt import SearchPromptBuilder, make_score_format
+from atoll.programs.prompt.search_prompt import SearchPromptBuilder
+from atoll.programs.prompt.sections import make_score_format
 from tests.mutation.tasks import fn, task
 
 BLOBS = store.MemoryBlobs()

@@ -10,7 +10,7 @@ from typing import Any
 from atoll import control, errors, evaluation, function, gate
 from atoll.candidate import EMPTY, JSON, Candidate
 from atoll.mutation.combined import REJECTED_KEY
-from atoll.programs.gepa.dataset_evaluator import TRAIN, VALIDATION, CallMemory, Minibatch
+from atoll.programs.gepa.dataset_evaluator import TRAIN, VALIDATION, CallMemory, Minibatch, format_instance
 
 type Part = Sequence[Any] | float | None
 
@@ -106,6 +106,8 @@ def _take_part(name: str, part: Part, remaining: list[Any], total: int) -> tuple
 
 MAX_BATCHES = 3  # evaluated to find one with a failure
 _TIE_SHARE = 4  # a tie is decided on this fraction of the validation set first: one in four
+_SMALL_VALIDATION = 12  # up to this number of instances the whole validation set decides a second tie
+_MAX_ANSWERS, _MAX_ANSWER_CHARS = 6, 600  # further instances shown with their answers, without results
 
 
 def find_perfect_score(scores: Sequence[float], target: float | None) -> float | None:
@@ -152,7 +154,8 @@ class MinibatchProposer:
         failure = f"{before.failure}\n\n" if before.failure else ""
         known = self._find_known(context, parent, batch)
         examples = self._evaluate(context, parent, [*batch, *known]) if known else before
-        result = replace(parent.evaluation, feedback=f"{failure}{examples.feedback}")
+        answers = self._format_answers(context, [*batch, *known])
+        result = replace(parent.evaluation, feedback=f"{failure}{examples.feedback}{answers}")
         view = parent.with_evaluation(parent.candidate, result, parent.score())
         children = self.proposer.propose(context._replace(parents=[*context.parents[:-1], view]))
         return [self._compare(context, parent, child, batch, before) for child in children]
@@ -188,6 +191,19 @@ class MinibatchProposer:
         ]
         return sorted(context.rng.sample(failures, min(self.size, len(failures))))
 
+    def _format_answers(self, context: function.ProposalContext, shown: Sequence[int]) -> str:
+        """Returns further training instances as text. They cost no call, and teach the form of right answers.
+
+        Instances of one field have no answer. If training and validation are the same, no further ones are shown.
+        """
+        train = self.data.train
+        others = [index for index in range(len(train)) if index not in shown]
+        if self.data.is_shared or not others or not all(_has_answer(train[index]) for index in others):
+            return ""
+        chosen = sorted(context.rng.sample(others, min(_MAX_ANSWERS, len(others))))
+        texts = "\n\n".join(format_instance(train[index])[:_MAX_ANSWER_CHARS] for index in chosen)
+        return f"\n\nMore instances, not evaluated\n{texts}"
+
     def _draw_batch(self, scores: Sequence[float], rng: Random) -> Sequence[int]:
         """Draws training instances whose scores are known: failures, and one success if there is one."""
         perfect = find_perfect_score(scores, self.target)
@@ -214,8 +230,12 @@ class MinibatchProposer:
         batch: Sequence[int],
         before: evaluation.Evaluation,
     ) -> function.Function:
-        """Evaluates a child on the minibatch. A tie is decided on a part of the validation set."""
+        """Evaluates a child on the minibatch. A tie is decided on a part of the validation set.
+
+        After a second tie a child that is nowhere better is rejected, unless the validation set is small.
+        """
         after = self._evaluate(context, child, batch)
+        is_better_somewhere = _is_better_somewhere(after.scores, before.scores)
         meta: dict[str, Any] = {"batch": list(batch), "before": before.score, "after": after.score}
         scores, num_instances = (before.score, after.score), len(batch)
         if after.score is not None and after.score == before.score and parent.evaluation is not None:
@@ -223,6 +243,8 @@ class MinibatchProposer:
             second = self._evaluate(context, child, indices, VALIDATION) if indices else after
             parent_scores = [parent.evaluation.scores[index] for index in indices] or [before.score]
             scores, num_instances = (statistics.fmean(parent_scores), second.score), len(indices) or len(batch)
+            is_better_somewhere |= _is_better_somewhere(second.scores, parent_scores)
+            is_better_somewhere |= len(self.data.validation) <= _SMALL_VALIDATION
             after = second
             meta |= {"tie": [scores[0], scores[1], num_instances]}
         if after.failure is not None:
@@ -232,6 +254,8 @@ class MinibatchProposer:
             meta[REJECTED_KEY] = (
                 f"mean {scores[1]:.6g} against {scores[0]:.6g} of its parent on {num_instances} {kind} instances"
             )
+        elif "tie" in meta and not is_better_somewhere:
+            meta[REJECTED_KEY] = f"better than its parent on none of {len(batch) + num_instances} instances"
         candidate = child.candidate or Candidate("", str(child.skeleton()))
         return child.with_evaluation(replace(candidate, meta={**candidate.meta, **meta}))
 
@@ -240,6 +264,14 @@ class MinibatchProposer:
         others = [index for index in range(len(self.data.validation)) if index not in known]
         count = max(self.size, len(self.data.validation) // _TIE_SHARE)
         return sorted(context.rng.sample(others, min(count, len(others))))
+
+
+def _has_answer(instance: Any) -> bool:
+    return isinstance(instance, Mapping) and len(instance) > 1
+
+
+def _is_better_somewhere(scores: Sequence[float], others: Sequence[float]) -> bool:
+    return any(score > other for score, other in zip(scores, others, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

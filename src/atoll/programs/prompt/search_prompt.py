@@ -17,7 +17,6 @@ from atoll.secret_scanner import redact
 _UNITS = {"text": "text", "json": "set of values"}
 _COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
 _REPEAT_TEMPERATURE_SHIFT = 0.3  # for `new`, and for a second call after a repeated program
-_MIN_DIGITS, _MAX_DIGITS = 6, 12
 _EDIT_FORM = (
     "Answer with one line `IDEA:` that states your change in one sentence, then with one block for each place that "
     "changes. Copy complete lines of the {unit} into its upper part:\n"
@@ -27,6 +26,11 @@ _TEXT_FORM = (
     "Answer with one line `IDEA:` that states your change in one sentence, then with the complete new {unit} in one "
     "fenced block."
 )
+_OPENING = (
+    "You improve one {}, one change at a time. An evaluator runs every version and returns a score; {}. A version that "
+    "fails costs as much as one that works."
+)
+_TEXT_OPENING = "You improve one {}. An evaluator uses every version and returns a score; {}."
 _FOCUSES = (
     "Find what limits the score, and change that.",
     "Replace the weakest step by a better algorithm.",
@@ -35,11 +39,15 @@ _FOCUSES = (
     "Use a method from the literature that fits this task and is not used yet.",
     "Remove what does not help, and put the effort where it raises the score.",
 )
+_TEXT_TASK = (
+    "Find out from the evaluation what is asked and what a right result looks like. Then write a better {unit}. Put "
+    "every name, rule, format and fact that the evaluation teaches into it: its user does not see the evaluation."
+)
 _TEXT_FOCUSES = (
-    "Find what the failures in the evaluation have in common, and change the {unit} so that they do not happen again.",
-    "Put the facts, names and rules that the feedback states into the {unit}.",
-    "Make the {unit} more specific: state the steps, and the exact form of the result.",
-    "Remove what misleads or is not needed, and state the rest more clearly.",
+    "Find what the failures have in common, and state the rule that prevents them.",
+    "State which results are allowed, and when each of them is right.",
+    "State the steps to take, and the exact form of the result.",
+    "Keep what works, remove what misleads, and state the rest more clearly.",
 )
 _VALUE_FOCUSES = (
     "Change the values that the feedback asks to change.",
@@ -111,7 +119,7 @@ class SearchPromptBuilder:
     def _make_sections(
         self, context: function.ProposalContext, request: mutation.EditRequest
     ) -> Sequence[PromptSection]:
-        format_score = make_score_format(_list_scores(context, request))
+        format_score = prompt_sections.make_score_format(_list_scores(context, request))
         others = self._make_program_parts(context, request, format_score)
         attempts = format_attempts(context.advice.get("attempts"), format_score)
         notes = format_notes(context.advice.get("run_notes"), format_score)
@@ -127,7 +135,7 @@ class SearchPromptBuilder:
             PromptSection("run_notes", [PromptPart(note, is_indivisible=True) for note in notes], 2),
             PromptSection("previous_attempts", [PromptPart(line, is_indivisible=True) for line in attempts], 3),
             PromptSection("artifacts", artifacts, 4),
-            PromptSection("evaluator", self._make_evaluator_parts(), 5),
+            PromptSection("evaluator", self._make_evaluator_parts(request.parent), 5),
             PromptSection("last_answer", _make_parts(request.response), 6),
             PromptSection("metrics", _make_parts(metrics), 7),
             PromptSection("fault", _make_parts(request.failure), 8),
@@ -135,8 +143,10 @@ class SearchPromptBuilder:
         ]
         return [section for section in sections if section.parts]
 
-    def _make_evaluator_parts(self) -> Sequence[PromptPart]:
-        source = redact(self.evaluator).strip()
+    def _make_evaluator_parts(self, parent: function.Function) -> Sequence[PromptPart]:
+        """Returns the evaluator's source; for a text only without feedback, since Python would mislead."""
+        has_feedback = bool(parent.evaluation and parent.evaluation.feedback)
+        source = "" if self.language == "text" and has_feedback else redact(self.evaluator).strip()
         return [PromptPart(source, partial(mutation.fence, language="python"))] if source else []
 
     def _make_program_parts(
@@ -189,7 +199,7 @@ class SearchPromptBuilder:
         ]
         if 1 < len(result.scores) <= 1000 and result.score is not None:
             low, high = format_score(min(result.scores)), format_score(max(result.scores))
-            metrics.append(f"- the score is the mean over {len(result.scores)} instances, which have {low} to {high}")
+            metrics.append(f"- mean over {len(result.scores)} instances; the lowest has {low}, the highest {high}")
         if self.max_seconds is not None and result.cost.seconds:
             metrics.append(f"- evaluation time: {result.cost.seconds:.2g} s of {self.max_seconds:g} s")
         return "\n".join(metrics)
@@ -212,7 +222,8 @@ class SearchPromptBuilder:
             if self.language == "python"
             else ""
         )
-        system_values = {"kind": kind, "direction": self.direction, "description": joined.get("description", "")}
+        system_values = {"opening": (_TEXT_OPENING if unit == "text" else _OPENING).format(kind, self.direction)}
+        system_values |= {"kind": kind, "direction": self.direction, "description": joined.get("description", "")}
         system_values |= {"interface": self.interface, "limits": self.limits, "constants": constants}
         system_values |= {"evaluator": joined.get("evaluator", "")}
         is_fresh = bool(request.failure) and (request.is_repeat or request.kind == "unreadable")
@@ -245,7 +256,7 @@ class SearchPromptBuilder:
         state: Any = context.advice.get("state")
         if not isinstance(state, Mapping):
             return ""
-        format_score = make_score_format([state.get("best"), state.get("initial"), self.target])
+        format_score = prompt_sections.make_score_format([state.get("best"), state.get("initial"), self.target])
         sentences = [f"Iteration {context.iteration}."]
         if (budget := state.get("budget")) is not None:
             sentences.append(f"{max(0, budget - state.get('calls', 0))} of {budget} calls left.")
@@ -262,7 +273,7 @@ class SearchPromptBuilder:
     def _make_title(self, context: function.ProposalContext, request: mutation.EditRequest) -> str:
         fn, operator = request.parent, context.advice.get("operator")
         state: Any = context.advice.get("state") or {}
-        format_score = make_score_format(_list_scores(context, request))
+        format_score = prompt_sections.make_score_format(_list_scores(context, request))
         is_best = bool(fn.candidate) and state.get("best_id") == (fn.candidate.id if fn.candidate else "")
         score = format_score(fn.score() if fn.evaluation else None)
         if operator == "new":
@@ -289,8 +300,13 @@ class SearchPromptBuilder:
         elif operator == "fix":
             sentences.append("The {unit} fails, see its evaluation. Repair it, and keep its idea.")
         else:
+            is_text = self.language == "text"
+            sentences += [_TEXT_TASK] if is_text else []
             sentences.append(self._draw_focus(context, request, rng, 1 if fault else 0))
-            sentences.append("Make one change that is not listed above." if has_attempts else "Make one change.")
+            if is_text:
+                sentences += ["Do not repeat a change listed above."] if has_attempts else []
+            else:
+                sentences.append("Make one change that is not listed above." if has_attempts else "Make one change.")
         return " ".join(sentence.replace("{unit}", self._unit) for sentence in sentences)
 
     def _write_answer(self, request: mutation.EditRequest, names: Mapping[str, str]) -> str:
@@ -311,16 +327,6 @@ class SearchPromptBuilder:
         if context.inspirations:
             focuses.append(_OTHER_FOCUS)
         return focuses[(rng.randrange(len(focuses)) + offset) % len(focuses)]
-
-
-def make_score_format(values: Sequence[Any]) -> Callable[[Any], str]:
-    """Returns a format with as many digits as it takes to tell all these scores apart, 6 to 12."""
-    numbers = {float(value) for value in values if isinstance(value, int | float)}
-    digits = next(
-        (d for d in range(_MIN_DIGITS, _MAX_DIGITS) if len({f"{n:.{d}g}" for n in numbers}) == len(numbers)),
-        _MAX_DIGITS,
-    )
-    return lambda value: f"{value:.{digits}g}" if isinstance(value, int | float) else "none"
 
 
 def _list_scores(context: function.ProposalContext, request: mutation.EditRequest) -> Sequence[Any]:

@@ -15,6 +15,17 @@ type SectionTexts = Mapping[str, Sequence[str]]
 
 _TOKEN_PATTERN = re.compile(r"[A-Za-z]+|[0-9]|\n[ \t]*|[ \t]+|[\x21-\x7e]|[^\x00-\x7f]")
 _LETTERS_PER_TOKEN = 3  # a low estimate
+_MIN_DIGITS, _MAX_DIGITS = 6, 12
+
+
+def make_score_format(values: Sequence[Any]) -> Callable[[Any], str]:
+    """Returns a format with as many digits as it takes to tell all these scores apart, 6 to 12."""
+    numbers = {float(value) for value in values if isinstance(value, int | float)}
+    digits = next(
+        (d for d in range(_MIN_DIGITS, _MAX_DIGITS) if len({f"{n:.{d}g}" for n in numbers}) == len(numbers)),
+        _MAX_DIGITS,
+    )
+    return lambda value: f"{value:.{digits}g}" if isinstance(value, int | float) else "none"
 
 
 def estimate_tokens(text: str) -> int:
