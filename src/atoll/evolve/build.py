@@ -26,7 +26,7 @@ _MAX_TRIALS, _MIN_TRIALS = 40, 4  # of the tuner for a new best program
 _TUNER_SHARE = 10  # at most this fraction of the evaluator calls for one program: one in ten
 _POINT_SHARE = 0.5  # of iterations on parameters, without the LLM
 _MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to two LLM calls
-_REPEAT_WORDS = ("is not new", "repeats", "the same as", "equals", "unchanged")  # in the reason of a rejection
+_REPEAT_WORDS = ("is not new", "the same answer", "the same as", "equals", "unchanged")  # in the reason of a rejection
 _MAX_UNUSABLE = 25  # iterations in a row without a usable response
 _MAX_IDLE_ITERATIONS = 300  # in a row without an evaluator call: nothing new is proposed any more
 _TEXT_NOTE = "The evaluator uses the text and scores the result."
@@ -253,8 +253,8 @@ def _choose_policy(problem: EvolveProblem) -> Callable[..., LeaderSearch]:
         options |= {"engines": {"tuner": _POINT_SHARE}} if is_tuned else {}
         if problem.data is None:
             return LeaderSearch(*arguments, **options)
-        is_code, merges = problem.representation.is_code, problem.options.merge
-        return FrontSearch(*arguments, explores=is_code, merges=merges, **options)
+        is_code, is_text = problem.representation.is_code, problem.representation.kind in ("text", "texts")
+        return FrontSearch(*arguments, explores=is_code, merges=problem.options.merge, adds=is_text, **options)
 
     return make_policy
 
@@ -267,7 +267,7 @@ def _wrap_mutator(problem: EvolveProblem, mutator: mutation.EditMutator) -> func
         proposer = replace(mutator, reader=ParameterReader(tunables=tunables), mode="rewrite")
     elif not problem.representation.is_code:
         has_parts = problem.representation.kind == "texts"
-        whole_mutator = replace(mutator, mode="rewrite")
+        whole_mutator = replace(mutator, mode="rewrite", can_add=True)
         if has_parts:
             whole_mutator = replace(whole_mutator, find_duplicate=lambda text, context: "")
         proposer = text_parts.PartProposer(whole_mutator, text_parts.TextFormat(has_parts))

@@ -158,7 +158,7 @@ class RewriteMutator:
         return [function.derive_child(parent, with_text(parent, program.text), engine="rewrite", model=response.model)]
 
 
-type Mode = Literal["diff", "rewrite", "cross"]
+type Mode = Literal["diff", "rewrite", "cross", "add"]
 
 MODES: Sequence[str] = get_args(Mode.__value__)
 _MAX_PROBLEMS, _MAX_PROBLEM_LENGTH = 4, 200  # of a response, in the meta of the child
@@ -170,7 +170,7 @@ class EditRequest:
 
     Attributes:
         parent: The program to change.
-        mode: Requested form of the response.
+        mode: Requested form of the response: edits, the whole program, a combination, or lines to add to a text.
         partner: The second program of a crossover.
         failure: In a second request, the reason why the last response was not usable.
         response: In a second request, the last response.
@@ -216,6 +216,7 @@ class EditMutator:
         num_proposals: Responses per iteration, one child each. The parents take turns, best first.
         can_repair: Whether the LLM gets a second call if its response is not usable.
         find_duplicate: Returns a description of a known program that equals a text; empty if there is none.
+        can_add: Whether a second call after a repeated text requests lines to add to it. Small LLMs copy texts.
     """
 
     llm: LLMCallable
@@ -226,6 +227,7 @@ class EditMutator:
     num_proposals: int = 1
     can_repair: bool = True
     find_duplicate: Callable[[str, function.ProposalContext], str] = lambda text, context: ""
+    can_add: bool = False
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns a child for each usable response.
@@ -273,12 +275,16 @@ class EditMutator:
         second_request = replace(
             request, failure=failure, response=response.text, is_repeat=is_repeat, kind=program.kind
         )
+        if self.can_add and is_repeat and request.mode == "rewrite":
+            second_request = replace(second_request, mode="add")
         second_prompt = self.build_prompt(context, second_request)
         ask = partial(self.llm, second_prompt.text)
         second_response = errors.capture(ask, (errors.JournalFailed, errors.SetupError))
         if isinstance(second_response, errors.CaughtException):  # a used budget: the first failure explains more
             raise program from second_response.error
-        second_program = self._try_read(context, request, second_response)
+        if is_repeat and second_response.text.strip() == response.text.strip():
+            raise UnusableResponse(f"{program} The LLM gave the same answer twice.", program.kind, program.text)
+        second_program = self._try_read(context, second_request, second_response)
         if isinstance(second_program, UnusableResponse):
             raise second_program
         return _build_function(context, request, second_program, second_response, second_prompt, program.kind)
@@ -287,14 +293,33 @@ class EditMutator:
         self, context: function.ProposalContext, request: EditRequest, response: TextResponse
     ) -> ReadProgram | UnusableResponse:
         """Returns the program in a response, or the reason why there is none."""
+        parent = str(request.parent.skeleton())
         try:
-            program = self.reader.read(str(request.parent.skeleton()), response.text)
+            program = self.reader.read(parent, response.text)
+            program = program._replace(text=remove_idea(program.text, response.text))
+            if request.mode == "add":
+                program = program._replace(text=_add_lines(parent, program.text))
         except UnusableResponse as failure:
             return failure
-        program = program._replace(text=remove_idea(program.text, response.text))
         if duplicate := self.find_duplicate(program.text, context):
             return UnusableResponse(f"The program is not new: {duplicate}.", "duplicate", program.text)
         return program
+
+
+def _add_lines(parent: str, addition: str) -> str:
+    """Returns a text with the new lines of an addition at its end. A whole new text is returned as it is.
+
+    Raises:
+        UnusableResponse: No line is new.
+    """
+    known = [line.strip() for line in parent.splitlines() if line.strip()]
+    lines = [line for line in addition.splitlines() if line.strip()]
+    if known and any(line.strip().startswith(known[0]) for line in lines):
+        return addition
+    new_lines = [line for line in lines if line.strip() not in known]
+    if not new_lines:
+        raise UnusableResponse("The lines to add are in the text already.", "unchanged")
+    return "\n".join([parent.rstrip("\n"), *new_lines]) + "\n"
 
 
 def _choose_partner(context: function.ProposalContext, parent: function.Function) -> function.Function | None:

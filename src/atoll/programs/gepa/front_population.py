@@ -10,6 +10,7 @@ from atoll.programs.population.leader import LeaderSearch
 from atoll.programs.population.leader_population import LeaderPopulation, Mode, Policy
 
 _MAX_CHAMPIONS = 8  # of one instance; of more, the best remain
+_MIN_COPIES = 3  # texts that the LLM repeated, before it is asked for lines to add
 
 
 class FrontSearch(LeaderSearch):
@@ -18,11 +19,15 @@ class FrontSearch(LeaderSearch):
     Args:
         explores: Whether other methods get tries, as for programs; a text is only refined.
         merges: Whether two candidates that are best on different instances are combined.
+        adds: Whether lines to add to a text are requested if the LLM often copies the text.
     """
 
-    def __init__(self, *arguments: Any, explores: bool = True, merges: bool = True, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, explores: bool = True, merges: bool = True, adds: bool = False, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
-        self._explores, self._merges = explores, merges
+        self._explores, self._merges, self._adds = explores, merges, adds
+        self._num_copies = self._num_rewrites = 0
 
     def make_population(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> LeaderPopulation:
         population = self._populations[island] = FrontPopulation(self, rng, explores=self._explores)
@@ -30,7 +35,18 @@ class FrontSearch(LeaderSearch):
 
     def _choose_form(self, mode: Mode, parent: function.Function, rng: Random) -> str:
         form = super()._choose_form(mode, parent, rng)
-        return "rewrite" if form == "cross" and not self._merges else form
+        form = "rewrite" if form == "cross" and not self._merges else form
+        if self._adds and form == "rewrite" and self._num_copies >= _MIN_COPIES:
+            return "add" if rng.random() < self._num_copies / self._num_rewrites else form
+        return form
+
+    def learn(self, result: function.IterationResult) -> None:
+        """Learns from an applied iteration, and counts the texts that the LLM copied instead of rewriting them."""
+        super().learn(result)
+        if result.advice.get("mode") == "rewrite":
+            faults = [fn.candidate.meta.get("first_fault") for fn, _ in result.children if fn.candidate]
+            self._num_rewrites += 1
+            self._num_copies += "unchanged" in faults or "repeats" in (result.failure or "")
 
 
 class FrontPopulation(LeaderPopulation):

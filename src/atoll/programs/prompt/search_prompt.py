@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from atoll import errors, function, llm, mutation, system
-from atoll.mutation import text_blocks
 from atoll.programs.prompt import sections as prompt_sections
 from atoll.programs.prompt.sections import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.programs.prompt.templates import Templates
@@ -24,7 +23,7 @@ _EDIT_FORM = (
 )
 _TEXT_FORM = (
     "Answer with one line `IDEA:` that states your change in one sentence, then with the complete new {unit} in one "
-    "fenced block."
+    "fenced block. It must differ from the one above."
 )
 _OPENING = (
     "You improve one {}, one change at a time. An evaluator runs every version and returns a score; {}. A version that "
@@ -39,9 +38,13 @@ _FOCUSES = (
     "Use a method from the literature that fits this task and is not used yet.",
     "Remove what does not help, and put the effort where it raises the score.",
 )
+_ADD_FORM = (
+    "Answer with one fenced block that has only the new lines, one rule or fact per line. The lines of the {unit} "
+    "above stay as they are."
+)
 _TEXT_TASK = (
-    "Find out from the evaluation what is asked and what a right result looks like. Then write a better {unit}. Put "
-    "every name, rule, format and fact that the evaluation teaches into it: its user does not see the evaluation."
+    "Find out from the evaluation what is asked and what a right result looks like. Then write {result}. State every "
+    "name, rule, format and fact that the evaluation teaches: the user of the {unit} does not see the evaluation."
 )
 _TEXT_FOCUSES = (
     "Find what the failures have in common, and state the rule that prevents them.",
@@ -121,8 +124,8 @@ class SearchPromptBuilder:
     ) -> Sequence[PromptSection]:
         format_score = prompt_sections.make_score_format(_list_scores(context, request))
         others = self._make_program_parts(context, request, format_score)
-        attempts = format_attempts(context.advice.get("attempts"), format_score)
-        notes = format_notes(context.advice.get("run_notes"), format_score)
+        attempts = prompt_sections.format_attempts(context.advice.get("attempts"), format_score)
+        notes = prompt_sections.format_notes(context.advice.get("run_notes"), format_score)
         artifacts = (
             prompt_sections.make_artifact_parts(request.parent, self.blobs, self.templates, self.max_artifact)
             if self.max_artifact
@@ -182,7 +185,7 @@ class SearchPromptBuilder:
         text = mutation.hide_markers(str(fn.skeleton()))
         if not meta.get("idea") or self.language not in _COMMENTS:
             return text
-        return f"{_COMMENTS[self.language]} IDEA: {_flatten(str(meta['idea']), 160)}\n{text}"
+        return f"{_COMMENTS[self.language]} IDEA: {prompt_sections.flatten(str(meta['idea']), 160)}\n{text}"
 
     def _render_program(self, values: Mapping[str, str], text: str) -> str:
         return self.templates.fill("search_program", {**values, "program_snippet": text})
@@ -288,7 +291,7 @@ class SearchPromptBuilder:
         """Returns the operator, the focus and the requested form; after a useless answer, with its fault."""
         rng = copy.copy(context.rng)  # from a copy, so that a second prompt changes no later random number
         rng.random()
-        sentences = [f"Your last answer could not be used: {_flatten(fault, 300)}"] if fault else []
+        sentences = [f"Your last answer could not be used: {prompt_sections.flatten(fault, 300)}"] if fault else []
         operator, has_attempts = context.advice.get("operator"), bool(context.advice.get("attempts"))
         if request.partner is not None:
             sentences.append("Combine the second {unit} with this one: keep the better parts of each.")
@@ -301,7 +304,8 @@ class SearchPromptBuilder:
             sentences.append("The {unit} fails, see its evaluation. Repair it, and keep its idea.")
         else:
             is_text = self.language == "text"
-            sentences += [_TEXT_TASK] if is_text else []
+            result = "lines to add to the {unit}" if request.mode == "add" else "a better {unit}"
+            sentences += [_TEXT_TASK.replace("{result}", result)] if is_text else []
             sentences.append(self._draw_focus(context, request, rng, 1 if fault else 0))
             if is_text:
                 sentences += ["Do not repeat a change listed above."] if has_attempts else []
@@ -314,7 +318,7 @@ class SearchPromptBuilder:
         if request.mode == "diff":
             return _EDIT_FORM.format(**names)
         if self.language not in _COMMENTS:
-            return _TEXT_FORM.format(**names)
+            return (_ADD_FORM if request.mode == "add" else _TEXT_FORM).format(**names)
         return self.templates.fill("search_answer", names)
 
     def _draw_focus(
@@ -344,56 +348,8 @@ def _describe_difference(score: float | None, other: float | None, format_score:
     return f" ({'+' if score > other else ''}{score - other:.6g} against the one to improve)"
 
 
-def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
-    """Returns one line per earlier change: its outcome and the LLM's own idea."""
-    rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
-    lines = list[str]()
-    for row in rows:
-        idea = _flatten(str(row.get("idea") or _describe_change(str(row.get("change") or ""))), 300)
-        why = f" Why: {_flatten(str(row['why']), 200)}" if row.get("why") else ""
-        reason = _flatten(str(row.get("reason") or ""), 300)
-        score, difference = row.get("score"), row.get("difference")
-        outcome = str(row.get("outcome"))
-        if score is not None:
-            change = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
-            outcome = f"score {format_score(score)}{change}"
-        elif reason:
-            outcome = f"{outcome}: {reason}"
-        lines.append(f"- {outcome.rstrip('.')}. Change: {idea}{why}" if idea else f"- {outcome}")
-    return lines
-
-
-def _describe_change(change: str) -> str:
-    """Returns the first new statement of a change; whole diffs in a list of changes get copied into programs."""
-    added = [line[1:].strip() for line in change.splitlines() if line.startswith("+")]
-    plain = [line for line in added if line and not line.startswith(("import ", "from ", "#", '"', "'", "//"))]
-    return f"added `{plain[0]}`" if plain else ""
-
-
-def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
-    """Returns the notes of the run on changes that helped and on repeated errors."""
-    rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
-    lines = list[str]()
-    for row in rows:
-        if row.get("note") == "helped":
-            difference = row.get("difference")
-            gain = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
-            idea = str(row.get("idea") or "")
-            idea = _describe_change(idea) or "a change" if "\n+" in idea else idea
-            lines.append(f"- Helped{gain}: {_flatten(idea, 200)}")
-        else:
-            lines.append(f"- Failed {row.get('count')} times: {_flatten(str(row.get('reason')), 200)}")
-    return lines
-
-
 def _to_float(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _flatten(text: str, max_chars: int) -> str:
-    """Returns a text on one line, shortened in the middle, without fences and secrets."""
-    line = " ".join(redact(text).replace("```", "'''").split())
-    return " ".join(text_blocks.cut_middle(line, max_chars).split())
 
 
 def _make_parts(text: str) -> Sequence[PromptPart]:

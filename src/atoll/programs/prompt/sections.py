@@ -265,3 +265,51 @@ def _make_values(fn: function.Function, language: str) -> Mapping[str, str]:
     features = f"Metrics: {items}" if items else ""
     values = {"score": format_number(fn.score()), "language": language}
     return values | {"key_features": features, "unique_features": features}
+
+
+def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
+    """Returns one line per earlier change: its outcome and the LLM's own idea."""
+    rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
+    lines = list[str]()
+    for row in rows:
+        idea = flatten(str(row.get("idea") or _describe_change(str(row.get("change") or ""))), 300)
+        why = f" Why: {flatten(str(row['why']), 200)}" if row.get("why") else ""
+        reason = flatten(str(row.get("reason") or ""), 300)
+        score, difference = row.get("score"), row.get("difference")
+        outcome = str(row.get("outcome"))
+        if score is not None:
+            change = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
+            outcome = f"score {format_score(score)}{change}"
+        elif reason:
+            outcome = f"{outcome}: {reason}"
+        lines.append(f"- {outcome.rstrip('.')}. Change: {idea}{why}" if idea else f"- {outcome}")
+    return lines
+
+
+def _describe_change(change: str) -> str:
+    """Returns the first new statement of a change; whole diffs in a list of changes get copied into programs."""
+    added = [line[1:].strip() for line in change.splitlines() if line.startswith("+")]
+    plain = [line for line in added if line and not line.startswith(("import ", "from ", "#", '"', "'", "//"))]
+    return f"added `{plain[0]}`" if plain else ""
+
+
+def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
+    """Returns the notes of the run on changes that helped and on repeated errors."""
+    rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
+    lines = list[str]()
+    for row in rows:
+        if row.get("note") == "helped":
+            difference = row.get("difference")
+            gain = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
+            idea = str(row.get("idea") or "")
+            idea = _describe_change(idea) or "a change" if "\n+" in idea else idea
+            lines.append(f"- Helped{gain}: {flatten(idea, 200)}")
+        else:
+            lines.append(f"- Failed {row.get('count')} times: {flatten(str(row.get('reason')), 200)}")
+    return lines
+
+
+def flatten(text: str, max_chars: int) -> str:
+    """Returns a text on one line, shortened in the middle, without fences and secrets."""
+    line = " ".join(redact(text).replace("```", "'''").split())
+    return " ".join(text_blocks.cut_middle(line, max_chars).split())
