@@ -34,7 +34,7 @@ def atoll_run(name: str, seed: int, way: str, limits: Mapping[str, int], model: 
         test=parts.test,
         budget=budget,
         seed=seed,
-        workers=1,
+        workers=prompt_sets.WORKERS,
         verbose=False,
         method=baselines.METHODS[way],
     )

@@ -5,6 +5,7 @@ import io
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ class Adapter:
 
     propose_new_texts = None
 
-    def __init__(self, bench: Any) -> None:
-        self._bench = bench
+    def __init__(self, bench: Any, workers: int) -> None:
+        self._bench, self._workers = bench, workers
 
     def evaluate(self, batch: list[Any], candidate: dict[str, str], capture_traces: bool = False) -> Any:
-        evaluation = [self._bench.evaluate(candidate["text"], item) for item in batch]
+        with ThreadPoolExecutor(self._workers) as pool:
+            evaluation = list(pool.map(lambda item: self._bench.evaluate(candidate["text"], item), batch))
         traces = [
             {"input": _format(item), "said": message} for item, (_, message) in zip(batch, evaluation, strict=True)
         ]
@@ -46,7 +48,7 @@ class Adapter:
 
 
 def optimize(
-    bench: Any, start: str, train: Any, validation: Any, calls: int, seed: int, **options: Any
+    bench: Any, start: str, train: Any, validation: Any, calls: int, seed: int, workers: int = 1, **options: Any
 ) -> tuple[Any, float]:
     """Returns the result of GEPA with its defaults, and its total CPU seconds."""
     since = time.process_time()
@@ -55,7 +57,7 @@ def optimize(
             seed_candidate={"text": start},
             trainset=list(train),
             valset=list(validation),
-            adapter=Adapter(bench),
+            adapter=Adapter(bench, workers),
             reflection_lm=bench.reply,
             max_metric_calls=calls,
             seed=seed,
@@ -93,7 +95,8 @@ def prompts(name: str, seed: str, calls: str, replies: str, model: str, formulas
     task = prompt_sets.Task(name, model, max_replies)
     parts = prompt_sets.sets(name, int(seed), Path(formulas) if formulas else None)
     start = prompt_sets.STARTS[name]
-    options: dict[str, Any] = {"stop_callbacks": lambda state: task.is_over} if max_replies else {}
+    options: dict[str, Any] = {"workers": prompt_sets.WORKERS}
+    options |= {"stop_callbacks": lambda state: task.is_over} if max_replies else {}
     limit = int(calls) or 100_000
     result, _ = optimize(task, start, parts.train, parts.validation, limit, int(seed), **options)
     best, used = result.best_candidate["text"], {"calls": task.calls, "replies": task.replies}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NAMES = ("formula", "classification", "extraction")
+WORKERS = 8  # evaluator calls in parallel, of every system
 SIZES = (30, 30, 60)  # instances for training, validation and test
 _TIMEOUT_SECONDS = 300.0
 _MAX_TOKENS = {"formula": 400, "classification": 60, "extraction": 120}

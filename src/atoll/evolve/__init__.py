@@ -37,6 +37,7 @@ def evolve(
     seconds: float = 30.0,
     minibatch: int = 3,
     merge: bool = True,
+    examples: bool = True,
 ) -> Result:
     """Evolves an object towards a higher score.
 
@@ -72,6 +73,8 @@ def evolve(
         seconds: Time limit of one evaluation in the sandbox.
         minibatch: Number of instances that a child of a text is evaluated on first.
         merge: Whether to merge candidates that are best on different instances.
+        examples: Whether training instances with their answers may become examples in a text. Needs dicts as instances
+            and a separate `validation`, which decides whether they help.
 
     Raises:
         SetupError: An argument is invalid; the message says what to do.
@@ -81,5 +84,5 @@ def evolve(
     options = EvolveOptions(
         budget, llm, objective, data, validation, test, target, seed, workers, store, baselines, kind, sandbox, unsafe
     )
-    options = options._replace(seconds=seconds, minibatch=minibatch, merge=merge)
+    options = options._replace(seconds=seconds, minibatch=minibatch, merge=merge, examples=examples)
     return runner.run(initial, evaluator, options._replace(resume=resume, on_event=on_event, verbose=verbose))

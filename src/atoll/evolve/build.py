@@ -24,6 +24,7 @@ from atoll.runs import search_methods
 
 _MAX_TRIALS, _MIN_TRIALS = 40, 4  # of the tuner for a new best program
 _TUNER_SHARE = 10  # at most this fraction of the evaluator calls for one program: one in ten
+_EXAMPLE_SHARE, _EXAMPLE_SHARE_ALONE = 0.2, 0.5  # of iterations on a text, with and without an LLM
 _POINT_SHARE = 0.5  # of iterations on parameters, without the LLM
 _MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to two LLM calls
 _REPEAT_WORDS = ("is not new", "the same answer", "the same as", "equals", "unchanged")  # in the reason of a rejection
@@ -65,6 +66,12 @@ class EvolveProblem:
     def uses_sandbox(self) -> bool:
         wants_sandbox = self.options.sandbox
         return self.representation.is_code if wants_sandbox is None else wants_sandbox
+
+    @property
+    def uses_examples(self) -> bool:
+        """True if training instances may become examples in the text."""
+        is_text = self.representation.kind == "text"
+        return self.options.examples and is_text and self.data is not None and self.data.has_answers
 
     def open_executor(
         self, splits: Mapping[str, Sequence[Any]], executor_config: executor.ExecutorConfig
@@ -140,7 +147,7 @@ def build_system(
         SetupError: The parts do not fit together.
     """
     representation, options = problem.representation, problem.options
-    context = context._replace(first_budget=_estimate_llm_calls(problem, context.first_budget))
+    context = context._replace(first_budget=estimate_llm_calls(problem, context.first_budget))
     candidate_executor = problem.open_executor(problem.splits, context.executor_config)
     try:
         evaluator = dataset_evaluator.DatasetEvaluator(candidate_executor, problem.splits, memory)
@@ -156,7 +163,7 @@ def build_system(
     return built._replace(report=report, sandbox=candidate_executor.level)
 
 
-def _estimate_llm_calls(problem: EvolveProblem, budget: control.Budget) -> control.Budget:
+def estimate_llm_calls(problem: EvolveProblem, budget: control.Budget) -> control.Budget:
     """Returns the budget with the LLM calls that its evaluations allow, since the policy depends on their number."""
     if budget.evaluations is None:
         return budget
@@ -251,6 +258,7 @@ def _choose_policy(problem: EvolveProblem) -> Callable[..., LeaderSearch]:
 
     def make_policy(*arguments: Any, **options: Any) -> LeaderSearch:
         options |= {"engines": {"tuner": _POINT_SHARE}} if is_tuned else {}
+        options |= {"engines": {text_parts.EXAMPLES_ENGINE: _EXAMPLE_SHARE}} if problem.uses_examples else {}
         if problem.data is None:
             return LeaderSearch(*arguments, **options)
         is_code, is_text = problem.representation.is_code, problem.representation.kind in ("text", "texts")
@@ -271,7 +279,15 @@ def _wrap_mutator(problem: EvolveProblem, mutator: mutation.EditMutator) -> func
         if has_parts:
             whole_mutator = replace(whole_mutator, find_duplicate=lambda text, context: "")
         proposer = text_parts.PartProposer(whole_mutator, text_parts.TextFormat(has_parts))
+    proposer = _add_examples(problem, proposer)
     return _make_minibatches(problem, proposer) if problem.data is not None else proposer
+
+
+def _add_examples(problem: EvolveProblem, proposer: function.Proposer, share: float = 0.0) -> function.Proposer:
+    if not problem.uses_examples or problem.data is None:
+        return proposer
+    examples = [dataset_evaluator.format_instance(item) for item in problem.data.train]
+    return text_parts.ExampleProposer(proposer, examples, share)
 
 
 def _make_minibatches(problem: EvolveProblem, proposer: Any) -> minibatch.MinibatchProposer:
@@ -306,7 +322,8 @@ def _add_parameter_search(
 def _build_text_config(problem: EvolveProblem, initial: function.Function) -> cluster.EvolverConfig:
     """Builds the search without an LLM: random edits."""
     text_format = text_parts.TextFormat(problem.representation.kind == "texts")
-    proposer: function.Proposer = text_parts.PartProposer(text_parts.RandomTextProposer(), text_format)
+    random_proposer = text_parts.PartProposer(text_parts.RandomTextProposer(), text_format)
+    proposer = _add_examples(problem, random_proposer, _EXAMPLE_SHARE_ALONE)
     if problem.data is not None:
         proposer = _make_minibatches(problem, proposer)
     islands = cluster.IslandConfig(1, 2, initial, proposer, make_population=_make_ranked_population)

@@ -89,6 +89,7 @@ class EvolveOptions(NamedTuple):
     seconds: float = 30.0
     minibatch: int = 3
     merge: bool = True
+    examples: bool = True
     resume: bool | str = False
     on_event: OnEvent | None = None
     verbose: bool = True

@@ -71,6 +71,7 @@ def make_identity(problem: EvolveProblem) -> Mapping[str, Any]:
         "target": options.target,
         "minibatch": options.minibatch,
         "merge": options.merge,
+        **({} if options.examples else {"examples": False}),  # runs of earlier versions do not name it
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from atoll import config, control, errors, evaluation, function, journal, runs, store, system
 from atoll.config.settings import ExecutorSettings
 from atoll.evolve import identity, representations
-from atoll.evolve.build import EvolveProblem, build_system
+from atoll.evolve.build import EvolveProblem, build_system, estimate_llm_calls
 from atoll.evolve.events import EvolveOptions
 from atoll.evolve.identity import BUDGET_KEY, IDENTITY_KEY, find_resumable, make_identity
 from atoll.evolve.progress import ProgressReporter, make_display
@@ -25,6 +25,7 @@ from atoll.runs.summary import find_run
 
 MEMORY_URL = "sqlite://"
 _DEFAULT_EVALUATIONS, _DEFAULT_EVALUATIONS_WITH_LLM = 500, 200
+_CALLS_PER_WORKER = 12  # LLM calls of a run with minibatches, for each iteration in parallel
 _CALLS_PER_EVALUATION = 2  # LLM calls, if the budget limits only evaluations
 _MAX_ITERATIONS = 10_000  # with a budget of dollars or tokens: an LLM may not report its cost
 
@@ -110,6 +111,9 @@ def _make_config(problem: EvolveProblem, budget: control.Budget = control.UNLIMI
     options, kind = problem.options, problem.representation.kind
     # A parameter search needs all earlier results. Without an LLM only the evaluator is slow: it gets the workers.
     workers = 1 if kind == "parameters" or (problem.has_minibatches and options.llm is None) else options.workers
+    if problem.has_minibatches and (num_calls := estimate_llm_calls(problem, budget).calls) is not None:
+        # Few LLM calls must see each other's results. The evaluator still runs with all workers.
+        workers = min(workers, max(1, num_calls // _CALLS_PER_WORKER))
     llm_name = identity.get_name(options.llm)
     return EvolveConfig(
         system="evolve",

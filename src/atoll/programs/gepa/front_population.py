@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from atoll import cluster, function, gate
-from atoll.programs.gepa.text_parts import are_complementary
+from atoll.programs.gepa.text_parts import EXAMPLES_ENGINE, are_complementary
 from atoll.programs.population.leader import LeaderSearch
 from atoll.programs.population.leader_population import LeaderPopulation, Mode, Policy
 
@@ -27,7 +27,7 @@ class FrontSearch(LeaderSearch):
     ) -> None:
         super().__init__(*arguments, **options)
         self._explores, self._merges, self._adds = explores, merges, adds
-        self._num_copies = self._num_rewrites = 0
+        self._num_copies = self._num_rewrites = self._num_examples = self._num_passed = 0
 
     def make_population(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> LeaderPopulation:
         population = self._populations[island] = FrontPopulation(self, rng, explores=self._explores)
@@ -40,9 +40,20 @@ class FrontSearch(LeaderSearch):
             return "add" if rng.random() < self._num_copies / self._num_rewrites else form
         return form
 
+    def _choose_engine(self, mode: Mode, rng: Random) -> str:
+        """Returns the mutator; examples that do not pass their minibatch become rare."""
+        engine = super()._choose_engine(mode, rng)
+        if engine != EXAMPLES_ENGINE:
+            return engine
+        return engine if rng.random() < (self._num_passed + 1) / (self._num_examples + 1) else "llm"
+
     def learn(self, result: function.IterationResult) -> None:
         """Learns from an applied iteration, and counts the texts that the LLM copied instead of rewriting them."""
         super().learn(result)
+        if result.advice.get("engine") == EXAMPLES_ENGINE:
+            self._num_examples += 1
+            self._num_passed += any(fn.evaluation is not None for fn, _ in result.children)
+            return
         if result.advice.get("mode") == "rewrite":
             faults = [fn.candidate.meta.get("first_fault") for fn, _ in result.children if fn.candidate]
             self._num_rewrites += 1

@@ -11,6 +11,7 @@ from atoll import control, errors, evaluation, function, gate
 from atoll.candidate import EMPTY, JSON, Candidate
 from atoll.mutation.combined import REJECTED_KEY
 from atoll.programs.gepa.dataset_evaluator import TRAIN, VALIDATION, CallMemory, Minibatch, format_instance
+from atoll.programs.gepa.text_parts import BATCH_KEY
 
 type Part = Sequence[Any] | float | None
 
@@ -31,6 +32,11 @@ class DatasetSplit:
     def is_shared(self) -> bool:
         """True if the training instances are also the validation set."""
         return self.train is self.validation
+
+    @property
+    def has_answers(self) -> bool:
+        """True if training instances may be shown with their answers: they have several fields and are not scored."""
+        return not self.is_shared and all(isinstance(item, Mapping) and len(item) > 1 for item in self.train)
 
     def make_batches(self, size: int, seed: int) -> Sequence[tuple[int, ...]]:
         """Returns minibatches of the training instances, by index.
@@ -157,7 +163,8 @@ class MinibatchProposer:
         answers = self._format_answers(context, [*batch, *known])
         result = replace(parent.evaluation, feedback=f"{failure}{examples.feedback}{answers}")
         view = parent.with_evaluation(parent.candidate, result, parent.score())
-        children = self.proposer.propose(context._replace(parents=[*context.parents[:-1], view]))
+        advice = {**context.advice, BATCH_KEY: list(batch)}
+        children = self.proposer.propose(context._replace(parents=[*context.parents[:-1], view], advice=advice))
         return [self._compare(context, parent, child, batch, before) for child in children]
 
     def _find_batch(
@@ -192,13 +199,10 @@ class MinibatchProposer:
         return sorted(context.rng.sample(failures, min(self.size, len(failures))))
 
     def _format_answers(self, context: function.ProposalContext, shown: Sequence[int]) -> str:
-        """Returns further training instances as text. They cost no call, and teach the form of right answers.
-
-        Instances of one field have no answer. If training and validation are the same, no further ones are shown.
-        """
+        """Returns further training instances as text. They cost no call, and teach the form of right answers."""
         train = self.data.train
         others = [index for index in range(len(train)) if index not in shown]
-        if self.data.is_shared or not others or not all(_has_answer(train[index]) for index in others):
+        if not others or not self.data.has_answers:
             return ""
         chosen = sorted(context.rng.sample(others, min(_MAX_ANSWERS, len(others))))
         texts = "\n\n".join(format_instance(train[index])[:_MAX_ANSWER_CHARS] for index in chosen)
@@ -264,10 +268,6 @@ class MinibatchProposer:
         others = [index for index in range(len(self.data.validation)) if index not in known]
         count = max(self.size, len(self.data.validation) // _TIE_SHARE)
         return sorted(context.rng.sample(others, min(count, len(others))))
-
-
-def _has_answer(instance: Any) -> bool:
-    return isinstance(instance, Mapping) and len(instance) > 1
 
 
 def _is_better_somewhere(scores: Sequence[float], others: Sequence[float]) -> bool:

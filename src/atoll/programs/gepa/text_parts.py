@@ -1,4 +1,4 @@
-"""Changes of texts without an LLM: random edits, and candidates of several named parts, which merge part by part."""
+"""Changes of texts without an LLM: random edits, examples, and candidates of several named parts, which can merge."""
 
 import json
 import re
@@ -64,6 +64,50 @@ def _apply_edit(kind: str, segments: Sequence[str], other_segments: Sequence[str
                 other_segments[rng.randrange(len(other_segments) + 1) :]
             )
     return result or list(segments)
+
+
+EXAMPLES_ENGINE = "examples"
+BATCH_KEY = "batch"  # in the advice: training instances on which the child is compared with its parent
+_EXAMPLES_TITLE = "Examples:"
+_EXAMPLE_COUNTS = (2, 4, 6)
+_MAX_EXAMPLE_CHARS = 1200
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleProposer:
+    """Adds training instances with their answers to a text, as examples. Needs no LLM.
+
+    Attributes:
+        proposer: Makes the children if no examples are requested.
+        examples: The training instances as texts; an empty one is never added.
+        share: Probability of examples, if the advice names no engine.
+    """
+
+    proposer: function.Proposer
+    examples: Sequence[str]
+    share: float = 0.0
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        """Returns the parent with new examples instead of earlier ones, or children of the other proposer."""
+        engine = context.advice.get("engine")
+        is_requested = engine == EXAMPLES_ENGINE or (
+            engine is None and self.share > 0 and context.rng.random() < self.share
+        )
+        compared: Any = context.advice.get(BATCH_KEY, ())
+        allowed = [
+            text
+            for index, text in enumerate(self.examples)
+            if 0 < len(text) <= _MAX_EXAMPLE_CHARS and index not in compared
+        ]
+        if not is_requested or not allowed:
+            return self.proposer.propose(context)
+        parent = context.parents[-1]
+        text = str(parent.skeleton()).partition(f"{_EXAMPLES_TITLE}\n")[0].rstrip("\n")
+        count = min(context.rng.choice(_EXAMPLE_COUNTS), len(allowed))
+        chosen = context.rng.sample(allowed, count)
+        content = function.Text("\n\n".join([text, f"{_EXAMPLES_TITLE}\n{chosen[0]}", *chosen[1:]]))
+        idea = f"{count} training instances as examples"
+        return [function.derive_child(parent, content, parents=[parent], engine=EXAMPLES_ENGINE, idea=idea)]
 
 
 type ChangeTags = Mapping[str, Sequence[str]]  # by part: hashes of its changes, oldest first
