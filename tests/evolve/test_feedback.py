@@ -185,3 +185,44 @@ def test_rejected_changes_are_reported_as_measured():
     atoll.evolve("Be brief.", evaluate, data=INSTANCES, llm=model, budget="12evals", workers=1)
     assert "mean 0.25 against 0.5 of its parent on 2 training instances. Change: idea 1" in prompts[1]
     assert "did not help" not in prompts[-1].lower()
+
+
+def test_llm_that_copies_the_text_is_asked_for_lines_to_add():
+    prompts = list[str]()
+
+    def model(prompt: str) -> str:
+        prompts.append(str(prompt))
+        if "write lines to add" in str(prompt):
+            return f"```\n- Rule {len(prompts)}.\n```"
+        return f"IDEA: {len(prompts)}.\n```text\nBe brief.\n```"
+
+    def evaluate(text: str, instance: str) -> float:
+        return min(1.0, text.count("Rule") / 3)
+
+    result = atoll.evolve("Be brief.", evaluate, data=INSTANCES, llm=model, budget="60evals", workers=1)
+    assert result.best.startswith("Be brief.\n- Rule")
+    assert result.score > 0
+    assert any("complete new text" in prompt for prompt in prompts)
+
+
+def score_by_examples(text: str, instance: dict[str, str]) -> tuple[float, str]:
+    return float(f"answer: {instance['answer']}" in text), f"{instance['answer']} is right"
+
+
+def make_instances(first: int, count: int) -> list[dict[str, str]]:
+    return [{"input": f"number {index}", "answer": "ABC"[index % 3]} for index in range(first, first + count)]
+
+
+@pytest.mark.parametrize("has_llm", [True, False])
+def test_training_instances_become_examples_if_validation_agrees(has_llm):
+    def model(prompt: str) -> str:
+        return f"IDEA: longer.\n```text\nName the class. {len(str(prompt))}\n```"
+
+    data: dict[str, Any] = {"data": make_instances(0, 12), "validation": make_instances(100, 6)}
+    options = {**data, "llm": model if has_llm else None, "budget": "400evals"}
+    result = atoll.evolve("Name the class.", score_by_examples, **options)
+    assert result.score > 0.5
+    assert "Examples:\ninput: number " in result.best
+    assert not any(f"number {index}" in result.best for index in range(100, 106))  # the validation set
+    without = atoll.evolve("Name the class.", score_by_examples, examples=False, **options)
+    assert without.score == 0.0

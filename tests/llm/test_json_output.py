@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import dataclass
+from typing import Literal
 
+import pydantic
 import pytest
 
 from atoll import llm
@@ -50,6 +52,20 @@ def test_a_list_is_a_shape_too():
     model, prompts = saying("The numbers are [1, 2, 3].")
     assert llm.ask_json(model, "Count.", list[int]) == [1, 2, 3]
     assert get_schema(prompts[0]) is None  # providers enforce schemas of objects only
+
+
+class Verdict(pydantic.BaseModel):
+    kind: Literal["yes", "no"]
+    points: list[Point]
+    reason: str | None = None
+    counts: dict[str, int] = {}
+
+
+def test_the_form_of_the_answer_is_in_the_prompt():
+    model, prompts = saying('{"kind": "no", "points": []}')
+    assert llm.ask_json(model, "Decide.", Verdict).kind == "no"
+    form = {"kind": "yes | no", "points": [{"x": 0, "y": 0}], "reason": "...", "counts": {"...": 0}}
+    assert prompts[0].endswith(f"\n{json.dumps(form)}")
 
 
 def test_a_wrong_answer_is_shown_once_with_its_error():

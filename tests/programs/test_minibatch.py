@@ -129,6 +129,30 @@ def test_tie_goes_to_validation():
     assert decide(meta).reason == "mean 0 against 0.5 of its parent on 3 validation instances"
 
 
+def test_second_tie_without_any_gain_ends_before_a_long_validation():
+    many = minibatch.DatasetSplit(list("abcd"), [f"v{index}" for index in range(20)])
+    meta, _, trials = propose({"old": [0.5] * 20, "new": [0.5] * 20}, many)
+    assert decide(meta).reason == "better than its parent on none of 8 instances"
+    assert trials[-1][1] == "validation"
+    uneven = [0.5, 0.25, 0.75, 0.5] + [0.5] * 16  # better on one training instance
+    decisions = [decide(propose({"old": [0.5] * 20, "new": uneven}, many, seed=seed)[0]) for seed in range(8)]
+    assert any(decision.verdict == "accept" for decision in decisions)
+
+
+def test_further_training_instances_are_shown_with_their_answers():
+    def make(kind: str) -> list[dict[str, str]]:
+        return [{"question": f"{kind} {index}", "answer": str(index)} for index in range(8)]
+
+    scores: dict[str, Any] = {"old": [0.5] * 8, "new": [0.5] * 8}
+    _, inner, _ = propose(scores, minibatch.DatasetSplit(make("train"), make("hidden")))
+    assert inner.shown[0].count("question: train") == 5  # all but the minibatch
+    assert "More instances, not evaluated\nquestion: train" in inner.shown[0]
+    assert "hidden" not in inner.shown[0]
+    shared = make("train")
+    _, inner, _ = propose(scores, minibatch.DatasetSplit(shared, shared))
+    assert "More instances" not in inner.shown[0]
+
+
 def test_child_that_fails_on_minibatch_is_rejected_with_its_failure():
     def evaluate(fns: Any) -> list[evaluation.Evaluation]:
         if json.loads(fns[0].skeleton())["content"] == "new":

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from atoll import cluster, control, errors, executor, function, mutation, sandbox, system
-from atoll.candidate import EMPTY, JSON, content_hash
+from atoll.candidate import JSON
 from atoll.evolve.events import EvolveOptions
 from atoll.evolve.representations import Representation
 from atoll.llmsr.build import get_evaluator_source
@@ -17,7 +17,7 @@ from atoll.programs.config import Options, Task
 from atoll.programs.evaluation.folder_text import FORMAT_NOTE
 from atoll.programs.gepa import dataset_evaluator, instance_job, minibatch, text_parts
 from atoll.programs.gepa.front_population import FrontSearch
-from atoll.programs.learners import CombinedLearner
+from atoll.programs.learners import CombinedLearner, RepeatWatch
 from atoll.programs.parameter_search import ParameterReader, describe_parameters
 from atoll.programs.population.leader import LeaderSearch
 from atoll.runs import search_methods
@@ -26,9 +26,6 @@ _MAX_TRIALS, _MIN_TRIALS = 40, 4  # of the tuner for a new best program
 _TUNER_SHARE = 10  # at most this fraction of the evaluator calls for one program: one in ten
 _EXAMPLE_SHARE, _EXAMPLE_SHARE_ALONE = 0.2, 0.5  # of iterations on a text, with and without an LLM
 _POINT_SHARE = 0.5  # of iterations on parameters, without the LLM
-_MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to two LLM calls
-_REPEAT_WORDS = ("is not new", "the same answer", "the same as", "equals", "unchanged")  # in the reason of a rejection
-_MAX_UNUSABLE = 25  # iterations in a row without a usable response
 _MAX_IDLE_ITERATIONS = 300  # in a row without an evaluator call: nothing new is proposed any more
 _TEXT_NOTE = "The evaluator uses the text and scores the result."
 _PROMPT_NOTE = (
@@ -362,42 +359,3 @@ def _make_idle_rule(memory: dataset_evaluator.CallMemory) -> control.StopRule:
         return f"no new candidate in {_MAX_IDLE_ITERATIONS} iterations" if is_idle else None
 
     return rule
-
-
-class RepeatWatch:
-    """Stops a run whose LLM returns known candidates, or nothing usable, again and again."""
-
-    def __init__(self) -> None:
-        self._repeats = self._unusable = self._calls = 0
-        self._reason, self._known = "", set[str]()
-
-    def advise(self, rng: Random) -> Mapping[str, JSON]:
-        return EMPTY
-
-    def learn(self, result: function.IterationResult) -> None:
-        """Counts iterations with LLM calls that gave no candidate to evaluate."""
-        if not result.cost.calls:
-            return
-        measured = [
-            content_hash(str(fn.skeleton()))
-            for fn, _ in result.children
-            if fn.evaluation is not None or (fn.candidate is not None and "after" in fn.candidate.meta)
-        ]
-        if set(measured) - self._known:
-            self._repeats = self._unusable = self._calls = 0
-            self._known |= set(measured)
-            return
-        self._calls += result.cost.calls
-        reason = result.failure or next((decision.reason for _, decision in result.children), "no candidate")
-        self._reason = reason.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ").rstrip(".")
-        is_repeat = bool(measured) or any(word in reason for word in _REPEAT_WORDS)
-        self._repeats = self._repeats + 1 if is_repeat else 0
-        self._unusable += 1
-
-    def find_reason(self, progress: control.RunProgress) -> str | None:
-        """Stop rule: returns a reason after too many such iterations in a row."""
-        if self._repeats >= _MAX_REPEATS:
-            return f"the LLM gave nothing new in its last {self._calls} calls: {self._reason}. Raise its temperature"
-        if self._unusable >= _MAX_UNUSABLE:
-            return f"the LLM gave nothing usable in its last {self._calls} calls: {self._reason}"
-        return None

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from atoll import function, gate
-from atoll.candidate import JSON
+from atoll import control, function, gate
+from atoll.candidate import EMPTY, JSON, content_hash
 
 _MAX_CHANGE_CHARS, _MAX_REASON_CHARS = 300, 300
+_MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to two LLM calls
+_REPEAT_WORDS = ("is not new", "the same answer", "the same as", "equals", "unchanged")  # in the reason of a rejection
+_MAX_UNUSABLE = 25  # iterations in a row without a usable response
 
 
 class AttemptHistory:
@@ -186,3 +189,42 @@ def _classify(difference: float | None) -> str:
 
 def _to_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else -math.inf
+
+
+class RepeatWatch:
+    """Stops a run whose LLM returns known candidates, or nothing usable, again and again."""
+
+    def __init__(self) -> None:
+        self._repeats = self._unusable = self._calls = 0
+        self._reason, self._known = "", set[str]()
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return EMPTY
+
+    def learn(self, result: function.IterationResult) -> None:
+        """Counts iterations with LLM calls that gave no candidate to evaluate."""
+        if not result.cost.calls:
+            return
+        measured = [
+            content_hash(str(fn.skeleton()))
+            for fn, _ in result.children
+            if fn.evaluation is not None or (fn.candidate is not None and "after" in fn.candidate.meta)
+        ]
+        if set(measured) - self._known:
+            self._repeats = self._unusable = self._calls = 0
+            self._known |= set(measured)
+            return
+        self._calls += result.cost.calls
+        reason = result.failure or next((decision.reason for _, decision in result.children), "no candidate")
+        self._reason = reason.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ").rstrip(".")
+        is_repeat = bool(measured) or any(word in reason for word in _REPEAT_WORDS)
+        self._repeats = self._repeats + 1 if is_repeat else 0
+        self._unusable += 1
+
+    def find_reason(self, progress: control.RunProgress) -> str | None:
+        """Stop rule: returns a reason after too many such iterations in a row."""
+        if self._repeats >= _MAX_REPEATS:
+            return f"the LLM gave nothing new in its last {self._calls} calls: {self._reason}. Raise its temperature"
+        if self._unusable >= _MAX_UNUSABLE:
+            return f"the LLM gave nothing usable in its last {self._calls} calls: {self._reason}"
+        return None
