@@ -137,11 +137,16 @@ apply, distrust those that are marked as doubtful.
 """
 
 
-class LLMAnswer(pydantic.BaseModel):
-    """JSON format of an LLM answer."""
+class PlainAnswer(pydantic.BaseModel):
+    """JSON format of an LLM answer without rules."""
 
     reasoning: str = ""
     answer: str
+
+
+class LLMAnswer(PlainAnswer):
+    """JSON format of an LLM answer: also the ids of the rules that it used."""
+
     bullet_ids: list[str] = pydantic.Field(default_factory=list, max_length=50)
 
 
@@ -167,10 +172,11 @@ class LLMAnswerer:
         parts = [RULES_NOTE.format(rules=rules)] if rules else []
         parts += [f"The last answer was wrong. Lesson: {reflection}\n"] if reflection else []
         try:
-            response = llm.ask_json(self._model, "\n".join([*parts, question]), LLMAnswer)
+            response = llm.ask_json(self._model, "\n".join([*parts, question]), LLMAnswer if rules else PlainAnswer)
         except llm.InvalidResponse as error:
             return Answer(error.text.strip(), trace=error.text)
-        return Answer(response.answer.strip(), tuple(response.bullet_ids), response.reasoning)
+        used = tuple(response.bullet_ids) if isinstance(response, LLMAnswer) else ()
+        return Answer(response.answer.strip(), used, response.reasoning)
 
 
 type Decision = Literal["kept", "dropped", "no change"]

@@ -80,6 +80,7 @@ Find out what went wrong, or what made it succeed, step by step in the trace.
 - root_cause_analysis: why the agent made it: a missing rule, a wrong rule, a slip.
 - correct_approach: how to do this task right.
 - key_insight: one rule in one sentence that makes the next task of this kind succeed, with names, numbers and units.
+  It names what in the task decides and the right result that follows, as in "boilers over 15 years old get valve B2".
 - bullet_tags: for each rule that was shown, whether it was helpful, harmful or neutral here. A rule is harmful if
   following it led to the error."""
 
@@ -92,8 +93,8 @@ Decide which changes the reflection justifies. Prefer no change over a rule that
   names, numbers and units. It must be true for other tasks of this kind, not only for this one.
 - update: the id of an imprecise bullet and its better text. remove: the id of a wrong bullet.
 - merge: ids of bullets with the same meaning, and one text that keeps every detail.
-At most {max_operations} operations. An empty list is a valid answer. The playbook has {tokens} of {max_tokens}
-tokens."""
+Number of operations: at most {max_operations}. An empty list is a valid answer. The playbook has {tokens} of
+{max_tokens} tokens."""
 
 EXPERIENCE = """--- task
 {task}
