@@ -161,7 +161,7 @@ REQUESTS: Mapping[Role, str] = {
     ),
     "critic": (
         "Be the critic. Compare all plans above and name the best one. List what contradicts the task and what to "
-        "change first, in a few lines that begin with a dash. Do not write a plan."
+        "change first, in at most three short lines that begin with a dash. Do not write a plan."
     ),
     "verifier": (
         "Be an independent reviewer. Check the plan above against the task, one requirement after the other. End with "

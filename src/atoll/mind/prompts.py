@@ -19,7 +19,7 @@ TOOL_INSTRUCTIONS = "You change a program. A plan is a set of edits. Tests check
 ANSWER_FORMAT = "Write only one plan, between <plan> and </plan>."
 CRITIC_REQUEST = (
     "First be the critic. Take the best plan above and its feedback. List what contradicts the task and what to change "
-    "first, in a few lines that begin with a dash, between <critic> and </critic>."
+    "first, in at most three short lines that begin with a dash, between <critic> and </critic>."
 )
 AUTHOR_REQUEST = "Then be the author. Write one better plan, all of its lines, between <plan> and </plan>."
 AUTHOR_ONLY_REQUEST = "Write one better plan, all of its lines, between <plan> and </plan>."

@@ -77,3 +77,17 @@ def test_generated_trips_have_one_solution():
         problem = trip.from_text(row["id"], row["prompt_0shot"])
         assert generate.count_solutions(problem) == 1
         assert problem.evaluate(row["golden_plan"]).is_solved
+
+
+def test_lines_of_small_llms_are_understood():
+    plan = (
+        "Day 1: Arriving in London and stay in London for 3 days.\nDay 3: Fly from London to Santorini.\n"
+        "Day 3-5: Visit Santorini for 3 days.\nDay 5-8: Attend the conference in Santorini.\n"
+        "Day 8-9: Stay for 2 days in Istanbul\nDay 9: Return home."
+    )
+    stays = trip.parse_stays(plan, ["London", "Santorini", "Istanbul"])
+    assert [(stay.city, stay.first_day, stay.last_day) for stay in stays] == [
+        ("London", 1, 3),
+        ("Santorini", 3, 8),
+        ("Istanbul", 8, 9),
+    ]

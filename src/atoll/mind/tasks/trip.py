@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +28,7 @@ _STAY = re.compile(
     rf"\b(?:[Vv]isit(?:ing)?|[Ss]tay(?:ing)?(?: in| at)?|[Ee]xplor(?:e|ing)|[Ss]pend(?:ing)? \d+ days? in) {_CITY}"
 )
 _PLACE = re.compile(rf"^(?:[Aa]rriv(?:e|ing|al) )?(?:[Ii]n |[Aa]t )?{_CITY}")
+_LENGTH = re.compile(r"\bfor (\d{1,3}) days?\b")
 _FLIGHT = re.compile(r"\b(?:[Ff]ly|[Ff]lying|[Ff]light|[Tt]ravel|[Dd]epart|[Ll]eave)\b")
 
 VISIT = "visit"  # the role of an action
@@ -91,16 +92,16 @@ class Trip:
 
     def parse_trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions of a plan: its cities, in order."""
-        return tuple(Task(VISIT, stay.city) for stay in parse_stays(plan))
+        return tuple(Task(VISIT, stay.city) for stay in parse_stays(plan, self.days))
 
     def parse_plan(self, response: str) -> str | None:
         """Returns the plan in a response as canonical text, or None."""
-        stays = parse_stays(response)
+        stays = parse_stays(response, self.days)
         return format_stays(stays) if stays else None
 
     def evaluate(self, plan: str) -> PlanEvaluation:
         """Subtracts 1 per error; 0 is perfect. An unreadable plan loses 2 per city."""
-        stays = parse_stays(plan)
+        stays = parse_stays(plan, self.days)
         if not stays:
             min_score = -2.0 * len(self.days)
             return PlanEvaluation(
@@ -219,24 +220,45 @@ def _parse_flights(flight_list: str) -> frozenset[tuple[str, str]]:
     return frozenset(pairs)
 
 
-def parse_stays(plan: str) -> list[Stay]:
-    """Returns the stays of a plan, in its order."""
+def parse_stays(plan: str, cities: Collection[str] = ()) -> list[Stay]:
+    """Returns the stays of a plan, in its order.
+
+    "Day 1: stay in Rome for 3 days" lasts three days. A line such as "Day 3-5: workshop in Rome" extends a stay there.
+
+    Args:
+        cities: The cities of the task, if they are known. A line that names one of them is about that city.
+    """
     stays = list[Stay]()
     for line in plan_text.normalize(plan).split("\n"):
         matches = list(_DAYS.finditer(line))
         ends = [*(match.start() for match in matches[1:]), len(line)]
         for match, end in zip(matches, ends, strict=False):
-            city = _find_city(line[match.end() : end].strip())
-            stays += [Stay(city, int(match[1]), int(match[2] or match[1]))] if city else []
+            text = line[match.end() : end].strip()
+            if not (city := _find_city(text, cities)):
+                continue
+            first_day, last_day = int(match[1]), int(match[2] or match[1])
+            if not match[2] and (length := _LENGTH.search(text)):
+                last_day = first_day + max(1, int(length[1])) - 1
+            previous = stays[-1] if stays and not _STAY.search(text) else None
+            if previous and previous.city == city and previous.first_day <= first_day <= previous.last_day + 1:
+                stays[-1] = Stay(city, previous.first_day, max(last_day, previous.last_day))
+            else:
+                stays.append(Stay(city, first_day, last_day))
     return stays
 
 
-def _find_city(text: str) -> str:
+def _find_city(text: str, cities: Collection[str]) -> str:
     """Returns the city of a stay from the words after its days; empty for a flight and for other text."""
-    cities = _STAY.findall(text)
-    if not cities and not _FLIGHT.search(text) and len(text) < 60:
-        cities = _PLACE.findall(text)
-    return str(cities[-1]).strip() if cities else ""
+    places = [str(place).strip() for place in _STAY.findall(text)]
+    if not places and _FLIGHT.search(text):
+        return ""
+    for place in [*reversed(places), text]:
+        if known := [city for city in cities if city in place]:
+            return max(known, key=lambda city: (place.rfind(city), len(city)))
+    if not places and not cities and len(text) < 60:
+        places = [str(place).strip() for place in _PLACE.findall(text)]
+    named = [place for place in places if not place[0].islower()]
+    return named[-1] if named else ""
 
 
 def format_stays(stays: Sequence[Stay]) -> str:
