@@ -9,7 +9,7 @@ from atoll import errors, evaluation, llm, mutation, store
 from atoll.candidate import Candidate
 from atoll.programs.prompt import estimate_tokens
 from atoll.programs.prompt.search_prompt import SearchPromptBuilder
-from atoll.programs.prompt.sections import make_score_format
+from atoll.programs.prompt.sections import make_score_format, shorten
 from tests.mutation.tasks import fn, task
 
 BLOBS = store.MemoryBlobs()
@@ -188,6 +188,12 @@ def test_scores_have_as_many_digits_as_it_takes_to_tell_them_apart():
     format_score = make_score_format([2.6359830001, 2.6359830002, None])
     assert (format_score(2.6359830001), format_score(None)) == ("2.6359830001", "none")
     assert make_score_format([0.5, 1.0])(0.123456789) == "0.123457"
+
+
+def test_long_idea_ends_with_a_word_and_has_no_mark_that_a_program_could_copy():
+    assert shorten("Use a heap. It is faster.", 100) == "Use a heap. It is faster."
+    assert shorten("Use a binary heap, because it is faster.", 20) == "Use a binary heap."
+    assert "cut" not in shorten("word " * 100, 160)
 
 
 def test_long_sections_are_cut_before_the_program():

@@ -185,7 +185,7 @@ class SearchPromptBuilder:
         text = mutation.hide_markers(str(fn.skeleton()))
         if not meta.get("idea") or self.language not in _COMMENTS:
             return text
-        return f"{_COMMENTS[self.language]} IDEA: {prompt_sections.flatten(str(meta['idea']), 160)}\n{text}"
+        return f"{_COMMENTS[self.language]} IDEA: {prompt_sections.shorten(str(meta['idea']), 160)}\n{text}"
 
     def _render_program(self, values: Mapping[str, str], text: str) -> str:
         return self.templates.fill("search_program", {**values, "program_snippet": text})

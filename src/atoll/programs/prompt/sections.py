@@ -272,7 +272,7 @@ def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Seque
     rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
     lines = list[str]()
     for row in rows:
-        idea = flatten(str(row.get("idea") or _describe_change(str(row.get("change") or ""))), 300)
+        idea = shorten(str(row.get("idea") or _describe_change(str(row.get("change") or ""))), 300)
         why = f" Why: {flatten(str(row['why']), 200)}" if row.get("why") else ""
         reason = flatten(str(row.get("reason") or ""), 300)
         score, difference = row.get("score"), row.get("difference")
@@ -307,6 +307,12 @@ def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence
         else:
             lines.append(f"- Failed {row.get('count')} times: {flatten(str(row.get('reason')), 200)}")
     return lines
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """Returns the beginning of a text on one line. A mark in its middle would be copied into programs."""
+    line = flatten(text, len(text) + max_chars)
+    return line if len(line) <= max_chars else line[:max_chars].rpartition(" ")[0].rstrip(" ,;:.") + "."
 
 
 def flatten(text: str, max_chars: int) -> str:
