@@ -20,19 +20,22 @@ from bench import outcome
 
 ROOT = Path(__file__).parent.parent
 STATE_DIR = ROOT / ".bench"
+FORMULAS = "--formulas"
 
 
 class Bench(NamedTuple):
     """Benchmark and its arguments.
 
     Attributes:
-        name: Name of its module.
+        name: Name of the benchmark, and of its module unless `module` differs.
         full_args: Arguments for tables that may be quoted.
         quick: Arguments for `--quick`; None if the benchmark has no short form.
         needs: Required folder of `--data`, or `--folders`; "" if none.
         takes: Optional folder of `--data`; "" if none.
         asks: Whether it needs `--llm`.
         needs_endpoint: Whether that LLM must be an OpenAI-compatible endpoint.
+        module: Module of a benchmark that has a part of its own with an LLM.
+        data_flag: Option for the folder of `needs` or `takes`.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Bench(NamedTuple):
     takes: str = ""
     asks: bool = False
     needs_endpoint: bool = False
+    module: str = ""
+    data_flag: str = "--data"
 
 
 BENCHES = (
@@ -60,6 +65,9 @@ BENCHES = (
     Bench("folders", quick=("--iterations", "3"), needs="--folders"),
     Bench("tuner", quick=("--seeds", "1", "--groups", "test")),
     Bench("gepa", quick=("--seeds", "2")),
+    Bench(
+        "gepa_llm", quick=None, needs="ace_formula", asks=True, needs_endpoint=True, module="gepa", data_flag=FORMULAS
+    ),
     Bench("replies", quick=(), needs="replies"),
     Bench("concurrency", quick=()),
     Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
@@ -86,6 +94,7 @@ BENCHES = (
     Bench("repair", quick=("--num", "1")),
     Bench("workspace", quick=("--num", "10")),
     Bench("playbook", quick=("--turns", "1000")),
+    Bench("playbook_llm", quick=None, needs="ace_formula", asks=True, module="playbook", data_flag=FORMULAS),
     Bench("survival", quick=("--only", "contest", "--seeds", "4")),
     Bench("governed_stores"),
     Bench("governed_logs"),
@@ -101,7 +110,9 @@ def main() -> None:
     """Runs all benchmarks that are not done and prints the result of each."""
     parser = argparse.ArgumentParser(prog="scripts/bench all", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="run small versions; write tables to .bench/quick")
-    parser.add_argument("--data", type=Path, help="folder with llmsr/, binpacking/, natural_plan/ and replies/")
+    parser.add_argument(
+        "--data", type=Path, help="folder with llmsr/, laws/, binpacking/, natural_plan/, ace_formula/ and replies/"
+    )
     parser.add_argument("--folders", type=Path, help="examples folder of an OpenEvolve checkout")
     parser.add_argument("--llm", help="LLM as in atoll run, for benchmarks that need one; local takes about a day")
     parser.add_argument("--only", nargs="+", choices=[bench.name for bench in BENCHES], help="run only these")
@@ -171,7 +182,7 @@ def _run(bench: Bench, args: argparse.Namespace, done_list: DoneList, results: P
     since = time.monotonic()
     environment = {**os.environ, outcome.RESULTS_VARIABLE: str(results)}
     status = subprocess.run(
-        ["scripts/bench", bench.name, *command_args], cwd=ROOT, env=environment, check=False
+        ["scripts/bench", bench.module or bench.name, *command_args], cwd=ROOT, env=environment, check=False
     ).returncode
     minutes = round((time.monotonic() - since) / 60, 1)
     if not status:
@@ -185,7 +196,7 @@ def _data(bench: Bench, args: argparse.Namespace) -> Sequence[str]:
         return ["--folders", str(args.folders)] if args.folders else []
     name = bench.needs or bench.takes
     folder = args.data / name if args.data and name else None
-    return ["--data", str(folder)] if folder and folder.is_dir() else []
+    return [bench.data_flag, str(folder)] if folder and folder.is_dir() else []
 
 
 if __name__ == "__main__":

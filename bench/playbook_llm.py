@@ -209,7 +209,12 @@ def add_options(parser: Any) -> None:
     parser.add_argument("--model", default="local", help="model name that the server expects")
     parser.add_argument("--formulas", type=Path, help="folder with train.jsonl and test_100.jsonl")
     parser.add_argument("--jobs", type=int, default=32, help="LLM calls at once")
-    parser.add_argument("--out", type=Path, default=Path("playbook_llm.jsonl"), help="finished runs, one per line")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path(__file__).parent.parent / ".bench" / "playbook_llm.jsonl",
+        help="finished runs, one per line",
+    )
     parser.add_argument("--seeds", type=int, default=3)
     for name, default in (
         ("train", NUM_TRAIN),
