@@ -109,6 +109,16 @@ def test_own_system_message_keeps_the_raised_temperature():
         assert server.requests[0].parse_data()["temperature"] == 0.8
 
 
+@pytest.mark.parametrize(
+    ("configured", "shift", "sent"), [("low", 1, "medium"), ("high", 1, "high"), ("medium", -1, "low"), (None, 1, None)]
+)
+def test_prompt_shifts_the_configured_reasoning_effort(configured, shift, sent):
+    with ModelServer(lambda prompt, number: "Yes.") as server:
+        model = llm.OpenAICompatibleLLM("o3", base_url=server.url, thinking=configured, system_message="Be b.")
+        model(llm.ChatPrompt(("user", "Improve this."), effort_shift=shift))
+        assert server.requests[0].parse_data().get("reasoning_effort") == sent
+
+
 def test_unknown_option_of_one_llm_is_refused():
     with pytest.raises(errors.SetupError, match="did you mean temperature"):
         llm.make_llm("openai:a@http://127.0.0.1:9/v1", models={"openai:a": {"temperatur": 1.0}})

@@ -60,23 +60,30 @@ class ChatPrompt(str):
         messages: (role, text) of each message that has a text.
         schema: JSON schema of the response, for providers that enforce one; the text asks for it in words too.
         temperature_shift: Added to the configured temperature, if there is one: a repeated response should differ.
+        effort_shift: Levels added to the configured reasoning effort, if there is one.
     """
 
-    __slots__ = ("messages", "schema", "temperature_shift")
+    __slots__ = ("effort_shift", "messages", "schema", "temperature_shift")
     messages: tuple[Message, ...]
     schema: Mapping[str, JSON] | None
     temperature_shift: float
+    effort_shift: int
 
     def __new__(
-        cls, *messages: Message, schema: Mapping[str, JSON] | None = None, temperature_shift: float = 0.0
+        cls,
+        *messages: Message,
+        schema: Mapping[str, JSON] | None = None,
+        temperature_shift: float = 0.0,
+        effort_shift: int = 0,
     ) -> Self:
         filled = tuple((role, str(text)) for role, text in messages if text)
         prompt = super().__new__(cls, _SEPARATOR.join(_format_message(*message) for message in filled))
         prompt.messages, prompt.schema, prompt.temperature_shift = filled, schema, temperature_shift
+        prompt.effort_shift = effort_shift
         return prompt
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_prompt, (self.messages, self.schema, self.temperature_shift)
+        return _restore_prompt, (self.messages, self.schema, self.temperature_shift, self.effort_shift)
 
 
 def _format_message(role: Role, text: str) -> str:
@@ -86,8 +93,10 @@ def _format_message(role: Role, text: str) -> str:
     return f"You answered:\n{fence}\n{text}\n{fence}"
 
 
-def _restore_prompt(messages: tuple[Message, ...], schema: Mapping[str, JSON] | None, shift: float) -> ChatPrompt:
-    return ChatPrompt(*messages, schema=schema, temperature_shift=shift)
+def _restore_prompt(
+    messages: tuple[Message, ...], schema: Mapping[str, JSON] | None, temperature_shift: float, effort_shift: int = 0
+) -> ChatPrompt:
+    return ChatPrompt(*messages, schema=schema, temperature_shift=temperature_shift, effort_shift=effort_shift)
 
 
 def get_messages(prompt: str) -> tuple[Message, ...]:
@@ -107,9 +116,12 @@ def shift_temperature(temperature: float, prompt: str, maximum: float) -> float:
 
 
 def continue_prompt(prompt: str, response: str, request: str, *, temperature_shift: float = 0.0) -> ChatPrompt:
-    """Returns the prompt of a second call: the first prompt, the response to it, and a further request."""
+    """Returns the prompt of a second call: the first prompt, the response to it, and a further request.
+
+    A repair needs less reasoning than the first response.
+    """
     messages: Sequence[Message] = (*get_messages(prompt), ("assistant", response), ("user", request))
-    return ChatPrompt(*messages, schema=get_schema(prompt), temperature_shift=temperature_shift)
+    return ChatPrompt(*messages, schema=get_schema(prompt), temperature_shift=temperature_shift, effort_shift=-1)
 
 
 class LLMError(errors.AtollError):

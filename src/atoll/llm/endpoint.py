@@ -7,6 +7,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from atoll import errors
+from atoll.llm.base import ChatPrompt
 from atoll.llm.retry_policy import check_range
 
 
@@ -139,7 +140,16 @@ def _check_url(text: str, variable: str) -> str:
 
 type Thinking = Literal["off", "minimal", "low", "medium", "high"]
 
-THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")
+type Effort = Literal["minimal", "low", "medium", "high"]
+
+_EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high")
+THINKING_LEVELS = ("off", *_EFFORTS)
+
+
+def shift_effort(effort: Effort, prompt: str) -> Effort:
+    """Returns the reasoning effort for a prompt: the configured one, or the levels above or below that it asks for."""
+    shift = prompt.effort_shift if isinstance(prompt, ChatPrompt) else 0
+    return _EFFORTS[min(max(_EFFORTS.index(effort) + shift, 0), len(_EFFORTS) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,12 @@ class HostedLLM:
         """
         if self._system_message is not None:
             others = [message for message in get_messages(prompt) if message[0] != "system"]
-            shift = prompt.temperature_shift if isinstance(prompt, ChatPrompt) else 0.0
+            shift, effort = (
+                (prompt.temperature_shift, prompt.effort_shift) if isinstance(prompt, ChatPrompt) else (0.0, 0)
+            )
             system: Message = ("system", self._system_message)
-            prompt = ChatPrompt(system, *others, schema=get_schema(prompt), temperature_shift=shift)
+            schema = get_schema(prompt)
+            prompt = ChatPrompt(system, *others, schema=schema, temperature_shift=shift, effort_shift=effort)
         return self._get_client()(prompt)
 
     def _get_client(self) -> LLMClient:

@@ -22,7 +22,7 @@ from atoll.evaluation import Cost
 from atoll.llm import http_client
 from atoll.llm.base import LLMError, Response, get_messages, get_schema, shift_temperature
 from atoll.llm.budget import clean_usd
-from atoll.llm.endpoint import SERVICES, Endpoint, SamplingOptions
+from atoll.llm.endpoint import SERVICES, Endpoint, SamplingOptions, shift_effort
 from atoll.llm.http_client import LLMErrorFactory
 
 # Compatible servers support `max_tokens`, and only some its successor. A stream without a finish reason is incomplete.
@@ -115,6 +115,7 @@ class PydanticAIChat:
     def __init__(self, endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> None:
         self._endpoint, self._timeout_seconds = endpoint, timeout_seconds
         self._settings, self._is_streamed = _make_settings(sampling), sampling.stream
+        self._effort = None if sampling.thinking == "off" else sampling.thinking
         self._errors = LLMErrorFactory(endpoint)
         self._http, self._process_id = http_client.make_async_client(endpoint, timeout_seconds), os.getpid()
         self._model = make_model(endpoint, self._http)
@@ -191,6 +192,8 @@ class PydanticAIChat:
         request, schema, model_settings = _make_messages(prompt), get_schema(prompt), self._settings
         if (temperature := model_settings.get("temperature")) is not None:
             model_settings = {**model_settings, "temperature": shift_temperature(temperature, prompt, _MAX_TEMPERATURE)}
+        if self._effort is not None:
+            model_settings = {**model_settings, "thinking": shift_effort(self._effort, prompt)}
         if schema is not None and self._supports_json_schema:
             try:
                 return await self._model.request(request, model_settings, _make_schema_parameters(schema))

@@ -249,6 +249,7 @@ class SearchPromptBuilder:
             ("system", fill("search_system", system_values)),
             ("user", fill("search_user", values) + "\n"),
             temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else _to_float(shift),
+            effort_shift=int(is_new or _is_stagnant(context)),
         )
         if not request.failure or is_fresh:
             return prompt
@@ -346,6 +347,11 @@ def _describe_difference(score: float | None, other: float | None, format_score:
     if score is None or other is None or score == other:
         return ""
     return f" ({'+' if score > other else ''}{score - other:.6g} against the one to improve)"
+
+
+def _is_stagnant(context: function.ProposalContext) -> bool:
+    state: Any = context.advice.get("state")
+    return isinstance(state, Mapping) and _to_float(state.get("stagnation")) >= 1
 
 
 def _to_float(value: object) -> float:
