@@ -279,6 +279,12 @@ def test_better_baseline_is_said():
 @pytest.mark.parametrize(
     ("facts", "present", "absent"),
     [
+        # A baseline that is better by a hair does not make a run worthless.
+        (
+            {"baselines": [answer.BaselineScore("best of N", 2.001, "b")]},
+            "reached about the same score, 2.001, with the same budget.",
+            "not worth its cost",
+        ),
         # An exact law needs no larger budget, and its score has a meaning.
         (
             {"system": "llmsr", "result": {"law": "x", "nmse": {"train": 1e-30}}, "evaluations_to_best": 10},

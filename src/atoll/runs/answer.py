@@ -18,6 +18,7 @@ MAX_SEEDS = 50  # runs of a seed group
 _MANY_FAILURES = 0.3  # share of the evaluations
 _LATE = 0.8  # share of the evaluations after which an improvement is late
 _FEW_SEEDS = 3
+_TIE = 0.01  # share of the gain within which two scores are about the same
 _EXACT = 1e-20  # relative squared error that is only rounding
 _MAX_LIVES = 500
 _METHODS = {
@@ -190,6 +191,8 @@ def _compare_with_baselines(facts: AnswerFacts) -> Iterator[str]:
         name = f"{title} ({_METHODS[title]})" if title in _METHODS else title
         if math.isclose(score, best, rel_tol=1e-9, abs_tol=1e-12):
             yield f"The baseline {name} reached the same score with the same budget."
+        elif _is_tie(facts, score):
+            yield f"The baseline {name} reached about the same score, {format_score(score)}, with the same budget."
         elif score < best:
             yield f"The baseline {name} reached only {format_score(score)} with the same budget."
         else:
@@ -228,6 +231,9 @@ def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
         reason = f" The most frequent reason is: {facts.top_failure}" if facts.top_failure else ""
         yield NextStep(f"{facts.failures / total:.0%} of the attempts failed.{reason} Fix this first.")
     better = _find_better_baseline(facts)
+    if better and better.score is not None and _is_tie(facts, better.score):
+        yield NextStep(f"The baseline {better.title} was as good and is simpler. Try it first next time.")
+        better = None
     if better:
         text = f"The baseline {better.title} was better: this search was not worth its cost. Use that run."
         yield NextStep(text, f"atoll best {better.run}" if better.run else "")
@@ -263,6 +269,10 @@ def _find_better_baseline(facts: AnswerFacts) -> BaselineScore | None:
     best = -math.inf if facts.best_score is None else facts.best_score
     scored = [(item.score, item) for item in facts.baselines if item.score is not None and item.score > best]
     return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+
+def _is_tie(facts: AnswerFacts, score: float) -> bool:
+    return facts.best_score is not None and abs(score - facts.best_score) <= _TIE * max(0.0, facts.gain or 0.0)
 
 
 def _is_exact(facts: AnswerFacts) -> bool:
