@@ -53,7 +53,7 @@ def test_api_never_returns_server_error(num_examples, api_client, run_store):
             result = api_client.request(**query)
             assert result.status_code < 500, (query, result.text[:500])
             if result.status_code == 200:
-                operation.validate_response(result)  # the body has the described form
+                case.operation.validate_response(result)  # the body has the described form
 
         send()
 
