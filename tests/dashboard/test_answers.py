@@ -258,7 +258,7 @@ def test_page_of_a_run_has_the_same_headline_and_runs_nothing(answers):
         ),
         ({"best_score": None}, "No candidate has a score."),
         ({"best_score": 1.0, "initial_score": 1.0}, "Found nothing better than the initial candidate, which scores 1."),
-        ({"best_score": 5.0, "target": 4.0}, "Reached the target: the best score is 5."),
+        ({"best_score": 5.0, "target": 4.0}, "Reached the target: the best score is 5, up from 0.5 (+900%)."),
     ],
 )
 def test_headline_of_each_system(facts, expected):
@@ -268,7 +268,44 @@ def test_headline_of_each_system(facts, expected):
 
 
 def test_better_baseline_is_said():
-    facts = answer.AnswerFacts("r", "programs", "done", 0.0, 1.0, 10, 0, 0, 0.0, baselines=[("best of N", 2.0)])
+    found = [answer.BaselineScore("no LLM", 1.5, "a"), answer.BaselineScore("best of N", 2.0, "b")]
+    facts = answer.AnswerFacts("r", "programs", "done", 0.0, 1.0, 10, 0, 0, 0.0, baselines=found)
     said = answer.make_answer(facts)
-    assert "The baseline best of N was better: 2 with the same budget." in said.details
-    assert any("not worth its cost" in step.text for step in said.next_steps)
+    expected = "The baseline best of N (every child from the initial candidate) was better: 2 with the same budget."
+    assert expected in said.details
+    assert any("best of N" in step.text and step.command == "atoll best b" for step in said.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("facts", "present", "absent"),
+    [
+        # A baseline that is better by a hair does not make a run worthless.
+        (
+            {"baselines": [answer.BaselineScore("best of N", 2.001, "b")]},
+            "reached about the same score, 2.001, with the same budget.",
+            "not worth its cost",
+        ),
+        # An exact law needs no larger budget, and its score has a meaning.
+        (
+            {"system": "llmsr", "result": {"law": "x", "nmse": {"train": 1e-30}}, "evaluations_to_best": 10},
+            "The best score (correct digits on the training data) is 2, up from 0.5.",
+            "larger budget",
+        ),
+        # Twelve plans have no single best one.
+        ({"system": "mind", "result": {"solved": 12, "total": 12}}, "Read the plans below.", "atoll best"),
+        # The evaluator is a Python function, so that no command can call it.
+        ({"system": "evolve"}, "pass baselines=True to atoll.evolve", "--baselines"),
+        (
+            {"system": "survival", "result": {"episodes": 4}, "life_scores": [1.0, 2.0, 3.0, 5.0]},
+            "The last 2 lives scored 4 on average, more than the first 2 (1.5).",
+            "--baselines",
+        ),
+    ],
+)
+def test_answer_of_each_system_says_what_helps(facts, present, absent):
+    base: dict[str, Any] = {"run": "r", "system": "programs", "status": "done", "initial_score": 0.5, "best_score": 2.0}
+    counts = {"evaluations": 10, "failures": 0, "calls": 0, "cost_usd": 0.0}
+    said = answer.make_answer(answer.AnswerFacts(**{**base, **counts, **facts}))
+    text = "\n".join([*said.details, *(f"{step.text} {step.command}" for step in said.next_steps)])
+    assert present in text
+    assert absent not in text

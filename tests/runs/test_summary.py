@@ -17,6 +17,20 @@ def evaluated(step: int, content: str, *, label: str = "0", paid: bool = True, *
     return Record("judged", step, 0, {**data, "evaluation": {"score": 1.0}})
 
 
+def test_evaluations_on_test_data_follow_the_end():
+    ended, called = Record("ended", 1, -1, {"reason": "score 1 reached"}), Record("called", 0, -1, {"part": "test"})
+    with store.Store("sqlite://") as run_store:
+        run_id = run_store.create_run()
+        run_store.journal(run_id).write(Record("started", 0, -1, {}), called)
+        assert summary.find_end_record(run_store, run_id) is None
+        run_store.journal(run_id).write(ended, called)
+        end_record = summary.find_end_record(run_store, run_id)
+        assert end_record is not None
+        assert end_record.data["reason"] == "score 1 reached"
+        run_store.journal(run_id).write(Record("started", 1, -1, {}), called)  # resumed
+        assert summary.find_end_record(run_store, run_id) is None
+
+
 def compute_yield(*records: Record) -> summary.CallYield | None:
     with store.Store("sqlite://") as run_store:
         run_id = run_store.create_run()

@@ -18,6 +18,13 @@ MAX_SEEDS = 50  # runs of a seed group
 _MANY_FAILURES = 0.3  # share of the evaluations
 _LATE = 0.8  # share of the evaluations after which an improvement is late
 _FEW_SEEDS = 3
+_TIE = 0.01  # share of the gain within which two scores are about the same
+_EXACT = 1e-20  # relative squared error that is only rounding
+_MAX_LIVES = 500
+_METHODS = {
+    "best of N": "every child from the initial candidate",
+    "sequential conditioning": "every child from the best so far",
+}
 _NO_SEED = ("seed", "workers")  # settings that do not make a group
 
 
@@ -31,6 +38,14 @@ class SeedGroup(NamedTuple):
         low, high = format_score(min(self.scores)), format_score(max(self.scores))
         median = format_score(statistics.median(self.scores))
         return f"{len(self.scores)} runs with these settings reached a median of {median}, from {low} to {high}."
+
+
+class BaselineScore(NamedTuple):
+    """Title and best score of a baseline, and its run."""
+
+    title: str
+    score: float | None
+    run: str = ""
 
 
 class NextStep(NamedTuple):
@@ -47,7 +62,7 @@ class AnswerFacts:
     Attributes:
         evaluations_to_best: Evaluations until the best candidate; None: unknown.
         seconds: Elapsed time; None: unknown.
-        baselines: Title and best score of each baseline.
+        life_scores: Scores of the lives of a survival run, oldest first.
         top_failure: The most frequent reason of failures.
         result: Result that the system wrote; empty before the end.
         seeds: Runs with other seeds, including this one; None: only this one.
@@ -68,10 +83,11 @@ class AnswerFacts:
     target: float | None = None
     evaluations_to_best: int | None = None
     seconds: float | None = None
-    baselines: Sequence[tuple[str, float | None]] = ()
+    baselines: Sequence[BaselineScore] = ()
     top_failure: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
     seeds: SeedGroup | None = None
+    life_scores: Sequence[float] = ()
     is_baseline: bool = False
     is_counted: bool = True
 
@@ -117,7 +133,7 @@ def _make_headline(facts: AnswerFacts) -> str:
     if best is None:
         return "No candidate has a score yet." if facts.status in ("running", "paused") else "No candidate has a score."
     if facts.target is not None and best >= facts.target:
-        return f"Reached the target: the best score is {format_score(best)}."
+        return f"Reached the target: the best score is {format_score(best)}{_format_gain(facts)}."
     if facts.gain is not None and facts.gain <= 0:
         return f"Found nothing better than the initial candidate, which scores {format_score(best)}."
     return f"The best score is {format_score(best)}{_format_gain(facts)}."
@@ -137,7 +153,7 @@ def _name_split(name: str) -> str:
 def _describe_error(error: float | None) -> str:
     if error is None:
         return "no finite error"
-    return "an error below rounding" if error < 1e-20 else f"a relative squared error of {error:.2g}"
+    return "no error but rounding" if error < _EXACT else f"a relative squared error of {error:.2g}"
 
 
 def _format_gain(facts: AnswerFacts) -> str:
@@ -152,9 +168,16 @@ def _format_gain(facts: AnswerFacts) -> str:
 def _compare_with_initial(facts: AnswerFacts) -> Iterator[str]:
     gain = facts.gain
     if gain is not None and gain > 0 and facts.result and facts.system == "llmsr":
-        yield f"The best score is {format_score(facts.best_score)}{_format_gain(facts)}."
+        start = facts.initial_score if abs(facts.initial_score or 0.0) > 1e-9 else 0.0
+        meaning = " (correct digits on the training data)" if "law" in facts.result else ""
+        yield f"The best score{meaning} is {format_score(facts.best_score)}, up from {format_score(start)}."
     if facts.system == "survival" and (causes := facts.result.get("death_causes")):
         yield "Causes of death: " + ", ".join(f"{name} {count}" for name, count in causes.items()) + "."
+    if len(facts.life_scores) > 3:
+        half = len(facts.life_scores) // 2
+        early, late = (statistics.fmean(part) for part in (facts.life_scores[:half], facts.life_scores[-half:]))
+        trend = "more than" if late > early else "no more than"
+        yield f"The last {half} lives scored {late:.4g} on average, {trend} the first {half} ({early:.4g})."
     has_one_best = facts.system not in ("mind", "survival")  # these have one best candidate for each problem or life
     if gain is not None and gain > 0 and facts.evaluations_to_best is not None and has_one_best:
         yield f"It was found after {facts.evaluations_to_best:,} of {_count(facts.evaluations, 'evaluation')}."
@@ -162,15 +185,18 @@ def _compare_with_initial(facts: AnswerFacts) -> Iterator[str]:
 
 def _compare_with_baselines(facts: AnswerFacts) -> Iterator[str]:
     best = facts.best_score
-    for title, score in facts.baselines:
+    for title, score, _ in facts.baselines:
         if score is None or best is None:
             continue
+        name = f"{title} ({_METHODS[title]})" if title in _METHODS else title
         if math.isclose(score, best, rel_tol=1e-9, abs_tol=1e-12):
-            yield f"The baseline {title} reached the same score with the same budget."
+            yield f"The baseline {name} reached the same score with the same budget."
+        elif _is_tie(facts, score):
+            yield f"The baseline {name} reached about the same score, {format_score(score)}, with the same budget."
         elif score < best:
-            yield f"The baseline {title} reached only {format_score(score)} with the same budget."
+            yield f"The baseline {name} reached only {format_score(score)} with the same budget."
         else:
-            yield f"The baseline {title} was better: {format_score(score)} with the same budget."
+            yield f"The baseline {name} was better: {format_score(score)} with the same budget."
 
 
 def _describe_cost(facts: AnswerFacts) -> str:
@@ -204,27 +230,56 @@ def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
     if total and facts.failures / total >= _MANY_FAILURES:
         reason = f" The most frequent reason is: {facts.top_failure}" if facts.top_failure else ""
         yield NextStep(f"{facts.failures / total:.0%} of the attempts failed.{reason} Fix this first.")
-    best = -math.inf if facts.best_score is None else facts.best_score
-    better = [title for title, score in facts.baselines if score is not None and score > best]
+    better = _find_better_baseline(facts)
+    if better and better.score is not None and _is_tie(facts, better.score):
+        yield NextStep(f"The baseline {better.title} was as good and is simpler. Try it first next time.")
+        better = None
     if better:
-        yield NextStep(f"The baseline {better[0]} was better: this search was not worth its cost. Use that run.")
+        text = f"The baseline {better.title} was better: this search was not worth its cost. Use that run."
+        yield NextStep(text, f"atoll best {better.run}" if better.run else "")
     is_late = facts.evaluations_to_best is not None and facts.evaluations_to_best >= _LATE * facts.evaluations
     has_target = facts.target is not None and facts.best_score is not None and facts.best_score >= facts.target
+    is_finished = has_target or _is_exact(facts)
     unsolved = facts.result.get("total", 0) != facts.result.get("solved", 0)
     if facts.system == "mind" and facts.result.get("total") and not unsolved:
         yield NextStep("All problems are solved. Read the plans below.")
     elif facts.best_score is None or (facts.gain is not None and facts.gain <= 0):
         yield NextStep("Nothing better was found. Give it more iterations, or an LLM.", f"atoll resume {run} -i 200")
-    elif not has_target and (is_late or (facts.system == "mind" and unsolved)):
+    elif not is_finished and (is_late or (facts.system == "mind" and unsolved)):
         why = "It still improved near the end" if is_late else "Some problems are not solved"
         yield NextStep(f"{why}, so a larger budget may help.", f"atoll resume {run} -i 200")
-    if facts.best_score is not None and not better:
-        yield NextStep("Use the result.", f"atoll best {run}")
+    if facts.best_score is not None and not better and facts.result.get("total", 1) == 1:
+        text = "Read the playbook of the best life." if facts.system == "survival" else "Use the result."
+        yield NextStep(text, f"atoll best {run}")
     num_seeds = len(facts.seeds.scores) if facts.seeds else 1
     if facts.task and num_seeds < _FEW_SEEDS:
         yield NextStep("Run it with other seeds to see the spread.", f"atoll run {facts.task} --seed {num_seeds + 1}")
     if not facts.baselines and not facts.is_baseline and facts.system != "survival":
-        yield NextStep("Compare it with simple baselines.", f"atoll resume {run} --baselines")
+        yield _advise_baselines(facts)
+
+
+def _advise_baselines(facts: AnswerFacts) -> NextStep:
+    if facts.system == "evolve":  # the evaluator is a Python function, which a command cannot call
+        return NextStep("Compare it with simple baselines: pass baselines=True to atoll.evolve.")
+    return NextStep("Compare it with simple baselines.", f"atoll resume {facts.run} --baselines")
+
+
+def _find_better_baseline(facts: AnswerFacts) -> BaselineScore | None:
+    """Returns the best of the baselines that were better than the run."""
+    best = -math.inf if facts.best_score is None else facts.best_score
+    scored = [(item.score, item) for item in facts.baselines if item.score is not None and item.score > best]
+    return max(scored, key=lambda pair: pair[0])[1] if scored else None
+
+
+def _is_tie(facts: AnswerFacts, score: float) -> bool:
+    return facts.best_score is not None and abs(score - facts.best_score) <= _TIE * max(0.0, facts.gain or 0.0)
+
+
+def _is_exact(facts: AnswerFacts) -> bool:
+    """Checks whether a law has no error on any split."""
+    errors = facts.result.get("nmse") if facts.system == "llmsr" else None
+    values = list(errors.values()) if isinstance(errors, Mapping) else []
+    return bool(values) and all(isinstance(error, int | float) and error < _EXACT for error in values)
 
 
 def find_seed_group(run_store: store.Store, run_id: str, all_runs: Sequence[Any] | None = None) -> Sequence[str]:
@@ -253,6 +308,16 @@ def load_seed_scores(run_store: store.Store, run_ids: Sequence[str]) -> SeedGrou
     best = [CandidateQueries(run_store, run_id).list_best() for run_id in run_ids]
     scores = [heads[0].score for heads in best if heads and heads[0].score is not None]
     return SeedGroup(scores) if len(scores) > 1 else None
+
+
+def load_life_scores(run_store: store.Store, run_id: str, system: str) -> Sequence[float]:
+    """Returns the scores of the newest lives of a survival run, oldest first; empty for other systems."""
+    if system != "survival":
+        return []
+    queries = CandidateQueries(run_store, run_id)
+    last = queries.get_last_step()
+    heads = queries.list_window(max(1, last - _MAX_LIVES + 1), last, _MAX_LIVES)
+    return [head.score for head in sorted(heads, key=lambda head: head.step) if head.score is not None]
 
 
 def format_score(score: float | None) -> str:

@@ -177,7 +177,12 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
         task=summary.task,
         target=target if isinstance(target, int | float) else None,
         evaluations_to_best=data.improvements[-1].evaluations if data.improvements else None,
-        baselines=[(item.title, item.summary.best_score) for item in data.baselines if item.summary],
+        baselines=[
+            answer.BaselineScore(item.title, item.summary.best_score, item.summary.run)
+            for item in data.baselines
+            if item.summary
+        ],
+        life_scores=answer.load_life_scores(run_store, summary.run, summary.system),
         top_failure=text_format.format_one_line(failures[0].text, 200) if failures else "",
         result=result,
         seeds=answer.load_seed_scores(run_store, answer.find_seed_group(run_store, summary.run)),

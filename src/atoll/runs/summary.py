@@ -18,6 +18,7 @@ type Status = Literal["running", "paused", "done", "interrupted", "stopped", "fa
 LATEST = "latest"
 EVALUATOR = "judge"  # source of the rejection of a candidate without a score, as journals have it
 
+_CALLED = "called"  # evaluation of an instance, see programs/gepa/dataset_evaluator.py
 _END_KINDS = (journal.ENDED, journal.CONCLUDED, journal.EXECUTED)  # last records of an ended run
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
@@ -207,6 +208,8 @@ def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | Non
     if "shared" in run_store.get_run(run_id).config:  # other coordinators may write after the end
         return next(reversed(list(run_journal.read_kinds(journal.ENDED))), None)
     last_record = run_journal.read_last()
+    if last_record is not None and last_record.kind == _CALLED:  # evaluations on test data follow the end
+        last_record = next(reversed(list(run_journal.read_kinds(journal.STARTED, journal.ENDED))), None)
     return last_record if last_record is not None and last_record.kind in _END_KINDS else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from tests.dashboard import sample_data
+from tests.dashboard import sample_data, test_answers
 from tests.dashboard.browser import chromium, stage
 from tests.dashboard.browser import scene as scenes
 
@@ -55,6 +55,13 @@ def browser() -> Iterator[Browser]:
 def served_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stage.Stage]:
     with stage.stage(tmp_path_factory.mktemp("stage")) as created:
         yield created
+
+
+@pytest.fixture(scope="package")
+def filled(served_stage: stage.Stage) -> stage.Stage:
+    """The stage with one more run, `answers`: two LLM names, failures, an error output, a cross of two parents."""
+    test_answers.fill(served_stage.run_store)
+    return served_stage
 
 
 @pytest.fixture

@@ -12,17 +12,10 @@ from atoll import store
 from atoll.store import candidate_queries as candidates_queries
 from tests.dashboard.browser import conftest, stage
 from tests.dashboard.browser.stage import Stage
-from tests.dashboard.test_answers import fill
 
 RUN = "answers"
 VIEWS = ["overview", "lineage", "candidate", "candidate/3.0", "islands", "events", "models"]
 LIVE_VIEWS = ["overview", "lineage", "events"]  # those with parts that only a live run has
-
-
-@pytest.fixture(scope="module")
-def filled(served_stage: Stage) -> Stage:
-    fill(served_stage.run_store)
-    return served_stage
 
 
 @pytest.fixture(scope="module")

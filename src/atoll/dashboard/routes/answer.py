@@ -123,6 +123,7 @@ def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: A
         top_failure=next((group.text for group in failures if group.source != "gate"), ""),
         result=totals.result,
         seeds=seeds,
+        life_scores=answer.load_life_scores(run_store, run, row.system),
         is_baseline=row.baseline_of is not None,
         is_counted=totals.is_counted,
     )
@@ -153,11 +154,12 @@ def _make_failure_row(group: FailureGroup) -> FailureRow:
     )
 
 
-def _iter_baselines(run_store: store.Store, run: str, read_status: Any) -> Iterator[tuple[str, float | None]]:
+def _iter_baselines(run_store: store.Store, run: str, read_status: Any) -> Iterator[answer.BaselineScore]:
     for stored_run in run_store.list_runs():
         if stored_run.config.get(baselines.BASELINE_OF) == run:
             name = str(stored_run.config.get("baseline", ""))
-            yield baselines.TITLES.get(name, name), read_status(stored_run.id, 0.0).make_row().best_score
+            score = read_status(stored_run.id, 0.0).make_row().best_score
+            yield answer.BaselineScore(baselines.TITLES.get(name, name), score, stored_run.id)
 
 
 def _load_best(run_store: store.Store, run: str, best_id: str | None) -> BestCandidate | None:

@@ -137,7 +137,7 @@ function artifact(each, context) {
 
 function calls(found) {
   if (!found.calls.length) return null;
-  const told = (each) => [each.model, `${count(each.tokens_in)} tokens in`, `${count(each.tokens_out)} out`, duration(each.seconds), usd(each.cost_usd)].join(" · ");
+  const told = (each) => [each.model, `${count(each.tokens_in)} tokens in`, `${count(each.tokens_out)} out`, duration(each.seconds), each.cost_usd > 0 ? usd(each.cost_usd) : "price unknown"].join(" · ");
   return section(`Prompts and responses (${count(found.num_calls)})`, found.calls.map((each) => folded(
     [`Call ${each.call} `, h("span", { class: "soft" }, inline(told(each), 200))],
     () => h("div", {}, (each.messages?.length > 1 ? each.messages : [{ role: "", text: each.prompt }]).map((part) => [h("h3", {}, part.role ? `Prompt: ${part.role}` : "Prompt"), piece(part.text, { label: "Prompt" })]), h("h3", {}, "Response"), piece(each.reply, { label: "Response" })))));

@@ -94,7 +94,7 @@ function problems(result, context) {
     { name: "evaluations", number: true, cell: (row) => count(row.evaluations), sort: (row) => row.evaluations },
     { name: "calls", number: true, cell: (row) => count(row.calls), sort: (row) => row.calls },
     { name: "plan", cell: (row) => candidateLink(context, row.candidate, result.instances.map((each) => each.candidate).filter(Boolean)) },
-    { name: "end", title: "how it ended", wrap: true, cell: (row) => inline(row.ended, 160) },
+    { name: "end", title: "how it ended", wrap: true, cell: (row) => inline(row.solved && row.ended === "the run ended first" ? "solved; the run ended before the search for a better plan" : row.ended, 160) },
   ], { class: "stacks", sort: ["solved", false] });
   list.update(result.instances.slice(0, 500));
   return h("section", { class: "card", "aria-label": "Problems" }, h("h2", {}, `${result.solved} of ${plural(result.total, "problem")} solved`),
@@ -149,7 +149,7 @@ function drawBest(card, found, context) {
   let shown = isSimilar ? "diff" : "text";
   const choice = isDiff ? select([["diff", "changes to the initial candidate"], ["text", "whole text"]], shown, (value) => { shown = value; put(place, parts[shown]()); }, { "aria-label": "Show the best candidate as" }) : null;
   put(place, parts[shown]());
-  put(card, h("h2", {}, "Best candidate ", candidateLink(context, best.id, [best.id]), h("span", { class: "soft" }, ` score ${score(best.score)}`)),
+  put(card, h("h2", {}, (found.result.total ?? 1) > 1 ? "One of the plans " : "Best candidate ", candidateLink(context, best.id, [best.id]), h("span", { class: "soft" }, ` score ${score(best.score)}`)),
     best.warning ? h("p", { class: "warn" }, inline(best.warning, 400)) : null,
     h("div", { class: "row" }, choice, button("Details", () => openPanel(context.run, best.id, [best.id]), { class: "quiet" })), place);
 }
@@ -250,7 +250,7 @@ function budget(now) {
   const rows = limits.map(([name, limit]) => {
     if (name === "seconds" && !Number.isFinite(spent.seconds)) return h("p", { class: "soft" }, `Time limit ${duration(limit)}. The records of this run have no times.`);
     const share = Math.min(1, (spent[name] ?? 0) / (limit || 1));
-    const label = name === "usd" ? `${usd(spent.usd ?? 0)} of ${usd(limit)}` : name === "seconds" ? `${duration(Math.min(spent.seconds, limit))} of ${duration(limit)}` : `${count(spent[name] ?? 0)} of ${count(limit)} ${name}`;
+    const label = name === "usd" ? `${now.calls > 0 ? cost(now) : usd(0)} of ${usd(limit)}` : name === "seconds" ? `${duration(Math.min(spent.seconds, limit))} of ${duration(limit)}` : `${count(spent[name] ?? 0)} of ${count(limit)} ${name}`;
     return h("div", { class: "budget-row" }, h("span", {}, label), h("span", { class: "soft" }, percent(share)),
       h("div", { class: "meter", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share) }, h("i", { class: share >= 1 ? "full" : "", style: { width: `${100 * share}%` } })));
   });

@@ -23,7 +23,7 @@ export function proposals(root, context, chosen) {
   const link = (id) => context.link("governance", { run: null, more: ["proposals", id] });
   const list = table("Proposals", [
     { name: "status", cell: (row) => badge(row.status), sort: (row) => row.status },
-    { name: "what", wide: true, cell: (row) => h("a", { href: link(row.id) }, inline(row.title || row.id, 120)) },
+    { name: "what", wide: true, cell: (row) => [h("a", { href: link(row.id) }, inline(row.title || row.id, 120)), row.status === "failed" && row.outcome ? h("span", { class: "soft" }, " ", inline(row.outcome, 160)) : null] },
     { name: "type", cell: (row) => row.type, sort: (row) => row.type },
     { name: "risk", cell: (row) => row.risk, sort: (row) => row.risk },
     { name: "author", cell: (row) => inline(row.author, 40), sort: (row) => row.author },
@@ -50,7 +50,7 @@ function one(card, context, id, changed) {
     const state = JSON.stringify([found.content_hash, found.status, found.reviews]);
     if (state === drawn) return;
     drawn = state;
-    put(body, h("h2", {}, inline(found.title, 200)), pipeline(found), ...about(found), ...reviews(found), ...deciding(found));
+    put(body, h("h2", {}, inline(found.title, 200)), pipeline(found), ...asked(found), ...reviews(found), ...deciding(found), ...about(found));
   }, problem, { every: 5000 });
 
   function deciding(found) {
@@ -61,7 +61,7 @@ function one(card, context, id, changed) {
       return `Status: ${done.status}${done.outcome ? `: ${done.outcome}` : more}.`;
     };
     const heard = () => { refresh(); changed(); };
-    return [h("p", { class: "soft" }, `${found.approvals} of ${found.needed} approvals. Authors cannot approve their own proposals. Your decision is for the content with this hash.`),
+    return [h("p", { class: "soft" }, `${found.approvals} of ${found.needed} approvals. Authors cannot approve their own proposals. Your decision is for the content with the hash below.`),
       decision(`Decide on ${id}`, [
         { label: "Approve", kind: "primary", run: send(true) },
         { label: "Reject", kind: "danger", run: send(false) },
@@ -81,19 +81,27 @@ function pipeline(found) {
   found.may_approve?.length && found.status === "pending" ? h("li", {}, "waits for ", inline(found.may_approve.join(", "), 120)) : null);
 }
 
-function about(found) {
-  const texts = ["description", "rationale", "outcome"].filter((name) => found[name]);
+/** The change and its reasons, which a decision needs first. */
+function asked(found) {
+  const texts = ["outcome", "description", "rationale"].filter((name) => found[name]);
   return [
+    ...texts.map((name) => h("div", {}, h("h3", {}, name), block(found[name], { label: name }))),
+    ...(found.changes ?? []).map(change),
+    found.evidence?.length ? h("div", {}, h("h3", {}, "evidence"), shownData(found.evidence, "evidence")) : null,
+  ];
+}
+
+function about(found) {
+  const isShown = Boolean(found.changes?.length); // by words, above
+  return [
+    h("h3", {}, "details"),
     facts([["status", badge(found.status)], ["id", h("code", {}, found.id)], ["type", found.type], ["risk", found.risk], ["author", inline(found.author, 80)],
       found.editors?.length ? ["edited by", inline(found.editors.join(", "), 120)] : null,
       ["created", moment(found.created_at)], ["expires", moment(found.expires_at)], ["approvals", `${found.approvals} of ${found.needed}`],
       found.approvers?.length ? ["approvers", inline(found.approvers.join(", "), 200)] : null,
       found.may_approve?.length ? ["may still approve", inline(found.may_approve.join(", "), 200)] : null,
       ["content hash", h("code", { class: "hash" }, found.content_hash)]]),
-    ...texts.map((name) => h("div", {}, h("h3", {}, name), block(found[name], { label: name }))),
-    ...(found.changes ?? []).map(change),
-    found.evidence?.length ? h("div", {}, h("h3", {}, "evidence"), shownData(found.evidence, "evidence")) : null,
-    h("h3", {}, "proposed value"), shownData(found.content, "proposed value"),
+    h("details", { open: !isShown }, h("summary", {}, "proposed value as JSON"), shownData(found.content, "proposed value")),
   ];
 }
 

@@ -26,21 +26,22 @@ export function conversation(root, context, step, island) {
 }
 
 function said(turn, place, context) {
+  const name = (part) => `${part} of turn ${place + 1}`; // landmarks have different names
   return h("li", {}, h("h3", {}, `Turn ${place + 1}`, " ", h("a", { class: "soft", href: context.link("candidate", { more: [turn.id] }) }, turn.id), h("span", { class: "soft" }, ` score ${score(turn.score)}`)),
     turn.fork ? h("p", { class: "soft" }, "Fork for the point: ", inline(turn.fork, 400)) : null,
-    (turn.memory ?? []).map((note) => words("note", String(note.role), block(String(note.text), { label: "note", lines: LINES }))),
-    turn.critic ? words("critic", "Critic", block(turn.critic, { label: "critique", lines: LINES })) : null,
-    words("author", "Author", source(turn.plan, "the plan")),
-    words(turn.has_failed ? "judge failed" : "judge", "Evaluator", block(turn.judge || "no feedback", { label: "feedback", lines: LINES })),
-    tools(turn.tools ?? []),
+    (turn.memory ?? []).map((note, number) => words("note", String(note.role), block(String(note.text), { label: name(`Note ${number + 1}`), lines: LINES }))),
+    turn.critic ? words("critic", "Critic", block(turn.critic, { label: name("Critique"), lines: LINES })) : null,
+    words("author", "Author", source(turn.plan, name("Plan"))),
+    words(turn.has_failed ? "judge failed" : "judge", "Evaluator", block(turn.judge || "no feedback", { label: name("Feedback"), lines: LINES })),
+    tools(turn.tools ?? [], name("Tools")),
     terms(turn.terms));
 }
 
 /** The tools that the author used, with their outputs. */
-function tools(results) {
+function tools(results, label) {
   if (!results.length) return null;
   const line = ({ action, ok, output }) => `${action.do} ${[action.path, action.text, (action.command ?? []).join(" ")].filter(Boolean).join(" ")}: ${ok ? "ok" : "failed"}${output ? `\n${output}` : ""}`;
-  return words("note", plural(results.length, "tool"), block(results.map(line).join("\n"), { label: "tools", lines: LINES }));
+  return words("note", plural(results.length, "tool"), block(results.map(line).join("\n"), { label, lines: LINES }));
 }
 
 function words(kind, who, node) {
