@@ -119,9 +119,9 @@ class EvolveProblem:
         if self.representation.kind in ("text", "texts"):
             sentences.append(_TEXT_NOTE if self.data is None else _PROMPT_NOTE)
         if self.data is not None:
-            shown = "a few of them" if self.data.is_shared else "a few others"
+            examples = "a few of them" if self.data.is_shared else "a few others"
             sentences.append(
-                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows {shown} with "
+                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows {examples} with "
                 "their results. General rules raise the score; copies of single answers do not."
             )
         if self.representation.initial_parameters is not None:

@@ -198,10 +198,10 @@ class MinibatchProposer:
         ]
         return sorted(context.rng.sample(failures, min(self.size, len(failures))))
 
-    def _format_answers(self, context: function.ProposalContext, shown: Sequence[int]) -> str:
+    def _format_answers(self, context: function.ProposalContext, visible: Sequence[int]) -> str:
         """Returns further training instances as text. They cost no call, and teach the form of right answers."""
         train = self.data.train
-        others = [index for index in range(len(train)) if index not in shown]
+        others = [index for index in range(len(train)) if index not in visible]
         if not others or not self.data.has_answers:
             return ""
         chosen = sorted(context.rng.sample(others, min(_MAX_ANSWERS, len(others))))
