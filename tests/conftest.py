@@ -66,7 +66,8 @@ SHARED = (
     *("test_architecture.py", "test_vocabulary.py"),
     *(f"runs/test_{name}.py" for name in ("html_export", "data_export", "data_export_csv", "markdown_report")),
     *("llm/test_chaos.py", "mind/workspace/test_git_backend.py", "programs/test_failures.py"),
-    "llmsr/laws/test_regressor.py",
+    *("llmsr/laws/test_regressor.py", "llm/test_secrets.py", "cli/test_worldlines.py"),
+    "governed/evidence/test_off_policy.py",
 )
 # Folders and files with single long tests. They start first, so that the last processes end together.
 LONG = ("chaos/", "docs/", "integration/", "test_examples.py", "test_compatibility.py")
