@@ -1,5 +1,6 @@
 """Fixtures and settings that all tests share."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,10 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import postgres
+
+# Small matrices gain nothing from threads of OpenBLAS, and its idle threads spin: a law search took twice as much CPU
+# time. NumPy reads this when it is imported. Processes that tests start inherit it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A shell that starts the tests in the background makes them ignore SIGINT, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -61,6 +66,8 @@ SHARED = (
     *("test_architecture.py", "test_vocabulary.py"),
     *(f"runs/test_{name}.py" for name in ("html_export", "data_export", "data_export_csv", "markdown_report")),
     *("llm/test_chaos.py", "mind/workspace/test_git_backend.py", "programs/test_failures.py"),
+    *("llmsr/laws/test_regressor.py", "llm/test_secrets.py", "cli/test_worldlines.py"),
+    "governed/evidence/test_off_policy.py",
 )
 # Folders and files with single long tests. They start first, so that the last processes end together.
 LONG = ("chaos/", "docs/", "integration/", "test_examples.py", "test_compatibility.py")

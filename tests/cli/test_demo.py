@@ -53,7 +53,7 @@ def test_demo_stops_after_seconds(capsys):
 
 
 def test_next_commands_work():
-    output = terminals.in_a_pipe("demo", "--iterations", "30")
+    output = terminals.in_a_pipe("demo", "--iterations", "10")
     assert output.returncode == 0, output.stderr
     commands = [line.split(":", 1)[1] for line in output.stdout.splitlines()[-2:]]
     assert [shlex.split(command)[-2] for command in commands] == ["best", "lineage"]
@@ -65,7 +65,7 @@ def test_next_commands_work():
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_live_table_fits_terminal(columns):
-    status, written = terminals.on_a_terminal("demo", "--iterations", "60", columns=columns)
+    status, written = terminals.on_a_terminal("demo", "--iterations", "20", columns=columns)
     assert status == 0
     plain = terminals.without_codes(written)
     assert re.search(r"island +resets +best +iteration", plain)
@@ -76,7 +76,7 @@ def test_live_table_fits_terminal(columns):
 
 
 def test_no_color_is_respected():
-    _, written = terminals.on_a_terminal("demo", "--iterations", "30", columns=80, NO_COLOR="1")
+    _, written = terminals.on_a_terminal("demo", "--iterations", "10", columns=80, NO_COLOR="1")
     assert "resets" in terminals.without_codes(written)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", written)
 

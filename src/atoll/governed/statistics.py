@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import special
+import scipy
 
 from atoll import errors
 
@@ -103,7 +103,9 @@ def t_interval(moments: Moments, alpha: float = 0.05) -> Interval:
     check_alpha(alpha)
     if moments.count < 2:
         return UNBOUNDED
-    half_width = float(special.stdtrit(moments.count - 1, 1 - alpha / 2)) * moments.deviation / math.sqrt(moments.count)
+    half_width = (
+        float(scipy.special.stdtrit(moments.count - 1, 1 - alpha / 2)) * moments.deviation / math.sqrt(moments.count)
+    )
     return Interval(moments.mean - half_width, moments.mean + half_width)
 
 
@@ -126,7 +128,7 @@ def compute_sample_size(effect: float, *, alpha: float = 0.05, power: float = 0.
     check_alpha(alpha)
     if not effect:
         raise errors.SetupError("effect=0 needs an infinite sample. Use the smallest effect that matters.")
-    z_sum = float(special.ndtri(1 - alpha / 2) + special.ndtri(power))
+    z_sum = float(scipy.special.ndtri(1 - alpha / 2) + scipy.special.ndtri(power))
     return math.ceil((z_sum / effect) ** 2)
 
 
@@ -181,7 +183,7 @@ def check_ratio(num_baseline: int, num_candidate: int, expected: float, *, alpha
     if not 0 < expected < 1:
         raise errors.SetupError(f"expected={expected} leaves one group empty. Use a share between 0 and 1.")
     total = num_baseline + num_candidate
-    marginal = float(special.betaln(num_candidate + 1, num_baseline + 1))
+    marginal = float(scipy.special.betaln(num_candidate + 1, num_baseline + 1))
     planned = num_candidate * math.log(expected) + num_baseline * math.log1p(-expected)
     p_value = math.exp(min(0.0, planned - marginal))
     return RatioCheck(num_candidate / total if total else 0.0, expected, p_value, p_value < alpha)

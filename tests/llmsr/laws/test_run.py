@@ -36,7 +36,7 @@ def run(capsys, *arguments: str, status: int = 0) -> tuple[dict[str, Any], str]:
     return json.loads(output.out.splitlines()[-1]) if output.out else {}, output.err
 
 
-def test_run_prints_law_size_and_errors(capsys):
+def test_run_and_report_show_law_size_errors_and_front(capsys):
     result, _ = run(capsys, "run", "task", "--iterations", "30")
     assert result["status"] == "done"
     assert result["nmse"]["train"] < 1e-20
@@ -44,10 +44,6 @@ def test_run_prints_law_size_and_errors(capsys):
     assert "test_id" not in result["nmse"]
     assert "mass" in result["law"]
     assert result["size"] == next(row["size"] for row in result["front"] if row["law"] == result["law"])
-
-
-def test_report_shows_front(capsys):
-    result, _ = run(capsys, "run", "task", "--iterations", "30")
     assert cli.main(["report", "latest"]) == 0
     page = capsys.readouterr().out
     assert "## Result" in page

@@ -31,24 +31,19 @@ def test_pipeline_search_and_cross_validation():
     assert search.best_params_["steps"] in (1, 2)
 
 
-def test_data_frame_gives_names():
+def test_data_frame_gives_names_of_law_in_sympy_and_latex():
     import pandas
+    import sympy
 
     frame = pandas.DataFrame(X, columns=["mass", "two words"])
     fitted = llmsr.Regressor(steps=30, random_state=1).fit(frame, pandas.Series(Y))
     assert list(fitted.feature_names_in_) == ["mass", "two words"]
     assert fitted.names_ == ["mass", "two_words"]
     assert fitted.predict(frame) == pytest.approx(Y, rel=1e-6)
-
-
-def test_sympy_and_latex_of_law():
-    import sympy
-
-    fitted = llmsr.Regressor(steps=30, names=["mass", "time"]).fit(X, Y)
     expression = fitted.sympy()
-    mass, time = sympy.symbols("mass time", real=True)
-    values = sympy.lambdify((mass, time), expression)(X[:, 0], X[:, 1])
-    assert values == pytest.approx(fitted.predict(X), rel=1e-9)
+    symbols = sympy.symbols("mass two_words", real=True)
+    values = sympy.lambdify(symbols, expression)(X[:, 0], X[:, 1])
+    assert values == pytest.approx(fitted.predict(frame), rel=1e-9)
     assert "mass" in fitted.latex()
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from atoll import errors
 from atoll.governed import statistics
@@ -189,7 +189,7 @@ def _add_intercept(features: Floats) -> Floats:
 
 
 def _sigmoid(values: Floats) -> Floats:
-    return np.asarray(special.expit(values))
+    return np.asarray(scipy.special.expit(values))
 
 
 def choose_reward_model(logged: LoggedData) -> RewardModel:
@@ -320,6 +320,6 @@ def estimate(
             f"at least {MIN_EFFECTIVE_SIZE:.0f} are needed. Log more, or use a policy closer to the logged one."
         )
     rows = METHODS[method](logged, model or choose_reward_model(logged))
-    half_width = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
+    half_width = float(scipy.special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
     value = float(rows.mean())
     return Estimate(method, value, statistics.Interval(value - half_width, value + half_width), diagnostics)

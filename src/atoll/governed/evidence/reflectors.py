@@ -8,8 +8,8 @@ from threading import Event, Lock
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from atoll import errors
 from atoll.governed.errors import check_cancelled
@@ -204,7 +204,7 @@ def _has_drifted(previous: Moments, block: Moments, level: float) -> bool:
     spread = previous.variance / previous.count + block.variance / block.count
     if not spread:
         return previous.mean != block.mean
-    return abs(block.mean - previous.mean) / math.sqrt(spread) > -float(special.ndtri(level / 2))
+    return abs(block.mean - previous.mean) / math.sqrt(spread) > -float(scipy.special.ndtri(level / 2))
 
 
 PENDING_METRIC = ""  # metric that counts decisions without feedback

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
+import scipy
 
 from atoll.llmsr.fit import algebra, variable_projection
 from atoll.llmsr.fit.data import Array, Data
@@ -305,7 +305,7 @@ class _FitRun:
         residuals_before = projection.num_residuals
         if not math.isfinite(projection.loss(point)):
             return math.inf, point
-        solution, *_ = optimize.leastsq(
+        solution, *_ = scipy.optimize.leastsq(
             projection.residual,
             point,
             Dfun=projection.jacobian,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 from atoll.llmsr.fit import algebra
 from atoll.llmsr.fit.data import Array, Data
@@ -276,20 +276,20 @@ class _NormalEquations:
     def factorize(terms: Array, gram: Array) -> "_NormalEquations | None":
         """Returns the factorization; None if the terms are too similar."""
         scale = 1.0 / np.sqrt(gram.diagonal())
-        factor, status = lapack.dpotrf(gram * scale * scale[:, None], lower=1, clean=0)
+        factor, status = scipy.linalg.lapack.dpotrf(gram * scale * scale[:, None], lower=1, clean=0)
         if status or not (pivot := factor.diagonal().min()) >= _MIN_PIVOT:  # NaN if a term is zero
             return None
         return _NormalEquations(terms, scale, factor, bool(pivot < _WEAK_PIVOT))
 
     def solve(self, rhs: Array, target: Array) -> Array:
         """Returns the coefficients for `terms @ target = rhs`."""
-        solution: Array = lapack.dpotrs(self._factor, rhs * self._scale, lower=1)[0]
+        solution: Array = scipy.linalg.lapack.dpotrs(self._factor, rhs * self._scale, lower=1)[0]
         return solution * self._scale
 
     def project(self, rows: Array) -> Array:
         """Returns the projection of each row on the terms."""
         scaled = (self._terms @ rows.T) * self._scale[:, None]
-        solution: Array = lapack.dpotrs(self._factor, scaled, lower=1)[0]
+        solution: Array = scipy.linalg.lapack.dpotrs(self._factor, scaled, lower=1)[0]
         return (solution * self._scale[:, None]).T @ self._terms
 
 

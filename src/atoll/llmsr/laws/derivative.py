@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import interpolate, linalg
+import scipy
 
 from atoll import errors
 from atoll.llmsr.laws.law import Array
@@ -112,7 +112,7 @@ def _choose_method(times: Array, values: Array) -> FitSpline:
 
 
 def _interpolate(times: Array, values: Array) -> Spline:
-    spline = interpolate.make_interp_spline(times, values, k=5 if len(times) > 5 else 3)
+    spline = scipy.interpolate.make_interp_spline(times, values, k=5 if len(times) > 5 else 3)
     return Spline(spline, 0.0, 1.0, len(values))
 
 
@@ -122,20 +122,20 @@ def _smooth(times: Array, values: Array) -> Spline:
     scaled = (times - start) / width
     num_pieces = min(len(times) // 2, _MAX_PIECES)
     knots = np.concatenate([[0.0] * _DEGREE, np.linspace(0.0, 1.0, num_pieces + 1), [1.0] * _DEGREE])
-    basis = interpolate.BSpline.design_matrix(scaled, knots, _DEGREE)
+    basis = scipy.interpolate.BSpline.design_matrix(scaled, knots, _DEGREE)
     gram, moments = (basis.T @ basis).toarray(), basis.T @ values
     differences = np.diff(np.eye(len(gram)), n=3, axis=0)
     penalty = differences.T @ differences
     best, best_score, best_freedom = moments, np.inf, float(len(values))
     for strength in np.trace(gram) / np.trace(penalty) * np.logspace(-10.0, 6.0, 33):
         try:
-            factor = linalg.cho_factor(gram + strength * penalty, check_finite=False)
-        except linalg.LinAlgError:  # a piece without rows needs a stronger penalty
+            factor = scipy.linalg.cho_factor(gram + strength * penalty, check_finite=False)
+        except scipy.linalg.LinAlgError:  # a piece without rows needs a stronger penalty
             continue
-        coefficients = linalg.cho_solve(factor, moments)
-        freedom = float(np.trace(linalg.cho_solve(factor, gram)))
+        coefficients = scipy.linalg.cho_solve(factor, moments)
+        freedom = float(np.trace(scipy.linalg.cho_solve(factor, gram)))
         residual = values - basis @ coefficients
         score = float(residual @ residual) / max(len(values) - _CAUTION * freedom, 1e-9) ** 2
         if score < best_score:
             best, best_score, best_freedom = coefficients, score, freedom
-    return Spline(interpolate.BSpline(knots, best, _DEGREE), start, width, best_freedom)
+    return Spline(scipy.interpolate.BSpline(knots, best, _DEGREE), start, width, best_freedom)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
+import scipy
 
 from atoll.llmsr.laws import law
 from atoll.llmsr.laws.law import Array, Columns, Factor, compute_argument, evaluate
@@ -69,15 +69,15 @@ def solve(matrix: Array, target: Array) -> Solution | None:
     projected = basis.T @ target
     residual = target - basis @ projected
     correction = basis.T @ residual  # the first projection leaves rounding errors of the size of the target
-    weights = lapack.dtrtrs(triangle, projected + correction)[0] / norms
+    weights = scipy.linalg.lapack.dtrtrs(triangle, projected + correction)[0] / norms
     return Solution(weights, residual - basis @ correction, basis)
 
 
 def _compute_qr(columns: Array) -> tuple[Array, Array]:
     """Returns the QR decomposition by LAPACK, which has less overhead than numpy for few columns."""
-    packed, tau, _, _ = lapack.dgeqrf(columns, overwrite_a=1)
+    packed, tau, _, _ = scipy.linalg.lapack.dgeqrf(columns, overwrite_a=1)
     triangle = np.triu(packed[: columns.shape[1]])
-    basis, _, _ = lapack.dorgqr(packed, tau, overwrite_a=1)
+    basis, _, _ = scipy.linalg.lapack.dorgqr(packed, tau, overwrite_a=1)
     return basis, triangle
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 from atoll.llmsr.fit.expression import BINARY, UNARY
 from atoll.llmsr.laws.tree import APPLY, Array, Columns, Tree, has_constant, with_constants
@@ -152,9 +152,9 @@ class TermsFit(NamedTuple):
 
 def make_basis(matrix: Array) -> tuple[Array, Array]:
     """Returns Q (rows by terms) and R (in its upper triangle) of a matrix with one row per term."""
-    packed, tau, _, _ = lapack.dgeqrf(np.asfortranarray(matrix.T), overwrite_a=1)
+    packed, tau, _, _ = scipy.linalg.lapack.dgeqrf(np.asfortranarray(matrix.T), overwrite_a=1)
     upper = packed[: matrix.shape[0]].copy()
-    basis, _, _ = lapack.dorgqr(packed, tau, overwrite_a=1)
+    basis, _, _ = scipy.linalg.lapack.dorgqr(packed, tau, overwrite_a=1)
     return basis, upper
 
 
@@ -175,7 +175,7 @@ def solve(program: Program, values: Sequence[Any], sample: Sample) -> Solution |
     residual = sample.target - basis @ inner
     correction = basis.T @ residual  # a second projection restores digits
     residual = residual - basis @ correction
-    scaled = lapack.dtrtrs(upper, inner + correction)[0]
+    scaled = scipy.linalg.lapack.dtrtrs(upper, inner + correction)[0]
     largest = float(np.abs(scaled).max()) / sample.length
     return Solution(scaled / lengths, residual, basis, float(residual @ residual), largest)
 
@@ -223,7 +223,7 @@ def _descend(
         for _ in range(4):
             damped = hessian.copy()
             damped.ravel()[:: len(constants) + 1] += damping * diagonal
-            _, step, status = lapack.dposv(damped, gradient)
+            _, step, status = scipy.linalg.lapack.dposv(damped, gradient)
             if not status:
                 trial = constants + step
                 trial_values = program.forward(trial.tolist())

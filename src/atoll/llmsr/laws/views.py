@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 from atoll.candidate import JSON
 from atoll.llmsr.laws.tree import ONE, Array, Columns, Tree, evaluate, from_data, simplify, substitute, to_data
@@ -281,10 +281,10 @@ def _compute_error(state: _State, settings: Sequence[tuple[float, float]]) -> fl
 def _compute_left_out_error(distances: Array, target: Array, scale: float, ridge: float) -> float:
     kernel = np.exp(distances * (-0.5 / (scale * scale)))
     kernel[np.diag_indices_from(kernel)] += ridge
-    factor, status = lapack.dpotrf(kernel, lower=1)
+    factor, status = scipy.linalg.lapack.dpotrf(kernel, lower=1)
     if status:
         return math.inf
-    inverse, status = lapack.dpotri(factor, lower=1)
+    inverse, status = scipy.linalg.lapack.dpotri(factor, lower=1)
     if status:
         return math.inf
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
