@@ -121,8 +121,8 @@ class EvolveProblem:
         if self.data is not None:
             examples = "a few of them" if self.data.is_shared else "a few others"
             sentences.append(
-                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows {examples} with "
-                "their results. General rules raise the score; copies of single answers do not."
+                f"The score is the mean over {len(self.data.validation)} instances. The evaluation shows {examples} "
+                "with their results. General rules raise the score; copies of single answers do not."
             )
         if self.representation.initial_parameters is not None:
             sentences.append(describe_parameters(self.representation.initial_parameters))

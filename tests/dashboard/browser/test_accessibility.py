@@ -55,14 +55,14 @@ def find_violations(page: Page, options: dict[str, Any]) -> list[str]:
     return [f"{each['id']}: {node['html'][:200]}: {node['failureSummary']}" for each in found for node in each["nodes"]]
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.slow)])
 def test_views_of_a_search_pass_axe(search_page: Page, filled: Stage, width: int):
     search_page.set_viewport_size({"width": width, "height": 900})
     violations = [line for view in SEARCH_VIEWS for line in check(search_page, filled.at(view))]
     assert violations == [], "\n".join(violations)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.slow)])
 def test_views_for_agents_pass_axe(scene: scenes.Scene, width: int):
     scene.page.set_viewport_size({"width": width, "height": 900})
     sample = scene.sample_store
