@@ -98,15 +98,22 @@ def test_unknown_price_is_never_zero(wide: Page, filled: Stage):
 
 
 def test_comparison_uses_names(wide: Page, filled: Stage):
-    label = {"name": "A named run", "tags": [], "note": "", "by": "ann"}
+    name_run(wide, filled, "A named run")
+    try:
+        wide.goto(filled.at(f"runs?compare={stage.LLM_RUN},{RUN}"))
+        comparison = wide.get_by_role("region", name="Comparison")
+        expect(comparison.get_by_role("table", name="Final scores")).to_contain_text("A named run")
+        expect(comparison.get_by_role("table", name="Settings that differ")).to_contain_text("A named run")
+        expect(comparison.get_by_role("button", name="A named run")).to_be_visible()  # in the legend
+    finally:
+        name_run(wide, filled, "")  # other tests use the same store
+
+
+def name_run(page: Page, filled: Stage, name: str) -> None:
+    label = {"name": name, "tags": [], "note": "", "by": "ann"}
     headers = {"x-atoll-token": stage.TOKEN}
-    answer = wide.request.post(f"{filled.url}/api/runs/{stage.LLM_RUN}/label", data=label, headers=headers)
+    answer = page.request.post(f"{filled.url}/api/runs/{stage.LLM_RUN}/label", data=label, headers=headers)
     assert answer.ok, answer.text()
-    wide.goto(filled.at(f"runs?compare={stage.LLM_RUN},{RUN}"))
-    comparison = wide.get_by_role("region", name="Comparison")
-    expect(comparison.get_by_role("table", name="Final scores")).to_contain_text("A named run")
-    expect(comparison.get_by_role("table", name="Settings that differ")).to_contain_text("A named run")
-    expect(comparison.get_by_role("button", name="A named run")).to_be_visible()  # in the legend
 
 
 def test_ticks_of_charts_differ(wide: Page, filled: Stage):
