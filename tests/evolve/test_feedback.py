@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import atoll
+from atoll.programs.gepa import text_parts
 
 FEEDBACK = "It is 17 % too low; the word “naïve” is missing."
 INSTANCES = ["first", "second"]
@@ -172,6 +173,18 @@ def test_repeating_llm_stops_run_with_reason(data):
     assert "the LLM gave nothing new in its last" in result.reason
 
 
+def test_llm_that_copies_in_other_words_stops_run_later():
+    prompts = list[str]()
+
+    def model(prompt: str) -> str:
+        prompts.append(str(prompt))
+        return f"IDEA: idea {len(prompts)}.\n```text\nBe brief.\n```"
+
+    result = atoll.evolve("Be brief.", lambda text, instance: 0.5, llm=model, budget="100evals", data=INSTANCES)
+    assert 8 < len(prompts) <= 20
+    assert "the LLM gave nothing new in its last" in result.reason
+
+
 def test_rejected_changes_are_reported_as_measured():
     prompts = list[str]()
 
@@ -226,3 +239,13 @@ def test_training_instances_become_examples_if_validation_agrees(has_llm):
     assert not any(f"number {index}" in result.best for index in range(100, 106))  # the validation set
     without = atoll.evolve("Name the class.", score_by_examples, examples=False, **options)
     assert without.score == 0.0
+
+
+def test_examples_replace_earlier_ones_but_not_those_of_the_user():
+    examples = ["input: 1\n\nlong\nanswer: A", "input: 2\nanswer: B", "input: 3\nanswer: C"]
+    proposer = text_parts.ExampleProposer(text_parts.RandomTextProposer(), examples)
+    remove = proposer._remove_examples
+    assert remove(f"Do it.\n\nExamples:\n{examples[1]}\n\n{examples[0]}") == "Do it."
+    own = "Do it.\n\nExamples:\ninput: 9\nanswer: Z\n\nBe brief."
+    assert remove(own) == own
+    assert remove(f"{own}\n\nExamples:\n{examples[2]}") == own

@@ -13,6 +13,7 @@ from atoll.candidate import EMPTY, JSON, content_hash
 
 _MAX_CHANGE_CHARS, _MAX_REASON_CHARS = 300, 300
 _MAX_REPEATS = 3  # iterations in a row without a new candidate, each with up to two LLM calls
+_MAX_COPIES = 8  # iterations in a row that repeat the parent in different answers, as small LLMs sometimes do
 _REPEAT_WORDS = ("is not new", "the same answer", "the same as", "equals", "unchanged")  # in the reason of a rejection
 _MAX_UNUSABLE = 25  # iterations in a row without a usable response
 
@@ -195,7 +196,7 @@ class RepeatWatch:
     """Stops a run whose LLM returns known candidates, or nothing usable, again and again."""
 
     def __init__(self) -> None:
-        self._repeats = self._unusable = self._calls = 0
+        self._repeats = self._copies = self._unusable = self._calls = 0
         self._reason, self._known = "", set[str]()
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
@@ -211,7 +212,7 @@ class RepeatWatch:
             if fn.evaluation is not None or (fn.candidate is not None and "after" in fn.candidate.meta)
         ]
         if set(measured) - self._known:
-            self._repeats = self._unusable = self._calls = 0
+            self._repeats = self._copies = self._unusable = self._calls = 0
             self._known |= set(measured)
             return
         self._calls += result.cost.calls
@@ -219,11 +220,12 @@ class RepeatWatch:
         self._reason = reason.removeprefix("the mutator raised ").removeprefix("UnusableResponse: ").rstrip(".")
         is_repeat = bool(measured) or any(word in reason for word in _REPEAT_WORDS)
         self._repeats = self._repeats + 1 if is_repeat else 0
+        self._copies = self._copies + 1 if is_repeat or "repeats" in reason else 0
         self._unusable += 1
 
     def find_reason(self, progress: control.RunProgress) -> str | None:
         """Stop rule: returns a reason after too many such iterations in a row."""
-        if self._repeats >= _MAX_REPEATS:
+        if self._repeats >= _MAX_REPEATS or self._copies >= _MAX_COPIES:
             return f"the LLM gave nothing new in its last {self._calls} calls: {self._reason}. Raise its temperature"
         if self._unusable >= _MAX_UNUSABLE:
             return f"the LLM gave nothing usable in its last {self._calls} calls: {self._reason}"

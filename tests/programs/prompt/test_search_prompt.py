@@ -192,7 +192,7 @@ def test_scores_have_as_many_digits_as_it_takes_to_tell_them_apart():
 
 def test_long_idea_ends_with_a_word_and_has_no_mark_that_a_program_could_copy():
     assert shorten("Use a heap. It is faster.", 100) == "Use a heap. It is faster."
-    assert shorten("Use a binary heap, because it is faster.", 20) == "Use a binary heap."
+    assert shorten("Use a binary heap, because it is faster.", 24) == "Use a binary heap, ..."
     assert "cut" not in shorten("word " * 100, 160)
 
 

@@ -253,7 +253,7 @@ def _find_city(text: str, cities: Collection[str]) -> str:
     if not places and _FLIGHT.search(text):
         return ""
     for place in [*reversed(places), text]:
-        if known := [city for city in cities if city in place]:
+        if known := [city for city in cities if re.search(rf"\b{re.escape(city)}\b", place)]:
             return max(known, key=lambda city: (place.rfind(city), len(city)))
     if not places and not cities and len(text) < 60:
         places = [str(place).strip() for place in _PLACE.findall(text)]

@@ -102,12 +102,19 @@ class ExampleProposer:
         if not is_requested or not allowed:
             return self.proposer.propose(context)
         parent = context.parents[-1]
-        text = str(parent.skeleton()).partition(f"{_EXAMPLES_TITLE}\n")[0].rstrip("\n")
+        text = self._remove_examples(str(parent.skeleton())).rstrip("\n")
         count = min(context.rng.choice(_EXAMPLE_COUNTS), len(allowed))
         chosen = context.rng.sample(allowed, count)
         content = function.Text("\n\n".join([text, f"{_EXAMPLES_TITLE}\n{chosen[0]}", *chosen[1:]]))
         idea = f"{count} training instances as examples"
         return [function.derive_child(parent, content, parents=[parent], engine=EXAMPLES_ENGINE, idea=idea)]
+
+    def _remove_examples(self, text: str) -> str:
+        """Returns a text without the examples at its end. Examples that the user wrote stay."""
+        head, _, tail = text.rpartition(f"\n\n{_EXAMPLES_TITLE}\n")
+        for example in filter(None, self.examples):
+            tail = tail.replace(example, "")
+        return head if head and not tail.strip() else text
 
 
 type ChangeTags = Mapping[str, Sequence[str]]  # by part: hashes of its changes, oldest first

@@ -1,6 +1,7 @@
 """Sections of a prompt (metrics, features, artifacts, attempts, programs), and their shortening to a limit."""
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -311,8 +312,7 @@ def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence
 
 def shorten(text: str, max_chars: int) -> str:
     """Returns the beginning of a text on one line. A mark in its middle would be copied into programs."""
-    line = flatten(text, len(text) + max_chars)
-    return line if len(line) <= max_chars else line[:max_chars].rpartition(" ")[0].rstrip(" ,;:.") + "."
+    return textwrap.shorten(flatten(text, len(text) + max_chars), max_chars, placeholder=" ...")
 
 
 def flatten(text: str, max_chars: int) -> str:
