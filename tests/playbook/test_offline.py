@@ -53,12 +53,35 @@ class WrongReflector:
         return [playbook.add("rules", "printer: ZZ9"), playbook.add("rules", "weather: fine")]
 
 
+class SilentReader(Reader):
+    """Does not say which rules it used."""
+
+    def answer(self, question, excerpts, reflection):
+        return super().answer(question, excerpts, reflection)._replace(used=())
+
+
 def test_changes_that_do_not_help_are_dropped():
-    result = make_learner(WrongReflector()).learn(QUESTIONS[::2], QUESTIONS[1::2], epochs=2)
+    learner = make_learner(WrongReflector())
+    learner._generator = SilentReader()
+    result = learner.learn(QUESTIONS[::2], QUESTIONS[1::2], epochs=2)
     assert result.summary.startswith("no gain: nothing kept")
     assert len(result.playbook) == 0
     assert {done.decision for done in result.rounds} == {"dropped"}
     assert result.rounds[0].losses == 2
+
+
+def test_new_rules_that_mislead_on_the_training_questions_are_removed_before_validation():
+    class HalfWrongReflector:
+        def reflect(self, experience):
+            return [playbook.add("rules", "printer: ZZ9"), playbook.add("rules", "router: ZR9")]
+
+    result = make_learner(HalfWrongReflector()).learn(QUESTIONS[::2], QUESTIONS[1::2])
+    assert [bullet.content for bullet in result.playbook.bullets.values()] == ["router: ZR9"]
+    (done,) = result.rounds
+    assert (done.decision, done.wins, done.losses) == ("kept", 2, 0)
+    assert any("more wrong than right" in verdict.reason for verdict in done.verdicts)
+    result = make_learner(WrongReflector()).learn(QUESTIONS[::2], QUESTIONS[1::2])
+    assert "printer: ZZ9" not in result.playbook.to_text()
 
 
 def test_questions_are_in_flight_at_once():

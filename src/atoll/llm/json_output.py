@@ -20,9 +20,7 @@ _FENCE = re.compile(r"```[a-zA-Z0-9]*+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 
 _JSON_REQUEST = """{prompt}
 
-Answer with one JSON value and nothing else. It must match this JSON schema:
-{schema}
-That is this form, with your own values:
+Answer with one JSON value and nothing else, in this form, with your own values:
 {form}"""
 
 _REPAIR_REQUEST = """That cannot be used: {error}
@@ -48,7 +46,7 @@ def ask_json[T](model: LLM, prompt: str, schema: type[T]) -> T:
 
     Args:
         model: Called once or twice.
-        prompt: Request in words; the schema is appended.
+        prompt: Request in words; the form of the answer is appended.
         schema: Any type that pydantic supports: a model, a dataclass, `list[int]`, `dict[str, str]`.
 
     Raises:
@@ -106,13 +104,13 @@ def _make_prompt(prompt: str, schema: Mapping[str, Any]) -> ChatPrompt:
     """Returns the prompt with the request for JSON at its end."""
     *first_messages, (role, text) = get_messages(prompt)
     form = json.dumps(_make_form(schema, schema.get("$defs", {})), ensure_ascii=False)
-    request = _JSON_REQUEST.format(prompt=text, schema=json.dumps(schema), form=form)
+    request = _JSON_REQUEST.format(prompt=text, form=form)
     # Providers enforce schemas of objects only.
     return ChatPrompt(*first_messages, (role, request), schema=schema if schema.get("type") == "object" else None)
 
 
 def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Any:
-    """Returns a value in the form of a schema. Small LLMs follow a form, and copy a schema."""
+    """Returns a value in the form of a schema. Small LLMs follow a form and copy a schema."""
     if depth > _MAX_FORM_DEPTH:
         return "..."
     if reference := schema.get("$ref"):
@@ -135,7 +133,8 @@ def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth:
             items = schema.get("items")
             return [_make_form(items if isinstance(items, Mapping) else {}, definitions, depth + 1)]
         case "integer" | "number":
-            return 0
+            low, high = (schema.get(key) for key in ("minimum", "maximum"))
+            return 0 if low is None or high is None else f"{low:g} to {high:g}"
         case "boolean":
             return True
         case "null":

@@ -10,7 +10,7 @@ import pydantic
 
 from atoll import llm
 from atoll.playbook.bullet import Bullet
-from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.delta import Delta, Verdict, remove
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.reflectors import Experience, Reflector
 from atoll.playbook.retrieval import Excerpt, format_excerpts, make_excerpts
@@ -223,10 +223,11 @@ class OfflineResult(NamedTuple):
 class OfflineLearner:
     """Learns a playbook from questions with known answers, and keeps a change only if it helps.
 
-    In each round the generator answers a batch of training questions, the reflector proposes deltas, the curator
-    applies them to a copy, and both playbooks answer the validation questions. The copy replaces the playbook if it
-    wins more questions than it loses, by more than one standard deviation of chance. Kept changes are versions of the
-    store, so that `store.rollback` undoes them.
+    In each round the generator answers a batch of training questions, the reflector proposes deltas, and the curator
+    applies them to a copy. The batch is answered again with the copy, and new rules that were used in more wrong than
+    right answers are removed from it. Then both playbooks answer the validation questions. The copy replaces the
+    playbook if it wins more questions than it loses, by more than one standard deviation of chance. Kept changes are
+    versions of the store, so that `store.rollback` undoes them.
 
     Args:
         store: The playbook. Its curator decides on deltas.
@@ -310,12 +311,17 @@ class OfflineLearner:
             if deltas:
                 candidate, decided = self.store.curator.decide(candidate, deltas)
                 verdicts += decided
+        removed: Sequence[Verdict] = ()
+        if candidate.bullets.keys() - playbook.bullets.keys():
+            candidate, removed = self._remove_misleading(candidate, playbook, batch)
+            verdicts += removed
         before = sum(results)
         if {id: bullet.content for id, bullet in candidate.bullets.items()} == {
             id: bullet.content for id, bullet in playbook.bullets.items()
         }:
             self.store.put(candidate, f"epoch {epoch}: counts only", self._author)
-            return Round(epoch, "no change", train, before, before, 0, 0, tuple(verdicts)), results
+            decision: Decision = "dropped" if removed else "no change"
+            return Round(epoch, decision, train, before, before, 0, 0, tuple(verdicts)), results
         changed = self.answer_all(candidate, validation)
         wins = sum(new and not old for new, old in zip(changed, results, strict=True))
         losses = sum(old and not new for new, old in zip(changed, results, strict=True))
@@ -323,9 +329,28 @@ class OfflineLearner:
         if is_better:
             reason = f"epoch {epoch}: {sum(changed)} of {len(validation)} right on validation, {before} before"
             self.store.put(candidate, reason, self._author)
-        decision: Decision = "kept" if is_better else "dropped"
+        decision = "kept" if is_better else "dropped"
         done = Round(epoch, decision, train, before, sum(changed), wins, losses, tuple(verdicts))
         return done, changed if is_better else results
+
+    def _remove_misleading(
+        self, candidate: Playbook, playbook: Playbook, batch: Sequence[str]
+    ) -> tuple[Playbook, Sequence[Verdict]]:
+        """Answers the batch again and removes new rules that are used in more wrong than right answers."""
+        excerpts = self._make_finder(candidate)
+
+        def answer(question: str) -> tuple[int, tuple[str, ...]]:
+            answer = self._generator.answer(question, excerpts(question), "")
+            return (1 if self._grader(question, answer).is_correct else -1), answer.used
+
+        balance = dict[str, int]()
+        for value, used in self._map(answer, batch):
+            for id in set(used):
+                balance[id] = balance.get(id, 0) + value
+        misleading = [id for id in candidate.bullets if id not in playbook.bullets and balance.get(id, 0) < 0]
+        reason = "used in more wrong than right answers to the training questions"
+        verdicts = [Verdict(remove(id, source="learner"), "applied", reason, (id,)) for id in misleading]
+        return candidate.without(misleading), verdicts
 
     def _make_experience(self, question: str, answer: Answer, grade: Grade, rules: Sequence[Excerpt]) -> Experience:
         rule_ids = {excerpt.bullet.id for excerpt in rules}
