@@ -110,7 +110,7 @@ def _make_prompt(prompt: str, schema: Mapping[str, Any]) -> ChatPrompt:
 
 
 def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Any:
-    """Returns a value in the form of a schema. Small LLMs follow a form and copy a schema."""
+    """Returns a value in the form of a schema, with the descriptions of texts. Small LLMs copy a schema itself."""
     if depth > _MAX_FORM_DEPTH:
         return "..."
     if reference := schema.get("$ref"):
@@ -139,7 +139,7 @@ def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth:
             return True
         case "null":
             return None
-    return "..."
+    return schema.get("description") or "..."
 
 
 def _parse_response[T](adapter: pydantic.TypeAdapter[T], text: str) -> tuple[T] | str:

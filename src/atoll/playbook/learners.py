@@ -137,8 +137,8 @@ apply, distrust those that are marked as doubtful.
 """
 
 
-class PlainAnswer(pydantic.BaseModel):
-    """JSON format of an LLM answer without rules."""
+class PlainAnswer(pydantic.BaseModel, coerce_numbers_to_str=True):
+    """JSON format of an LLM answer without rules. A number is a valid answer."""
 
     reasoning: str = ""
     answer: str
