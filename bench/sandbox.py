@@ -189,7 +189,10 @@ def evaluate(path):
 APART_PROGRAM = "import numpy as np\ndef f(x, y): return x + y\n"
 GOAL_APART_MS, GOAL_CALL_MS = 2.0, 0.1
 NOISE = 1.25  # some scores depend on the time
-SLOW_SECONDS, NUM_SLOW_ATTACKS = 5.0, 5
+SLOW_SECONDS, MORE_FOLDERS = tuple(
+    f"alphaevolve_math_problems/{name}" for name in ("circle_packing_rect", "minimizing_max_min_dist/2")
+)
+NUM_SLOW_ATTACKS = 5.0, 5
 
 
 def scoring_costs(rounds: int) -> list[list[object]]:
@@ -258,9 +261,11 @@ def sum_cpu(pids: Iterable[int]) -> float:
 def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
     """Scores the initial programs of OpenEvolve's example folders apart and together, then forges scores apart."""
     rows: list[list[object]] = []
-    for name in folders.FOLDERS:
+    for name in (*folders.FOLDERS, *MORE_FOLDERS):
         folder = examples / name
-        program = next(iter(sorted(folder.glob("init*_pro*.py"))))
+        program = next(iter(sorted(folder.glob("init*_pro*.py"))), None)
+        if program is None:
+            continue  # some versions of OpenEvolve lack some of them
         rows.append([name, *_forge_folder(str(folder / "evaluator.py"), program.read_text())])
         sys.stderr.write(f"{rows[-1]}\n")
     same = sum(row[3] == "apart" for row in rows)
@@ -270,8 +275,9 @@ def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
         f"{'yes' if same >= 0.7 * len(rows) else 'NO'}.",
         f"Forged scores: {forged} of {sum(int(str(row[-2])) for row in rows)} attempts, "
         f"{len(forgeries.FORGERIES)} attacks on each folder, {NUM_SLOW_ATTACKS} where an evaluation takes long.",
-        "A score counts as forged if it is higher than those of the initial program, of one that only fails, and of "
-        "one that returns large numbers: signal_processing has no combined_score, and rates both higher than its own.",
+        "A score counts as forged if it is the score that the attack wants, or higher than those of the initial program, "
+        "of one that only fails, and of one that returns large numbers: signal_processing has no combined_score, and "
+        "rates both higher than its own.",
     ]
 
 
@@ -296,7 +302,7 @@ def _forge_folder(path: str, program: str) -> list[object]:
         for name, attack in attacks[: len(attacks) if seconds < SLOW_SECONDS else NUM_SLOW_ATTACKS] if is_apart else ():
             score = scoring.score_initial(box, replace(files, program=f"{program}\n{attack}"))
             tried += 1
-            if score is not None and score > NOISE * highest + 1e-6:
+            if score is not None and (score > NOISE * highest + 1e-6 or score == forgeries.FORGED):
                 forged += 1
                 sys.stderr.write(f"{path}: {name}: {score}\n")
     return [together[0], start, "apart" if is_apart else opened.scoring, tried, forged]

@@ -7,6 +7,7 @@ as together in one. If they run together, only the files that the evaluator open
 import fnmatch
 import hashlib
 import os
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +25,8 @@ APART_NOTE = sandbox.APART_NOTE
 _HIDDEN = (".*", "*.db", "*.db-*", "*.sqlite*", "*.duckdb", "*.pem", "*.key", "id_rsa*")  # never exposed silently
 _MAX_FILES = 1000
 _TOLERANCE = 1e-9
-_NOISE_FACTOR = 3.0
+_NOISE_FACTOR = 2.0  # standard deviations within which two means of scores agree
+_NUM_COMPARISONS = 4  # evaluations in each mode, after the first, until noisy scores agree
 _SLOWDOWN, _SLOW_SECONDS = 2.0, 0.5  # apart may take this much longer than together
 
 
@@ -180,22 +182,25 @@ def _compare(trial: _Trial, together: _Trial, try_together: Any, try_apart: Any)
         return "the initial program fails"
     if apart_seconds > _SLOWDOWN * seconds + _SLOW_SECONDS:
         return f"apart, an evaluation takes {apart_seconds:.1f} s instead of {seconds:.1f} s"
-    if _is_close(first, apart, 0.0):
+    if _is_close(first, apart):
         return ""
-    second = try_together().evaluation.score
-    if second is None:
-        return "the initial program fails"
-    noise = _NOISE_FACTOR * abs(first - second)
-    if _is_close(first, apart, noise) or _is_close(second, apart, noise):
-        return ""
-    again = try_apart().evaluation.score
-    if again is not None and (_is_close(first, again, noise) or _is_close(second, again, noise)):
-        return ""
+    scores, apart_scores = [first], [apart]
+    for _ in range(_NUM_COMPARISONS):
+        again, apart_again = try_together().evaluation.score, try_apart().evaluation.score
+        if again is None or apart_again is None:
+            return "the initial program fails"
+        scores.append(again)
+        apart_scores.append(apart_again)
+        noise = _NOISE_FACTOR * max(statistics.pstdev(scores), statistics.pstdev(apart_scores))
+        if abs(statistics.fmean(scores) - statistics.fmean(apart_scores)) <= noise:
+            return ""
+        if noise <= _TOLERANCE * abs(first):
+            break  # the scores do not vary, they differ
     return f"apart, the initial program scores {apart:g} instead of {first:g}"
 
 
-def _is_close(a: float, b: float, noise: float) -> bool:
-    return abs(a - b) <= max(noise, _TOLERANCE * max(abs(a), abs(b)))
+def _is_close(a: float, b: float) -> bool:
+    return abs(a - b) <= _TOLERANCE * max(abs(a), abs(b))
 
 
 @dataclass(slots=True)
