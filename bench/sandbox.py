@@ -189,10 +189,8 @@ def evaluate(path):
 APART_PROGRAM = "import numpy as np\ndef f(x, y): return x + y\n"
 GOAL_APART_MS, GOAL_CALL_MS = 2.0, 0.1
 NOISE = 1.25  # some scores depend on the time
-SLOW_SECONDS, MORE_FOLDERS = tuple(
-    f"alphaevolve_math_problems/{name}" for name in ("circle_packing_rect", "minimizing_max_min_dist/2")
-)
-NUM_SLOW_ATTACKS = 5.0, 5
+SLOW_SECONDS, NUM_SLOW_ATTACKS = 5.0, 5
+MORE_FOLDERS = ("alphaevolve_math_problems/circle_packing_rect", "alphaevolve_math_problems/minimizing_max_min_dist/2")
 
 
 def scoring_costs(rounds: int) -> list[list[object]]:
@@ -275,7 +273,7 @@ def forge(examples: Path) -> tuple[list[list[object]], list[str]]:
         f"{'yes' if same >= 0.7 * len(rows) else 'NO'}.",
         f"Forged scores: {forged} of {sum(int(str(row[-2])) for row in rows)} attempts, "
         f"{len(forgeries.FORGERIES)} attacks on each folder, {NUM_SLOW_ATTACKS} where an evaluation takes long.",
-        "A score counts as forged if it is the score that the attack wants, or higher than those of the initial program, "
+        "A score counts as forged if it is the one that the attack wants, or higher than those of the initial program, "
         "of one that only fails, and of one that returns large numbers: signal_processing has no combined_score, and "
         "rates both higher than its own.",
     ]
