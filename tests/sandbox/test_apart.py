@@ -301,6 +301,23 @@ def test_the_program_behaves_as_in_one_process(open_box: Callable[..., Any]) -> 
     assert result.value["artifacts"] == {"kinds": '["ZeroDivisionError division by zero", "SystemExit 4", "own mine"]'}  # type: ignore[index, call-overload]
 
 
+@pytest.mark.parametrize(("head", "is_same"), [("import scipy.stats", False), ("np.random.seed(3)", True)])
+def test_every_evaluation_draws_its_own_numbers_unless_the_evaluator_sets_a_seed(
+    open_box: Callable[..., Any], head: str, is_same: bool
+) -> None:
+    source = f"""
+    import numpy as np
+    {head}
+    def evaluate(path):
+        return {{"combined_score": 1.0, "own": float(np.random.rand()), "drawn": load(path).draw()}}
+    """
+    box = open_box(source)
+    program = "import numpy.random\ndef draw(): return float(numpy.random.rand())\n"
+    results = [evaluate(box, program).value for _ in range(3)]
+    assert len({result["metrics"]["own"] for result in results}) == (1 if is_same else 3)
+    assert len({result["metrics"]["drawn"] for result in results}) == 3
+
+
 @pytest.mark.parametrize(
     ("program", "failure"),
     [

@@ -1,9 +1,11 @@
 """Loads a task's Python file as a module. Candidate processes import this module, so it imports little."""
 
+import contextlib
 import importlib.util
 import os
 import sys
 from types import ModuleType
+from typing import Any
 
 
 def load_module(path: str, name: str) -> ModuleType:
@@ -22,3 +24,16 @@ def load_module(path: str, name: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def renew_numpy_random() -> None:
+    """Gives this process random numbers of its own, unless the evaluator has set a seed.
+
+    A fork has the generator of its parent: without this, all candidates would draw the same numbers, and a program
+    that is good by luck would be so in every evaluation.
+    """
+    module: Any = sys.modules.get("numpy.random")
+    with contextlib.suppress(AttributeError):  # not loaded, or not completely
+        if module.get_bit_generator().seed_seq is not None:  # None after `seed(number)`
+            seed = getattr(module.seed, "__wrapped__", module.seed)  # not the one that also seeds a program apart
+            seed(int.from_bytes(os.urandom(4)))

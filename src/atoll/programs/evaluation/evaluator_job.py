@@ -39,6 +39,7 @@ class FunctionJob:
             raise AttributeError(f"{os.path.basename(path)} has no function evaluate(path); write one")
 
     def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        module_loader.renew_numpy_random()
         path = self._write(request)
         if not request.get("watch"):
             return self._call(request["call"], path)

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from atoll.sandbox import module_loader
 from atoll.sandbox.apart import codec
 
 MODULE_NAME = "program"
@@ -50,6 +51,7 @@ class ProgramJob:
         os.unlink(_FILE_NAME)
 
     def __call__(self, source: str) -> NoReturn:
+        module_loader.renew_numpy_random()
         serve(_Program(source).load)
 
 
