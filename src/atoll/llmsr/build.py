@@ -1,6 +1,7 @@
 """Builds the evolution of one function, from Python objects (`spawn_evolver`) or from a task folder (`build`)."""
 
 import ast
+import contextlib
 import inspect
 import math
 import textwrap
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-import scipy
 
 from atoll import (
     archipelago,
@@ -40,7 +40,11 @@ __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
 _OUTSIDE_NOTE = "outside the sandbox: candidates see only their arguments"
 # Names that every new function may use.
-AVAILABLE_NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}
+AVAILABLE_NAMES: dict[str, Any] = {"np": numpy, "numpy": numpy, "math": math}
+with contextlib.suppress(ImportError):  # the extra `laws`
+    import scipy
+
+    AVAILABLE_NAMES["scipy"] = scipy
 
 
 def spawn_evolver(
