@@ -103,7 +103,9 @@ class TaskCheck:
         if not self.is_noisy:
             return "none: every evaluation of the initial candidate has the same score"
         chance = format_number(2 * self.deviation)
-        remedy = "New bests are evaluated up to 5 times" if self.system == "programs" else "Evaluate on more inputs"
+        remedy = (
+            "New bests are evaluated up to 5 times" if self.system in _MEASURED_SYSTEMS else "Evaluate on more inputs"
+        )
         return f"standard deviation {self.deviation:.2g}. Differences below {chance} may be chance. {remedy}."
 
     def _describe_budget(self) -> str:
