@@ -114,7 +114,7 @@ class TaskCheck:
         workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
         without = f"--budget {seconds}s without an LLM, about {_round(count)} evaluations with {workers}"
         wait = _LLM_CALLS * mean / self.workers
-        wait_note = f", which evaluate for {wait:,.0f} s" if wait >= 1 else ""
+        wait_note = f" ({wait:,.0f} s of evaluations)" if wait >= 1 else ""
         return f"{without}; --budget {_LLM_CALLS}calls with an LLM{wait_note}"
 
 
