@@ -52,6 +52,13 @@ def test_demo_stops_after_seconds(capsys):
     assert "(budget of 0.5 seconds used) after" in capsys.readouterr().out
 
 
+def test_iterations_are_printed_in_order_with_several_workers():
+    output = terminals.in_a_pipe("demo", "--seconds", "4", "--workers", "4")
+    numbers = [int(number.replace(",", "")) for number in re.findall(r" s  iteration +([\d,]+)", output.stderr)]
+    assert len(numbers) > 2
+    assert numbers == sorted(numbers)
+
+
 @pytest.mark.parametrize(("iterations", "last_verb"), [("30", "lineage"), ("1", "resume")])
 def test_next_commands_work(iterations, last_verb):
     output = terminals.in_a_pipe("demo", "--iterations", iterations)
