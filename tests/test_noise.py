@@ -4,12 +4,15 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any
 
 import pytest
 
+import atoll
 from atoll import config, evaluation, function, journal, noise, runs, store
 from atoll.evaluation import Evaluation
+from atoll.evolve.result import Gain
 from atoll.runs import markdown_report
 
 EVALUATOR = """
@@ -157,3 +160,57 @@ def test_deterministic_run_counts_no_repetition(tmp_path):
     assert not summary.is_noisy
     assert "±" not in "\n".join(markdown_report.iter_report_lines(run_store, run_id))
     run_store.close()
+
+
+def make_noisy_score(deviation: float) -> Callable[[Any], float]:
+    rng = Random(3)
+    return lambda parameters: parameters["x"] + rng.gauss(0, deviation)
+
+
+def test_evolve_repeats_noisy_evaluations_and_reports_no_gain_within_noise():
+    result = atoll.evolve({"x": (0.5, 0.49, 0.51)}, make_noisy_score(1.0), budget="40evals", verbose=False)
+    assert result.initial_error is not None
+    assert "±" in str(result)
+    assert result.cost.evaluator_calls <= 40
+    gain = result.score - result.initial_score
+    is_within = gain > 0 and noise.is_within_noise(gain, result.score_error, result.initial_error)
+    assert result.is_gain_within_noise == is_within == ("it is not a gain" in str(result))
+    within = result._replace(score=result.initial_score + 1e-6)
+    assert within.is_gain_within_noise
+    assert "it is not a gain" in str(within)
+    assert "is_gain_within_noise=True" in repr(within)
+
+
+def test_evolve_confirms_a_deterministic_score_once():
+    result = atoll.evolve({"x": (0.5, 0.0, 1.0)}, make_noisy_score(0.0), budget="20evals", verbose=False)
+    assert (result.score_error, result.initial_error, result.cost.evaluator_calls) == (None, None, 20)
+    assert "±" not in str(result)
+
+
+def test_gain_with_data_is_within_noise_if_its_interval_contains_zero():
+    result = atoll.evolve({"x": (0.5, 0.0, 1.0)}, make_noisy_score(0.0), budget="10evals", verbose=False)
+    assert result._replace(gain=Gain(0.1, -0.1, 0.3)).is_gain_within_noise
+    assert not result._replace(gain=Gain(0.1, 0.05, 0.15)).is_gain_within_noise
+
+
+TASK = """
+import os
+inputs = [1]
+def rule(x):
+    return x + 1
+def evaluate(rule, case):
+    return min(abs(rule(case)), 2) + {noise} * int.from_bytes(os.urandom(2)) / 65536
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("scale", "repeats", "is_noisy"), [(1.0, "auto", True), (1.0, 1, False), (0.0, "auto", False)])
+def test_functions_are_repeated_if_scores_vary(tmp_path, scale, repeats, is_noisy):
+    (tmp_path / "task.py").write_text(TASK.format(noise=scale))
+    (tmp_path / "atoll.toml").write_text('system = "llmsr"\n[task]\nfunction = "rule"\n')
+    run_config = config.load(tmp_path, [{"task": {"repeats": repeats}, "run": {"budget": "30evals", "workers": 2}}])
+    with store.Store(str(tmp_path / "atoll.db")) as run_store, runs.Session(run_store, run_config) as session:
+        session.run()
+        summary = runs.summarize(run_store, session.run_id)
+    assert summary.is_noisy is is_noisy
+    assert summary.totals.evaluations <= 30

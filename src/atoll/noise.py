@@ -3,7 +3,7 @@
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,18 +74,24 @@ class RepeatedEvaluator:
         score_to_beat: Best score of the run so far. The evolver updates it.
         is_noisy: Two evaluations of a candidate had different scores.
         reserve: Evaluations beyond the share of an iteration. The evolver keeps them free.
+        is_strict: Counts every evaluation, and confirms only the initial candidate if its scores are equal.
+        make_repeat: Returns the candidate for a further evaluation, for evaluators that remember their results.
     """
 
     evaluator: function.CandidateEvaluator
     score_to_beat: float = -math.inf
     is_noisy: bool = False
     reserve: int = 0
+    is_strict: bool = False
+    make_repeat: Callable[[function.Skeleton[..., Any], int], function.Skeleton[..., Any]] = lambda skeleton, _: (
+        skeleton
+    )
     _confirmations: int = 0
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
         results = [self.evaluator(skeleton)]
         while self._needs_another(str(skeleton), results):
-            results.append(self.evaluator(skeleton))
+            results.append(self.evaluator(self.make_repeat(skeleton, len(results))))
         result = self._combine(results)
         if result.score is not None:
             self.score_to_beat = max(self.score_to_beat, result.score)  # until the evolver knows better
@@ -94,7 +100,8 @@ class RepeatedEvaluator:
     def _combine(self, results: Sequence[Evaluation]) -> Evaluation:
         if len(results) > 1 and len({result.score for result in results}) == 1:
             self._confirmations += 1
-            return replace(results[0], cost=sum((result.cost for result in results), ZERO_COST))
+            cost, repeats = sum((result.cost for result in results), ZERO_COST), len(results) - 1
+            return replace(results[0], cost=cost, repeats=repeats if self.is_strict else 0)
         self._confirmations = self._confirmations if len(results) == 1 else 0
         return replace(average(results), repeats=len(results) - 1)
 
@@ -118,6 +125,7 @@ class RepeatedEvaluator:
             return False
         if len(scores) == 1:
             may_vary = self._confirmations < _MAX_CONFIRMATIONS or _VARYING.search(content) is not None
+            may_vary = is_initial if self.is_strict else may_vary
             return (self.is_noisy or may_vary) and results[0].cost.seconds <= _MAX_SECONDS
         if scores[0] == scores[1]:
             return False

@@ -52,11 +52,20 @@ def test_demo_stops_after_seconds(capsys):
     assert "(budget of 0.5 seconds used) after" in capsys.readouterr().out
 
 
-def test_next_commands_work():
-    output = terminals.in_a_pipe("demo", "--iterations", "10")
+def test_iterations_are_printed_in_order_with_several_workers():
+    output = terminals.in_a_pipe("demo", "--seconds", "4", "--workers", "4")
+    numbers = [int(number.replace(",", "")) for number in re.findall(r" s  iteration +([\d,]+)", output.stderr)]
+    assert len(numbers) > 2
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize(("iterations", "last_verb"), [("30", "lineage"), ("1", "resume")])
+def test_next_commands_work(iterations, last_verb):
+    output = terminals.in_a_pipe("demo", "--iterations", iterations)
     assert output.returncode == 0, output.stderr
     commands = [line.split(":", 1)[1] for line in output.stdout.splitlines()[-2:]]
-    assert [shlex.split(command)[-2] for command in commands] == ["best", "lineage"]
+    for verb, command in zip(("best", last_verb), commands, strict=True):
+        assert verb in shlex.split(command)
     for command in commands:
         result = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr

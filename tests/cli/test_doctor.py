@@ -85,14 +85,14 @@ def test_missing_extra_is_not_broken_and_has_command(shell, monkeypatch):
 
 
 def test_missing_package_is_broken(shell, monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else "1.0")
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "numpy" else "1.0")
     output = shell("doctor", "--json", status=1)
     assert output.json()["ok"] is False
-    assert checks(output)["scipy"] == {
-        "name": "scipy",
+    assert checks(output)["numpy"] == {
+        "name": "numpy",
         "status": "broken",
         "found": "not installed",
-        "advice": "pip install scipy",
+        "advice": "pip install numpy",
     }
 
 

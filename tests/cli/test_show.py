@@ -144,6 +144,14 @@ class TestBest:
         assert (tmp_path / "best.txt").read_bytes() == b"2.5\n"
         assert [path.name for path in tmp_path.iterdir()] == ["best.txt"]
 
+    def test_best_prints_law_that_held_out_rows_chose(self, capsys, tmp_path):
+        shell, data = apps.Shell(capsys, str(tmp_path / "laws.db")), tmp_path / "m.csv"
+        data.write_text("x,y\n" + "\n".join(f"{x},{2 * x}" for x in range(1, 30)))
+        assert "chosen on held-out rows" in shell("run", str(data), "--iterations", "2").out
+        best = shell("best", "latest")
+        assert best.out == "2*x\n"
+        assert "best training score" in best.err
+
     def test_unwritable_file_fails(self, shell, tmp_path):
         assert "No such file or directory" in shell.fail("best", "asked", "-o", str(tmp_path / "no" / "best.txt"))
 

@@ -31,6 +31,20 @@ def test_t_interval_matches_scipy():
     assert statistics.t_interval(statistics.Moments.from_values(values)) == pytest.approx((low, high))
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 11, 500, 501, 502, 100_000])
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-4])
+def test_t_interval_matches_scipy_for_any_count(count, alpha):
+    moments = statistics.Moments(count, 0.0, float(count - 1))
+    high = stats.t.isf(alpha / 2, count - 1) / math.sqrt(count)
+    assert statistics.t_interval(moments, alpha).high == pytest.approx(high, rel=1e-9)
+
+
+def test_normal_quantile_matches_scipy_and_is_infinite_at_bounds():
+    probabilities = [1e-300, 0.025, 0.5, 0.8, 1 - 1e-15]
+    assert [statistics.normal_quantile(p) for p in probabilities] == pytest.approx(stats.norm.ppf(probabilities))
+    assert (statistics.normal_quantile(0.0), statistics.normal_quantile(1.0)) == (-math.inf, math.inf)
+
+
 def test_bootstrap_interval_is_deterministic_and_close_to_t_interval():
     values = list(np.random.default_rng(0).normal(3, 2, 200))
     result = statistics.bootstrap_interval(values, seed=1)

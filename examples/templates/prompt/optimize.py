@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import atoll
-from atoll import llm
+from atoll import errors, llm
 
 EXAMPLES = [json.loads(line) for line in Path(__file__).with_name("examples.jsonl").read_text("utf-8").splitlines()]
 PROMPT = "Classify the message of a customer."  # the initial prompt: put yours here
@@ -24,7 +24,10 @@ def make_evaluator(model: llm.LLM) -> Any:
 
 
 if __name__ == "__main__":
-    model = llm.make_llm(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
+    try:
+        model = llm.make_llm(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
+    except errors.SetupError as error:  # no API key, or a package is missing: the message says what to do
+        raise SystemExit(str(error)) from None
     if model is None:
         raise SystemExit("Name an LLM, such as openai:gpt-5-mini.")
     result = atoll.evolve(

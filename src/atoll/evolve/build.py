@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from atoll import cluster, control, errors, executor, function, mutation, sandbox, system
+from atoll import cluster, control, errors, executor, function, mutation, noise, sandbox, system
 from atoll.candidate import JSON
 from atoll.evolve.events import EvolveOptions
 from atoll.evolve.representations import Representation
@@ -147,7 +147,12 @@ def build_system(
     context = context._replace(first_budget=estimate_llm_calls(problem, context.first_budget))
     candidate_executor = problem.open_executor(problem.splits, context.executor_config)
     try:
-        evaluator = dataset_evaluator.DatasetEvaluator(candidate_executor, problem.splits, memory)
+        evaluator: function.CandidateEvaluator = dataset_evaluator.DatasetEvaluator(
+            candidate_executor, problem.splits, memory
+        )
+        repeated = None
+        if problem.data is None:  # with data the instances show the noise
+            evaluator = repeated = noise.RepeatedEvaluator(evaluator, is_strict=True, make_repeat=_make_repeat)
         props = function.DefaultFunctionProps(function.Text(representation.content), candidate_evaluator=evaluator)
         initial = function.DefaultFunction(props)
         built = _build_search(problem, max_calls, context, initial)
@@ -157,7 +162,12 @@ def build_system(
     built = search_methods.apply_method(options.method, built._replace(close=candidate_executor.close))
     built = _add_limits(problem, max_calls, memory, built)
     report = {"kind": representation.kind, "engine": "LLM" if context.llm else "no LLM", "workers": options.workers}
-    return built._replace(report=report, sandbox=candidate_executor.level)
+    return built._replace(report=report, sandbox=candidate_executor.level, repeated=repeated)
+
+
+def _make_repeat(skeleton: function.Skeleton[..., Any], number: int) -> function.Skeleton[..., Any]:
+    """Returns the candidate for a further call of its evaluator, which the memory of calls keeps apart."""
+    return dataset_evaluator.Minibatch.create(str(skeleton), [number], dataset_evaluator.VALIDATION)
 
 
 def estimate_llm_calls(problem: EvolveProblem, budget: control.Budget) -> control.Budget:

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from atoll import errors, evaluation, runs, store
+from atoll import errors, evaluation, noise, runs, store
 from atoll.evolve.result import Ancestor, Gain, Result, ResultUsage
 from atoll.runs.summary import compute_yield
 
@@ -53,6 +53,8 @@ def read_result(session: runs.Session, run_store: store.Store, restore: Callable
         suffix=suffix,
         status=_get_status(session.evolver.reason),
         candidates=_list_candidates(candidates.values()),
+        score_error=noise.get_error(best.evaluation.metrics),
+        initial_error=noise.get_error(initial_evaluation.metrics),
     )
 
 

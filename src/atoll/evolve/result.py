@@ -69,6 +69,8 @@ class Result(NamedTuple):
         suffix: Suffix of a file with the best candidate.
         status: `done`, `interrupted` (Ctrl-C), `stopped` or `failed`.
         candidates: A row per evaluated candidate: id, iteration, score, best_score, engine, idea, failure, parents.
+        score_error: Standard error of the score, if repeated evaluations varied.
+        initial_error: The same of the initial score.
     """
 
     best: Any
@@ -86,6 +88,18 @@ class Result(NamedTuple):
     suffix: str
     status: str = "done"
     candidates: Sequence[Mapping[str, Any]] = ()
+    score_error: float | None = None
+    initial_error: float | None = None
+
+    @property
+    def is_gain_within_noise(self) -> bool:
+        """True if the best score may be higher than the initial one by chance."""
+        if self.gain is not None:
+            return self.gain.low <= 0 < self.gain.mean
+        from atoll import noise  # imports more than this file may
+
+        gain = self.score - self.initial_score
+        return gain > 0 and noise.is_within_noise(gain, self.score_error, self.initial_error)
 
     @property
     def history(self) -> Any:
@@ -121,7 +135,9 @@ class Result(NamedTuple):
         return axes
 
     def __repr__(self) -> str:
-        parts = [f"score={self.score:.6g}", f"initial_score={self.initial_score:.6g}"]
+        score, initial = _format_score(self.score, self.score_error), self.initial_score
+        parts = [f"score={score}", f"initial_score={_format_score(initial, self.initial_error)}"]
+        parts += ["is_gain_within_noise=True"] if self.is_gain_within_noise else []
         parts += [f"test={self.test:.6g}"] if self.test is not None else []
         if self.gain is not None:
             parts.append(f"gain={self.gain.mean:+.4g} [{self.gain.low:+.4g}, {self.gain.high:+.4g}]")
@@ -166,8 +182,15 @@ class Result(NamedTuple):
         return f"<div><table>{cells}</table><pre>{markup.escape(self.content)}</pre></div>"
 
 
+def _format_score(score: float, error: float | None) -> str:
+    return f"{score:.6g}" + (f" ± {error:.2g}" if error else "")
+
+
 def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
-    yield "score", f"{result.score:.6g} (initial {result.initial_score:.6g})"
+    initial_score = _format_score(result.initial_score, result.initial_error)
+    yield "score", f"{_format_score(result.score, result.score_error)} (initial {initial_score})"
+    if result.is_gain_within_noise:
+        yield "noise", "the difference is within the noise of the evaluator, so it is not a gain"
     if result.test is not None:
         yield "test", f"{result.test:.6g}, scored once"
     if result.gain is not None:

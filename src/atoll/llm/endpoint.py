@@ -1,5 +1,6 @@
 """Address, API key and sampling options of an LLM."""
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -185,3 +186,26 @@ class SamplingOptions:
                 check_range(name, value, above=0)
         if self.thinking is not None and self.thinking not in THINKING_LEVELS:
             raise errors.SetupError(f"thinking is {self.thinking!r}. Use one of {', '.join(THINKING_LEVELS)}.")
+
+
+def needs_sdk(endpoint: Endpoint, sampling: SamplingOptions) -> bool:
+    """Returns whether requests go through pydantic-ai.
+
+    `https://` means a hosted service, and these differ in details that SDKs know.
+    """
+    is_hosted = endpoint.is_encrypted or bool(SERVICES[endpoint.service].extra)
+    return is_hosted or sampling.stream or sampling.thinking is not None
+
+
+def check_sdk(endpoint: Endpoint) -> None:
+    """Checks that pydantic-ai is installed.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    if importlib.util.find_spec("pydantic_ai") is None or importlib.util.find_spec("openai") is None:
+        extra = SERVICES[endpoint.service].extra or "openai"
+        raise errors.MissingExtra(
+            f"{endpoint.service}:{endpoint.model} needs pydantic-ai for {endpoint.base_url}. "
+            f"Run: pip install 'atoll[{extra}]'."
+        )

@@ -66,13 +66,15 @@ class HostedLLM:
             price: Price of its tokens; None means the public list.
 
         Raises:
-            SetupError: The address, the key or an option is missing or invalid.
+            SetupError: The address, the key or an option is missing or invalid, or a package is not installed.
         """
         self._endpoint = endpoint.make_endpoint(service, model, base_url, api_key)
         self._policy = RetryPolicy(
             timeout_seconds, retries, backoff_seconds, max_wait_seconds, outage_seconds=outage_seconds
         )
         self._sampling = SamplingOptions(temperature, top_p, top_k, seed, max_tokens, thinking, stream)
+        if endpoint.needs_sdk(self._endpoint, self._sampling):
+            endpoint.check_sdk(self._endpoint)
         self._system_message = system_message
         self._lock = Lock()
         self._client: LLMClient | None = None

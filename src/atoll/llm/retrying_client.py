@@ -9,7 +9,7 @@ from typing import Protocol
 
 from atoll.llm.base import BudgetExhausted, LLMError, Response, current_meter, get_schema
 from atoll.llm.budget import Price, add_missing_tokens
-from atoll.llm.endpoint import SERVICES, Endpoint, SamplingOptions
+from atoll.llm.endpoint import Endpoint, SamplingOptions, needs_sdk
 from atoll.llm.openai_http import OpenAIHTTPChat
 from atoll.llm.retry_policy import CircuitBreaker, RetryPolicy
 
@@ -124,9 +124,7 @@ class RetryingClient:
 
 
 def _make_chat(endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> SyncChat:
-    # `https://` means a hosted service, and these differ in details that SDKs know.
-    needs_sdk = endpoint.is_encrypted or SERVICES[endpoint.service].extra
-    if not needs_sdk and not sampling.stream and sampling.thinking is None:
+    if not needs_sdk(endpoint, sampling):
         return OpenAIHTTPChat(endpoint, sampling, timeout_seconds)
     from atoll.llm import pydantic_ai_chat  # takes more than a second to import
 

@@ -1,6 +1,7 @@
 """Builds the evolution of one function, from Python objects (`spawn_evolver`) or from a task folder (`build`)."""
 
 import ast
+import contextlib
 import inspect
 import math
 import textwrap
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-import scipy
 
 from atoll import (
     archipelago,
@@ -23,6 +23,7 @@ from atoll import (
     journal,
     llm,
     mutation,
+    noise,
     profiler,
     sandbox,
     strategies,
@@ -40,7 +41,11 @@ __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
 _OUTSIDE_NOTE = "outside the sandbox: candidates see only their arguments"
 # Names that every new function may use.
-AVAILABLE_NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}
+AVAILABLE_NAMES: dict[str, Any] = {"np": numpy, "numpy": numpy, "math": math}
+with contextlib.suppress(ImportError):  # the extra `laws`
+    import scipy
+
+    AVAILABLE_NAMES["scipy"] = scipy
 
 
 def spawn_evolver(
@@ -103,7 +108,10 @@ def spawn_evolver(
     )
     run_config = replace(built_system.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
     evolver = system.SystemEvolver(
-        replace(run_config, journal=run_journal, budget=budget), built_system.report, built_system.close
+        replace(run_config, journal=run_journal, budget=budget),
+        built_system.report,
+        built_system.close,
+        repeated=built_system.repeated,
     )
     calls_budget.on_exhausted = evolver.stop
     evolver.use_profiler(config.profiler_fn)
@@ -177,6 +185,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
             partial(sandbox.load_function_server, str(path)),
         ),
         files=[path],
+        is_repeated=task.repeats == "auto",
     )
     if source.is_output_task(text, task):
         loaded = source.load_output_task(path, task)
@@ -242,6 +251,7 @@ class _RunBuilder:
     profiler_fn: profiler.ProfilerFn[Any] = profiler.default_fn
     files: Sequence[Path] = ()
     make_evaluator: Callable[[sandbox.Sandbox, Preset], function.CandidateEvaluator] = _make_score_evaluator
+    is_repeated: bool = True
 
     def build(
         self,
@@ -263,7 +273,9 @@ class _RunBuilder:
         folder = str(task_folder) if task_folder and self.evaluator_source else None
         slot_pool, place = self._open(executor_config, folder, language_model is not None)
         skeleton = function.PyAstSkeleton(self.initial_source.text)
-        candidate_evaluator = self.make_evaluator(slot_pool, preset)
+        candidate_evaluator, repeated = self.make_evaluator(slot_pool, preset), None
+        if self.is_repeated:
+            candidate_evaluator = repeated = noise.RepeatedEvaluator(candidate_evaluator)
         props = function.DefaultFunctionProps(skeleton, self.inputs, candidate_evaluator=candidate_evaluator)
         initial = function.DefaultFunction(props)
         for part in (initial, proposer):
@@ -292,6 +304,7 @@ class _RunBuilder:
             slot_pool.level,
             slot_pool.close,
             baseline_proposer=baseline_proposer,
+            repeated=repeated,
         )
 
     def _open(

@@ -61,6 +61,8 @@ class Task(system.Settings):
             define `score(output, case)` instead; see `source.py`.
         inputs: Name of a list of inputs, or of a function that returns one.
         comment: Purpose of the function, for the prompt; by default the docstring of the file.
+        repeats: `auto` evaluates the initial function and new bests up to five times if their scores vary; 1 evaluates
+            every function once.
         data: Table for a law search, instead of a file: a folder with `train.csv`, one CSV or Parquet file, or a folder
             of several, for one law with constants of its own for each table.
         target: Column that a law computes; by default the last one.
@@ -79,6 +81,7 @@ class Task(system.Settings):
     evaluator: str = "evaluate"
     inputs: str = "inputs"
     comment: str | None = None
+    repeats: Literal["auto", 1] = "auto"
     data: str | None = None
     target: str | None = None
     derivative: str | None = None

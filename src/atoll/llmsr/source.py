@@ -159,7 +159,9 @@ def load_function_source(path: Path, name: str) -> Source:
     if name in _find_lambda_names(text):
         raise errors.SetupError(f"{name} in {path} {LAMBDA_MESSAGE}.")
     defined_names = f"only {', '.join(sources)}" if sources else "and no other"
-    raise errors.SetupError(f"{path} does not define the function {name}, {defined_names}. Set task.function.")
+    raise errors.SetupError(
+        f"{path} does not define the function {name}, {defined_names}. Set task.function in atoll.toml."
+    )
 
 
 def _find_lambda_names(text: str) -> set[str]:

@@ -262,8 +262,14 @@ def format_result(result: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"| {' | '.join(_format_value(cell) for cell in row.values())} |" for row in rows)
 
 
+_LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[+-]?\d+)?")
+
+
 def _format_value(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """Formats a value; numbers in a text, such as a law, get six digits."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", str(value))
 
 
 @dataclass(frozen=True, slots=True)

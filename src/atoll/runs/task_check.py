@@ -103,17 +103,19 @@ class TaskCheck:
         if not self.is_noisy:
             return "none: every evaluation of the initial candidate has the same score"
         chance = format_number(2 * self.deviation)
-        remedy = "New bests are evaluated up to 5 times" if self.system == "programs" else "Evaluate on more inputs"
+        remedy = (
+            "New bests are evaluated up to 5 times" if self.system in _MEASURED_SYSTEMS else "Evaluate on more inputs"
+        )
         return f"standard deviation {self.deviation:.2g}. Differences below {chance} may be chance. {remedy}."
 
     def _describe_budget(self) -> str:
         seconds, mean = self.suggest_seconds(), statistics.fmean(self.seconds)
         count = min(seconds * self.workers / max(mean, 1e-3), 10_000_000)
-        without = f"--budget {seconds}s without an LLM, about {_round(count)} evaluations with {self.workers} workers"
-        with_llm = (
-            f"--budget {_LLM_CALLS}calls with one, whose evaluations take {_LLM_CALLS * mean / self.workers:,.0f} s"
-        )
-        return f"{without}; {with_llm}"
+        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+        without = f"--budget {seconds}s without an LLM, about {_round(count)} evaluations with {workers}"
+        wait = _LLM_CALLS * mean / self.workers
+        wait_note = f" ({wait:,.0f} s of evaluations)" if wait >= 1 else ""
+        return f"{without}; --budget {_LLM_CALLS}calls with an LLM{wait_note}"
 
 
 def _round(count: float) -> str:

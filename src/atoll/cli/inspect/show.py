@@ -156,14 +156,15 @@ def best(
                     instance_row.content if output_path else text_format.format_candidate(system, instance_row.content)
                     for instance_row in instance_rows or [row]
                 )
+                law = result.get("law") if output_path is None and island is None else None
                 export.write_output(
-                    ["\n".join(f"{content.removesuffix('\n')}\n" for content in contents)],
+                    [f"{law}\n"] if law else ["\n".join(f"{content.removesuffix('\n')}\n" for content in contents)],
                     output_path,
                     is_untrusted=True,
                 )
-            if law := result.get("law"):
+            if result.get("law"):
                 console.print_note(
-                    f"This candidate has the best training score. On held-out rows the best law is {law}"
+                    f"Held-out rows chose the law {result['law']}. Candidate {row.id} has the best training score."
                 )
             return
         _check_island(run_store, run_id, island)

@@ -176,7 +176,7 @@ class ProgressLines:
     def __init__(self, session: runs.Session, console: Console) -> None:
         self._evolver, self._summarize, self._console = session.evolver, make_summarizer(session), console
         self._best_by_group, self._started_at = dict[str, float](), time.monotonic()
-        self._printed_at = self._started_at
+        self._printed_at, self._last_iteration = self._started_at, 0
         self._exits = ExitStack()
 
     def __enter__(self) -> Self:
@@ -196,10 +196,10 @@ class ProgressLines:
             )
 
     def _print_line(self, iteration: int, message: str) -> None:
-        self._printed_at = time.monotonic()
-        console.print_line(
-            self._console, f"{self._printed_at - self._started_at:7.1f} s  iteration {iteration:>6,}  {message}"
-        )
+        """Prints a line. With several workers an earlier iteration may end later; the number printed never falls."""
+        self._printed_at, self._last_iteration = time.monotonic(), max(self._last_iteration, iteration)
+        seconds = self._printed_at - self._started_at
+        console.print_line(self._console, f"{seconds:7.1f} s  iteration {self._last_iteration:>6,}  {message}")
 
     def _on_event(self, event: archipelago.IslandEvent) -> None:
         fn = event.payload

@@ -191,6 +191,7 @@ class _SessionEnd(NamedTuple):
             self.seconds,
             self.baseline_results,
             list_best_candidates(self.result),
+            str(self.result.get("law", "")),
         )
         for line in format_result(self.result):
             terminal.print_line(console, line)
@@ -312,10 +313,12 @@ def print_summary(
     seconds: float,
     baseline_results: Sequence[baselines.Baseline] = (),
     candidate_ids: Sequence[str] = (),
+    law: str = "",
 ) -> None:
     """Prints status, usage, scores, the best candidate, baselines and next commands.
 
-    Runs with several problems print a table instead of one best candidate.
+    Runs with several problems print a table instead of one best candidate. A law search prints the law that held-out
+    rows chose, not the candidate with the best training score.
     """
     totals, cost = summary.totals, summary.totals.cost
     usage_parts = [
@@ -341,6 +344,8 @@ def print_summary(
     _print_failure_warning(console, run_store, summary)
     best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
     position = f"  {summary.best}, island {best.island}, iteration {best.step}" if best else ""
+    if candidate_ids:
+        position += "; fitness from 0 to 1, the table has the scores"
     initial_error, best_error = (text_format.format_error(e) for e in (summary.initial_error, summary.best_error))
     terminal.print_line(console, f"\n  initial  {text_format.format_number(summary.initial_score)}{initial_error}")
     terminal.print_line(console, f"  best     {text_format.format_number(summary.best_score)}{best_error}{position}\n")
@@ -351,6 +356,8 @@ def print_summary(
     best_content = (
         text_format.format_candidate(summary.system, best.content) if best and best.step and not candidate_ids else ""
     )
+    if law:
+        best_content = f"{law}\n(chosen on held-out rows; {summary.best} has the best training score)"
     for line in progress.cut_excerpt(best_content).splitlines():
         terminal.print_line(console, f"    {line}")
     print_baselines(console, run_store, baseline_results, summary)
@@ -384,4 +391,9 @@ def next_commands(
     )
     if summary.status != "done" and "shared" not in run_store.get_run(run).config:  # a shared run cannot be resumed
         return [*commands, ("continue", f"{program} resume {run}{store_option}")]
+    if summary.best == "0.0" and not summary.totals.cost.calls and "iterations used" in summary.reason:
+        return [
+            *commands,
+            ("search longer", f"{program} resume {run} --iterations {10 * summary.totals.steps}{store_option}"),
+        ]
     return [*commands, ("show its ancestors", f"{program} lineage {run}{store_option}")]

@@ -34,6 +34,8 @@ type Status = Literal["ok", "missing", "broken"]
 # Extras for users; `all` is their sum, and `dev` is for developers of Atoll.
 EXTRAS_IN_USE = frozenset(
     {
+        "laws",
+        "openai",
         "anthropic",
         "google",
         "local",

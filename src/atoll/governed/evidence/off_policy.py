@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from atoll import errors
@@ -189,7 +188,7 @@ def _add_intercept(features: Floats) -> Floats:
 
 
 def _sigmoid(values: Floats) -> Floats:
-    return np.asarray(scipy.special.expit(values))
+    return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
 
 
 def choose_reward_model(logged: LoggedData) -> RewardModel:
@@ -320,6 +319,6 @@ def estimate(
             f"at least {MIN_EFFECTIVE_SIZE:.0f} are needed. Log more, or use a policy closer to the logged one."
         )
     rows = METHODS[method](logged, model or choose_reward_model(logged))
-    half_width = float(scipy.special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
+    half_width = statistics.normal_quantile(1 - alpha / 2) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
     value = float(rows.mean())
     return Estimate(method, value, statistics.Interval(value - half_width, value + half_width), diagnostics)

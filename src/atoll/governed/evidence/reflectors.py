@@ -8,14 +8,13 @@ from threading import Event, Lock
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from atoll import errors
 from atoll.governed.errors import check_cancelled
 from atoll.governed.evidence import day_files
 from atoll.governed.evidence.replay_report import ReplayEvent
-from atoll.governed.statistics import Moments
+from atoll.governed.statistics import Moments, normal_quantile
 
 ACCURACY = 0.01  # maximum relative error of a quantile
 MAX_BUCKETS = 1024  # per sign; beyond this the smallest magnitudes share a bucket
@@ -204,7 +203,7 @@ def _has_drifted(previous: Moments, block: Moments, level: float) -> bool:
     spread = previous.variance / previous.count + block.variance / block.count
     if not spread:
         return previous.mean != block.mean
-    return abs(block.mean - previous.mean) / math.sqrt(spread) > -float(scipy.special.ndtri(level / 2))
+    return abs(block.mean - previous.mean) / math.sqrt(spread) > -normal_quantile(level / 2)
 
 
 PENDING_METRIC = ""  # metric that counts decisions without feedback

@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from atoll.llmsr.fit import algebra, variable_projection
 from atoll.llmsr.fit.data import Array, Data
 from atoll.llmsr.fit.expression import Expression
+from atoll.llmsr.fit.lazy_scipy import scipy
 from atoll.llmsr.fit.program import Program
 from atoll.llmsr.fit.variable_projection import Model, Projection, compute_losses
 

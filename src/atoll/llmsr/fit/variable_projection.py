@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 
 from atoll.llmsr.fit import algebra
 from atoll.llmsr.fit.data import Array, Data
 from atoll.llmsr.fit.expression import ZERO
+from atoll.llmsr.fit.lazy_scipy import scipy
 from atoll.llmsr.fit.program import Program, Values
 
 _OFFSETS = {"+", "-", "minimum", "maximum", "<", "<=", ">", ">=", "%", "hypot"}

@@ -14,6 +14,7 @@ from atoll import cluster, control, errors, evaluation, function, llm, system
 from atoll.candidate import JSON
 from atoll.llmsr import fit, source
 from atoll.llmsr.config import Options, Task
+from atoll.llmsr.fit import lazy_scipy
 from atoll.llmsr.laws import (
     constants,
     constraints,
@@ -213,8 +214,9 @@ def build_law_search(task: Task, options: Options, context: system.BuildContext)
     LLM in the default preset. In the other presets the LLM searches alone.
 
     Raises:
-        SetupError: The folder does not exist, or its data is not usable.
+        SetupError: The folder does not exist, its data is not usable, or scipy is not installed.
     """
+    lazy_scipy.check_scipy()
     uses_trees = options.law_search == "trees" and (context.llm is None or options.preset == "default")
     description = task.comment or ""
     path = context.folder / Path(task.data or "").expanduser()

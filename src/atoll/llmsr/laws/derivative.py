@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from atoll import errors
+from atoll.llmsr.fit.lazy_scipy import scipy
 from atoll.llmsr.laws.law import Array
 
 MIN_ROWS = 12  # of one series

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
+from atoll.llmsr.fit.lazy_scipy import scipy
 from atoll.llmsr.laws import law
 from atoll.llmsr.laws.law import Array, Columns, Factor, compute_argument, evaluate
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
+from atoll.llmsr.fit import lazy_scipy
 from atoll.llmsr.laws import build, constants, constraints, engine, population, result, search, table
 from atoll.llmsr.laws.law import Array
 
@@ -122,13 +123,14 @@ class Regressor:
         """Searches for a law.
 
         Raises:
-            SetupError: The data is not usable, or neither seconds nor steps is set.
+            SetupError: The data is not usable, neither seconds nor steps is set, or scipy is not installed.
         """
         return self._fit_table(self._validate(X, y), getattr(X, "columns", ()))
 
     def _fit_table(self, train: table.Table, columns: Iterable[object]) -> Self:
         if self.seconds is None and self.steps is None:
             raise errors.SetupError("The search has no limit. Set seconds or steps.")
+        lazy_scipy.check_scipy()
         began = time.monotonic()
         law_search = search.Search(train.rows, train.domain)
         requirements = constraints.Requirements(

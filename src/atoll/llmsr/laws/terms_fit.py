@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from atoll.llmsr.fit.expression import BINARY, UNARY
+from atoll.llmsr.fit.lazy_scipy import scipy
 from atoll.llmsr.laws.tree import APPLY, Array, Columns, Tree, has_constant, with_constants
 
 _MAX_CACHED = 20_000

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from atoll.candidate import JSON
+from atoll.llmsr.fit.lazy_scipy import scipy
 from atoll.llmsr.laws.tree import ONE, Array, Columns, Tree, evaluate, from_data, simplify, substitute, to_data
 
 _NUM_ROWS = (160, 280)  # of the kernel regression, which takes time with their cube; more if few predict badly
