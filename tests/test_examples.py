@@ -3,14 +3,13 @@
 import ast
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from atoll import candidate, cli, cluster, evaluation, function, journal, store
 from examples.kernel import funsearch_clusters, governed_parameter, map_elites, playbook_versions, ranked_islands
+from tests import processes
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 KERNEL_DIR = EXAMPLES / "kernel"
@@ -40,9 +39,7 @@ def get_evaluation(fn: function.Function) -> evaluation.Evaluation:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_kernel_example_runs_from_any_folder(path, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    result = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    result = processes.run([str(path)], cwd=tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
     assert 2 < len(result.stdout.splitlines()) < 25
     assert not result.stderr

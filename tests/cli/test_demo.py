@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import atoll
 from atoll import cli, errors, store
 from atoll.cli.run import start
+from tests import processes
 from tests.cli import terminals
 
 
@@ -58,7 +59,9 @@ def test_next_commands_work():
     commands = [line.split(":", 1)[1] for line in output.stdout.splitlines()[-2:]]
     assert [shlex.split(command)[-2] for command in commands] == ["best", "lineage"]
     for command in commands:
-        result = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
+        python, *arguments = shlex.split(command)
+        assert python == sys.executable
+        result = processes.run(arguments)
         assert result.returncode == 0, result.stderr
         assert result.stdout
 
