@@ -41,7 +41,7 @@ def blocks(page: Path) -> Iterator[Block]:
 def run(command: list[str], folder: Path, status: int = 0) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has pytest without the plugins of these tests
-    if command[0] == sys.executable and "-m" not in command:
+    if command[0] == sys.executable:
         result = processes.run(command[1:], cwd=folder, env=environment)
     else:
         result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
