@@ -11,6 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import postgres
+from tests.repetitions import choose
 
 # Small matrices gain nothing from threads of OpenBLAS, and its idle threads spin: a law search took twice as much CPU
 # time. NumPy reads this when it is imported. Processes that tests start inherit it.
@@ -23,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 TESTS = Path(__file__).resolve().parent
 pytest.register_assert_rewrite("atoll.testing")
 # The same examples on every machine; a loaded one may be slow, so no example has a deadline.
-hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=60)
+hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=choose(20, 60))
 hypothesis.settings.load_profile("atoll")
 
 

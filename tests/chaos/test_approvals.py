@@ -11,8 +11,9 @@ from atoll.governed.agent import evolver
 from atoll.governed.approval import deciders
 from tests import processes
 from tests.governed.parameters import workers
+from tests.repetitions import choose
 
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", choose(3, 5)))
 ROOT = Path(__file__).resolve().parents[2]
 LIFE = """\
 import random, sys

@@ -10,9 +10,10 @@ import pytest
 
 from atoll import store
 from tests import processes
+from tests.repetitions import choose
 
 ROOT = Path(__file__).resolve().parents[2]
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))  # the long form: ATOLL_KILLS=50
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", choose(3, 5)))  # the long form: ATOLL_KILLS=50
 NUM_WORKERS = 4
 
 

@@ -15,8 +15,9 @@ import pytest
 from atoll import store, testing
 from tests import processes
 from tests.cli import tasks
+from tests.repetitions import choose
 
-NUM_KILLS = max(3, int(os.environ.get("ATOLL_KILLS", "6")) // 2)
+NUM_KILLS = max(2, int(os.environ.get("ATOLL_KILLS", choose(4, 6))) // 2)
 NUM_WORKERS = 4
 NUM_STEPS = 60 * NUM_KILLS
 
