@@ -89,9 +89,9 @@ def prepare(request: dict[str, Any]) -> None:
     sys.path[:0] = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     random.seed()
     sys.modules["numpy"].random.seed()
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
-    sys.stdout = sys.__stdout__ = open_output(1, "strict", os.isatty(1))
-    sys.stderr = sys.__stderr__ = open_output(2, "backslashreplace", True)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
+    sys.stdout = open_output(1, "strict", os.isatty(1))
+    sys.stderr = open_output(2, "backslashreplace", True)
 
 
 def open_output(descriptor: int, errors: str, line_buffering: bool) -> io.TextIOWrapper:
