@@ -11,6 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import postgres
+from tests.repetitions import choose
 
 # Small matrices gain nothing from threads of OpenBLAS, and its idle threads spin: a law search took twice as much CPU
 # time. NumPy reads this when it is imported. Processes that tests start inherit it.
@@ -23,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 TESTS = Path(__file__).resolve().parent
 pytest.register_assert_rewrite("atoll.testing")
 # The same examples on every machine; a loaded one may be slow, so no example has a deadline.
-hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=60)
+hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=choose(20, 60))
 hypothesis.settings.load_profile("atoll")
 
 
@@ -69,7 +70,8 @@ SHARED = (
     *("llmsr/laws/test_regressor.py", "llm/test_secrets.py", "cli/test_worldlines.py"),
     "governed/evidence/test_off_policy.py",
 )
-# Folders and files with single long tests. They start first, so that the last processes end together.
+# Folders and files with single long tests. They are distributed one by one, and start early, so that the last processes
+# end together.
 LONG = ("chaos/", "docs/", "integration/", "test_examples.py", "test_compatibility.py")
 POSTGRES_FIXTURES = {"postgres_server", "postgres_url"}
 
@@ -87,7 +89,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not _shorten(item.path).startswith(LONG))
+    items.sort(key=lambda item: _get_turn(_shorten(item.path)))
     for item in items:
         path = _shorten(item.path)
         for marker, prefixes in TIERS.items():
@@ -97,17 +99,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("process")
 
 
+def _get_turn(path: str) -> int:
+    """Returns when the tests of a file start: those that one process must run first, then the long ones."""
+    return 0 if path.startswith(SHARED) else 1 if path.startswith(LONG) else 2
+
+
 class SharedFileScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Distributes tests one by one, but those of a file or folder in `SHARED` together."""
+    """Distributes tests by file, those in `LONG` one by one, and those of a file or folder in `SHARED` together.
+
+    One process makes the fixtures of a file, and the scheduler, which scans all of its scopes after each test, has few.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.removeprefix("tests/")
-        return next((prefix for prefix in SHARED if path.startswith(prefix)), nodeid)
+        file = path.partition("::")[0]
+        return next((prefix for prefix in SHARED if path.startswith(prefix)), nodeid if path.startswith(LONG) else file)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    return SharedFileScheduling(config, log) if config.option.dist == "worksteal" else None
+    if config.option.dist != "worksteal":
+        return None
+    config.option.loadscopereorder = False  # the items are in order
+    return SharedFileScheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

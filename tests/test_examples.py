@@ -3,14 +3,13 @@
 import ast
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from atoll import candidate, cli, cluster, evaluation, function, journal, store
 from examples.kernel import funsearch_clusters, governed_parameter, map_elites, playbook_versions, ranked_islands
+from tests import processes
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 KERNEL_DIR = EXAMPLES / "kernel"
@@ -48,9 +47,7 @@ def get_evaluation(fn: function.Function) -> evaluation.Evaluation:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_kernel_example_runs_from_any_folder(path, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    result = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    result = processes.run([str(path)], cwd=tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
     assert 2 < len(result.stdout.splitlines()) < 25
     assert not result.stderr
@@ -69,9 +66,8 @@ def test_kernel_example_is_short_and_documented(path):
 def test_task_example_improves(task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # A constant priority improves slowly. An episode and an iteration of a law search take longer than others.
-    iterations = {"funsearch_capset": "600", "survival": "6", "llmsr_csv": "5", "game_agent": "30"}.get(
-        task.name, "150"
-    )
+    numbers = {"funsearch_capset": "600", "survival": "6", "llmsr_csv": "5", "mind_workspace": "25", "game_agent": "30"}
+    iterations = numbers.get(task.name, "150" if task.name in TARGETS else "50")
     target = ["--target", str(TARGETS[task.name])] if task.name in TARGETS else []
     assert cli.main(["run", str(task), "--iterations", iterations, *target, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from atoll import testing
+from tests import processes
 from tests.store import mounts
 
 LIMIT_SECONDS = 180.0
@@ -77,23 +78,24 @@ class DisturbedRun(NamedTuple):
     def store(self) -> Path:
         return self.folder / "kept.db"
 
-    def start(self, **options: object) -> subprocess.Popen[bytes]:
-        """Starts it in a new process session."""
-        command = [sys.executable, "-P", "-m", "atoll", *self.command, "--store", str(self.store), "--json"]
-        with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
-            started: subprocess.Popen[bytes] = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                **options,  # type: ignore[call-overload]
+    def start(self, **options: Any) -> processes.AnyProcess:
+        """Starts it in a new process session; with options, in a new Python."""
+        arguments = ["-P", "-m", "atoll", *self.command, "--store", str(self.store), "--json"]
+        with (
+            (self.folder / "out").open("wb") as out,
+            (self.folder / "err").open("wb") as err,
+            open(os.devnull, "rb") as null,
+        ):
+            settings: dict[str, Any] = {"cwd": self.folder, "stdin": null, "stdout": out, "stderr": err}
+            started = (
+                subprocess.Popen([sys.executable, *arguments], start_new_session=True, **settings, **options)
+                if options
+                else processes.start(arguments, start_new_session=True, **settings)
             )
         self.sessions.append(started.pid)
         return started
 
-    def wait_for_work(self, victim: subprocess.Popen[bytes]) -> None:
+    def wait_for_work(self, victim: processes.AnyProcess) -> None:
         """Waits until this start has stored something, or has ended."""
         size, deadline = _size(self.store), time.monotonic() + LIMIT_SECONDS
         while _size(self.store) == size and victim.poll() is None:
@@ -223,7 +225,7 @@ def _alive(session: int) -> list[int]:
     return result
 
 
-def stop(victim: subprocess.Popen[bytes]) -> None:
+def stop(victim: processes.AnyProcess) -> None:
     """Asks a run to stop, as Ctrl-C does, and waits."""
     if victim.poll() is None:
         victim.send_signal(signal.SIGINT)
@@ -236,7 +238,7 @@ def _starve(disturbed_run: DisturbedRun, kind: int, limit: int) -> None:
     _over(disturbed_run.start(preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), env=alone), disturbed_run)
 
 
-def _over(victim: subprocess.Popen[bytes], disturbed_run: DisturbedRun) -> None:
+def _over(victim: processes.AnyProcess, disturbed_run: DisturbedRun) -> None:
     """Waits for the end of a run that can hardly work: one sentence, no traceback."""
     try:
         victim.wait(4 + 4 * disturbed_run.rng.random())

@@ -1,8 +1,6 @@
 """An agent and its approvers, killed at random moments: what was approved happens once, and nothing else ever does."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -11,9 +9,11 @@ import pytest
 
 from atoll.governed.agent import evolver
 from atoll.governed.approval import deciders
+from tests import processes
 from tests.governed.parameters import workers
+from tests.repetitions import choose
 
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", choose(3, 5)))
 ROOT = Path(__file__).resolve().parents[2]
 LIFE = """\
 import random, sys
@@ -39,11 +39,12 @@ with workers.opened(sys.argv[1]) as store:
 def test_approved_changes_apply_once_after_kill(tmp_path):
     path, rng = tmp_path / "kept.db", Random(os.environ.get("ATOLL_SEED"))
     for _ in range(NUM_KILLS):
-        with subprocess.Popen([sys.executable, "-c", LIFE, str(path)], cwd=ROOT, stdout=subprocess.PIPE) as victim:
-            assert victim.stdout is not None
-            assert victim.stdout.readline() == b"awake\n"
-            time.sleep(rng.random() * 0.3)
-            victim.kill()
+        with (tmp_path / "out").open("wb") as out:
+            victim = processes.start(["-c", LIFE, str(path)], cwd=ROOT, stdout=out)
+        assert processes.wait_for_line(tmp_path / "out", victim) == "awake"
+        time.sleep(rng.random() * 0.3)
+        victim.kill()
+        victim.wait()
     with workers.opened(str(path)) as store:
         agent = evolver.Evolver(store, deciders.DEFER)
         agent.apply_approved()

@@ -4,14 +4,13 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from atoll import runs, store
+from tests import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("ATOLL_KILLS", "3"))
@@ -57,8 +56,9 @@ def task(tmp_path):
 
 
 def start(url, folder, iterations, *rest):
-    command = [sys.executable, "-m", "tests.chaos.coordinator", url, str(folder), str(iterations), *rest]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    arguments = ["-m", "tests.chaos.coordinator", url, str(folder), str(iterations), *rest]
+    with (folder / "out").open("ab") as out:
+        return processes.start(arguments, cwd=ROOT, stdout=out)
 
 
 def num_applied(run_store, run):
@@ -69,8 +69,7 @@ def survive(url, folder, iterations, seed):
     """Runs three coordinators, kills one at a random moment, and checks what the others made of it."""
     rng = random.Random(seed)
     first = start(url, folder, iterations)
-    assert first.stdout
-    run = first.stdout.readline().strip()
+    run = processes.wait_for_line(folder / "out", first)
     team = [first, *(start(url, folder, iterations, run) for _ in range(2))]
     try:
         with store.Store(url) as run_store:
@@ -89,8 +88,6 @@ def survive(url, folder, iterations, seed):
         for item in team:
             item.kill()
             item.wait()
-            assert item.stdout
-            item.stdout.close()
 
 
 def owners(run_store, run):

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -11,9 +9,11 @@ from random import Random
 import pytest
 
 from atoll import store
+from tests import processes
+from tests.repetitions import choose
 
 ROOT = Path(__file__).resolve().parents[2]
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))  # the long form: ATOLL_KILLS=50
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", choose(3, 5)))  # the long form: ATOLL_KILLS=50
 NUM_WORKERS = 4
 
 
@@ -30,10 +30,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return result
 
 
-def start(folder: Path, url: str, num_steps: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.chaos.victim", url, "run", str(folder)]
+def start(folder: Path, url: str, num_steps: int) -> processes.AnyProcess:
+    arguments = ["-m", "tests.chaos.victim", url, "run", str(folder), str(num_steps), str(NUM_WORKERS)]
     with (folder / "errors").open("wb") as errors:
-        return subprocess.Popen([*command, str(num_steps), str(NUM_WORKERS)], cwd=ROOT, stderr=errors)
+        return processes.start(arguments, cwd=ROOT, stderr=errors)
 
 
 def lines(path: Path) -> list[str]:

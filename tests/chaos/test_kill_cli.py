@@ -13,17 +13,21 @@ from random import Random
 import pytest
 
 from atoll import store, testing
+from tests import processes
 from tests.cli import tasks
+from tests.repetitions import choose
 
-NUM_KILLS = max(3, int(os.environ.get("ATOLL_KILLS", "6")) // 2)
+NUM_KILLS = max(2, int(os.environ.get("ATOLL_KILLS", choose(4, 6))) // 2)
 NUM_WORKERS = 4
 NUM_STEPS = 60 * NUM_KILLS
 
 
-def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "atoll", *arguments, "--store", url, "--workers", str(NUM_WORKERS)]
+def start(folder: Path, url: str, *arguments: str, is_forked: bool = True) -> processes.AnyProcess:
+    command = ["-P", "-m", "atoll", *arguments, "--store", url, "--workers", str(NUM_WORKERS), "--json"]
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-        return subprocess.Popen([*command, "--json"], cwd=folder, stdout=out, stderr=err)
+        if is_forked:
+            return processes.start(command, cwd=folder, stdout=out, stderr=err)
+        return subprocess.Popen([sys.executable, *command], cwd=folder, stdout=out, stderr=err)
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def load_stored(url: str) -> tuple[set[str], set[tuple[int, str]], str | None]:
     return evaluated, responses, ids[0] if ids else None
 
 
-def kill_at_work(victim: subprocess.Popen[bytes], server: testing.ModelServer, rng: Random) -> None:
+def kill_at_work(victim: processes.AnyProcess, server: testing.ModelServer, rng: Random) -> None:
     """Waits until the run calls the LLM, and kills it soon after."""
     before, deadline = server.num_requests, time.monotonic() + 60
     while server.num_requests == before and victim.poll() is None and time.monotonic() < deadline:
@@ -118,8 +122,9 @@ def test_killed_run_exports_same_bytes_as_undisturbed_run(tmp_path, file):
         kill_at_work(start(tmp_path, file, *options), server, Random(3))
         _, _, killed = load_stored(file)
         assert killed is not None
-        for again in (["resume", killed], options):
-            assert start(tmp_path, file, *again).wait(timeout=60) == 0, (tmp_path / "err").read_text()
+        for again in (["resume", killed], options):  # in new processes: their hash seeds differ
+            status = start(tmp_path, file, *again, is_forked=False).wait(timeout=60)
+            assert status == 0, (tmp_path / "err").read_text()
     with store.Store(file) as run_store:
         one, other = (list(run_store.export(run.id)) for run in run_store.list_runs())
     assert one == other

@@ -31,6 +31,9 @@ function = "line"
 
 [llmsr]
 num_islands = 3
+
+[run]
+workers = 1
 """
 
 

@@ -10,7 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-ATOLL = [sys.executable, "-P", "-m", "atoll"]
+from tests import processes
+
+ARGUMENTS = ["-P", "-m", "atoll"]
+ATOLL = [sys.executable, *ARGUMENTS]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -19,9 +22,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def in_a_pipe(*arguments: str, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ATOLL, *arguments], cwd=cwd, env=environment(**changes), capture_output=True, text=True, check=False
-    )
+    return processes.run([*ARGUMENTS, *arguments], cwd=cwd, env=environment(**changes))
 
 
 def on_a_terminal(*arguments: str, columns: int, interrupts: int = 0, **changes: str) -> tuple[int, str]:
@@ -34,8 +35,8 @@ def on_a_terminal(*arguments: str, columns: int, interrupts: int = 0, **changes:
         changes: Changes of the environment.
     """
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*ATOLL, *arguments],
+    process = processes.start(
+        [*ARGUMENTS, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -3,12 +3,13 @@
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests import processes
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "survival"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
@@ -17,9 +18,9 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
 def watch(*words, folder):
     """Runs a command with a dashboard and opens its page while it lasts."""
     output, store = folder / words[0], str(folder / "atoll.db")
-    command = [sys.executable, "-m", "atoll", *words, "--dashboard", "--linger", "3", "--store", store]
-    with output.open("w") as screen:
-        started = subprocess.Popen(command, stderr=screen, stdout=screen)
+    arguments = ["-m", "atoll", *words, "--dashboard", "--linger", "3", "--store", store]
+    with output.open("wb") as screen:
+        started = processes.start(arguments, stderr=screen, stdout=screen)
         try:
             while not (result := ADDRESS.search(output.read_text())):
                 assert started.poll() is None, output.read_text()
@@ -38,15 +39,15 @@ def test_dashboard_serves_during_run(tmp_path):
 
 
 @pytest.mark.parametrize("seconds", ["1e300", "inf"])
-def test_linger_lasts_until_interrupted(seconds):
+def test_linger_lasts_until_interrupted(seconds, tmp_path):
     program = (
         "from atoll.cli.run import survival_files; print('staying', flush=True); "
         f"survival_files.linger(float('{seconds}'))"
     )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as lingering:
-        assert lingering.stdout
-        assert lingering.stdout.readline() == b"staying\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            lingering.wait(0.5)
-        lingering.send_signal(signal.SIGINT)
-    assert lingering.returncode == 0
+    with (tmp_path / "out").open("wb") as out:
+        lingering = processes.start(["-c", program], stdout=out)
+    assert processes.wait_for_line(tmp_path / "out", lingering) == "staying"
+    with pytest.raises(subprocess.TimeoutExpired):
+        lingering.wait(0.5)
+    lingering.send_signal(signal.SIGINT)
+    assert lingering.wait(60) == 0

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import atoll
 from atoll import cli, errors, store
 from atoll.cli.run import start
+from tests import processes
 from tests.cli import terminals
 
 
@@ -67,7 +68,9 @@ def test_next_commands_work(iterations, last_verb):
     for verb, command in zip(("best", last_verb), commands, strict=True):
         assert verb in shlex.split(command)
     for command in commands:
-        result = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
+        python, *arguments = shlex.split(command)
+        assert python == sys.executable
+        result = processes.run(arguments)
         assert result.returncode == 0, result.stderr
         assert result.stdout
 

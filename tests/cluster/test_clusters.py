@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from atoll import cluster, errors, function, profiler, testing
+from tests.repetitions import choose
 
-DRAWS = 100_000
+DRAWS = choose(40_000, 100_000)
 
 
 class TestDefaultCluster(testing.ListableClusterSuite):

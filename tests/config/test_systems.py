@@ -12,6 +12,7 @@ import pytest
 
 from atoll import config, errors, system, systems
 from atoll.config import systems as config_systems
+from tests import processes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
 
@@ -44,14 +45,8 @@ def installed(site, monkeypatch):
 
 
 def run_atoll(site: Path, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    result = subprocess.run(
-        [sys.executable, "-P", "-m", "atoll", *arguments],
-        cwd=site.parent,
-        env={**os.environ, "PYTHONPATH": str(site), "ATOLL_STORE": str(site.parent / "runs.db")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(site), "ATOLL_STORE": str(site.parent / "runs.db")}
+    result = processes.run(["-P", "-m", "atoll", *arguments], cwd=site.parent, env=environment)
     assert result.returncode == status, result.stderr
     return result
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from atoll import cli
+from tests import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 EXIT = re.compile(r"\s*# exit (\d+)$")
@@ -40,7 +41,10 @@ def blocks(page: Path) -> Iterator[Block]:
 def run(command: list[str], folder: Path, status: int = 0) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has pytest without the plugins of these tests
-    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if command[0] == sys.executable:
+        result = processes.run(command[1:], cwd=folder, env=environment)
+    else:
+        result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == status, f"{command}: {result.stdout}{result.stderr}"
     return result.stdout + result.stderr
 

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 import atoll
 from atoll import errors, store
+from tests import processes
 from tests.evolve import resume_victim
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +28,10 @@ def kill_often(folder: Path, num_kills: int) -> None:
     A call that ends at the moment of a kill may be lost, before it is stored: at most one per worker thread and kill.
     """
     rng, num_done = Random(7), 0
-    command = [sys.executable, "-m", "tests.evolve.resume_victim", str(folder)]
+    arguments = ["-m", "tests.evolve.resume_victim", str(folder)]
     for _ in range(num_kills):
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+        with open(os.devnull, "wb") as null:
+            process = processes.start(arguments, cwd=ROOT, stderr=null)
         num_before = len(read_lines(folder / "evaluations"))
         deadline = time.monotonic() + 60
         while process.poll() is None and len(read_lines(folder / "evaluations")) == num_before:
@@ -41,7 +41,8 @@ def kill_often(folder: Path, num_kills: int) -> None:
         num_done += process.poll() is not None
         process.send_signal(signal.SIGKILL)
         process.wait()
-    subprocess.run(command, cwd=ROOT, check=True)
+    last = processes.run(arguments, cwd=ROOT)
+    assert last.returncode == 0, last.stderr
     score, test, status, calls = (folder / "score").read_text().split()
     assert (float(score), status) == (1.0, "done")
     assert test == "0.0"

@@ -35,6 +35,7 @@ from atoll.store.versions import audit
 from atoll.survival import analysis
 from tests.cli import tasks
 from tests.fuzz import garbling
+from tests.repetitions import choose
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -159,7 +160,7 @@ PARSERS = {
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@hypothesis.settings(max_examples=30, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=choose(10, 30), suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=hypothesis.strategies.data())
 def test_untrusted_text_is_read_or_rejected_with_a_message(name, data):
     parser = PARSERS[name]

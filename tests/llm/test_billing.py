@@ -1,10 +1,7 @@
 """Dollar budgets hold for servers that report costs badly or fail. Each bills its own list price."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -14,6 +11,7 @@ from atoll import control, llm, store
 from atoll.evaluation import ZERO_COST
 from atoll.llm import budget as llm_budget
 from atoll.testing import Fault, ModelServer
+from tests import processes
 from tests.cli import tasks
 
 USAGE = {"prompt_tokens": 50, "completion_tokens": 30}
@@ -100,17 +98,16 @@ def test_request_that_never_reaches_the_server_is_free():
 @pytest.mark.process
 def test_requests_in_flight_at_kill_are_charged_after_resume(tmp_path):
     tasks.make(tmp_path / "task")
-    command = [sys.executable, "-m", "atoll"]
-    options = {"cwd": tmp_path, "env": os.environ, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with ModelServer(tasks.answer, faults={number: Fault(delay_seconds=5.0) for number in range(2)}) as server:
         arguments = ["run", "task", "--llm", f"openai:m@{server.url}", "--budget", "4calls", "--workers", "2"]
-        process = subprocess.Popen([*command, *arguments], **options)
+        with (tmp_path / "errors").open("wb") as errors:
+            process = processes.start(["-m", "atoll", *arguments], cwd=tmp_path, stdout=errors, stderr=errors)
         while server.num_requests < 2:
-            assert process.poll() is None, process.communicate()[1]
+            assert process.poll() is None, (tmp_path / "errors").read_text()
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.communicate()
-        resumed = subprocess.run([*command, "resume", "latest"], check=False, **options)
+        process.wait()
+        resumed = processes.run(["-m", "atoll", "resume", "latest"], cwd=tmp_path)
         assert resumed.returncode == 0, resumed.stderr
         assert server.num_requests == 4
     with store.Store(tmp_path / "atoll.db") as run_store:

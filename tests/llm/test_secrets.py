@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from atoll.llm.endpoint import SERVICES
 from atoll.testing.server import Fault, ModelServer
+from tests import processes
 from tests.cli import tasks
 
 NAMES = [name for service in SERVICES.values() for name in service.key_variables]
@@ -29,10 +28,8 @@ def key_of(name: str) -> str:
 def atoll(folder: Path, *commands: list[str]) -> str:
     """Runs verbs in one process that has all keys, and returns what they said."""
     environment = {**os.environ, **{name: key_of(name) for name in NAMES}, "XDG_CACHE_HOME": str(folder / "cache")}
-    command = [sys.executable, "-c", f"from atoll import cli\nfor each in {commands!r}: cli.main(each)"]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
-    )
+    program = f"from atoll import cli\nfor each in {commands!r}: cli.main(each)"
+    done = processes.run(["-c", program], cwd=folder, env=environment)
     return done.stdout + done.stderr
 
 

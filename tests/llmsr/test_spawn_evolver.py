@@ -36,8 +36,9 @@ INPUTS = [(1.0, 2.0), (2.0, -1.0), (0.5, 4.0)]
 
 
 def make_config(**changes: Any) -> llmsr.EvolverConfig[..., Any, Any]:
+    """Returns a configuration with one worker, because each needs a sandbox."""
     fields = {"equation": equation, "evaluation_inputs": INPUTS, "evaluator": evaluator, "prompt_comment": "Add them."}
-    return llmsr.EvolverConfig(**{**fields, **changes})
+    return llmsr.EvolverConfig(**{**fields, "num_parallel": 1, **changes})
 
 
 def respond(prompt: str) -> str:
@@ -48,7 +49,7 @@ def respond(prompt: str) -> str:
 
 
 def test_config_has_fields_and_defaults_of_seed():
-    config = make_config()
+    config = llmsr.EvolverConfig(equation, INPUTS, evaluator, "Add them.")
     assert llmsr.EvolverConfig._fields == (
         "equation",
         "evaluation_inputs",

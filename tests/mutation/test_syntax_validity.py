@@ -11,6 +11,7 @@ from atoll import mutation
 from atoll.mutation.syntax.program import compiles
 from tests.mutation.corpus import CORPUS, run_source
 from tests.mutation.tasks import make_child
+from tests.repetitions import choose
 
 WRONG = {"NameError", "UnboundLocalError", "TypeError", "SyntaxError", "TimeoutError"}
 
@@ -109,7 +110,7 @@ def programs(draw):
     return "\n".join([*head, *body, f"    return {value}", ""])
 
 
-@settings(max_examples=120)
+@settings(max_examples=choose(40, 120))
 @given(programs(), some.integers(0, 10**6))
 def test_children_of_random_programs_compile_and_have_no_unknown_names(source, seed):
     arguments = (1.5, -2.0, 3, [1.0, 2.0, 0.5, 4.0], (0, 1, 2, 1))

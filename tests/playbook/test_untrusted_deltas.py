@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from atoll import errors, playbook, store
 from atoll.playbook import bullet, files
 from atoll.playbook.delta import KINDS, PRIORITIES, TAGS
+from tests.repetitions import choose
 
 CONFIG = playbook.Config(max_tokens=300, protect_turns=2, heading_turns=3, stale_turns=10, refine_interval=4)
 VOCABULARY = "never eat red wolf 7 9 minutes before after the river not lava drink safe is at"
@@ -110,7 +111,7 @@ def test_line_breaks_cannot_create_bullets():
     assert [item.id for item in files.parse_section(book.to_text())] == ["tactics-00001"]
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=choose(15, 35), deadline=None)
 @given(TURNS)
 def test_random_deltas_keep_playbook_valid(turns):
     notes = playbook.PlaybookStore(store.MemoryVersions(), curator=playbook.Curator(CONFIG))
@@ -134,7 +135,7 @@ def test_random_deltas_keep_playbook_valid(turns):
     assert playbook.PlaybookStore(notes.versions).current() == notes.current()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=choose(10, 25), deadline=None)
 @given(TURNS)
 def test_verdicts_depend_only_on_playbook_and_deltas(turns):
     shared = playbook.Curator(CONFIG)
@@ -145,14 +146,14 @@ def test_verdicts_depend_only_on_playbook_and_deltas(turns):
         assert (book, verdicts) == again
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=choose(50, 150), deadline=None)
 @given(TEXTS, TEXTS)
 def test_relation_never_raises_and_is_symmetric(first, second):
     assert playbook.relate_words(first, second) == playbook.relate_words(second, first)
     assert playbook.relate_words(first, first) == "same"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=choose(10, 30), deadline=None)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=5),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atoll import errors, store
 from atoll.journal import Record
 from atoll.store import candidates
+from tests.repetitions import choose
 from tests.store import samples
 
 
@@ -198,7 +199,7 @@ class TestExport:
         assert "\n".join(any_store.export("one")) == "\n".join(any_store.export("other"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=choose(10, 25), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(-3, 3), st.sampled_from(["accept", "reject", "hold"]), st.integers(0, 2)), max_size=30

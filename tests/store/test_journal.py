@@ -18,6 +18,7 @@ from atoll import errors, store
 from atoll.journal import Record
 from atoll.store.records import json_codec
 from atoll.testing import fakes
+from tests.repetitions import choose
 from tests.store import samples, workers
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -61,7 +62,7 @@ def test_empty_write(journal):
     assert list(journal.read()) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=choose(20, 60), deadline=None)
 @given(st.dictionaries(TEXT, PLAIN, max_size=4), st.sampled_from([0, 5, 1000]))
 def test_pack_round_trips(data, long):
     text, links, bodies = json_codec.pack(data, long)

@@ -11,8 +11,9 @@ from sqlalchemy import text
 from atoll import journal, store
 from atoll.store import transfer
 from atoll.store.database.database import Database
+from tests.repetitions import choose
 
-NUM_FLIPS = 1000
+NUM_FLIPS = choose(250, 1000)
 TABLES = {
     "runs": ("id", "created_at", "config", "links"),
     "records": ("run", "seq", "kind", "step", "island", "data", "links"),

@@ -8,6 +8,7 @@ import pytest
 
 from atoll import governed, testing
 from tests import postgres
+from tests.repetitions import choose
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _home(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 class TestMemoryParameters(testing.ParameterStoreContract):
-    max_examples = 30
+    max_examples = choose(10, 30)
 
     def make(self) -> governed.ParameterStore:
         return governed.MemoryParameters()

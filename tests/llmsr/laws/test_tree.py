@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from atoll.llmsr import fit
 from atoll.llmsr.laws import epoch, least_squares, terms_fit, tree, tree_moves, view_law, views
+from tests.repetitions import choose
 
 NAMES = ("a", "b", "c")
 COLUMNS = np.random.default_rng(0).uniform(0.5, 3.0, (3, 200))
@@ -39,14 +40,14 @@ def assert_equal_values(left, right) -> None:
 
 
 @given(build_trees())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=choose(50, 150), deadline=None)
 def test_simplified_tree_has_same_values(expression):
     with np.errstate(all="ignore"):
         assert_equal_values(tree.evaluate(expression, COLUMNS), tree.evaluate(tree.simplify(expression), COLUMNS))
 
 
 @given(build_trees())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=choose(50, 150), deadline=None)
 def test_merged_factors_have_same_values(expression):
     expression = tree.simplify(expression)
     with np.errstate(all="ignore"):
@@ -69,7 +70,7 @@ def test_factors_become_one_fraction(expression, text):
 
 
 @given(build_trees())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=choose(50, 150), deadline=None)
 def test_text_has_same_values(expression):
     expression = tree.simplify(expression)  # constants are folded, because Python divides by zero with an error
     text = tree.to_text(expression, NAMES)
@@ -79,7 +80,7 @@ def test_text_has_same_values(expression):
 
 
 @given(build_trees())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=choose(20, 50), deadline=None)
 def test_tree_survives_json(expression):
     assert tree.from_data(json.loads(json.dumps(tree.to_data(expression)))) == expression
 

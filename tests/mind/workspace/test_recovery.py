@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -13,16 +11,18 @@ import pytest
 
 from atoll.mind import workspace
 from atoll.mind.workspace import WorkspaceError
+from tests import processes
 from tests.mind.workspace import repositories
+from tests.repetitions import choose
 
 ROOT = Path(__file__).resolve().parents[3]
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))  # the long form: ATOLL_KILLS=30
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", choose(3, 5)))  # the long form: ATOLL_KILLS=30
 
 
-def start(folder: Path, num_worldlines: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.mind.workspace.victim", str(folder), str(num_worldlines)]
+def start(folder: Path, num_worldlines: int) -> processes.AnyProcess:
+    arguments = ["-m", "tests.mind.workspace.victim", str(folder), str(num_worldlines)]
     with (folder.parent / "errors").open("wb") as errors:
-        return subprocess.Popen(command, cwd=ROOT, stderr=errors, start_new_session=True)
+        return processes.start(arguments, cwd=ROOT, stderr=errors, start_new_session=True)
 
 
 def read_log(folder: Path) -> list[str]:
@@ -30,7 +30,7 @@ def read_log(folder: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def kill_run(victim: subprocess.Popen[bytes], *, with_git: bool) -> None:
+def kill_run(victim: processes.AnyProcess, *, with_git: bool) -> None:
     """Kills a run, alone or with its git processes in the middle of a write."""
     victim.send_signal(signal.SIGSTOP)  # while it is stopped, the process ids of its children stay valid
     tasks = Path(f"/proc/{victim.pid}/task").iterdir()

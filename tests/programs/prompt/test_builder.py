@@ -12,6 +12,7 @@ from atoll import errors, evaluation, function, llm, mutation, store
 from atoll.candidate import JSON, Candidate
 from atoll.programs.prompt import ProgramPromptBuilder, Templates, estimate_tokens
 from tests.mutation.tasks import fn, task
+from tests.repetitions import choose
 
 BLOBS = store.MemoryBlobs()
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
@@ -240,7 +241,7 @@ class TestArtifacts:
 
 
 class TestSize:
-    @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+    @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=choose(20, 60))
     @given(
         st.integers(2_500, 40_000),
         st.lists(st.integers(0, 60_000), min_size=7, max_size=7),
