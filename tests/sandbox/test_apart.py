@@ -313,7 +313,7 @@ def test_every_evaluation_draws_its_own_numbers_unless_the_evaluator_sets_a_seed
     """
     box = open_box(source)
     program = "import numpy.random\ndef draw(): return float(numpy.random.rand())\n"
-    results = [evaluate(box, program).value for _ in range(3)]
+    results: list[Any] = [evaluate(box, program).value for _ in range(3)]
     assert len({result["metrics"]["own"] for result in results}) == (1 if is_same else 3)
     assert len({result["metrics"]["drawn"] for result in results}) == 3
 
