@@ -7,6 +7,7 @@ import time
 import pytest
 
 from atoll import mutation
+from atoll.mutation import response_text
 
 PARENT = '''# EVOLVE-BLOCK-START
 """Packs circles."""
@@ -265,3 +266,11 @@ def test_block_inside_of_a_function_keeps_the_function() -> None:
     assert run(read(edit("    z = y + x\n", "    z = math.sqrt(y + x)\n"), parent).text) == 2
     with pytest.raises(mutation.UnusableResponse):
         read(fenced("def run(x=3):\n    y = 100\n    z = y * x\n    return z\n"), parent)
+
+
+def test_idea_and_directions_are_read_and_leave_the_program():
+    response = "```python\n# IDEA: sort first\n# NEXT: Use a heap.\n# NEXT:\n# NEXT: A table of results.\nx = 1\n```"
+    idea = response_text.find_idea(response)
+    assert idea == {"idea": "sort first", "next": ["Use a heap.", "A table of results."]}
+    program = response.partition("\n")[2].removesuffix("```")
+    assert response_text.remove_idea(program, response) == "x = 1\n"

@@ -281,3 +281,26 @@ def test_error_is_summarized_by_its_last_line_and_the_line_of_the_program():
     )
     assert learners.summarize_error(error) == "ZeroDivisionError: division by zero (line 7: return 1 / count)"
     assert learners.summarize_error("timed out") == "timed out"
+
+
+def test_lasting_stagnation_asks_for_directions_and_follows_each_at_most_twice():
+    class Naming(World):
+        def propose(self, context):
+            (child,) = super().propose(context)
+            names = [f"method {context.iteration}", "a heap"] if context.advice.get("asks_directions") else []
+            operator = context.advice["operator"]
+            return [function.derive_child(context.parents[-1], child.skeleton(), operator=operator, next=names)]
+
+    def change(context, score):
+        return "9 x" if context.iteration == 110 else f"{score - 1} x"
+
+    world = Naming(change)
+    run(world, 120, 1)
+    asking = [context.iteration for context in world.contexts if context.advice.get("asks_directions")]
+    assert asking
+    assert all(context.advice["state"]["stagnation"] >= 2 for context in world.contexts if context.iteration in asking)
+    assert max(asking) < 110 or max(asking) > 120  # a gain ends the stagnation
+    followed = Counter(context.advice["direction"] for context in world.contexts if context.advice.get("direction"))
+    assert "a heap" in followed
+    assert max(followed.values()) <= 2
+    assert all(context.advice["operator"] == "new" for context in world.contexts if context.advice.get("direction"))

@@ -329,23 +329,28 @@ def _find_between(parent_lines: Sequence[str], before: str | None, after: str | 
 
 
 _IDEA_LINE = re.compile(
-    r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
+    r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY|NEXT)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
 )
-_IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY)[*_`]*[ \t]*:[^\n]*\n?", re.M)
+_IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY|NEXT)[*_`]*[ \t]*:[^\n]*\n?", re.M)
 _FIRST_COMMENT = re.compile(r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?:Change: ?)?(?P<text>[A-Za-z][^\n]* [^\n]*))")
-_MAX_IDEA_CHARS = 200
+_MAX_IDEA_CHARS, _MAX_DIRECTIONS = 200, 3
 
 
-def find_idea(response: str, parent: str = "") -> dict[str, str]:
-    """Returns the idea of a change and the reason for it, in the words of the LLM, as far as the response has them.
+def find_idea(response: str, parent: str = "") -> dict[str, str | list[str]]:
+    """Returns `idea`, `why` and `next` of a change, in the words of the LLM, as far as the response has them.
 
-    Without a line `IDEA:` this is the comment on the first line of the program, unless the parent has it too.
+    Without a line `IDEA:` the idea is the comment on the first line of the program, unless the parent has it too. Each
+    line `NEXT:` is a direction for a later change.
     """
-    idea = dict[str, str]()
+    idea, directions = dict[str, str | list[str]](), list[str]()
     for match in _IDEA_LINE.finditer(response):
         text = " ".join(match["text"].split()).strip("*_` ")[:_MAX_IDEA_CHARS]
-        if text:
+        if match["name"] == "NEXT":
+            directions += [text] if text and text not in directions else []
+        elif text:
             idea.setdefault(match["name"].lower(), text)
+    if directions:
+        idea["next"] = directions[:_MAX_DIRECTIONS]
     first = _FIRST_COMMENT.search(response)
     if "idea" not in idea and first and first["line"].strip() not in map(str.strip, parent.splitlines()):
         idea["idea"] = " ".join(first["text"].split())[:_MAX_IDEA_CHARS]

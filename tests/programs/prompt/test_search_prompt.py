@@ -169,6 +169,15 @@ def test_instruction_depends_on_the_operator(operator, mode, texts):
     assert ("The rest is the complete new program." in prompt) == (mode != "diff")
 
 
+def test_new_program_follows_a_direction_or_comes_with_some():
+    asked = build(context=make_context("new", advice={"operator": "new", "asks_directions": True}), mode="rewrite")
+    assert "two more comments that begin with `# NEXT:`" in asked
+    context = make_context("new", advice={"operator": "new", "direction": "Use simulated annealing."})
+    assert "solves the task by this method: Use simulated annealing. It is not" in build(
+        context=context, mode="rewrite"
+    )
+
+
 def test_crossover_shows_the_second_program():
     prompt = build(mode="cross", partner=make_fn("x = 9\n", 0.9, "9.0"))
     assert "# Second program: score 0.9" in prompt

@@ -7,6 +7,8 @@ A small LLM finds more by independent tries than from its own first success, and
 of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
 run also draws samples later, and prompts without the history, as often as they bring gains.
 
+In lasting stagnation a `new` program comes with the names of other methods, and the next ones follow these directions.
+
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
 | sample    | the initial program, without the history of the run            |
@@ -19,7 +21,7 @@ A selection depends on the applied iterations and on random numbers of the itera
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from atoll import cluster, evaluation, function, gate
@@ -35,7 +37,9 @@ from atoll.programs.population.leader_population import (
 )
 
 STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from_scratch", "temperature_shift"
-PLAIN_KEY = "without_history"
+PLAIN_KEY, DIRECTION_KEY, ASK_KEY = "without_history", "direction", "asks_directions"
+_ASK_STAGNATION, _MIN_CALLS_LEFT = 2.0, 10  # when a new program also names other methods
+_MAX_DIRECTIONS, _MAX_DIRECTION_TRIES = 6, 2
 _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against stagnation
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
 _FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations, if all repairs help, and if none does
@@ -81,6 +85,7 @@ class LeaderSearch:
         self._calls, self._valid = Counter[str](), Counter[str]()  # LLM calls and valid programs of each operator
         self._repeat_share = 0.0  # of recent iterations whose first response repeated a program
         self._arms: dict[str, tuple[float, float]] = {}  # recent gains and failures of each way to make a prompt
+        self._directions: dict[str, int] = {}  # tries of each method that the LLM named
         self._selection: tuple[Mode, function.Function, bool, bool] | None = None
 
     def make_population(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> LeaderPopulation:
@@ -173,6 +178,7 @@ class LeaderSearch:
         advice: dict[str, JSON] = {OPERATOR_KEY: mode, "mode": self._choose_form(mode, parent, rng)}
         advice["engine"] = self._choose_engine(mode, rng)
         advice |= {SCRATCH_KEY: True} if is_scratch else {}
+        advice |= self._advise_direction(rng) if mode == "new" and not is_scratch else {}
         if (shift := round(min(_MAX_TEMPERATURE_SHIFT, self._repeat_share), 1)) > 0:
             advice[TEMPERATURE_KEY] = shift
         advice[STATE_KEY] = self._describe_state()
@@ -183,6 +189,25 @@ class LeaderSearch:
         if notes := self._memory.list_notes():
             advice[NOTES_KEY] = notes
         return advice
+
+    def _advise_direction(self, rng: Random) -> Mapping[str, JSON]:
+        """Returns a method to try, or that the LLM is to name some."""
+        if untried := [name for name, tries in self._directions.items() if tries < _MAX_DIRECTION_TRIES]:
+            return {DIRECTION_KEY: rng.choice(untried)}
+        calls_left = math.inf if self._num_calls is None else self._num_calls - self._used_calls
+        return {ASK_KEY: True} if self.stagnation >= _ASK_STAGNATION and calls_left >= _MIN_CALLS_LEFT else {}
+
+    def _learn_directions(self, result: function.IterationResult) -> None:
+        """Counts the tries of a direction and keeps those that the LLM named when it was asked."""
+        if (direction := result.advice.get(DIRECTION_KEY)) in self._directions:
+            self._directions[str(direction)] += 1
+        if not result.advice.get(ASK_KEY):
+            return
+        for fn, _ in result.children:
+            named = fn.candidate.meta.get("next") if fn.candidate else None
+            for name in named if isinstance(named, Sequence) else ():
+                if len(self._directions) < _MAX_DIRECTIONS:
+                    self._directions.setdefault(str(name), 0)
 
     def _choose_engine(self, mode: Mode, rng: Random) -> str:
         if mode in ("refine", "spread"):
@@ -249,9 +274,11 @@ class LeaderSearch:
         if uses_llm and operator == "refine":
             is_better = any(self._is_gain(fn, parent) for fn, _ in result.children)
             self._count_arm("plain" if result.advice.get(PLAIN_KEY) else "history", has_gain=is_better)
+        self._learn_directions(result)
         if has_risen:
             self._since_rise = 0
             self._num_gains += 1
+            self._directions.clear()
         elif uses_llm and any(fn.evaluation is not None for fn, _ in result.children):
             self._since_rise += 1
         if population is not None and uses_llm and (operator != "sample" or has_risen):

@@ -52,6 +52,10 @@ _TEXT_FOCUSES = (
     "State the steps to take, and the exact form of the result.",
     "Keep what works, remove what misleads, and state the rest more clearly.",
 )
+_DIRECTIONS_FORM = (
+    "Below the first line of the program, write two more comments that begin with `{comment} NEXT:`, each with one "
+    "other method that is worth a try."
+)
 _VALUE_FOCUSES = (
     "Change the values that the feedback asks to change.",
     "Change the value that limits the score most.",
@@ -297,10 +301,15 @@ class SearchPromptBuilder:
         if request.partner is not None:
             sentences.append("Combine the second {unit} with this one: keep the better parts of each.")
         elif operator == "new":
+            direction = context.advice.get("direction")
+            method = prompt_sections.flatten(str(direction), 200).rstrip(".") if direction else ""
+            method = f"this method: {method}" if method else "a different method"
             sentences.append(
-                "Write a {unit} that solves the task by a different method, not a variation of the one above. It may "
+                f"Write a {{unit}} that solves the task by {method}. It is not a variation of the one above, and may "
                 "score lower at first."
             )
+            if context.advice.get("asks_directions") and self.language in _COMMENTS:
+                sentences.append(_DIRECTIONS_FORM.replace("{comment}", _COMMENTS[self.language]))
         elif operator == "fix":
             sentences.append("The {unit} fails, see its evaluation. Repair it, and keep its idea.")
         else:
