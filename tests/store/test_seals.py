@@ -11,9 +11,8 @@ from sqlalchemy import text
 from atoll import journal, store
 from atoll.store import transfer
 from atoll.store.database.database import Database
-from tests.repetitions import choose
 
-NUM_FLIPS = choose(250, 1000)
+NUM_FLIPS = 1000
 TABLES = {
     "runs": ("id", "created_at", "config", "links"),
     "records": ("run", "seq", "kind", "step", "island", "data", "links"),
