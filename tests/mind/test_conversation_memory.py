@@ -130,3 +130,10 @@ def test_budget_of_8_calls_sends_8(tmp_path, monkeypatch, capsys, trips):
         assert cli.main(arguments) == 0
         assert len(server.requests) == 8
     assert json.loads(capsys.readouterr().out)["calls"] == 8
+
+
+def test_long_feedback_is_shortened_and_each_error_is_there_once():
+    errors = [f"- error {number % 10}" for number in range(30)]
+    text = prompts.shorten_feedback("\n".join([*errors, "A note.", "A note."]))
+    assert text.splitlines() == [*errors[:8], "A note.", "A note.", "- and 2 more errors"]
+    assert prompts.shorten_feedback("- one\nA note.") == "- one\nA note."

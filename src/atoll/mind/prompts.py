@@ -175,7 +175,7 @@ class PlanPromptBuilder:
     def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
         return "\n\n".join(
             f"{plan.format_title(number)}\n<plan>\n{plan.plan}\n</plan>"
-            + (f"\nFeedback:\n{plan.feedback}" if self.has_feedback and plan.feedback else "")
+            + (f"\nFeedback:\n{shorten_feedback(plan.feedback)}" if self.has_feedback and plan.feedback else "")
             for number, plan in _number_plans(plans)
         )
 
@@ -254,8 +254,21 @@ _CLAIM = re.compile(r"<optimal>(.*?)(?:</optimal>|\Z)", re.DOTALL)
 _AGREEMENT = re.compile(r"\b(AGREE|DISAGREE)\b")
 _MAX_TOOL_CHARS, _MAX_TOOLS = 400, 30  # tools in a candidate's metadata, and characters of their outputs
 _MAX_POINTS = 8
+_MAX_ERRORS = 8  # of a plan, in a prompt
 _MAX_EXCHANGE_CHARS, _MAX_OLD_CHARS = 24_000, 300  # of tool outputs in a prompt, and of an old one
 _MAX_CLAIM_CHARS = 2000
+
+
+def shorten_feedback(feedback: str) -> str:
+    """Returns feedback with its first errors, each once. A small LLM copies a long list instead of writing a plan."""
+    lines = feedback.splitlines()
+    errors = list(dict.fromkeys(line for line in lines if line.startswith("- ")))
+    waiting, kept = set(errors[:_MAX_ERRORS]), list[str]()
+    for line in lines:
+        if not line.startswith("- ") or line in waiting:
+            kept.append(line)
+            waiting.discard(line)
+    return "\n".join([*kept, f"- and {len(errors) - _MAX_ERRORS} more errors"] if len(errors) > _MAX_ERRORS else kept)
 
 
 class RememberedTurn(NamedTuple):
@@ -276,7 +289,7 @@ def format_memory(turns: Sequence[RememberedTurn], max_tokens: int | None, *, ha
     remaining = float("inf") if max_tokens is None else float(max_tokens * CHARS_PER_TOKEN)
     texts = list[str]()
     for number, turn in reversed(list(enumerate(turns, 1))):
-        feedback = f"\n{turn.plan.feedback}" if has_feedback else ""
+        feedback = f"\n{shorten_feedback(turn.plan.feedback)}" if has_feedback else ""
         text = f"Turn {number}, score {turn.plan.score or 0.0:.4g}:\n{turn.plan.plan}{feedback}"
         remaining -= len(text)
         texts.append(text if remaining >= 0 else _summarize(number, turn, has_feedback=has_feedback))
