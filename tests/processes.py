@@ -5,6 +5,7 @@ processes of a server have the same hash seed; a test that needs another starts 
 """
 
 import array
+import atexit
 import functools
 import json
 import os
@@ -142,4 +143,11 @@ def _start_server(pid: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     with theirs:
         command = [sys.executable, str(_SERVER), str(theirs.fileno())]
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True)
+    atexit.register(_end_server, pid, ours, server)
     return ours, server
+
+
+def _end_server(pid: int, connection: socket.socket, server: subprocess.Popen[bytes]) -> None:
+    if os.getpid() == pid:
+        connection.close()
+        server.wait(timeout=10)
