@@ -84,6 +84,28 @@ def test_new_rules_that_mislead_on_the_training_questions_are_removed_before_val
     assert "printer: ZZ9" not in result.playbook.to_text()
 
 
+def test_examples_are_kept_where_rules_do_not_help():
+    class Silent:
+        def reflect(self, experience):
+            return []
+
+    class ExampleReader(Reader):
+        """Answers with the code of the first example about the same item."""
+
+        def answer(self, question, excerpts, reflection):
+            texts = [excerpt.text for excerpt in excerpts if find_item(question) in excerpt.text]
+            return playbook.Answer(texts[0].rpartition(" ")[2].rstrip(".") if texts else "?")
+
+    learner = make_learner(Silent())
+    learner._generator = ExampleReader()
+    result = learner.learn(QUESTIONS[::2], QUESTIONS[1::2])
+    assert (result.first, result.last) == (0, 6)
+    assert {bullet.section for bullet in result.playbook.bullets.values()} == {"examples"}
+    learner = make_learner(Silent(), has_examples=False)
+    learner._generator = ExampleReader()
+    assert learner.learn(QUESTIONS[::2], QUESTIONS[1::2]).summary.startswith("no gain")
+
+
 def test_questions_are_in_flight_at_once():
     barrier = threading.Barrier(3, timeout=20)
 

@@ -5,18 +5,9 @@ from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
 from atoll.playbook.files import export_folder, import_folder, load_folder
 from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
-from atoll.playbook.learners import (
-    Answer,
-    Generator,
-    Grade,
-    LLMAnswerer,
-    OfflineLearner,
-    OfflineResult,
-    OnlineLearner,
-    Round,
-    Turn,
-)
+from atoll.playbook.learners import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
 from atoll.playbook.meaning import Comparer, LLMComparer, Meaning, Relation, embed_with, relate_words
+from atoll.playbook.offline import OfflineLearner, OfflineResult, Round
 from atoll.playbook.playbook import Config, HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
 from atoll.playbook.reflectors import Experience, LLMReflection, LLMReflector, Reflector, TaggingReflector

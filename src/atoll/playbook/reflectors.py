@@ -82,7 +82,7 @@ Find out what went wrong, or what made it succeed, step by step in the trace.
 - root_cause_analysis: why the agent made it: a missing rule, a wrong rule, a slip.
 - correct_approach: how to do this task right.
 - key_insight: one rule for the next agent, as "If ..., then ...": after "If" the words of the task that decide, after
-  "then" the right answer or the right method, with names, numbers and units."""
+  "then" the right answer by the result, or the right method, with names, numbers and units."""
 
 TAGS_TASK = """
 - bullet_tags: for each rule that the agent used, whether it was helpful, harmful or neutral here. A rule is harmful if
@@ -106,7 +106,7 @@ EXPERIENCE = """--- task
 {task}
 --- trace of the agent
 {trace}
---- answer
+--- answer of the agent{verdict}
 {action}
 --- result ({outcome})
 {feedback}
@@ -248,6 +248,7 @@ class LLMReflector:
             task=_quote(experience.task),
             trace=_quote(experience.trace),
             action=_quote(experience.action),
+            verdict=_VERDICTS[experience.is_success],
             outcome=_OUTCOMES[experience.is_success],
             feedback=_quote(experience.feedback),
             used=_format_used(experience),
@@ -299,6 +300,7 @@ class LLMReflector:
             return None
 
 
+_VERDICTS = {True: ", which is right", False: ", which is wrong", None: ""}
 _OUTCOMES = {True: "success", False: "failure", None: "success unknown"}
 
 

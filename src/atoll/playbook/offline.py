@@ -1,0 +1,250 @@
+"""Offline learning of ACE: epochs over training questions, with validation questions that decide what is kept."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Literal, NamedTuple
+
+from atoll.playbook.bullet import Bullet
+from atoll.playbook.delta import Delta, Verdict, add, remove
+from atoll.playbook.learners import Answer, Generator, Grade, Grader
+from atoll.playbook.playbook import Playbook
+from atoll.playbook.reflectors import Experience, Reflector
+from atoll.playbook.retrieval import Excerpt, make_excerpts
+from atoll.playbook.store import PlaybookStore
+
+type Decision = Literal["kept", "dropped", "no change"]
+
+
+class Round(NamedTuple):
+    """One batch of training questions.
+
+    Attributes:
+        decision: `kept` if the changed playbook won on the validation questions.
+        train: Right answers and questions of the batch.
+        before, after: Right answers on the validation questions, with the old and the changed playbook.
+        wins, losses: Validation questions that only the changed, or only the old playbook gets right.
+        verdicts: Decisions of the curator on the proposed changes.
+    """
+
+    epoch: int
+    decision: Decision
+    train: tuple[int, int]
+    before: int
+    after: int
+    wins: int
+    losses: int
+    verdicts: tuple[Verdict, ...]
+
+
+class OfflineResult(NamedTuple):
+    """Result of offline learning.
+
+    Attributes:
+        playbook: The playbook at the end; the one before if nothing helped.
+        first, last: Right answers on the validation questions before and after.
+        summary: One sentence; "no gain: nothing kept" if no change helped.
+    """
+
+    playbook: Playbook
+    rounds: tuple[Round, ...]
+    first: int
+    last: int
+    num_validation: int
+    summary: str
+
+
+class OfflineLearner:
+    """Learns a playbook from questions with known answers, and keeps a change only if it helps.
+
+    In each round the generator answers a batch of training questions, the reflector proposes deltas, and the curator
+    applies them to a copy. The batch is answered again with the copy, and new rules that were used in more wrong than
+    right answers are removed from it. Then both playbooks answer the validation questions. The copy replaces the
+    playbook if it wins more questions than it loses, by more than one standard deviation of chance. If it does not,
+    the wrongly answered questions of the batch are tried as examples, in the same way. Kept changes are versions of the
+    store, so that `store.rollback` undoes them.
+
+    Args:
+        store: The playbook. Its curator decides on deltas.
+        generator: Answers questions.
+        grader: Grades answers.
+        reflector: Returns deltas.
+        num_jobs: Questions in flight at once. Generator, grader and reflector must be safe to share between threads.
+        batch_size: Training questions per round; 0 means all of an epoch.
+        has_examples: Whether examples are tried where rules do not help.
+        section: Section of new bullets.
+        author: Author of the versions.
+    """
+
+    def __init__(
+        self,
+        store: PlaybookStore,
+        generator: Generator,
+        grader: Grader,
+        reflector: Reflector,
+        *,
+        num_jobs: int = 1,
+        batch_size: int = 0,
+        has_examples: bool = True,
+        section: str = "rules",
+        author: str = "ace",
+    ) -> None:
+        self.store = store
+        self._generator, self._grader, self._reflector = generator, grader, reflector
+        self._num_jobs, self._batch_size, self._has_examples = max(1, num_jobs), batch_size, has_examples
+        self._section, self._author = section, author
+
+    def learn(
+        self, train: Sequence[str], validation: Sequence[str], *, epochs: int = 1, seed: int = 0
+    ) -> OfflineResult:
+        """Returns the learned playbook.
+
+        Args:
+            train: Training questions.
+            validation: Other questions, which decide what is kept.
+            epochs: Passes over the training questions.
+            seed: Seed of the order of questions.
+        """
+        rounds = list[Round]()
+        baseline = self.answer_all(self.store.current(), validation)
+        results = baseline
+        for epoch in range(1, epochs + 1):
+            for batch in self._iter_batches(train, Random(f"{seed}/{epoch}")):
+                done, results = self._run_round(epoch, batch, validation, results)
+                rounds.append(done)
+        first, last, count = sum(baseline), sum(results), len(validation)
+        num_kept = sum(done.decision == "kept" for done in rounds)
+        gain = f"{num_kept} of {len(rounds)} rounds kept: {first} of {count} right before, {last} after"
+        summary = gain if num_kept else f"no gain: nothing kept ({first} of {count} right)"
+        return OfflineResult(self.store.current(), tuple(rounds), first, last, count, summary)
+
+    def answer_all(self, playbook: Playbook, questions: Sequence[str]) -> list[bool]:
+        """Returns whether each question is answered right with a playbook."""
+        excerpts = self._make_finder(playbook)
+
+        def answer(question: str) -> bool:
+            rules = excerpts(question)
+            return bool(self._grader(question, self._generator.answer(question, rules, "")).is_correct)
+
+        return self._map(answer, questions)
+
+    def _run_round(
+        self, epoch: int, batch: Sequence[str], validation: Sequence[str], results: list[bool]
+    ) -> tuple[Round, list[bool]]:
+        playbook = self.store.current()
+        excerpts = self._make_finder(playbook)
+
+        def study(question: str) -> tuple[Experience, Sequence[Delta]]:
+            rules = excerpts(question)
+            answer = self._generator.answer(question, rules, "")
+            experience = self._make_experience(question, answer, self._grader(question, answer), rules)
+            return experience, self._reflector.reflect(experience)
+
+        studied = self._map(study, batch)
+        train = (sum(bool(experience.is_success) for experience, _ in studied), len(batch))
+        candidate, verdicts = self._decide(playbook, [deltas for _, deltas in studied])
+        num_proposals = len(candidate.bullets.keys() - playbook.bullets.keys())
+        if num_proposals:
+            candidate, removed = self._remove_misleading(candidate, playbook, batch)
+            verdicts += removed
+        done = Round(epoch, "no change", train, sum(results), sum(results), 0, 0, tuple(verdicts))
+        if _get_texts(candidate) != _get_texts(playbook):
+            done, changed = self._validate(done, candidate, validation, results)
+            if done.decision == "kept":
+                return done, changed
+        elif not num_proposals:
+            self.store.put(candidate, f"epoch {epoch}: counts only", self._author)
+        else:
+            done = done._replace(decision="dropped")
+        examples = [_make_example(experience, self.store.config.max_chars) for experience, _ in studied]
+        deltas = [[example] for example in examples if example is not None]
+        if not self._has_examples or not deltas:
+            return done, results
+        candidate, verdicts = self._decide(self.store.current(), deltas)
+        if _get_texts(candidate) == _get_texts(self.store.current()):
+            return done, results
+        tried, changed = self._validate(
+            done._replace(verdicts=(*done.verdicts, *verdicts)), candidate, validation, results
+        )
+        return (tried, changed) if tried.decision == "kept" else (done, results)
+
+    def _decide(self, playbook: Playbook, deltas: Sequence[Sequence[Delta]]) -> tuple[Playbook, list[Verdict]]:
+        """Applies the deltas of each question in a turn of its own, so that the limits of a turn hold."""
+        verdicts = list[Verdict]()
+        for part in deltas:
+            if part:
+                playbook, decided = self.store.curator.decide(playbook, part)
+                verdicts += decided
+        return playbook, verdicts
+
+    def _validate(
+        self, done: Round, candidate: Playbook, validation: Sequence[str], results: list[bool]
+    ) -> tuple[Round, list[bool]]:
+        """Answers the validation questions with a changed playbook, and keeps it if it wins."""
+        changed = self.answer_all(candidate, validation)
+        wins = sum(new and not old for new, old in zip(changed, results, strict=True))
+        losses = sum(old and not new for new, old in zip(changed, results, strict=True))
+        is_better = wins - losses > math.sqrt(wins + losses)
+        if is_better:
+            counts = f"{sum(changed)} of {len(validation)} right on validation, {done.before} before"
+            self.store.put(candidate, f"epoch {done.epoch}: {counts}", self._author)
+        decision: Decision = "kept" if is_better else "dropped"
+        return done._replace(decision=decision, after=sum(changed), wins=wins, losses=losses), changed
+
+    def _remove_misleading(
+        self, candidate: Playbook, playbook: Playbook, batch: Sequence[str]
+    ) -> tuple[Playbook, Sequence[Verdict]]:
+        """Answers the batch again and removes new rules that are used in more wrong than right answers."""
+        excerpts = self._make_finder(candidate)
+
+        def answer(question: str) -> tuple[int, tuple[str, ...]]:
+            answer = self._generator.answer(question, excerpts(question), "")
+            return (1 if self._grader(question, answer).is_correct else -1), answer.used
+
+        balance = dict[str, int]()
+        for value, used in self._map(answer, batch):
+            for id in set(used):
+                balance[id] = balance.get(id, 0) + value
+        misleading = [id for id in candidate.bullets if id not in playbook.bullets and balance.get(id, 0) < 0]
+        reason = "used in more wrong than right answers to the training questions"
+        verdicts = [Verdict(remove(id, source="learner"), "applied", reason, (id,)) for id in misleading]
+        return candidate.without(misleading), verdicts
+
+    def _make_experience(self, question: str, answer: Answer, grade: Grade, rules: Sequence[Excerpt]) -> Experience:
+        rule_ids = {excerpt.bullet.id for excerpt in rules}
+        used = tuple(id for id in answer.used if id in rule_ids)
+        fields = (question, answer.text, grade.feedback, grade.is_correct, used, grade.lesson, self._section)
+        return Experience(*fields, playbook=self.store.current(), trace=answer.trace)
+
+    def _make_finder(self, playbook: Playbook) -> Callable[[str], Sequence[Excerpt]]:
+        """Returns a function that finds the bullets for a question, all of them if the playbook is short."""
+        config = self.store.config
+        if len(playbook) <= config.context_limit:
+            bullets: Sequence[Bullet] = list(playbook.bullets.values())
+            return lambda question: [Excerpt(bullet, 0.0, bullet.content[: config.context_chars]) for bullet in bullets]
+        return lambda question: make_excerpts(playbook, question, config, self.store.curator.meaning)
+
+    def _iter_batches(self, questions: Sequence[str], rng: Random) -> Iterator[Sequence[str]]:
+        order = rng.sample(list(questions), len(questions))
+        size = self._batch_size or max(1, len(order))
+        return (order[start : start + size] for start in range(0, len(order), size))
+
+    def _map[S, T](self, function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+        if self._num_jobs == 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(self._num_jobs) as pool:
+            return list(pool.map(function, items))
+
+
+def _get_texts(playbook: Playbook) -> dict[str, str]:
+    return {id: bullet.content for id, bullet in playbook.bullets.items()}
+
+
+def _make_example(experience: Experience, max_chars: int) -> Delta | None:
+    """Returns a wrongly answered question with its feedback as a bullet; None if it is right, or too long."""
+    task, feedback = (" ".join(text.split()) for text in (experience.task, experience.feedback))
+    content = f"Example: {task} {feedback}"
+    if experience.is_success is not False or not feedback or len(content) > max_chars:
+        return None
+    return add("examples", content, evidence="a training question", source="learner")
