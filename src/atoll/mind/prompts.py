@@ -263,12 +263,14 @@ def shorten_feedback(feedback: str) -> str:
     """Returns feedback with its first errors, each once. A small LLM copies a long list instead of writing a plan."""
     lines = feedback.splitlines()
     errors = list(dict.fromkeys(line for line in lines if line.startswith("- ")))
-    waiting, kept = set(errors[:_MAX_ERRORS]), list[str]()
+    waiting, selected = set(errors[:_MAX_ERRORS]), list[str]()
     for line in lines:
         if not line.startswith("- ") or line in waiting:
-            kept.append(line)
+            selected.append(line)
             waiting.discard(line)
-    return "\n".join([*kept, f"- and {len(errors) - _MAX_ERRORS} more errors"] if len(errors) > _MAX_ERRORS else kept)
+    return "\n".join(
+        [*selected, f"- and {len(errors) - _MAX_ERRORS} more errors"] if len(errors) > _MAX_ERRORS else selected
+    )
 
 
 class RememberedTurn(NamedTuple):
