@@ -311,8 +311,11 @@ def test_better_baseline_is_said():
             "baselines=True",
         ),
         (
-            {"system": "evolve", "result": {"test": 0.2, "initial_test": 0.25, "gain": [-0.05, -0.1, 0.0]}},
-            "That is no better than the initial candidate (0.25).\nThe mean gain there is -0.05;",
+            {
+                "system": "evolve",
+                "result": {"test": 0.2, "initial_test": 0.25, "gain": [-0.05, -0.1, 0.0], "test_size": 9},
+            },
+            "That is no better than the initial candidate (0.25).\nThe mean gain on its 9 instances is -0.05;",
             "up from 0.25",
         ),
         # A baseline that is as good is said, and one that did not end had not the same budget.

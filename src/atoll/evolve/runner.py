@@ -1,5 +1,6 @@
 """Runs `atoll.evolve`: prepares a `runs.Session`, runs it, and makes a `Result` of what it stored."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -224,7 +225,13 @@ def _evaluate_on_test_set(
         journal.CallCache.current.reset(token)
     failure_note = "" if best.failure is None else f"; the test set has no score: {best.failure}"
     gain, reason = compute_gain(best.scores, initial.scores), result.reason + failure_note
-    test_scores = {"test": best.score, "initial_test": initial.score, "gain": None if gain is None else list(gain)}
+    test_scores: dict[str, Any] = {
+        "test": best.score,
+        "initial_test": initial.score,
+        "test_size": len(splits[dataset_evaluator.TEST]),
+    }
+    if gain is not None and all(map(math.isfinite, gain)):
+        test_scores["gain"] = list(gain)
     _store_result(run_store, run_id, reason, test_scores)
     return result._replace(test=best.score, gain=gain, reason=reason)
 

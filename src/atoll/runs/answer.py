@@ -17,7 +17,7 @@ from atoll.store.candidate_queries import CandidateQueries
 MAX_SEEDS = 50  # runs of a seed group
 _MANY_FAILURES = 0.3  # share of the evaluations
 _LATE = 0.8  # share of the evaluations after which an improvement is late
-_FEW_SEEDS = 3
+_FEW_SEEDS, _FEW_INSTANCES = 3, 5
 _TIE = 0.01  # share of the gain within which two scores are about the same
 _EXACT = 1e-20  # relative squared error that is only rounding
 _MAX_LIVES = 500
@@ -160,14 +160,16 @@ def _describe_score(facts: AnswerFacts) -> Iterator[str]:
         best, start = format_score(facts.best_score), format_score(facts.initial_score)
         yield f"The best fitness, from 0 to 1, which guides the search, is {best}; without a plan it was {start}."
     if isinstance(test := result.get("test"), int | float):
-        start = result.get("initial_test")
-        before = f", up from {format_score(start)}" if isinstance(start, int | float) and start < test else ""
+        initial = result.get("initial_test")
+        before = f", up from {format_score(initial)}" if isinstance(initial, int | float) and initial < test else ""
         yield f"On test data, which the search did not use, it scores {format_score(test)}{before}."
-        if isinstance(start, int | float) and start >= test:
-            yield f"That is no better than the initial candidate ({format_score(start)})."
-    match result.get("gain"):
-        case [mean, low, high]:
-            yield f"The mean gain there is {mean:.3g}; its 95 % interval is {low:.3g} to {high:.3g}."
+        if isinstance(initial, int | float) and initial >= test:
+            yield f"That is no better than the initial candidate ({format_score(initial)})."
+    match result.get("gain"), result.get("test_size", 0):
+        case [float(mean), float(low), float(high)], int(size) if size >= _FEW_INSTANCES:
+            yield f"The mean gain on its {size} instances is {mean:.3g}; its 95 % interval is {low:.3g} to {high:.3g}."
+        case _, int(size) if size:
+            yield f"The test data has only {_count(size, 'instance')}, so this is not sure."
 
 
 def _choose_split(errors: Mapping[str, Any]) -> tuple[str, float | None]:
