@@ -295,6 +295,49 @@ def test_better_baseline_is_said():
         ({"system": "mind", "result": {"solved": 12, "total": 12}}, "Read the plans below.", "atoll best"),
         # The evaluator is a Python function, so that no command can call it.
         ({"system": "evolve"}, "pass baselines=True to atoll.evolve", "--baselines"),
+        # Plans have a score of the task and a fitness of the search.
+        (
+            {"system": "mind", "result": {"solved": 1, "total": 2, "scoring": "The score is minus the errors."}},
+            "How the task scores a plan: The score is minus the errors.\nThe best fitness, from 0 to 1,",
+            "may be chance",
+        ),
+        # The test score and the baselines of `atoll.evolve` are in its result.
+        (
+            {
+                "system": "evolve",
+                "result": {"test": 1.5, "initial_test": 0.25, "baselines": {"best-of-N": 2.0, "no LLM": "not run"}},
+            },
+            "On test data, which the search did not use, it scores 1.5, up from 0.25.",
+            "baselines=True",
+        ),
+        (
+            {
+                "system": "evolve",
+                "result": {"test": 0.2, "initial_test": 0.25, "gain": [-0.05, -0.1, 0.0], "test_size": 9},
+            },
+            "That is no better than the initial candidate (0.25).\nThe mean gain on its 9 instances is -0.05;",
+            "up from 0.25",
+        ),
+        # A baseline that is as good is said, and one that did not end had not the same budget.
+        (
+            {"baselines": [answer.BaselineScore("best of N", 2.0, "b")]},
+            "The baseline best of N was as good and is simpler.",
+            "not worth its cost",
+        ),
+        (
+            {"baselines": [answer.BaselineScore("no LLM", 1.0, "b", "interrupted")]},
+            "The baseline no LLM reached 1, but did not end (status: interrupted).",
+            "with the same budget",
+        ),
+        (
+            {
+                "system": "survival",
+                "result": {"episodes": 4, "deaths": 3, "mean_ticks": 2.5},
+                "life_scores": [1, 3, 2, 4],
+            },
+            "(the score is the number of ticks lived). The difference may be chance.",
+            "--baselines",
+        ),
         (
             {"system": "survival", "result": {"episodes": 4}, "life_scores": [1.0, 2.0, 3.0, 5.0]},
             "The last 2 lives scored 4 on average, more than the first 2 (1.5).",

@@ -10,6 +10,7 @@ import pytest
 
 import atoll
 from atoll import control, errors, evaluation, function, store
+from atoll.runs import summary
 
 
 def start(x):
@@ -225,6 +226,15 @@ class TestResults:
         folder = Path(result.save(tmp_path / "out"))
         assert (folder / "best.txt").read_text() == result.best
         assert json.loads((folder / "result.json").read_text())["score"] == result.score
+
+    def test_test_score_and_baselines_are_stored(self, tmp_path):
+        parts: dict[str, Any] = {"data": list("ab"), "test": ["z"], "baselines": True, "budget": "20evals"}
+        result = atoll.evolve("go", letters, **parts, store=str(tmp_path / "a.db"))
+        with store.Store(str(tmp_path / "a.db")) as run_store:
+            stored = summary.find_result(run_store, result.run)
+            status = summary.summarize(run_store, result.run).status
+        scores = {name: score for name, score in result.baselines.items() if name != "initial"}
+        assert (stored["test"], stored["baselines"], status) == (result.test, scores, "done")
 
     def test_lineage_ends_at_initial_candidate(self):
         result = atoll.evolve("a b c d e", lambda text: -len(text), budget="30evals")

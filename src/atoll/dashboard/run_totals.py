@@ -324,7 +324,7 @@ class RunTotals(JournalTotals):
     def _add_record(self, kind: str, step: int, island: int, text: str, at: float | None) -> None:
         if kind == "started":
             self._start_session(at)
-        if at is not None:
+        if at is not None and kind != "concluded":  # baselines of `atoll.evolve` come before it, and are not its time
             self.last_at = at
         match kind:
             case "founded":

@@ -1,5 +1,6 @@
 """Runs `atoll.evolve`: prepares a `runs.Session`, runs it, and makes a `Result` of what it stored."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import config, control, errors, evaluation, function, journal, runs, store, system
+from atoll.candidate import normalize_json
 from atoll.config.settings import ExecutorSettings
 from atoll.evolve import identity, representations
 from atoll.evolve.build import EvolveProblem, build_system, estimate_llm_calls
@@ -21,7 +23,7 @@ from atoll.programs.gepa import dataset_evaluator, minibatch
 from atoll.programs.gepa.dataset_evaluator import LoopThread
 from atoll.runs import baselines, executor_config, limits
 from atoll.runs.session import ALL_ISLANDS
-from atoll.runs.summary import find_run
+from atoll.runs.summary import find_result, find_run
 
 MEMORY_URL = "sqlite://"
 _DEFAULT_EVALUATIONS, _DEFAULT_EVALUATIONS_WITH_LLM = 500, 200
@@ -75,7 +77,11 @@ def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
     data, test_set = _split_data(options)
     problem = EvolveProblem(representation, evaluator, data, options)
     result = _run_problem(problem, test_set)
-    return result._replace(baselines={"initial": result.initial_score, **_run_baselines(problem)})
+    scores = _run_baselines(problem)
+    if options.store and options.baselines:
+        with store.Store(options.store) as run_store:
+            _store_result(run_store, result.run, result.reason, {"baselines": scores})
+    return result._replace(baselines={"initial": result.initial_score, **scores})
 
 
 def _split_data(options: EvolveOptions) -> tuple[minibatch.DatasetSplit | None, minibatch.SealedTestSet | None]:
@@ -218,8 +224,24 @@ def _evaluate_on_test_set(
     finally:
         journal.CallCache.current.reset(token)
     failure_note = "" if best.failure is None else f"; the test set has no score: {best.failure}"
-    gain = compute_gain(best.scores, initial.scores)
-    return result._replace(test=best.score, gain=gain, reason=result.reason + failure_note)
+    gain, reason = compute_gain(best.scores, initial.scores), result.reason + failure_note
+    test_scores: dict[str, Any] = {
+        "test": best.score,
+        "initial_test": initial.score,
+        "test_size": len(splits[dataset_evaluator.TEST]),
+    }
+    if gain is not None and all(map(math.isfinite, gain)):
+        test_scores["gain"] = list(gain)
+    _store_result(run_store, run_id, reason, test_scores)
+    return result._replace(test=best.score, gain=gain, reason=reason)
+
+
+def _store_result(run_store: store.Store, run_id: str, reason: str, data: Mapping[str, Any]) -> None:
+    """Adds to the stored result of an ended run, which the dashboard and the reports show."""
+    result = normalize_json({**find_result(run_store, run_id), **data})
+    run_store.journal(run_id).write(
+        journal.Record(journal.CONCLUDED, 0, ALL_ISLANDS, {"reason": reason, "result": result})
+    )
 
 
 def _run_baselines(problem: EvolveProblem) -> dict[str, float | str]:

@@ -37,6 +37,7 @@ class RunConclusion:
             "method": self.method,
             "solved": sum(bool(row["solved"]) for row in rows),
             "total": len(rows),
+            **self._describe_scoring(),
             "graded": "by the file's solutions"
             if any(grade is not None for grade in grades.values())
             else "by the task",
@@ -48,6 +49,11 @@ class RunConclusion:
             **(self._saved or {}),
             "instances": rows,
         }
+
+    def _describe_scoring(self) -> dict[str, JSON]:
+        """Returns what a score means, if it means the same for all problems."""
+        texts = {problem.target for problem in self.problem_set.problems}
+        return {"scoring": texts.pop()} if len(texts) == 1 and any(texts) else {}
 
     def get_best_plans(self) -> dict[str, str]:
         """Returns the best plan of each problem that has one."""

@@ -6,7 +6,7 @@ The dashboard and the HTML export show the same sentences.
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from atoll.store.candidate_queries import CandidateQueries
 MAX_SEEDS = 50  # runs of a seed group
 _MANY_FAILURES = 0.3  # share of the evaluations
 _LATE = 0.8  # share of the evaluations after which an improvement is late
-_FEW_SEEDS = 3
+_FEW_SEEDS, _FEW_INSTANCES = 3, 5
 _TIE = 0.01  # share of the gain within which two scores are about the same
 _EXACT = 1e-20  # relative squared error that is only rounding
 _MAX_LIVES = 500
@@ -41,11 +41,12 @@ class SeedGroup(NamedTuple):
 
 
 class BaselineScore(NamedTuple):
-    """Title and best score of a baseline, and its run."""
+    """Title and best score of a baseline, its run, and the status of that run."""
 
     title: str
     score: float | None
     run: str = ""
+    status: str = "done"
 
 
 class NextStep(NamedTuple):
@@ -114,7 +115,10 @@ class Answer(NamedTuple):
 
 def make_answer(facts: AnswerFacts) -> Answer:
     """Returns the answer of a run."""
-    details = [*_compare_with_initial(facts), *_compare_with_baselines(facts), _describe_cost(facts)]
+    if not facts.baselines:
+        facts = replace(facts, baselines=list(_iter_own_baselines(facts.result)))
+    gains = [*_describe_score(facts), *_compare_with_initial(facts), *_compare_with_baselines(facts)]
+    details = [*gains, _describe_cost(facts)]
     return Answer(_make_headline(facts), [*details, *_describe_certainty(facts)], list(_advise(facts)))
 
 
@@ -137,6 +141,35 @@ def _make_headline(facts: AnswerFacts) -> str:
     if facts.gain is not None and facts.gain <= 0:
         return f"Found nothing better than the initial candidate, which scores {format_score(best)}."
     return f"The best score is {format_score(best)}{_format_gain(facts)}."
+
+
+def _iter_own_baselines(result: Mapping[str, Any]) -> Iterator[BaselineScore]:
+    """Yields the baselines that a run of `atoll.evolve` made itself; they have no runs of their own."""
+    scores = result.get("baselines")
+    for title, score in scores.items() if isinstance(scores, Mapping) else ():
+        if isinstance(score, int | float):
+            yield BaselineScore(title.replace("best-of-N", "best of N"), score)
+
+
+def _describe_score(facts: AnswerFacts) -> Iterator[str]:
+    """Yields what the scores mean, and those on test data."""
+    result = facts.result
+    if facts.system == "mind" and result.get("total"):
+        if scoring := result.get("scoring"):
+            yield f"How the task scores a plan: {scoring}"
+        best, start = format_score(facts.best_score), format_score(facts.initial_score)
+        yield f"The best fitness, from 0 to 1, which guides the search, is {best}; without a plan it was {start}."
+    if isinstance(test := result.get("test"), int | float):
+        initial = result.get("initial_test")
+        before = f", up from {format_score(initial)}" if isinstance(initial, int | float) and initial < test else ""
+        yield f"On test data, which the search did not use, it scores {format_score(test)}{before}."
+        if isinstance(initial, int | float) and initial >= test:
+            yield f"That is no better than the initial candidate ({format_score(initial)})."
+    match result.get("gain"), result.get("test_size", 0):
+        case [float(mean), float(low), float(high)], int(size) if size >= _FEW_INSTANCES:
+            yield f"The mean gain on its {size} instances is {mean:.3g}; its 95 % interval is {low:.3g} to {high:.3g}."
+        case _, int(size) if size:
+            yield f"The test data has only {_count(size, 'instance')}, so this is not sure."
 
 
 def _choose_split(errors: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -177,18 +210,34 @@ def _compare_with_initial(facts: AnswerFacts) -> Iterator[str]:
         half = len(facts.life_scores) // 2
         early, late = (statistics.fmean(part) for part in (facts.life_scores[:half], facts.life_scores[-half:]))
         trend = "more than" if late > early else "no more than"
-        yield f"The last {half} lives scored {late:.4g} on average, {trend} the first {half} ({early:.4g})."
+        chance = " The difference may be chance." if late > early and _may_be_chance(facts.life_scores) else ""
+        ticks = facts.result.get("mean_ticks", math.nan)
+        is_ticks = math.isclose(statistics.fmean(facts.life_scores), ticks, rel_tol=1e-3)
+        unit = " (the score is the number of ticks lived)" if is_ticks else ""
+        means = f"{late:.4g} on average, {trend} the first {half} ({early:.4g})"
+        yield f"The last {half} lives scored {means}{unit}.{chance}"
     has_one_best = facts.system not in ("mind", "survival")  # these have one best candidate for each problem or life
     if gain is not None and gain > 0 and facts.evaluations_to_best is not None and has_one_best:
         yield f"It was found after {facts.evaluations_to_best:,} of {_count(facts.evaluations, 'evaluation')}."
 
 
+def _may_be_chance(scores: Sequence[float]) -> bool:
+    """Checks whether the halves differ by less than two standard errors."""
+    half = len(scores) // 2
+    early, late = scores[:half], scores[-half:]
+    error = math.sqrt(statistics.variance(early) / half + statistics.variance(late) / half)
+    return statistics.fmean(late) - statistics.fmean(early) < 2 * error
+
+
 def _compare_with_baselines(facts: AnswerFacts) -> Iterator[str]:
     best = facts.best_score
-    for title, score, _ in facts.baselines:
+    for title, score, _, status in facts.baselines:
         if score is None or best is None:
             continue
         name = f"{title} ({_METHODS[title]})" if title in _METHODS else title
+        if status != "done":
+            yield f"The baseline {name} reached {format_score(score)}, but did not end (status: {status})."
+            continue
         if math.isclose(score, best, rel_tol=1e-9, abs_tol=1e-12):
             yield f"The baseline {name} reached the same score with the same budget."
         elif _is_tie(facts, score):
@@ -214,7 +263,9 @@ def _describe_cost(facts: AnswerFacts) -> str:
 
 
 def _describe_certainty(facts: AnswerFacts) -> Iterator[str]:
-    if facts.seeds is not None and len(facts.seeds.scores) > 1 and facts.system != "mind":
+    if facts.system == "mind" and facts.result.get("solved"):
+        yield f"Every solved plan was checked {facts.result.get('graded', 'by the task')}."
+    elif facts.seeds is not None and len(facts.seeds.scores) > 1 and facts.system != "mind":
         yield facts.seeds.describe()
     elif facts.status not in ("running", "paused"):
         yield "This is one run with one seed, so part of the result may be chance."
@@ -248,12 +299,16 @@ def _advise(facts: AnswerFacts) -> Iterator[NextStep]:
     elif not is_finished and (is_late or (facts.system == "mind" and unsolved)):
         why = "It still improved near the end" if is_late else "Some problems are not solved"
         yield NextStep(f"{why}, so a larger budget may help.", f"atoll resume {run} -i 200")
+    if facts.system == "survival" and 2 * facts.result.get("deaths", 0) > facts.result.get("episodes", 0):
+        yield NextStep("Most lives ended early. Let it learn from more lives.", f"atoll resume {run} -i 20")
     if facts.best_score is not None and not better and facts.result.get("total", 1) == 1:
         text = "Read the playbook of the best life." if facts.system == "survival" else "Use the result."
         yield NextStep(text, f"atoll best {run}")
     num_seeds = len(facts.seeds.scores) if facts.seeds else 1
     if facts.task and num_seeds < _FEW_SEEDS:
         yield NextStep("Run it with other seeds to see the spread.", f"atoll run {facts.task} --seed {num_seeds + 1}")
+    if any(item.status != "done" for item in facts.baselines):
+        yield NextStep("A baseline did not end. Run it to its end.", f"atoll resume {run} --baselines")
     if not facts.baselines and not facts.is_baseline and facts.system != "survival":
         yield _advise_baselines(facts)
 
@@ -265,9 +320,9 @@ def _advise_baselines(facts: AnswerFacts) -> NextStep:
 
 
 def _find_better_baseline(facts: AnswerFacts) -> BaselineScore | None:
-    """Returns the best of the baselines that were better than the run."""
+    """Returns the best of the baselines that were as good as the run, or better."""
     best = -math.inf if facts.best_score is None else facts.best_score
-    scored = [(item.score, item) for item in facts.baselines if item.score is not None and item.score > best]
+    scored = [(item.score, item) for item in facts.baselines if item.score is not None and item.score >= best]
     return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
 

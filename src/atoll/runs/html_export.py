@@ -178,7 +178,7 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
         target=target if isinstance(target, int | float) else None,
         evaluations_to_best=data.improvements[-1].evaluations if data.improvements else None,
         baselines=[
-            answer.BaselineScore(item.title, item.summary.best_score, item.summary.run)
+            answer.BaselineScore(item.title, item.summary.best_score, item.summary.run, item.summary.status)
             for item in data.baselines
             if item.summary
         ],

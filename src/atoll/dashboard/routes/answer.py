@@ -158,8 +158,8 @@ def _iter_baselines(run_store: store.Store, run: str, read_status: Any) -> Itera
     for stored_run in run_store.list_runs():
         if stored_run.config.get(baselines.BASELINE_OF) == run:
             name = str(stored_run.config.get("baseline", ""))
-            score = read_status(stored_run.id, 0.0).make_row().best_score
-            yield answer.BaselineScore(baselines.TITLES.get(name, name), score, stored_run.id)
+            row = read_status(stored_run.id, 0.0).make_row()
+            yield answer.BaselineScore(baselines.TITLES.get(name, name), row.best_score, stored_run.id, row.status)
 
 
 def _load_best(run_store: store.Store, run: str, best_id: str | None) -> BestCandidate | None:

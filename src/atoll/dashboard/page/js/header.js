@@ -60,7 +60,7 @@ export class RunHeader {
 function headline(now) {
   const fact = (label, value, title) => h("span", { class: "fact", title }, h("span", { class: "soft" }, label), " ", h("b", {}, value));
   return [
-    fact("best", score(now.best_score), `initial score ${score(now.initial_score)}`),
+    fact(now.system === "mind" ? "best fitness" : "best", score(now.best_score), `initial score ${score(now.initial_score)}`),
     fact("evaluations", count(now.evaluations)),
     now.is_counted ? fact("failures", count(now.failures)) : null,
     now.is_counted ? null : fact("journal read", percent(now.counted), "The server is still counting failures, calls and cost."),

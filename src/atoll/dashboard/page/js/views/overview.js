@@ -149,7 +149,7 @@ function drawBest(card, found, context) {
   let shown = isSimilar ? "diff" : "text";
   const choice = isDiff ? select([["diff", "changes to the initial candidate"], ["text", "whole text"]], shown, (value) => { shown = value; put(place, parts[shown]()); }, { "aria-label": "Show the best candidate as" }) : null;
   put(place, parts[shown]());
-  put(card, h("h2", {}, (found.result.total ?? 1) > 1 ? "One of the plans " : "Best candidate ", candidateLink(context, best.id, [best.id]), h("span", { class: "soft" }, ` score ${score(best.score)}`)),
+  put(card, h("h2", {}, (found.result.total ?? 1) > 1 ? "One of the plans " : found.result.law ? "Best candidate on the training data " : "Best candidate ", candidateLink(context, best.id, [best.id]), h("span", { class: "soft" }, ` ${found.result.instances ? "fitness" : "score"} ${score(best.score)}`)),
     best.warning ? h("p", { class: "warn" }, inline(best.warning, 400)) : null,
     h("div", { class: "row" }, choice, button("Details", () => openPanel(context.run, best.id, [best.id]), { class: "quiet" })), place);
 }

@@ -108,7 +108,11 @@ function playbook(root, context, key) {
 function measure(found) {
   const { stats, limits } = found;
   const share = stats.tokens / limits.tokens;
+  const { helpful, harmful } = stats;
+  const worth = helpful + harmful ? `They helped ${plural(helpful, "time")} and harmed ${plural(harmful, "time")}.` : "None was tagged helpful or harmful yet.";
+  const next = stats.held ? "Decide on the held deltas below." : harmful > helpful ? "Edit or remove the harmful bullets." : "Nothing waits for a decision.";
   return [
+    h("p", { class: "headline" }, stats.bullets ? `${plural(stats.bullets, "lesson")} learned. ${worth} ${next}` : `No lessons yet. ${next}`),
     facts([["version", `${count(found.version)}${found.version === found.newest ? "" : ` of ${count(found.newest)}`}`], ["bullets", count(stats.bullets)], ["files", count(stats.files)],
       ["sections", count(stats.sections)], ["characters", count(stats.characters)], ["helpful", count(stats.helpful)], ["harmful", count(stats.harmful)], ["waiting", count(stats.held)], ["turn", count(found.turn)]]),
     h("p", { class: "soft" }, `${count(stats.tokens)} of ${count(limits.tokens)} tokens (${percent(share)})`),

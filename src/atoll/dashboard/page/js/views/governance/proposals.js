@@ -3,7 +3,7 @@
 import { data as shownData } from "../../code.js";
 import { decision } from "../../decision.js";
 import { h, put } from "../../dom.js";
-import { ago, moment } from "../../format.js";
+import { ago, brief, moment } from "../../format.js";
 import { facts, table } from "../../table.js";
 import { addVisible, block, inline } from "../../text.js";
 import { watch } from "../../watch.js";
@@ -19,25 +19,42 @@ export function badge(status) {
 export function proposals(root, context, chosen) {
   const problem = h("div", {});
   const detail = h("div", { class: "card" });
+  const said = h("p", { class: "headline" });
   const counted = h("p", { class: "soft" });
   const link = (id) => context.link("governance", { run: null, more: ["proposals", id] });
   const list = table("Proposals", [
     { name: "status", cell: (row) => badge(row.status), sort: (row) => row.status },
-    { name: "what", wide: true, cell: (row) => [h("a", { href: link(row.id) }, inline(row.title || row.id, 120)), row.status === "failed" && row.outcome ? h("span", { class: "soft" }, " ", inline(row.outcome, 160)) : null] },
+    { name: "what", wide: true, cell: (row) => [h("a", { href: link(row.id) }, inline(row.title || row.id, 120)), row.outcome ? h("span", { class: "soft" }, " ", inline(row.outcome, 160)) : null, row.effect ? h("div", {}, "measured: ", inline(row.effect, 200)) : null] },
     { name: "type", cell: (row) => row.type, sort: (row) => row.type },
     { name: "risk", cell: (row) => row.risk, sort: (row) => row.risk },
     { name: "author", cell: (row) => inline(row.author, 40), sort: (row) => row.author },
     { name: "approvals", number: true, cell: (row) => `${row.approvals} of ${row.needed}` },
     { name: "created", cell: (row) => h("span", { title: moment(row.created_at) }, ago(row.created_at)), sort: (row) => row.created_at },
   ], { class: "stacks", empty: "No proposals. Create one with 'atoll proposals submit'.", rowClass: (row) => (row.id === chosen ? "chosen" : null) });
-  root.append(problem, h("div", { class: "card" }, counted, list.element));
-  const refresh = watch(context, () => context.get(PATH, { limit: 200 }), (found) => {
-    counted.textContent = `${found.waiting} of ${found.total} pending.${found.waiting ? " Open one to read its change, then approve or reject it." : ""}`;
-    list.update(found.proposals);
+  root.append(problem, h("div", { class: "card" }, said, counted, list.element));
+  const refresh = watch(context, () => Promise.all([context.get(PATH, { limit: 200 }), context.get("api/governance/rollouts")]), ([found, { rollouts }]) => {
+    counted.textContent = `${found.waiting} of ${found.total} pending.`;
+    put(said, found.total ? summarize(found) : null);
+    list.update(found.proposals.map((row) => ({ ...row, effect: effects(rollouts.filter((each) => each.proposal === row.id)) })));
   }, problem, { every: 5000 });
   if (chosen === null) return;
   root.append(detail);
   one(detail, context, chosen, refresh);
+}
+
+/** Differences that the rollouts of a proposal measured, with their intervals. */
+function effects(rollouts) {
+  const measured = rollouts.flatMap((each) => Object.entries(each.guarded)).filter(([, each]) => each.candidate && each.baseline);
+  return measured.map(([metric, { estimate, interval: [low, high] }]) => `${metric} ${estimate > 0 ? "+" : ""}${brief(estimate)}${low === null || high === null ? "" : ` (${brief(low)} to ${brief(high)})`}`).join(", ");
+}
+
+/** What the proposals led to, and what to do next. */
+function summarize(found) {
+  const statuses = Map.groupBy(found.proposals, (row) => row.status);
+  const parts = [...statuses].map(([status, rows]) => `${rows.length} ${status}`).join(", ");
+  const next = found.waiting ? "Open a pending one to read its change, then approve or reject it."
+    : statuses.has("failed") ? "Nothing waits for a decision. Read why one failed before you propose it again." : "Nothing waits for a decision.";
+  return `${found.total > found.proposals.length ? "Of the newest: " : ""}${parts}. ${next}`;
 }
 
 /** One proposal; its form is rebuilt only if the proposal has changed. */
