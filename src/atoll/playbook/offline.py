@@ -1,4 +1,4 @@
-"""Offline learning of ACE: epochs over training questions, with validation questions that decide what is kept."""
+"""Offline learning of ACE: epochs over training questions, with validation questions that decide which changes stay."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +102,7 @@ class OfflineLearner:
 
         Args:
             train: Training questions.
-            validation: Other questions, which decide what is kept.
+            validation: Other questions, which decide which changes stay.
             epochs: Passes over the training questions.
             seed: Seed of the order of questions.
         """
