@@ -29,6 +29,8 @@ _IMMORTAL_TYPES = frozenset(
 )
 _POOL_BYTES, _POOL_HEADER_BYTES = 2**14, 48  # CPython allocates small objects of one size in such pools
 _MAX_OBJECT_BYTES, _ALIGNMENT = 512, 16
+_MAX_POOLS = 16  # per object size
+_ADJACENT_IN_NEW_POOL = 8
 _EMPTY_BYTES_SIZE = sys.getsizeof(b"")
 
 _fillers = list[object]()
@@ -70,10 +72,19 @@ def _iter_code_parts(code: types.CodeType) -> Iterator[object]:
 def _fill_holes() -> None:
     """Fills the holes between small objects, so that new objects share pages."""
     for size in range(_ALIGNMENT, _MAX_OBJECT_BYTES + 1, _ALIGNMENT):
-        for index in range(8 * _POOL_BYTES // size):
+        adjacent, previous = 0, 0
+        for index in range(_MAX_POOLS * _POOL_BYTES // size):
             _fillers.append(_make_filler(size, index))
-            if id(_fillers[-1]) % _POOL_BYTES == _POOL_HEADER_BYTES:
-                break  # first object of a new pool: all holes are filled
+            address = id(_fillers[-1])
+            if address % _POOL_BYTES == _POOL_HEADER_BYTES:
+                adjacent = 1  # first place of a pool: a new pool, or a hole in an old one
+            elif adjacent and address == previous + size:
+                adjacent += 1
+            else:
+                adjacent = 0
+            if adjacent == _ADJACENT_IN_NEW_POOL:
+                break  # holes are rarely adjacent from the first place on: this pool is new
+            previous = address
 
 
 def _make_filler(size: int, index: int) -> object:
