@@ -156,6 +156,18 @@ def test_weak_llm_gets_samples_and_prompts_without_history_that_a_strong_one_doe
     assert strong_samples == strong_plain == 0.0
 
 
+def test_weak_llm_without_any_gain_gets_mostly_samples():
+    def lose(context: function.ProposalContext, score: float) -> str:
+        return f"{-context.iteration} {'x' if Random(context.iteration).random() < 0.3 else 'crash'}"
+
+    world = World(lose)
+    run(world, 120, 4)
+    later = Counter(context.advice["operator"] for context in world.contexts[30:])
+    assert 0.55 * later.total() < later["sample"] < 0.85 * later.total()
+    assert later["refine"]
+    assert later["new"] + later["challenge"] + later["spread"]
+
+
 def test_low_challenger_gets_five_tries():
     def challenge(context: function.ProposalContext, score: float) -> str:
         if context.iteration == 1:

@@ -5,7 +5,8 @@ The leader is the lineage of the best program; another lineage is a challenger w
 
 A small LLM finds more by independent tries than from its own first success, and is confused by a long history. So a run
 of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
-run also draws samples later, and prompts without the history, as often as they bring gains.
+run also draws samples later, and prompts without the history: mostly until the first gain, then as often as they bring
+gains.
 
 In lasting stagnation a `new` program comes with the names of other methods, and the next ones follow these directions.
 
@@ -47,6 +48,7 @@ _PRIOR_CALLS = 10  # as many calls of an operator count as normal
 _ARM_PRIOR, _ARM_DECAY = 4.0, 0.95  # failures that an arm begins with; weight of an outcome after each later one
 _MIN_ARM_SHARE = 0.1
 _MAX_OPENING = 12  # samples
+_EARLY_SAMPLE_SHARE = 0.75  # of a weak LLM until the first gain: without one, no other prompt has more to offer
 _STRONG_SHARE, _WEAK_SHARE = 0.7, 0.4  # of valid programs per call, of an LLM that needs no samples, and of a weak one
 _MAX_TEMPERATURE_SHIFT, _REPEAT_DECAY = 0.3, 0.9
 
@@ -117,7 +119,11 @@ class LeaderSearch:
 
     def draw_sample(self, rng: Random) -> bool:
         """Returns whether the next program is a sample: a change of the initial program without the history."""
-        return self._draw_weak(rng) and self._draw_arm("sample", "search", rng)
+        if not self._draw_weak(rng):
+            return False
+        if not self._num_gains:
+            return rng.random() < _EARLY_SAMPLE_SHARE
+        return self._draw_arm("sample", "search", rng)
 
     def draw_plain(self, rng: Random) -> bool:
         """Returns whether the next prompt on the best program leaves out the history."""
