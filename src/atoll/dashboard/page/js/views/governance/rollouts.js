@@ -77,7 +77,8 @@ function shadow(found) {
 /** An interval as numbers and as a small drawing relative to zero. */
 function interval(ends, { zero = false, limit = null } = {}) {
   const [low, high] = Array.isArray(ends) ? ends : [ends?.low ?? null, ends?.high ?? null];
-  const told = `${low === null ? "?" : brief(low)} to ${high === null ? "?" : brief(high)}`;
+  const told = low === null && high === null ? "no interval yet"
+    : low === null ? `at most ${brief(high)}` : high === null ? `at least ${brief(low)}` : `${brief(low)} to ${brief(high)}`;
   if (low === null || high === null) return h("span", { class: "interval" }, told);
   const reach = Math.max(Math.abs(low), Math.abs(high), limit ?? 0) * 1.15 || 1;
   const at = (value) => 40 + 38 * (value / reach);
