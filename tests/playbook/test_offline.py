@@ -37,11 +37,11 @@ def make_learner(reflector, **options):
     return playbook.OfflineLearner(notes, Reader(), grade, reflector, **options)
 
 
-def test_changes_that_help_are_kept():
+def test_changes_that_help_are_accepted():
     learner = make_learner(playbook.TaggingReflector(), num_jobs=3, batch_size=4)
     result = learner.learn(QUESTIONS[::2], QUESTIONS[1::2], epochs=2)
     assert (result.first, result.last, result.num_validation) == (2, 6, 6)
-    assert "kept: 2 of 6 right before, 6 after" in result.summary
+    assert "accepted: 2 of 6 right before, 6 after" in result.summary
     assert {bullet.content for bullet in result.playbook.bullets.values()} >= {"router: ZR9", "payslip: LM2"}
     assert learner.store.rollback(1) == learner.store.get_version(1)
 
@@ -60,13 +60,13 @@ class SilentReader(Reader):
         return super().answer(question, excerpts, reflection)._replace(used=())
 
 
-def test_changes_that_do_not_help_are_dropped():
+def test_changes_that_do_not_help_are_rejected():
     learner = make_learner(WrongReflector())
     learner._generator = SilentReader()
     result = learner.learn(QUESTIONS[::2], QUESTIONS[1::2], epochs=2)
     assert result.summary.startswith("no gain: nothing kept")
     assert len(result.playbook) == 0
-    assert {done.decision for done in result.rounds} == {"dropped"}
+    assert {done.decision for done in result.rounds} == {"rejected"}
     assert result.rounds[0].losses == 2
 
 
@@ -78,13 +78,13 @@ def test_new_rules_that_mislead_on_the_training_questions_are_removed_before_val
     result = make_learner(HalfWrongReflector()).learn(QUESTIONS[::2], QUESTIONS[1::2])
     assert [bullet.content for bullet in result.playbook.bullets.values()] == ["router: ZR9"]
     (done,) = result.rounds
-    assert (done.decision, done.wins, done.losses) == ("kept", 2, 0)
+    assert (done.decision, done.wins, done.losses) == ("accepted", 2, 0)
     assert any("more wrong than right" in verdict.reason for verdict in done.verdicts)
     result = make_learner(WrongReflector()).learn(QUESTIONS[::2], QUESTIONS[1::2])
     assert "printer: ZZ9" not in result.playbook.to_text()
 
 
-def test_examples_are_kept_where_rules_do_not_help():
+def test_examples_are_accepted_where_rules_do_not_help():
     class Silent:
         def reflect(self, experience):
             return []

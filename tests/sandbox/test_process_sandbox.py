@@ -13,7 +13,7 @@ from tests.sandbox.helpers import LIMITS, get_pid, make_program_job, run_program
 LINKS = """
 import os
 answer = []
-for fd in range(256):
+for fd in range(4096):
     try: answer.append(os.readlink(f"/proc/self/fd/{fd}"))
     except OSError: pass
 """

@@ -14,14 +14,14 @@ from atoll.playbook.reflectors import Experience, Reflector
 from atoll.playbook.retrieval import Excerpt, make_excerpts
 from atoll.playbook.store import PlaybookStore
 
-type Decision = Literal["kept", "dropped", "no change"]
+type Decision = Literal["accepted", "rejected", "no change"]
 
 
 class Round(NamedTuple):
     """One batch of training questions.
 
     Attributes:
-        decision: `kept` if the changed playbook won on the validation questions.
+        decision: `accepted` if the changed playbook won on the validation questions.
         train: Right answers and questions of the batch.
         before, after: Right answers on the validation questions, with the old and the changed playbook.
         wins, losses: Validation questions that only the changed, or only the old playbook gets right.
@@ -62,7 +62,7 @@ class OfflineLearner:
     applies them to a copy. The batch is answered again with the copy, and new rules that were used in more wrong than
     right answers are removed from it. Then both playbooks answer the validation questions. The copy replaces the
     playbook if it wins more questions than it loses, by more than one standard deviation of chance. If it does not,
-    the wrongly answered questions of the batch are tried as examples, in the same way. Kept changes are versions of the
+    the wrongly answered questions of the batch are tried as examples, in the same way. Accepted changes are versions of the
     store, so that `store.rollback` undoes them.
 
     Args:
@@ -114,9 +114,9 @@ class OfflineLearner:
                 done, results = self._run_round(epoch, batch, validation, results)
                 rounds.append(done)
         first, last, count = sum(baseline), sum(results), len(validation)
-        num_kept = sum(done.decision == "kept" for done in rounds)
-        gain = f"{num_kept} of {len(rounds)} rounds kept: {first} of {count} right before, {last} after"
-        summary = gain if num_kept else f"no gain: nothing kept ({first} of {count} right)"
+        num_accepted = sum(done.decision == "accepted" for done in rounds)
+        gain = f"{num_accepted} of {len(rounds)} rounds accepted: {first} of {count} right before, {last} after"
+        summary = gain if num_accepted else f"no gain: nothing kept ({first} of {count} right)"
         return OfflineResult(self.store.current(), tuple(rounds), first, last, count, summary)
 
     def answer_all(self, playbook: Playbook, questions: Sequence[str]) -> list[bool]:
@@ -151,12 +151,12 @@ class OfflineLearner:
         done = Round(epoch, "no change", train, sum(results), sum(results), 0, 0, tuple(verdicts))
         if _get_texts(candidate) != _get_texts(playbook):
             done, changed = self._validate(done, candidate, validation, results)
-            if done.decision == "kept":
+            if done.decision == "accepted":
                 return done, changed
         elif not num_proposals:
             self.store.put(candidate, f"epoch {epoch}: counts only", self._author)
         else:
-            done = done._replace(decision="dropped")
+            done = done._replace(decision="rejected")
         examples = [_make_example(experience, self.store.config.max_chars) for experience, _ in studied]
         deltas = [[example] for example in examples if example is not None]
         if not self._has_examples or not deltas:
@@ -167,7 +167,7 @@ class OfflineLearner:
         tried, changed = self._validate(
             done._replace(verdicts=(*done.verdicts, *verdicts)), candidate, validation, results
         )
-        return (tried, changed) if tried.decision == "kept" else (done, results)
+        return (tried, changed) if tried.decision == "accepted" else (done, results)
 
     def _decide(self, playbook: Playbook, deltas: Sequence[Sequence[Delta]]) -> tuple[Playbook, list[Verdict]]:
         """Applies the deltas of each question in a turn of its own, so that the limits of a turn hold."""
@@ -189,7 +189,7 @@ class OfflineLearner:
         if is_better:
             counts = f"{sum(changed)} of {len(validation)} right on validation, {done.before} before"
             self.store.put(candidate, f"epoch {done.epoch}: {counts}", self._author)
-        decision: Decision = "kept" if is_better else "dropped"
+        decision: Decision = "accepted" if is_better else "rejected"
         return done._replace(decision=decision, after=sum(changed), wins=wins, losses=losses), changed
 
     def _remove_misleading(
