@@ -57,7 +57,7 @@ def _rows(*moving: tuple[float, float]) -> Sequence[tuple[float, float, float]]:
 
 
 # Fractions, so that rounding gives no law by chance. A law must also hold for the other energies.
-ENERGIES = _rows((1.5, 2.7), (2.25, 5.2), (70.4, 1.6), (0.35, 31.5), (80.9, 8.3), (1_200.5, 13.8))
+ENERGIES = _rows((1.5, 2.7), (2.25, 5.2), (70.4, 1.6), (0.35, 31.5), (80.9, 8.3), (1_200.5, 13.8), (6.4, 0.45))
 OTHER_ENERGIES = _rows((0.11, 0.7), (3.3, 44.1), (5_000.2, 0.35), (12.6, 12.6))
 
 

@@ -10,6 +10,7 @@ from atoll.mutation.syntax.value_kinds import Kind
 
 _MAX_VALUE = 1e12  # a range or power of a larger number would not end
 
+_SEED = re.compile(r"seed|random_state")
 _MIN_WORK = 10  # smaller integers are rarely amounts of work
 _WORK = re.compile(
     r"(?:^|_)(?:n?iters?|iterations?|maxiter|steps|epochs?|restarts?|starts|trials|tries|attempts|evaluations?|evals|"
@@ -97,10 +98,10 @@ _REAL_MOVES: Sequence[Callable[[Random, float], float]] = (
 _REAL_WEIGHTS = (8, 1, 2, 2, 2, 2)
 
 
-def find_work_literals(tree: ast.AST) -> frozenset[tuple[int, int]]:
-    """Returns the positions of integers that say how much a program works, such as `iterations = 1000`.
+def find_fixed_literals(tree: ast.AST) -> frozenset[tuple[int, int]]:
+    """Returns the positions of integers that no mutator changes: amounts of work, such as `iterations = 1000`, and seeds.
 
-    Raising them improves most scores without a better program, so no mutator changes them.
+    More work improves most scores without a better program, and another seed is luck.
     """
     pairs: list[tuple[str, ast.expr | None]] = []
     for node in ast.walk(tree):
@@ -120,6 +121,5 @@ def find_work_literals(tree: ast.AST) -> frozenset[tuple[int, int]]:
         for name, value in pairs
         if isinstance(value, ast.Constant)
         and type(value.value) is int
-        and value.value >= _MIN_WORK
-        and _WORK.search(name.lower())
+        and ((value.value >= _MIN_WORK and _WORK.search(name.lower())) or _SEED.search(name.lower()))
     )

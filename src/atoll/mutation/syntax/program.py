@@ -66,9 +66,9 @@ def _analyze(text: str, vocabulary: Vocabulary) -> Program:
     known_names = {**names, **(module.read(plain_statements, names) or {})}
     for node, definition_usage in definitions:
         module.define(node, known_names, definition_usage)
-    work = numbers.find_work_literals(tree)
+    fixed = numbers.find_fixed_literals(tree)
     site_index.expression_sites = [
-        site for site in site_index.expression_sites if (site.root.lineno, site.root.col_offset) not in work
+        site for site in site_index.expression_sites if (site.root.lineno, site.root.col_offset) not in fixed
     ]
     if not site_index.expression_sites:
         raise ValueError("The source has no expression that may change. Write code, between the markers if it has any.")

@@ -86,12 +86,12 @@ def find_literals(text: str, *, max_count: int = 12, rng: Random | None = None) 
     """
     program = analyze(text, Vocabulary())
     matches: list[tuple[Tunable, tuple[int, int]]] = []
-    work = numbers.find_work_literals(ast.parse(text))
+    fixed = numbers.find_fixed_literals(ast.parse(text))
     for index in range(len(program.expression_sites)):
         for site in program.get_sites(index):
             value = numbers.parse_number(site.node)
             # Changing the range of a loop or an index often breaks the program.
-            if (site.node.lineno, site.node.col_offset) in work:
+            if (site.node.lineno, site.node.col_offset) in fixed:
                 continue
             if value is not None and site.required_kind in ("number", "array", "power"):
                 tunable_range = _make_range(f"number {len(matches)}", value, site.required_kind)
@@ -107,7 +107,7 @@ def _iter_defaults(source_text: SourceText) -> Iterator[tuple[Tunable, tuple[int
     """Yields the numeric default arguments of functions between the markers, which are also chosen by hand."""
     blocks = text_blocks.find_evolving_spans(source_text.text)
     tree = ast.parse(source_text.text)
-    work = numbers.find_work_literals(tree)
+    fixed = numbers.find_fixed_literals(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or not any(low < node.lineno <= high for low, high in blocks):
             continue
@@ -116,7 +116,7 @@ def _iter_defaults(source_text: SourceText) -> Iterator[tuple[Tunable, tuple[int
         pairs = [*zip(arguments, node.args.defaults, strict=False), *keyword_pairs]
         for argument, default in pairs:
             value = numbers.parse_number(default) if default is not None else None
-            if default is None or value is None or value in (0, 1) or (default.lineno, default.col_offset) in work:
+            if default is None or value is None or value in (0, 1) or (default.lineno, default.col_offset) in fixed:
                 continue  # 0 and 1 are mostly flags, not amounts
             name = f"{node.name}.{argument.arg}"
             if isinstance(value, int) and value > 0:
