@@ -62,8 +62,8 @@ class OfflineLearner:
     applies them to a copy. The batch is answered again with the copy, and new rules that were used in more wrong than
     right answers are removed from it. Then both playbooks answer the validation questions. The copy replaces the
     playbook if it wins more questions than it loses, by more than one standard deviation of chance. If it does not,
-    the wrongly answered questions of the batch are tried as examples, in the same way. Accepted changes are versions of the
-    store, so that `store.rollback` undoes them.
+    the wrongly answered questions of the batch are tried as examples, in the same way. Accepted changes are versions of
+    the store, so that `store.rollback` undoes them.
 
     Args:
         store: The playbook. Its curator decides on deltas.

@@ -99,7 +99,7 @@ _REAL_WEIGHTS = (8, 1, 2, 2, 2, 2)
 
 
 def find_fixed_literals(tree: ast.AST) -> frozenset[tuple[int, int]]:
-    """Returns the positions of integers that no mutator changes: amounts of work, such as `iterations = 1000`, and seeds.
+    """Returns the positions of integers that no mutator changes: amounts of work (`iterations = 1000`) and seeds.
 
     More work improves most scores without a better program, and another seed is luck.
     """
