@@ -266,7 +266,7 @@ class BestTuner:
             return []
         meta: dict[str, JSON] = {"engine": "tuner", "trials": trials, "from_score": result.score}
         idea = _get_candidate(child).meta.get("idea")
-        meta |= {"idea": f"{idea} (constants tuned)" if idea else "tuned constants"}
+        meta |= {"idea": f"{idea} (constants tuned)"} if idea else {}
         meta |= {"change": summarize_change(str(child.skeleton()), str(skeleton))}
         parents = _get_candidate(child).parents
         tuned = candidate.Candidate("", str(skeleton), parents, meta={**meta, **_get_operator(child)})
