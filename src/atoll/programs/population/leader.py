@@ -5,8 +5,8 @@ The leader is the lineage of the best program; another lineage is a challenger w
 
 A small LLM finds more by independent tries than from its own first success, and is confused by a long history. So a run
 of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
-run also draws samples later, and prompts without the history: mostly until the first gain, then as often as they bring
-gains.
+run also draws samples later: mostly until the first gain, then seldom while the best program gets better, and more
+often in stagnation. Its prompts on the best program then often leave out the history.
 
 In lasting stagnation a `new` program comes with the names of other methods, and the next ones follow these directions.
 
@@ -45,11 +45,15 @@ _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against s
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
 _FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations, if all repairs help, and if none does
 _PRIOR_CALLS = 10  # as many calls of an operator count as normal
-_ARM_PRIOR, _ARM_DECAY = 4.0, 0.95  # failures that an arm begins with; weight of an outcome after each later one
+_PLAIN_PRIOR, _HISTORY_PRIOR = (2.0, 4.0), (1.0, 4.0)  # gains and failures that both kinds of prompts begin with
+_ARM_DECAY = 0.95  # weight of an outcome after each later one
 _MIN_ARM_SHARE = 0.1
 _MAX_OPENING = 12  # samples
 _EARLY_SAMPLE_SHARE = 0.75  # of a weak LLM until the first gain: without one, no other prompt has more to offer
+_SAMPLE_SHARE, _MAX_SAMPLE_SHARE = 0.1, 0.3  # of a weak LLM later, while the best score rises and in stagnation
+_SAMPLE_STAGNATION = 3.0  # from which on the share is the largest
 _STRONG_SHARE, _WEAK_SHARE = 0.7, 0.4  # of valid programs per call, of an LLM that needs no samples, and of a weak one
+_WEAK_EXPLORE_CUT = 0.5  # of the shares of challenges and spread: a weak LLM explores by samples
 _MAX_TEMPERATURE_SHIFT, _REPEAT_DECAY = 0.3, 0.9
 
 
@@ -123,28 +127,33 @@ class LeaderSearch:
             return False
         if not self._num_gains:
             return rng.random() < _EARLY_SAMPLE_SHARE
-        return self._draw_arm("sample", "search", rng)
+        level = min(1.0, self.stagnation / _SAMPLE_STAGNATION)
+        return rng.random() < _SAMPLE_SHARE + (_MAX_SAMPLE_SHARE - _SAMPLE_SHARE) * level
 
     def draw_plain(self, rng: Random) -> bool:
         """Returns whether the next prompt on the best program leaves out the history."""
-        return self._draw_weak(rng) and self._draw_arm("plain", "history", rng)
-
-    def _draw_weak(self, rng: Random) -> bool:
-        """Returns whether to treat the LLM as a weak one: surely if at most 40 % of its programs are valid."""
-        if not self.settings.has_samples:
+        if not self._draw_weak(rng):
             return False
-        valid_share = (self._valid.total() + 8) / (self._calls.total() + 10)
-        return rng.random() < (_STRONG_SHARE - valid_share) / (_STRONG_SHARE - _WEAK_SHARE)
-
-    def _draw_arm(self, arm: str, other: str, rng: Random) -> bool:
-        """Returns whether to take the first of two arms, by Thompson sampling."""
-        draws = []
-        for name in (arm, other):
-            gains, failures = self._arms.get(name, (0.0, 0.0))
-            draws.append(rng.betavariate(1 + gains, _ARM_PRIOR + failures))
         if rng.random() < 2 * _MIN_ARM_SHARE:
             return rng.random() < 0.5
-        return draws[0] > draws[1]
+        return self._draw_rate("plain", _PLAIN_PRIOR, rng) > self._draw_rate("history", _HISTORY_PRIOR, rng)
+
+    @property
+    def _weakness(self) -> float:
+        """Degree to which the LLM counts as weak, from 0 to 1. It is 1 if at most 40 % of its programs are valid."""
+        if not self.settings.has_samples:
+            return 0.0
+        valid_share = (self._valid.total() + 8) / (self._calls.total() + 10)
+        return min(1.0, max(0.0, (_STRONG_SHARE - valid_share) / (_STRONG_SHARE - _WEAK_SHARE)))
+
+    def _draw_weak(self, rng: Random) -> bool:
+        """Returns whether to treat the LLM as a weak one."""
+        return self.settings.has_samples and rng.random() < self._weakness
+
+    def _draw_rate(self, arm: str, prior: tuple[float, float], rng: Random) -> float:
+        """Returns a random rate of gains of an arm, for Thompson sampling."""
+        gains, failures = self._arms.get(arm, (0.0, 0.0))
+        return rng.betavariate(prior[0] + gains, prior[1] + failures)
 
     def _count_arm(self, name: str, *, has_gain: bool) -> None:
         gains, failures = (_ARM_DECAY * count for count in self._arms.get(name, (0.0, 0.0)))
@@ -155,7 +164,8 @@ class LeaderSearch:
         settings, level = self.settings, min(1.0, self.stagnation / 2)
         end = settings.explore_end if self._num_gains else (settings.explore_start + settings.explore_end) / 2
         explore = settings.explore_start + (end - settings.explore_start) * level
-        spread = 0.1 if self.stagnation < 1 else 0.2
+        explore *= 1 - _WEAK_EXPLORE_CUT * self._weakness
+        spread = (0.1 if self.stagnation < 1 else 0.2) * (1 - _WEAK_EXPLORE_CUT * self._weakness)
         return max(0.1, explore * self._weigh("new", "challenge")), spread * self._weigh("spread")
 
     def _weigh(self, *operators: str) -> float:
@@ -275,8 +285,6 @@ class LeaderSearch:
             self._learn_repair(result, population)
         new_best = self._best if self._best is not old_best else None
         has_risen = bool(new_best and old_best and self.is_large_rise(old_best, new_best))
-        if uses_llm and operator != "fix" and not self.is_opening:
-            self._count_arm("sample" if operator == "sample" else "search", has_gain=has_risen)
         if uses_llm and operator == "refine":
             is_better = any(self._is_gain(fn, parent) for fn, _ in result.children)
             self._count_arm("plain" if result.advice.get(PLAIN_KEY) else "history", has_gain=is_better)
