@@ -1,8 +1,9 @@
 """Fixtures and settings that all tests share."""
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-from tests import postgres
+from tests import compilation, postgres
 from tests.repetitions import choose
 
 # Small matrices gain nothing from threads of OpenBLAS, and its idle threads spin: a law search took twice as much CPU
@@ -79,6 +80,18 @@ POSTGRES_FIXTURES = {"postgres_server", "postgres_url"}
 def _shorten(path: Path) -> str:
     """Returns the path below `tests`; with strings, because pathlib takes seconds for thousands of tests."""
     return str(path).removeprefix(f"{TESTS}/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collects without the garbage collector: what is imported and collected stays."""
+    gc.disable()
+    try:
+        compilation.compile_share(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

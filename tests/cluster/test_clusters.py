@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+import scipy  # it imports `stats` when a test uses it
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from atoll import cluster, errors, function, profiler, testing
 from tests.repetitions import choose
@@ -58,7 +58,7 @@ def check_frequencies(clustered: cluster.Cluster, fns: Sequence[function.Functio
     """Checks by chi-square that functions are selected in proportion to their weights."""
     counts = Counter(id(clustered.select_fn()) for _ in range(DRAWS))
     expected = [DRAWS * weight / sum(weights) for weight in weights]
-    assert stats.chisquare([counts[id(fn)] for fn in fns], expected).pvalue > 1e-4
+    assert scipy.stats.chisquare([counts[id(fn)] for fn in fns], expected).pvalue > 1e-4
 
 
 LENGTHS = [[300, 305, 310, 330], [1, 2, 10, 100, 1000], [50, 50, 51, 90, 90, 90], [7, 7, 7]]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+import scipy  # it imports `stats` when a test uses it
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from atoll import archipelago, cluster, function, profiler, testing
 from atoll.gate import Decision
@@ -104,7 +104,7 @@ def test_founders_are_drawn_uniformly_and_ties_broken_randomly() -> None:
         removed.update(list(result))
     for counts in (founders, removed):
         assert len(counts) == 4
-        assert stats.chisquare(list(counts.values())).pvalue > 1e-4
+        assert scipy.stats.chisquare(list(counts.values())).pvalue > 1e-4
 
 
 def test_reset_noise_blurs_small_differences() -> None:

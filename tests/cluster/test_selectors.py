@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 import pytest
+import scipy  # it imports `stats` when a test uses it
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from atoll import cluster, testing
 from atoll.cluster import selectors
@@ -75,7 +75,7 @@ def check_counts(counts: Mapping[Any, int], expected: Mapping[Any, float]) -> No
     if rare:  # too rare for single tests, so they count together
         observed.append(sum(counts.get(key, 0) for key in rare))
         requested.append(sum(total * expected[key] / scale for key in rare))
-    assert stats.chisquare(observed, requested).pvalue > 1e-4
+    assert scipy.stats.chisquare(observed, requested).pvalue > 1e-4
 
 
 def count_draws(selector: cluster.Selector, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:

@@ -18,12 +18,16 @@ from atoll.executor import ray
 from atoll.testing import ExecutorSuite, sandboxes
 from tests.executor import ray_clusters
 
-pytest.importorskip("ray", reason="needs the extra ray: scripts/setup dev")
-
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("ray")]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "funsearch_capset"
 RAY_CONFIG = ray.RayConfig(wait_seconds=120.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray():
+    """Imports Ray when a test starts; every process collects this file."""
+    pytest.importorskip("ray", reason="needs the extra ray: scripts/setup dev")
 
 
 @pytest.fixture(scope="module")

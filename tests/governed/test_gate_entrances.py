@@ -24,6 +24,8 @@ WRITERS = {
 def _has_log_writer(path: Path) -> bool:
     """Finds `LOG.begin_write()` of a change log, or an insert into its table."""
     text = path.read_text(encoding="utf-8")
+    if "begin_write" not in text:  # saves the syntax trees of most files
+        return False
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     names = [ast.unparse(call.func) for call in calls]
     return any(name.endswith(("change_log.begin_write", "_index.begin_write", "index.begin_write")) for name in names)

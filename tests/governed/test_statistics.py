@@ -5,8 +5,8 @@ import math
 import hypothesis
 import numpy as np
 import pytest
+import scipy  # it imports `stats` when a test uses it
 from hypothesis import strategies as st
-from scipy import stats
 
 from atoll import errors
 from atoll.governed import statistics
@@ -27,7 +27,7 @@ def test_moments_match_numpy_after_merge(first, second):
 
 def test_t_interval_matches_scipy():
     values = np.random.default_rng(0).normal(3, 2, 30)
-    low, high = stats.t.interval(0.95, 29, values.mean(), stats.sem(values))
+    low, high = scipy.stats.t.interval(0.95, 29, values.mean(), scipy.stats.sem(values))
     assert statistics.t_interval(statistics.Moments.from_values(values)) == pytest.approx((low, high))
 
 
@@ -35,13 +35,13 @@ def test_t_interval_matches_scipy():
 @pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-4])
 def test_t_interval_matches_scipy_for_any_count(count, alpha):
     moments = statistics.Moments(count, 0.0, float(count - 1))
-    high = stats.t.isf(alpha / 2, count - 1) / math.sqrt(count)
+    high = scipy.stats.t.isf(alpha / 2, count - 1) / math.sqrt(count)
     assert statistics.t_interval(moments, alpha).high == pytest.approx(high, rel=1e-9)
 
 
 def test_normal_quantile_matches_scipy_and_is_infinite_at_bounds():
     probabilities = [1e-300, 0.025, 0.5, 0.8, 1 - 1e-15]
-    assert [statistics.normal_quantile(p) for p in probabilities] == pytest.approx(stats.norm.ppf(probabilities))
+    assert [statistics.normal_quantile(p) for p in probabilities] == pytest.approx(scipy.stats.norm.ppf(probabilities))
     assert (statistics.normal_quantile(0.0), statistics.normal_quantile(1.0)) == (-math.inf, math.inf)
 
 

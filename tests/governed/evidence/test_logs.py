@@ -280,3 +280,9 @@ def test_entries_with_equal_times_keep_order_across_chunks(tmp_path, monkeypatch
         log = log_stores.SQLLog(database)
         log.append(*(entry(number) for number in range(10)))
         assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(10)]
+
+
+def test_log_without_a_reference_leaves_no_open_file(tmp_path):
+    number = len(os.listdir("/dev/fd"))
+    log_stores.FileLog(tmp_path).append(logs.LogEntry(datetime.now(UTC), "d1", "carrier", None, None, "left", 0.5))
+    assert len(os.listdir("/dev/fd")) == number
