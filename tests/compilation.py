@@ -10,12 +10,13 @@ import pytest
 from _pytest.assertion import rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
+_PRIVATE_NAMES = ("_read_pyc", "_rewrite_test", "_write_pyc")  # of pytest 9.2; without them each process compiles all
 
 
 def compile_share(config: pytest.Config) -> None:
     """Compiles every n-th file, if this is one of n processes. The others compile the rest at the same time."""
     process: dict[str, Any] = getattr(config, "workerinput", {})
-    if not process or sys.dont_write_bytecode:
+    if not process or sys.dont_write_bytecode or not all(hasattr(rewrite, name) for name in _PRIVATE_NAMES):
         return
     number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
     for path in sorted(ROOT.joinpath("src").rglob("*.py"))[number::count]:
