@@ -113,8 +113,8 @@ def run_one(name: str, data: TaskData, seed: int, model: llm.LLM, options: Any) 
     answers = {**data.train, **data.test}
 
     def grade(question: str, answer: playbook.Answer) -> playbook.Grade:
-        is_right = data.is_right(answer.text, answers[question])
-        return playbook.Grade(is_right, "" if is_right else f"Wrong. The right answer is {answers[question]}.")
+        is_right, expected = data.is_right(answer.text, answers[question]), answers[question]
+        return playbook.Grade(is_right, "" if is_right else f"The right answer is {expected}.", expected=expected)
 
     config = playbook.Config(max_tokens=2_000, context_limit=16, context_chars=300, max_chars=300)
     notes = playbook.make_store(store.MemoryVersions(), config=config)

@@ -106,6 +106,31 @@ def test_examples_are_accepted_where_rules_do_not_help():
     assert learner.learn(QUESTIONS[::2], QUESTIONS[1::2]).summary.startswith("no gain")
 
 
+def test_examples_state_the_right_answer_without_the_words_that_all_questions_share():
+    end = "Which desk handles it? Answer with its code, one of QX4, ZR9 and LM2."
+    questions = [f"{question} {end}" for question in QUESTIONS]
+
+    class ExampleReader:
+        def answer(self, question, excerpts, reflection):
+            texts = [excerpt.text for excerpt in excerpts if find_item(question) in excerpt.text]
+            return playbook.Answer(texts[0].rpartition(" ")[2] if texts else "QX4")
+
+    class Silent:
+        def reflect(self, experience):
+            return []
+
+    learner = make_learner(Silent())
+    learner._generator = ExampleReader()
+    learner._grader = lambda question, answer: grade(question, answer)._replace(
+        feedback="", expected=CODES[find_item(question)]
+    )
+    result = learner.learn(questions[::2], questions[1::2])
+    texts = {bullet.content for bullet in result.playbook.bullets.values()}
+    assert "Example: Who repairs the printer? ... Answer: QX4" in texts  # a right answer is an example too
+    assert "Example: Who repairs an old router? ... Answer: ZR9" in texts
+    assert result.last == result.num_validation
+
+
 def test_questions_are_in_flight_at_once():
     barrier = threading.Barrier(3, timeout=20)
 

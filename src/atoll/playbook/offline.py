@@ -1,5 +1,6 @@
 """Offline learning of ACE: epochs over training questions, with validation questions that decide which changes stay."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from atoll.playbook.playbook import Playbook
 from atoll.playbook.reflectors import Experience, Reflector
 from atoll.playbook.retrieval import Excerpt, make_excerpts
 from atoll.playbook.store import PlaybookStore
+
+_MIN_FRAME_CHARS = 40  # a shorter text that all questions share stays in examples
 
 type Decision = Literal["accepted", "rejected", "no change"]
 
@@ -61,9 +64,10 @@ class OfflineLearner:
     In each round the generator answers a batch of training questions, the reflector proposes deltas, and the curator
     applies them to a copy. The batch is answered again with the copy, and new rules that were used in more wrong than
     right answers are removed from it. Then both playbooks answer the validation questions. The copy replaces the
-    playbook if it wins more questions than it loses, by more than one standard deviation of chance. If it does not,
-    the wrongly answered questions of the batch are tried as examples, in the same way. Accepted changes are versions of
-    the store, so that `store.rollback` undoes them.
+    playbook if it wins more questions than it loses, by more than one standard deviation of chance. If it does not, the
+    questions of the batch are tried as examples, in the same way: all of them if the grader states the right answers,
+    else the wrongly answered ones with their feedback. Accepted changes are versions of the store, so that
+    `store.rollback` undoes them.
 
     Args:
         store: The playbook. Its curator decides on deltas.
@@ -94,6 +98,7 @@ class OfflineLearner:
         self._generator, self._grader, self._reflector = generator, grader, reflector
         self._num_jobs, self._batch_size, self._has_examples = max(1, num_jobs), batch_size, has_examples
         self._section, self._author = section, author
+        self._frame = ("", "")
 
     def learn(
         self, train: Sequence[str], validation: Sequence[str], *, epochs: int = 1, seed: int = 0
@@ -107,6 +112,7 @@ class OfflineLearner:
             seed: Seed of the order of questions.
         """
         rounds = list[Round]()
+        self._frame = _find_frame(train)
         baseline = self.answer_all(self.store.current(), validation)
         results = baseline
         for epoch in range(1, epochs + 1):
@@ -135,14 +141,14 @@ class OfflineLearner:
         playbook = self.store.current()
         excerpts = self._make_finder(playbook)
 
-        def study(question: str) -> tuple[Experience, Sequence[Delta]]:
+        def study(question: str) -> tuple[Grade, Sequence[Delta]]:
             rules = excerpts(question)
             answer = self._generator.answer(question, rules, "")
-            experience = self._make_experience(question, answer, self._grader(question, answer), rules)
-            return experience, self._reflector.reflect(experience)
+            grade = self._grader(question, answer)
+            return grade, self._reflector.reflect(self._make_experience(question, answer, grade, rules))
 
         studied = self._map(study, batch)
-        train = (sum(bool(experience.is_success) for experience, _ in studied), len(batch))
+        train = (sum(bool(grade.is_correct) for grade, _ in studied), len(batch))
         candidate, verdicts = self._decide(playbook, [deltas for _, deltas in studied])
         num_proposals = len(candidate.bullets.keys() - playbook.bullets.keys())
         if num_proposals:
@@ -157,7 +163,8 @@ class OfflineLearner:
             self.store.put(candidate, f"epoch {epoch}: counts only", self._author)
         else:
             done = done._replace(decision="rejected")
-        examples = [_make_example(experience, self.store.config.max_chars) for experience, _ in studied]
+        grades = [grade for grade, _ in studied]
+        examples = [self._make_example(question, grade) for question, grade in zip(batch, grades, strict=True)]
         deltas = [[example] for example in examples if example is not None]
         if not self._has_examples or not deltas:
             return done, results
@@ -217,6 +224,25 @@ class OfflineLearner:
         fields = (question, answer.text, grade.feedback, grade.is_correct, used, grade.lesson, self._section)
         return Experience(*fields, playbook=self.store.current(), trace=answer.trace)
 
+    def _make_example(self, question: str, grade: Grade) -> Delta | None:
+        """Returns a question with its right answer as a bullet, without the words that all questions share.
+
+        None if the answer is not known and there is no feedback on a wrong one, or if the text is too long.
+        """
+        text, feedback = " ".join(question.split()), " ".join(grade.feedback.split())
+        start, end = self._frame
+        if len(start) + len(end) < len(text):
+            text = f"{'... ' if start else ''}{text[len(start) : len(text) - len(end)].strip()}{' ...' if end else ''}"
+        if expected := " ".join(grade.expected.split()):
+            content = f"Example: {text} Answer: {expected}"
+        elif grade.is_correct is False and feedback:
+            content = f"Example: {text} Feedback on a wrong answer: {feedback}"
+        else:
+            return None
+        if len(content) > self.store.config.max_chars:
+            return None
+        return add("examples", content, evidence="a training question", source="learner")
+
     def _make_finder(self, playbook: Playbook) -> Callable[[str], Sequence[Excerpt]]:
         """Returns a function that finds the bullets for a question, all of them if the playbook is short."""
         config = self.store.config
@@ -241,10 +267,15 @@ def _get_texts(playbook: Playbook) -> dict[str, str]:
     return {id: bullet.content for id, bullet in playbook.bullets.items()}
 
 
-def _make_example(experience: Experience, max_chars: int) -> Delta | None:
-    """Returns a wrongly answered question with its feedback as a bullet; None if it is right, or too long."""
-    task, feedback = (" ".join(text.split()) for text in (experience.task, experience.feedback))
-    content = f"Example: {task} {feedback}"
-    if experience.is_success is not False or not feedback or len(content) > max_chars:
-        return None
-    return add("examples", content, evidence="a training question", source="learner")
+def _find_frame(questions: Sequence[str]) -> tuple[str, str]:
+    """Returns the first and the last words that all questions share; each empty if they are short."""
+    rows = [question.split() for question in questions]
+    if len(rows) < 2:
+        return "", ""
+    start = " ".join(rows[0][: _count_common(rows)])
+    end = " ".join(rows[0][len(rows[0]) - _count_common([row[::-1] for row in rows]) :])
+    return start if len(start) >= _MIN_FRAME_CHARS else "", end if len(end) >= _MIN_FRAME_CHARS else ""
+
+
+def _count_common(rows: Sequence[Sequence[str]]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda words: len(set(words)) == 1, zip(*rows, strict=False)))
