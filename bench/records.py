@@ -53,21 +53,21 @@ PROBLEMS: Mapping[str, Problem] = {
         "26 circles in a square, sum of radii", 2.635983, "ShinkaEvolve, Lange et al. 2025 (AlphaEvolve: 2.635863)", 200
     ),
     "heilbronn_triangle": Problem(
-        "11 points in a triangle, smallest area", 0.036529889880030156, f"{PAPER}.9; digits: {FOLDERS}", 200
+        "11 points in a triangle, smallest area", 0.036529889880030156, f"{PAPER}.9; digits: {FOLDERS}", 30
     ),
     "heilbronn_convex": Problem(
-        "13 points in a convex region, smallest area", 0.030936889034895654, f"{PAPER}.10; digits: {FOLDERS}", 200
+        "13 points in a convex region, smallest area", 0.030936889034895654, f"{PAPER}.10; digits: {FOLDERS}", 30
     ),
     "distances_2d": Problem(
-        "16 points in the plane, squared ratio of distances", 12.889266112, f"{PAPER}.8; digits: {FOLDERS}", 150,
+        "16 points in the plane, squared ratio of distances", 12.889266112, f"{PAPER}.8; digits: {FOLDERS}", 60,
         lambda score: 1 / score, True,
     ),
     "distances_3d": Problem(
-        "14 points in space, squared ratio of distances", 4.165849767, f"{PAPER}.8; digits: {FOLDERS}", 150,
+        "14 points in space, squared ratio of distances", 4.165849767, f"{PAPER}.8; digits: {FOLDERS}", 60,
         lambda score: 1 / score, True,
     ),
     "overlap": Problem(
-        "Erdős' minimum overlap, upper bound", 0.38092303510845016, f"{PAPER}.5; digits: {FOLDERS}", 200,
+        "Erdős' minimum overlap, upper bound", 0.38092303510845016, f"{PAPER}.5; digits: {FOLDERS}", 60,
         lambda score: -score, True,
     ),
 }  # fmt: skip

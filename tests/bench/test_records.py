@@ -28,7 +28,8 @@ def test_every_problem_has_a_folder():
 @pytest.mark.parametrize("name", SHAPES)
 def test_invalid_constructions_are_errors(name):
     shape = SHAPES[name]
-    for invalid in (None, [], "text", np.full(shape, math.nan), np.full(shape, math.inf), np.full(shape, -2.0)):
+    fills = [np.full(shape, value) for value in (math.nan, math.inf, -2.0)]
+    for invalid in (None, "", "text", *fills):
         with pytest.raises((ValueError, TypeError)):
             measure(name, invalid)
     with pytest.raises((ValueError, TypeError)):

@@ -76,9 +76,9 @@ def improve(points, step):
     distances = compute_distances(points)
     directions = (points[first] - points[second]) / np.maximum(distances, 1e-9)[:, None]
     rows = np.arange(len(first))
-    slopes = np.zeros((len(first), COUNT, DIMENSIONS))
-    slopes[rows, first], slopes[rows, second] = directions, -directions
-    slopes = slopes.reshape(len(first), COUNT * DIMENSIONS)
+    blocks = np.zeros((len(first), COUNT, DIMENSIONS))
+    blocks[rows, first], blocks[rows, second] = directions, -directions
+    slopes = blocks.reshape(len(first), COUNT * DIMENSIONS)
     matrix = np.block([[-slopes, np.ones((len(first), 1))], [slopes, np.zeros((len(first), 1))]])
     limits = np.concatenate([distances, 1 - distances])
     bounds = [(-step, step)] * (COUNT * DIMENSIONS) + [(None, None)]

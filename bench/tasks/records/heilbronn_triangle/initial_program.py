@@ -13,9 +13,9 @@ START = 0  # tunable: 0..9999
 STEP = 0.1  # tunable: 0.01..0.5
 SHRINK = 0.5  # tunable: 0.1..0.8
 NUM_MOVED = 1  # tunable: 1..4
-NUM_DRAWS = 1  # tunable: 1..60
+NUM_DRAWS = 10  # tunable: 1..60
 JITTER = 0.0  # tunable: 0.0..0.1
-NUM_TRIALS = 25
+NUM_TRIALS = 80
 MAX_PROGRAMS = 100
 
 
