@@ -15,6 +15,7 @@ SHRINK = 0.5  # tunable: 0.1..0.8
 NUM_MOVED = 1  # tunable: 1..4
 NUM_DRAWS = 10  # tunable: 1..60
 JITTER = 0.0  # tunable: 0.0..0.1
+PATIENCE = 20  # tunable: 5..60
 NUM_TRIALS = 80
 MAX_PROGRAMS = 100
 
@@ -22,12 +23,17 @@ MAX_PROGRAMS = 100
 def construct():
     """Returns 11 points of the triangle with the corners (0, 0), (1, 0) and (0, 1)."""
     rng = np.random.default_rng(START)
-    points = climb(draw(rng, COUNT), 1e-3)
+    best = points = climb(draw(rng, COUNT), 1e-3)
+    failures = 0
     for _ in range(NUM_TRIALS):
         trial = climb(move(points, rng), 1e-3)
+        failures += 1
         if measure(trial) > measure(points):
-            points = trial
-    return climb(points, 1e-9)
+            points, failures = trial, 0
+        if failures > PATIENCE:
+            points, failures = climb(draw(rng, COUNT), 1e-3), 0
+        best = max(best, points, key=measure)
+    return climb(best, 1e-9)
 
 
 def move(points, rng):
