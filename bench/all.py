@@ -62,6 +62,7 @@ BENCHES = (
     Bench("laws_model", quick=None, needs="laws", asks=True),
     Bench("packing", quick=("--seeds", "1"), needs="binpacking"),
     Bench("capset", quick=("--seeds", "1", "--evaluations", "500", "--dimensions", "6")),
+    Bench("records", ("--write",), quick=("--quick", "--write")),
     Bench("folders", quick=("--iterations", "3"), needs="--folders"),
     Bench("tuner", quick=("--seeds", "1", "--groups", "test")),
     Bench("gepa", quick=("--seeds", "2")),

@@ -1,0 +1,111 @@
+"""11 points in a triangle: linear programs enlarge the smallest triangle of three points."""
+
+import itertools
+
+import numpy as np
+from scipy.optimize import linprog
+
+COUNT = 11
+TRIPLES = np.array(list(itertools.combinations(range(COUNT), 3)))
+
+# EVOLVE-BLOCK-START
+START = 0  # tunable: 0..9999
+STEP = 0.1  # tunable: 0.01..0.5
+SHRINK = 0.5  # tunable: 0.1..0.8
+NUM_MOVED = 1  # tunable: 1..4
+NUM_DRAWS = 10  # tunable: 1..60
+JITTER = 0.0  # tunable: 0.0..0.1
+PATIENCE = 20  # tunable: 5..60
+NUM_TRIALS = 80
+MAX_PROGRAMS = 100
+
+
+def construct():
+    """Returns 11 points of the triangle with the corners (0, 0), (1, 0) and (0, 1)."""
+    rng = np.random.default_rng(START)
+    best = points = climb(draw(rng, COUNT), 1e-3)
+    failures = 0
+    for _ in range(NUM_TRIALS):
+        trial = climb(move(points, rng), 1e-3)
+        failures += 1
+        if measure(trial) > measure(points):
+            points, failures = trial, 0
+        if failures > PATIENCE:
+            points, failures = climb(draw(rng, COUNT), 1e-3), 0
+        best = max(best, points, key=measure)
+    return climb(best, 1e-9)
+
+
+def move(points, rng):
+    """Returns the points with some at new places, the best of several draws."""
+    chosen = rng.choice(COUNT, NUM_MOVED, replace=False)
+    drawn = []
+    for _ in range(NUM_DRAWS):
+        trial = points + JITTER * rng.standard_normal(points.shape)
+        trial[chosen] = draw(rng, NUM_MOVED)
+        drawn.append(repair(trial))
+    return max(drawn, key=measure)
+
+
+def climb(points, precision):
+    """Returns better points. Each linear program moves every coordinate by at most a step."""
+    points = repair(points)
+    step, score = STEP, measure(points)
+    for _ in range(MAX_PROGRAMS):
+        trial = repair(improve(points, step))
+        trial_score = measure(trial)
+        step *= SHRINK if trial_score < score * (1 + step) else 1.0
+        if trial_score > score:
+            points, score = trial, trial_score
+        if step < precision:
+            break
+    return points
+
+
+# EVOLVE-BLOCK-END
+
+
+def draw(rng, count):
+    """Returns uniform points of the triangle."""
+    points = rng.random((count, 2))
+    return np.where(points.sum(axis=1, keepdims=True) > 1, 1 - points, points)
+
+
+def measure(points):
+    return np.abs(compute_areas(points)).min()
+
+
+def repair(points):
+    """Returns the points, those outside moved into the triangle."""
+    points = np.clip(points, 0, 1)
+    return points / np.maximum(points.sum(axis=1, keepdims=True) * (1 + 1e-14), 1)
+
+
+def improve(points, step):
+    areas, slopes = compute_areas(points), compute_slopes(points)
+    signs = np.where(areas < 0, -1.0, 1.0)
+    sides = np.repeat(np.eye(COUNT), 2, axis=1)
+    matrix = np.block([[-signs[:, None] * slopes, np.ones((len(areas), 1))], [sides, np.zeros((COUNT, 1))]])
+    limits = np.concatenate([signs * areas, 1 - points.sum(axis=1)])
+    flat = points.ravel()
+    bounds = [*zip(np.maximum(-step, -flat), np.minimum(step, 1 - flat), strict=True), (None, None)]
+    result = linprog(np.r_[np.zeros(2 * COUNT), -1.0], A_ub=matrix, b_ub=limits, bounds=bounds, method="highs-ds")
+    return points if result.x is None else points + result.x[:-1].reshape(COUNT, 2)
+
+
+def compute_areas(points):
+    """Returns twice the signed area of every triangle."""
+    first, second, third = (points[TRIPLES[:, corner]] for corner in range(3))
+    one, two = second - first, third - first
+    return one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0]
+
+
+def compute_slopes(points):
+    """Returns the derivative of each area by each coordinate."""
+    slopes = np.zeros((len(TRIPLES), COUNT, 2))
+    rows = np.arange(len(TRIPLES))
+    for corner in range(3):
+        after, before = points[TRIPLES[:, corner - 2]], points[TRIPLES[:, corner - 1]]
+        slopes[rows, TRIPLES[:, corner], 0] = after[:, 1] - before[:, 1]
+        slopes[rows, TRIPLES[:, corner], 1] = before[:, 0] - after[:, 0]
+    return slopes.reshape(len(TRIPLES), 2 * COUNT)
