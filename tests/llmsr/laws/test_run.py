@@ -147,3 +147,15 @@ def test_llm_and_search_work_together(capsys):
     assert "The best laws so far" in prompts[2]
     assert "law: params[0]*mass" in prompts[2]  # as an answer is written
     assert "llm" in message
+    assert result["iterations"] >= 11  # five per call: the search goes on while the LLM thinks
+
+
+def test_formulas_of_an_llm_are_not_varied_as_sums_of_products(capsys):
+    with testing.ModelServer(lambda prompt, number: f"law: params[0]*np.sin(params[1]*mass + {number})") as server:
+        arguments = ["run", "task", "--llm", f"openai:tiny@{server.url}", "--budget", "4calls", "--workers", "1"]
+        result, _ = run(capsys, *arguments)
+    cli.main(["export", result["run"], "--format", "jsonl"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    formulas = {row["id"] for row in rows if row["meta"].get("engine") == "llm"}
+    assert formulas
+    assert not [row["id"] for row in rows if formulas & set(row["parents"])]

@@ -263,6 +263,7 @@ def build_law_search(task: Task, options: Options, context: system.BuildContext)
         lambda: None,
         finish,
         summarize_candidate=population.FrontSummarizer(),
+        is_free=context.llm is not None and uses_trees,
     )
 
 

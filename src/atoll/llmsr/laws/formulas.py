@@ -1,4 +1,8 @@
-"""Formulas from an LLM beside the law search: several per call, from the data and the laws so far."""
+"""Formulas from an LLM beside the law search: several per call, from the data and the laws so far.
+
+The LLM writes in one of five iterations. The others search while it thinks. A weak LLM thus costs little of the search,
+and a slow one does not stop it.
+"""
 
 import ast
 import re
@@ -9,10 +13,11 @@ import numpy as np
 
 from atoll import function, llm, mutation
 from atoll.llmsr import fit
-from atoll.llmsr.laws import constraints, engine, table, tree
+from atoll.llmsr.laws import constraints, engine, population, table, tree
 from atoll.llmsr.laws.tree import Array
 
 NUM_FORMULAS = 4
+ITERATIONS_PER_CALL = 5
 _MAX_LAWS = 5  # of the front, in a prompt
 _EXACT_ERROR = 1e-20
 _MAX_FORMULAS = 8  # of one response
@@ -57,7 +62,7 @@ _MAX_PARAMS = 10
 
 
 class FormulaMutator:
-    """Asks an LLM for formulas and continues the law search, in every iteration.
+    """Asks an LLM for formulas in one of `ITERATIONS_PER_CALL` iterations, and continues the law search in the others.
 
     Args:
         law_search: The search.
@@ -79,19 +84,21 @@ class FormulaMutator:
         )
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        if context.iteration % ITERATIONS_PER_CALL != 1:
+            return self.law_search.propose(context)
         response = self._llm(self._build_prompt(context))
         parent = context.parents[-1]
-        children = [
+        return [
             function.derive_child(
                 parent,
                 function.PyAstSkeleton(make_source(formula, self._train.names), {"np": np}),
                 engine="llm",
+                view=population.FORMULAS,
                 model=response.model,
                 idea=reason,
             )
             for formula, reason in read_formulas(response.text, self._train.names)
         ]
-        return [*children, *self.law_search.propose(context)]
 
     def _build_prompt(self, context: function.ProposalContext) -> str:
         front = [fn for fn in context.inspirations.get("front", ()) if fn.evaluation is not None]

@@ -13,7 +13,8 @@ _MIN_ERROR = 1e-32  # NMSE: smaller errors are rounding, and all exact laws are 
 MAX_PER_SIZE, _MAX_PRODUCTS_PER_SIZE = 4, 5
 _FRONT_PROBABILITY = 0.6
 VIEW_ROLE = "view "  # role of the laws of a view, followed by its index
-_PRODUCTS = -1  # group of the sums of products and of equations from an LLM
+_PRODUCTS = -1  # group of the sums of products, and of all equations if an LLM searches alone
+FORMULAS = -2  # group of the formulas of an LLM beside the search: on the front, but not varied as sums of products
 _TRIAL_PROBABILITY = 0.5  # of a view without laws
 _RANDOM_PROBABILITY = 0.1  # of a random view if the sums of products lead
 _PRODUCTS_SHARE, _RANDOM_SHARE = 0.3, 0.25  # of the sums of products and a random view if a view leads
@@ -34,7 +35,7 @@ def get_structure_key(fn: function.Function) -> Sequence[Hashable]:
 
 
 class FrontSelector:
-    """Keeps the best few laws of every size in every group: the sums of products, and the laws of each view.
+    """Keeps the best few laws of every size in every group: the sums of products, the laws of each view, and formulas.
 
     It draws sums of products mostly from the front of error and size, larger laws more often, else from the best few of
     any size. For a view it gives all that it keeps.
@@ -103,7 +104,7 @@ class FrontSelector:
         """Returns the view for the next iteration; None for sums of products."""
         if not self._num_views:
             return None
-        known = sorted({group for group, _ in self._ranked})
+        known = sorted({group for group, _ in self._ranked if group != FORMULAS})
         new = [view for view in range(self._num_views) if view not in known]
         draw = self._rng.random()
         if new:
