@@ -27,7 +27,7 @@ class Budget:
         calls: LLM calls; every request that is sent counts. Never exceeded, as `evaluations`.
         tokens: Tokens in and out.
         usd: US dollars.
-        seconds: Wall-clock time.
+        seconds: Wall-clock time. An iteration with several evaluations gets as many as the time left is enough for.
     """
 
     iterations: int | None = None
@@ -39,8 +39,11 @@ class Budget:
 
     def find_exhausted_limit(self, usage: Usage) -> str | None:
         """Returns a description of the limit that is reached, or None."""
-        cost = usage.cost
-        costs = {"calls": cost.calls, "tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
+        costs = {
+            "calls": usage.cost.calls,
+            "tokens": usage.cost.tokens_in + usage.cost.tokens_out,
+            "usd": usage.cost.usd,
+        }
         for name in self.__slots__:
             limit, used = getattr(self, name), costs[name] if name in costs else getattr(usage, name)
             if limit is not None and used >= limit:
@@ -49,8 +52,8 @@ class Budget:
 
     def with_raised_limits(self, limits: Mapping[str, Any]) -> "Budget":
         """Returns a budget with some limits raised, none lowered."""
-        old = {name: getattr(self, name) for name in limits}
-        return replace(self, **{name: max(limit, limits[name]) for name, limit in old.items() if limit is not None})
+        raised = {name: max(old, limits[name]) for name in limits if (old := getattr(self, name)) is not None}
+        return replace(self, **raised)
 
 
 UNLIMITED = Budget()

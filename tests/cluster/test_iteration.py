@@ -420,6 +420,34 @@ def test_seconds_are_counted_from_run_start() -> None:
     assert 40.0 <= evolver.usage.seconds < 100.0
 
 
+def test_trials_end_with_the_seconds() -> None:
+    now, records = [0.0], memory.MemoryJournal()
+
+    def evaluate_slowly(skeleton: Any) -> evaluation.Evaluation:
+        now[0] += 10.0
+        return fixtures.evaluate(skeleton)
+
+    class Tuning:
+        """Makes up to 40 trials of 10 seconds in each iteration."""
+
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            limit = 40 if context.max_evaluations is None else min(40, context.max_evaluations)
+            texts = [f"{context.iteration}.{number:03}1" for number in range(limit - 1)]
+            context.evaluate([context.parents[0].clone(function.Text(text)) for text in texts])
+            return [context.parents[0].clone(function.Text(f"{context.iteration}.5"))]
+
+    evolver = fixtures.make_evolver(
+        Tuning(),
+        records=records,
+        start=fixtures.make_initial(evaluator=evaluate_slowly),
+        budget=control.Budget(seconds=600.0),
+        clock=lambda: now[0],
+    )
+    evolver.run()
+    assert evolver.reason == "budget of 600 seconds used"
+    assert 600.0 <= now[0] <= 640.0  # 400 seconds per iteration without the limit
+
+
 def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
     def evaluator(skeleton: Any) -> evaluation.Evaluation:
         if journal.CallCache.current.get() is not None:

@@ -295,9 +295,19 @@ class Evolver:
         return records.make_issued_record(pending)
 
     def _compute_max_evaluations(self) -> int | None:
-        """Returns a share of the evaluations that are neither used nor reserved, so that the budget holds."""
+        """Returns a share of the evaluations that are neither used nor reserved, so that the budget holds.
+
+        A budget in seconds leaves as many as were evaluated in such a time so far, and in one second more.
+        """
+        budget, usage = self._control_state.budget, self.usage
         reserved = sum(pending.max_evaluations or 0 for pending in self._in_flight.values())
-        return self._compute_share(self._control_state.budget.evaluations, self.usage.evaluations + reserved, 1)
+        share = self._compute_share(budget.evaluations, usage.evaluations + reserved, 1)
+        if budget.seconds is None or not usage.evaluations or not usage.seconds:
+            return share
+        count = 1 + int(
+            (1 + max(0.0, budget.seconds - usage.seconds)) * usage.evaluations / usage.seconds / self._window
+        )
+        return count if share is None else min(share, count)
 
     def _compute_max_calls(self) -> int | None:
         """Returns a share of the LLM calls that are neither used nor reserved: two if possible, for one repair."""
@@ -316,8 +326,8 @@ class Evolver:
         best = state.best.evaluation if state.best else None
         progress = control.RunProgress(state.applied_count, best.score if best else None, state.last_improved)
         if self._control_state.budget.evaluations is not None and state.idle_iterations >= MAX_IDLE_ITERATIONS:
-            failure = state.last_failure and f"; {state.last_failure}"
-            return f"no new candidate to evaluate in {MAX_IDLE_ITERATIONS} iterations{failure}"
+            reason = f"no new candidate to evaluate in {MAX_IDLE_ITERATIONS} iterations"
+            return f"{reason}; {state.last_failure}" if state.last_failure else reason
         reasons = (rule(progress) for rule in self._config.stop_rules)
         return self._control_state.budget.find_exhausted_limit(usage) or next(filter(None, reasons), None)
 
