@@ -143,7 +143,7 @@ class Session:
         )
 
     def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
-        """Chooses the order by number, unless a limit depends on timing or the system asks for the order of completion."""
+        """Chooses the order by number, unless a limit depends on timing or the system asks for free mode."""
         if run_id is not None:
             stored_config = self._store.get_run(run_id).config
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
