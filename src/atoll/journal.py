@@ -5,7 +5,7 @@
 | STARTED, ENDED  | started, ended  | at the start; when a run stops           | resolved configuration; reason        |
 | INITIAL         | founded         | after the initial candidate's evaluation | candidate, evaluation                 |
 | ISSUED          | begun           | at the start; with an `applied` record   | epoch, parents, inspirations, advice  |
-| CHARGED         | charged         | with an LLM budget: before a request;    | call, most that it may cost;          |
+| CHARGED         | charged         | with an LLM budget: before a request;    | call, its highest possible cost;      |
 |                 |                 | after a failed one that cost less        | call, its cost                        |
 | RESPONSE        | replied         | on arrival, before parsing; own commit   | call, hash of the request, response   |
 | EVALUATED       | judged          | after each evaluation; own commit        | label (child `k`, trial `dN`), result |
