@@ -107,7 +107,7 @@ class LLMBudget:
     Attributes:
         budget: Limits of all calls together, in dollars, tokens and calls.
         island_budget: Limits of the calls of one island.
-        used: Cost so far, including that of earlier sessions of the run.
+        used: Cost so far, including that of earlier starts of the run.
         used_by_island: The same for each island.
         on_exhausted: Called with the reason, from the threads of the calls that do not fit.
         num_islands: Number of islands, if `island_budget` is set. The budget is exhausted once all islands are.
