@@ -4,8 +4,8 @@
 |-----------------|-----------------|------------------------------------------|---------------------------------------|
 | STARTED, ENDED  | started, ended  | at the start; when a run stops           | resolved configuration; reason        |
 | INITIAL         | founded         | after the initial candidate's evaluation | candidate, evaluation                 |
-| ISSUED          | begun           | with the `applied` that let it start     | epoch, parents, inspirations, advice  |
-| CHARGED         | charged         | with an LLM budget: before a request;    | call, most that it may cost;          |
+| ISSUED          | begun           | at the start; with an `applied` record   | epoch, parents, inspirations, advice  |
+| CHARGED         | charged         | with an LLM budget: before a request;    | call, its highest possible cost;      |
 |                 |                 | after a failed one that cost less        | call, its cost                        |
 | RESPONSE        | replied         | on arrival, before parsing; own commit   | call, hash of the request, response   |
 | EVALUATED       | judged          | after each evaluation; own commit        | label (child `k`, trial `dN`), result |
@@ -17,7 +17,8 @@
 | CONCLUDED       | concluded       | after the end, by a system               | its result, such as plans             |
 | EXECUTED        | executed        | after the end, by a cluster executor     | slots, nodes, requests sent again     |
 
-A record of island -1 concerns all islands. The stored kinds never change: old stores must resume.
+A record of island -1 concerns all islands. The stored kinds never change: old stores must resume. A system may write
+kinds of its own, which recovery ignores: `called` is a call of an evaluator on one instance (`programs/gepa`).
 """
 
 import math

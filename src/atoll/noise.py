@@ -106,7 +106,7 @@ class RepeatedEvaluator:
         return replace(average(results), repeats=len(results) - 1)
 
     def observe(self, best: Evaluation) -> None:
-        """Takes over the best evaluation of the run, also after a resume."""
+        """Sets the score to beat from the best evaluation of the run. The evolver calls it, also during recovery."""
         self.score_to_beat = -math.inf if best.score is None else best.score
         self.is_noisy = self.is_noisy or get_error(best.metrics) is not None
 

@@ -1,6 +1,6 @@
 """The evolver: worker threads, one lock, one journal. `window` iterations are in flight; applying one issues one.
 
-start:  add the initial function or recover; issue `window` iterations
+start:  the first worker adds the initial function or recovers the journal, then issues `window` iterations
 worker: while an iteration is ready: run it without the lock, then finish it
 finish: [lock] apply the next finished iteration, issue another, write both in ONE commit; then deliver the events
 """
@@ -78,7 +78,7 @@ class Evolver:
         return self._state.best
 
     def start(self) -> None:
-        """Starts, or resumes where the journal ends, and returns at once.
+        """Starts the worker threads and returns at once. The first thread recovers the journal, if it has records.
 
         Raises:
             SetupError: It was started before.

@@ -167,7 +167,7 @@ class IterationWorker:
         )
 
     def _get_evaluation(self, label: str, candidate: Candidate, fn: function.Function) -> Evaluation | None:
-        """Returns the evaluation from the journal, the cache or the evaluator; None if the budget is used up."""
+        """Returns the evaluation from the journal, the cache or the evaluator; None if the iteration has none left."""
         stored = self._stored_calls.evaluated.get(label)
         if stored is not None and stored[0].content == candidate.content:
             return self._count_evaluation(candidate, stored[1], stored[2])

@@ -19,7 +19,8 @@ from atoll.journal import Record
 class JournalRecovery:
     """Applies records in order; afterwards holds the pending iterations with their stored calls.
 
-    The parents of a pending iteration are looked up at once, while they are members.
+    The parents of a pending iteration are looked up at once, while they are members. Other kinds of records change no
+    state: `HELD` repeats a decision of `APPLIED`, and the budget of the LLM reads `CHARGED` itself.
 
     Attributes:
         expected_setup: The resuming set-up, which must equal the recorded one; None: any.

@@ -175,7 +175,7 @@ def load(
             a table, or a program file if `evaluator` is given.
         changes: Sections that override those of the file, in order.
         evaluator: Evaluator file of the program.
-        settings: OpenEvolve configuration file, if not the one in the folder.
+        settings: OpenEvolve configuration file (option -c), if not the one in the folder.
 
     Raises:
         SetupError: The task does not exist, or its configuration is wrong; the message says what to do.

@@ -90,7 +90,7 @@ def iter_systems() -> Iterator[System]:
 
 
 def discover_sections(folder: Path, name: object) -> Sections:
-    """Returns the sections that a folder implies for a system; None: for the first system that recognizes it."""
+    """Returns the sections that a system reads from a folder. Name None: the first system that recognizes it."""
     named = [get_system(str(name))] if name is not None and is_system(name) else []
     # OpenEvolve first: such a folder may contain a train.csv too.
     for system in sorted(iter_systems(), key=lambda system: system.openevolve is None) if name is None else named:
@@ -134,7 +134,7 @@ def get_episode_reader(name: str) -> Any:
 
 
 def add_old_defaults(data: Mapping[str, Any], excluded: Sequence[str]) -> dict[str, Any]:
-    """Returns the sections of a stored run with the values that it had before newer keys existed."""
+    """Returns the sections of a stored run. Newer keys get the values of `Settings.OLD_DEFAULTS`."""
     name = data.get("system")
     completed = {section: value for section, value in data.items() if section not in excluded}
     if isinstance(name, str) and is_system(name):

@@ -60,7 +60,7 @@ class LocalExecutor:
         self._pool.warm()
 
     def run(self, request: JSON) -> sandbox.SandboxResult:
-        """Runs a request; what looks like a key is removed from its texts before anyone stores them."""
+        """Runs a request, and removes texts that look like keys from its result before it is stored."""
         result = self._pool.run(request)
         secrets = {name: value for name, value in os.environ.items() if len(value) < _MAX_SECRET_CHARS}
         return replace(
@@ -221,7 +221,7 @@ class ExecutorConfig:
         return OpenedScoring(apart, True)
 
     def find_obstacle(self) -> str:
-        """Returns what excludes scoring apart before any run; an empty text if nothing does."""
+        """Returns the reason why scoring apart cannot work here; empty if a dry run may try it."""
         if self.ray_config is not None:
             return "the executor is ray"
         if self.is_trusted or sandbox.get_level(sandbox.probe()) == "L0":

@@ -132,7 +132,7 @@ class LLMError(errors.AtollError):
         is_transient: Whether the same request may succeed later.
         retry_seconds: Seconds that the server asked its clients to wait, if any.
         is_down: Whether other prompts would fail too, for long; the run should stop.
-        cost: Cost of the failed request; None if unknown: a budget then charges the most that it may cost.
+        cost: Cost of the failed request; None if unknown: a budget then charges its highest possible cost.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""LLM budget of a run. Each call first reserves the most that it can cost."""
+"""LLM budget of a run. Each request first reserves its highest possible cost."""
 
 import json
 import math
@@ -92,7 +92,7 @@ class CallPrice:
 
 
 class CostBound(Protocol):
-    """Returns the most that a call can cost, before it is made."""
+    """Returns the highest possible cost of a request, before it is sent."""
 
     def __call__(self, prompt: str, /) -> Cost: ...
 
@@ -101,13 +101,13 @@ class CostBound(Protocol):
 class LLMBudget:
     """Keeps the cost of calls within limits, for any number of concurrent calls.
 
-    A call waits while others reserve what it needs, because most return a part of it. If no reservation is left and
-    the call still does not fit, the budget is exhausted and `on_exhausted` is called.
+    A call that does not fit waits while other calls hold reservations: most cost less than they reserve. If no
+    reservation is left and the call still does not fit, the budget is exhausted and `on_exhausted` is called.
 
     Attributes:
         budget: Limits of all calls together, in dollars, tokens and calls.
         island_budget: Limits of the calls of one island.
-        used: Cost so far, including that of earlier sessions of the run.
+        used: Cost so far, including that of earlier starts of the run.
         used_by_island: The same for each island.
         on_exhausted: Called with the reason, from the threads of the calls that do not fit.
         num_islands: Number of islands, if `island_budget` is set. The budget is exhausted once all islands are.
@@ -137,7 +137,7 @@ class LLMBudget:
             return sum((cost for _, cost in self._reservations), self.used)
 
     def reserve(self, island: int, max_cost: Cost) -> None:
-        """Reserves the most that a request may cost; waits while others reserve what it needs.
+        """Reserves the highest cost of a request; waits while it does not fit and others hold reservations.
 
         Raises:
             BudgetExhausted: The budget is exhausted.
@@ -301,7 +301,7 @@ class _BudgetMeter:
 def read_charges(records: Iterable[Record]) -> dict[int, Cost]:
     """Returns the cost of the LLM requests of a run by island, from its journal.
 
-    A request without a response or a settlement may have been sent before a crash. It costs what it reserved.
+    A request without a response or a settlement may have been sent before a crash. It counts with its reservation.
     """
     charges, open_requests = list[tuple[int, Cost]](), dict[tuple[int, int, str], list[Cost]]()
     for record in records:
@@ -352,7 +352,7 @@ class TokenCountingLLM:
 
 @dataclass(frozen=True, slots=True)
 class PricedLLM:
-    """LLM whose responses cost at least what a given price says. Its provider may report more."""
+    """LLM whose responses cost at least a given price. Its provider may report more."""
 
     llm: LLM
     price: Price

@@ -105,7 +105,7 @@ class CircuitBreaker:
         self._pause_until = max(self._pause_until, now + min(pause, self._policy.max_wait_seconds))
 
     def record_abandoned(self) -> None:
-        """Records an attempt whose caller was interrupted."""
+        """Records an attempt that was not sent, because no budget was left, or whose caller was interrupted."""
         self._is_probing = False
 
     def _get_wait_seconds(self) -> float:

@@ -15,7 +15,8 @@ LIMIT_KEYS = {"iterations", "budget", "target", "patience"}
 # Keys of a stored run that are not part of its configuration.
 NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")
 
-# Settings that version 0.1 did not have, with the values that do what it did.
+# Settings that version 0.1 did not have, with the values that keep its behavior. Only a resume uses them. Values for
+# all readers of a stored configuration are in `Settings.OLD_DEFAULTS`.
 _FIRST_SETTINGS = {
     ("programs", "policy"): "openevolve",
     ("llmsr", "law_search"): "products",
@@ -66,7 +67,7 @@ def get_first_budget(run_config: config.RunConfig, stored_config: Mapping[str, A
 
 
 def extend_budget(budget: control.Budget, usage: Totals) -> control.Budget:
-    """Adds to a budget what the run has used before; seconds always count from the start of a session."""
+    """Adds the earlier usage of a run to a budget. Seconds are not added: they count from each start of the run."""
     cost = usage.cost
     used_amounts: dict[str, float] = {"iterations": usage.steps, "evaluations": usage.evaluations, "calls": cost.calls}
     used_amounts |= {"tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}

@@ -90,7 +90,10 @@ class RunLLM:
         get_budget: Callable[[], control.Budget],
         run_journal: journal.Journal,
     ) -> None:
-        """Lets the LLM stop the run when it fails or its budget is used, and the run stop waiting for a mailbox."""
+        """Connects the LLM and its run, which is made later.
+
+        The LLM stops the run when it keeps failing or its budget is used. A run that ends stops waiting for mailboxes.
+        """
         self.failure_limit.on_stop = lambda reason: evolver.stop(f"failed: {reason}")
         self.failure_limit.is_stopped = lambda: evolver.has_failed
         evolver.find_failure = self.failure_limit.describe_outage
@@ -114,7 +117,8 @@ def make_run_llm(
 ) -> RunLLM:
     """Wraps an LLM with the journal and the limits of a run.
 
-    A call passes the journal, the budget, the price, the token counter and the failure limit, in this order.
+    A call passes the journal, the budget, the price, the token counter, the failure limit and the call tracker, in this
+    order.
 
     Args:
         run_id: The run to resume, whose earlier calls count; None for a new run.
@@ -221,7 +225,7 @@ class LLMFailureLimit:
         on_stop: Called once with the reason, by the thread of the last failure, so that other threads start nothing.
         is_stopped: Returns whether the run has failed, so that its responses could not be stored.
         stop_reason: Why it gave up; empty until then.
-        earlier_outage: What `describe_outage` returned at the last end of a resumed run.
+        earlier_outage: Outage with which a resumed run ended before; empty if there was none.
     """
 
     def __init__(self, base_llm: llm.LLM, on_stop: Callable[[str], None] = lambda reason: None) -> None:

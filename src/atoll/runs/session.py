@@ -143,7 +143,7 @@ class Session:
         )
 
     def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> IterationOrder:
-        """Chooses the order by number, so that the same seed gives the same run, unless a limit depends on timing."""
+        """Chooses the order by number, unless a limit depends on timing or the system asks for free mode."""
         if run_id is not None:
             stored_config = self._store.get_run(run_id).config
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
@@ -338,7 +338,7 @@ def _build(
     build_system: BuildSystem | None,
     base_llm: llm.LLM | None,
 ) -> system.BuiltSystem:
-    """Builds the system, changed as the search method and an ensemble of LLMs require."""
+    """Builds the system and changes it for the search method, and for an ensemble of LLMs."""
     built_system = run_config.build(context) if build_system is None else build_system(context)
     built_system = search_methods.apply_method(run_config.run.method, built_system)
     return built_system._replace(config=run_llm.add_routing(built_system.config, base_llm, run_config.llm))
@@ -353,7 +353,7 @@ def resume(
     allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
     has_dashboard: bool = False,
 ) -> Session:
-    """Continues a run where it ended. Limits among the changes replace the old ones and count from there.
+    """Continues a run. New limits replace all old ones and count from its end; without any, the last budget stays.
 
     Raises:
         NotFound: The run does not exist.
@@ -387,9 +387,9 @@ def resume(
 
 
 def _extend_budget(run_store: store.Store, run_id: str, budget: control.Budget) -> control.Budget:
-    """Adds to a budget what the run has used, including LLM requests of iterations that are not finished."""
+    """Adds the usage of the run to a budget, including LLM requests of iterations that are not finished."""
     usage, charges = compute_totals(run_store, run_id), run_llm.read_charges(run_store, run_id)
-    applied, charged = usage.cost, sum(charges.values(), ZERO_COST)  # the first has evaluators' costs too
+    applied, charged = usage.cost, sum(charges.values(), ZERO_COST)  # `applied` has evaluators' costs too
     tokens = (max(applied.tokens_in, charged.tokens_in), max(applied.tokens_out, charged.tokens_out))
     cost = Cost(0.0, *tokens, max(applied.usd, charged.usd), max(applied.calls, charged.calls))
     return limits.extend_budget(budget, replace(usage, cost=cost))

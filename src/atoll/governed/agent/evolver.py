@@ -74,9 +74,9 @@ class Evolver:
         rationale: str = "",
         evidence: Sequence[Mapping[str, Any]] = (),
     ) -> Proposal:
-        """Submits a proposal, has it decided and, once approved, applies it. Returns its final state.
+        """Submits a proposal and asks the decider. Applies it if it is approved at once. Returns its state.
 
-        A rejected proposal is returned, not raised.
+        With `DEFER` that state is pending. A rejected proposal is returned, not raised.
 
         Raises:
             SetupError: The content is invalid; nothing was written.
@@ -193,7 +193,7 @@ class Evolver:
                 raise errors.Conflict(message) from error
 
     def needs_rollout(self, proposal: Proposal) -> bool:
-        """Checks whether the policy of the store asks for a canary of a key that a proposal changes."""
+        """Returns whether the policy of the store asks for a canary of a key that a proposal changes."""
         control = principals.get_control(self.store)
         return any(control.get_policy(key).needs("canary") for key, _ in proposal_checks.iter_changes(proposal.content))
 

@@ -41,7 +41,7 @@ DEFER = "later"  # pending until the command line, the dashboard or a signed mes
 def run_decider(
     proposals: Proposals, proposal: Proposal, decider: Decider | str | None, *, allow_auto_approval: bool = True
 ) -> Proposal:
-    """Has a pending proposal decided. `DEFER` leaves it pending; None rejects it.
+    """Asks the policy, then the decider, to decide on a pending proposal. `DEFER` leaves it pending; None rejects it.
 
     Args:
         allow_auto_approval: Whether the policy may approve it. False if it replaces something approved.

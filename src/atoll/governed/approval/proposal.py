@@ -1,4 +1,4 @@
-"""Proposal: a change with its reviews, bound to a content hash. Policy: who decides, and how many must approve."""
+"""Proposal: a change with its reviews, bound to a content hash. Policy: who decides, and the number of approvals."""
 
 import hashlib
 import json
@@ -185,7 +185,7 @@ _DEFAULT_QUORUM: Mapping[Risk, int] = {"low": 1, "medium": 1, "high": 1}
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Approval rules.
+    """Approval rules of one process. The policy of the store (`store.access.policy`) applies too.
 
     Attributes:
         quorum: Number of different approvers needed, by risk.

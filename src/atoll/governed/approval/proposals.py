@@ -259,7 +259,7 @@ class Proposals:
         return approver if is_single_user else principals.get_author(self._store, "")
 
     def get_quorum(self, proposal: Proposal) -> int:
-        """Returns the number of approvals needed: the most of the recorded one, the policy and the store's policy."""
+        """Returns the number of approvals needed: the highest of the proposal, the policy and the store's policy."""
         stored = proposal_checks.get_quorum(principals.get_control(self._store), proposal.to_json())
         return max(stored, self.policy.get_quorum(proposal))
 
@@ -271,7 +271,7 @@ class Proposals:
         return len({identities.normalize_name(review.by) for review in proposal.approvals}) >= self.get_quorum(proposal)
 
     def _check_evidence(self, proposal: Proposal) -> None:
-        """Checks that the keys have not changed since the proposal, and that no shadow run rejected a value.
+        """Checks that the keys have not changed since the proposal, and the shadow runs of its values.
 
         Raises:
             AlreadyDecided: A key has changed, or its shadow run rejected the value or is missing.

@@ -117,7 +117,7 @@ def _choose(files: EvaluatorFiles, config: executor.ExecutorConfig, apart: execu
 
 
 def _find_obstacle(files: EvaluatorFiles, config: executor.ExecutorConfig) -> str:
-    """Returns what excludes scoring apart before any run; an empty text if nothing does."""
+    """Returns the reason why scoring apart cannot work; empty if a dry run may try it."""
     if files.suffix != ".py":
         return "the program is not a Python file"
     return config.find_obstacle()

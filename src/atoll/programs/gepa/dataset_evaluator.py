@@ -56,7 +56,7 @@ class LoopThread:
 
 type OnResult = Callable[[int, JSON], None]  # index of an instance, and the result of its call
 
-CALL_RECORD = "called"  # kind of the journal records of evaluator calls
+CALL_RECORD = "called"  # kind of the journal records of evaluator calls; recovery ignores them
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 _MAX_SHOWN_CHARS = 1200  # of an instance, and of its feedback, if many are shown
 _MAX_TRACE_CHARS = 12_000  # of all instances together

@@ -15,7 +15,11 @@ In lasting stagnation a `new` program comes with the names of other methods, and
 | sample    | the initial program, without the history of the run            |
 | refine    | the best program                                               |
 | spread    | one of the best 20 programs of the leader, by score and yield  |
-| challenge | the best of a challenger, or a program by another method (new) |
+| challenge | the best of a challenger                                       |
+| new       | the best or the initial program; asks for another method       |
+| fix       | a failed program, or the best one if it reports an error       |
+
+These modes are stored as `operator`. The form of a response is another mode: `mutation.Mode`, such as `diff`.
 
 A selection depends on the applied iterations and on random numbers of the iteration, so that a resumed run repeats it.
 """

@@ -41,7 +41,7 @@ class WarmableJob(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CandidateProcess:
-    """Restrictions of a candidate; created once, in the fork server.
+    """Job and restrictions of all candidates; created once, in the fork server. It is not a process yet.
 
     Attributes:
         job: Job to run.

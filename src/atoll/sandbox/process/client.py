@@ -229,7 +229,7 @@ class WorkerClient:
                 raise TimeoutError
 
     def check_usage(self) -> None:
-        """Raises `WorkerError` if a candidate has too many processes, or if they use too much memory in all."""
+        """Does nothing here. A fork server raises `WorkerError` if a candidate uses too many processes or memory."""
 
     def _describe_death(self) -> str:
         try:
@@ -284,7 +284,7 @@ def _parse_result(frame: bytes) -> tuple[str | None, bool, Any]:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parses JSON from a process that ran a candidate, which is why it is never unpickled; None: invalid."""
+    """Parses JSON from a process that ran a candidate; None: invalid. Such data is untrusted and never unpickled."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

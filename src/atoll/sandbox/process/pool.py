@@ -1,4 +1,4 @@
-"""Pool of worker processes, started on demand and replaced when they are spent."""
+"""Pool of worker processes or fork servers, started on demand and replaced when they are spent."""
 
 import json
 import logging
@@ -26,7 +26,11 @@ _MAX_STARTS = 3  # of a worker that is killed while it starts, for example for l
 
 
 class ProcessPool(ABC):
-    """Runs each request in an idle process. Subclasses choose the kind of process."""
+    """Sends each request to an idle process of the pool, and waits for one if all are busy.
+
+    Subclasses choose the kind of process: a worker (L0), a fork server (L1 to L3), or two fork servers (apart). In this
+    class "worker" means any of them.
+    """
 
     def __init__(self, make_job: MakeJob, limits: Limits, num_workers: int, path: Sequence[str] | None) -> None:
         _check_limits(limits, num_workers)

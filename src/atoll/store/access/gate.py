@@ -1,7 +1,7 @@
 """The gate: every change of every versioned value passes it, from Python, command line, dashboard and imports.
 
-The ledger calls it inside the transaction of the change, so that what it reads cannot change before the write. In a
-store without principals and rules it does nothing.
+The ledger calls it inside the transaction of the change, so that its data cannot change before the write. In a store
+without principals and rules it does nothing. `atoll.gate.Gate` is another gate: it decides on candidates of a run.
 """
 
 import json
@@ -165,7 +165,7 @@ class ChangeCheck:
 
 
 def _differ_in_usage(old: str | None, new: str | None) -> bool:
-    """Checks that two versions of a skill differ only in the statistics of its use."""
+    """Returns whether two versions of a skill differ in nothing but the statistics of its use."""
     values: list[Any] = [json.loads(text or "null") for text in (old, new)]
     if not all(isinstance(value, dict) for value in values):
         return False

@@ -1,4 +1,7 @@
-"""Checks of stored proposals and rollouts: who may write which step, and whether a change was approved."""
+"""Checks of stored proposals and rollouts: who may write which step, and whether a change was approved.
+
+`governed.approval` makes similar checks first. These checks also apply to code that writes to the store without it.
+"""
 
 import hashlib
 import json
@@ -72,7 +75,7 @@ def iter_changes(content: Any) -> Iterator[KeyValue]:
 
 
 def get_quorum(control: AccessControl, proposal: Mapping[str, Any]) -> int:
-    """Returns the number of approvals that a proposal needs: the most that it, or the policy of a key, asks for."""
+    """Returns the number of approvals that a proposal needs: the highest of its own and those of its keys' policies."""
     recorded = proposal.get("quorum")
     quorums = [control.get_policy(key).quorum for key in list_keys(proposal)]
     return max([recorded if isinstance(recorded, int) else 1, *quorums], default=1)
@@ -169,6 +172,8 @@ def check_proposal(
     writer: ChangeWriter, control: AccessControl, principal: Principal | None, request: ChangeRequest
 ) -> None:
     """Checks a step of a proposal: one review, an edit, a closing or an application, each by its own author.
+
+    In single-user mode (`principal` is None) it checks nothing.
 
     Raises:
         AccessDenied: The principal may not write this step.
