@@ -68,6 +68,14 @@ def test_resume_counts_earlier_cost(capsys, server):
     assert spent < bought(more["run"])[0] <= spent + 0.05
 
 
+def test_ordered_run_cannot_resume_with_dollars(capsys, server):
+    model = ["--llm", f"openai:m@{server.url}", "--deterministic", "--iterations", "2", *PRICED]
+    first, _ = run(capsys, "run", "task", *model)
+    assert cli.main(["resume", first["run"], "--budget", "$1"]) == 2
+    assert "it cannot depend on dollars. Give the budget in iterations" in capsys.readouterr().err
+    run(capsys, "resume", first["run"], "--budget", "5000tokens")
+
+
 def test_island_keeps_to_its_share(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "100calls", "--set", "run.island_budget=3calls"]
     result, _ = run(capsys, "run", "task", *model)

@@ -227,7 +227,7 @@ class OfflineLearner:
     def _make_example(self, question: str, grade: Grade) -> Delta | None:
         """Returns a question with its right answer as a bullet, without the words that all questions share.
 
-        None if the answer is not known and there is no feedback on a wrong one, or if the text is too long.
+        None if neither the answer nor feedback on a wrong one is known, or if the text is too long.
         """
         text, feedback = " ".join(question.split()), " ".join(grade.feedback.split())
         start, end = self._frame

@@ -146,6 +146,11 @@ class Session:
         """Chooses the order by number, unless a limit depends on timing or the system asks for free mode."""
         if run_id is not None:
             stored_config = self._store.get_run(run_id).config
+            if stored_config["is_ordered"] and self.budget.usd is not None:
+                raise errors.SetupError(
+                    "This run applies its iterations in order, so it cannot depend on dollars. Give the budget in "
+                    "iterations, evals, calls, tokens or seconds."
+                )
             return IterationOrder(stored_config["is_ordered"], stored_config["window"])
         settings, schedule = self.run_config.run, built_system.config.schedule
         timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
