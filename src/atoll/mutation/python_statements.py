@@ -74,8 +74,17 @@ def _split_tree(text: str, tree: ast.Module) -> Sequence[Segment]:
 
 def _make_segment(lines: Sequence[str], nodes: Sequence[ast.stmt]) -> Segment:
     names = frozenset(name for node in nodes for name in _iter_bound_names(node))
-    text = "\n".join(lines)
-    return Segment(text.rstrip() + "\n", names, "".join(map(ast.dump, nodes)), tuple(nodes))
+    text = "\n".join(lines).rstrip() + "\n"
+    return Segment(text, names, _dump(text) or "".join(map(ast.dump, nodes)), tuple(nodes))
+
+
+@lru_cache(maxsize=256)  # a child has most statements of its parent, and parsing is much cheaper than a dump
+def _dump(text: str) -> str:
+    """Returns a text that is equal for equal syntax trees; empty if the statements are not valid by themselves."""
+    try:
+        return "".join(map(ast.dump, ast.parse(text).body))
+    except _PARSE_ERRORS:
+        return ""
 
 
 def _iter_bound_names(node: ast.stmt) -> Iterator[str]:
@@ -95,12 +104,13 @@ def _iter_bound_names(node: ast.stmt) -> Iterator[str]:
                 children += ast.iter_child_nodes(child)
 
 
-def find_unbound_names(text: str) -> set[str]:
+@lru_cache(maxsize=32)
+def find_unbound_names(text: str) -> frozenset[str]:
     """Returns the global names that a Python text uses and never binds."""
     try:
         table = symtable.symtable(text, "<program>", "exec")
     except _PARSE_ERRORS:
-        return set()
+        return frozenset()
     bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     used, tables = set[str](), [table]
     while tables:
@@ -113,7 +123,7 @@ def find_unbound_names(text: str) -> set[str]:
             for symbol in symbols
             if symbol.is_referenced() and (symbol.is_global() or current.get_type() == "module")
         }
-    return used - bound - set(vars(builtins)) - {"__file__", "__name__"}
+    return frozenset(used - bound - set(vars(builtins)) - {"__file__", "__name__"})
 
 
 def split_fixed(lines: Sequence[str], blocks: Sequence[tuple[int, int]]) -> Sequence[Segment]:
