@@ -297,7 +297,7 @@ class Evolver:
     def _compute_max_evaluations(self) -> int | None:
         """Returns a share of the evaluations that are neither used nor reserved, so that the budget holds.
 
-        A budget in seconds leaves as many as were evaluated in such a time so far, and in one second more.
+        With a budget in seconds, at most the rate of evaluations so far, times the seconds left and one more.
         """
         budget, usage = self._control_state.budget, self.usage
         reserved = sum(pending.max_evaluations or 0 for pending in self._in_flight.values())
