@@ -87,3 +87,11 @@ def test_prompt_keeps_braces_and_backslashes():
     assert "Use {braces} and {0}." in prompt
     assert "Maps {x} to \\d." in prompt
     assert 'return {"a": x}' in prompt
+
+
+def test_prompt_states_scores_with_enough_digits():
+    (first, second) = parse_sources(LINEAR, CUBIC)
+    prompt = mutation_engine.build_prompt([first, second], "", first.docstring, [-1.23456789, -1.23456712])
+    assert 'def equation_v0(x, v, params):\n    """Score -1.23456789."""\n' in prompt
+    assert '"""Improved version of `equation_v0`. Score -1.23456712."""' in prompt
+    assert prompt.count("Score") == 2

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from atoll import cluster, config, control, errors, executor, function, sandbox, store, system
+from atoll import cluster, config, control, errors, executor, function, llm, sandbox, store, system
 
 TASK = '''\
 """Find the line through the points."""
@@ -94,3 +94,22 @@ def test_evaluator_takes_precedence_over_score(tmp_path):
 def test_wrong_output_task_is_refused(tmp_path, old, new, message):
     with pytest.raises(errors.SetupError, match=message):
         build(tmp_path, TASK.replace(old, new))
+
+
+def test_llm_sees_scores_and_a_tuner_improves_its_new_best(tmp_path):
+    prompts = []
+
+    def respond(prompt):
+        prompts.append(str(prompt))
+        return llm.Response("```python\ndef equation(x):\n    return 2.0 * x + 1.5\n```", "scripted")
+
+    built = build(tmp_path, llm=respond)
+    try:
+        evolver = cluster.Evolver(replace(built.config, budget=control.Budget(iterations=1)))
+        evolver.run()
+        assert '"""Score -3."""' in prompts[0]
+        assert evolver.best_fn().score() > -0.5
+        assert evolver.best_fn().candidate.meta["engine"] == "tuner"
+        assert built.report["engine"] == "LLM; a tuner improves each new best"
+    finally:
+        built.close()

@@ -130,16 +130,28 @@ def test_invalid_options_are_rejected(options):
 
 
 def test_reversed_tunable_is_a_setup_error():
-    for make in (mutation.make_default_mutator, lambda text: mutation.add_tuner(NamedProposer("llm"), text)):
+    for make in (mutation.make_default_mutator, lambda text: mutation.add_mutators(NamedProposer("llm"), text)):
         with pytest.raises(errors.SetupError, match="Tunable decay has reversed bounds, 1 to 0"):
             make("def f(x):\n    decay = 0.5  # tunable: 1..0\n    return decay * x\n")
 
 
 def test_tuner_is_added_if_source_declares_tunables():
-    assert list(mutation.add_tuner(NamedProposer("llm"), "not python").mutators) == ["llm"]
+    assert list(mutation.add_mutators(NamedProposer("llm"), "not python").mutators) == ["llm"]
     declared = "def f(x):\n    decay = 0.5  # tunable: 0..1\n    return decay * x\n"
-    assert list(mutation.add_tuner(NamedProposer("llm"), declared).mutators) == ["llm", "tuner"]
+    assert list(mutation.add_mutators(NamedProposer("llm"), declared).mutators) == ["llm", "tuner"]
     assert list(mutation.make_default_mutator(declared).mutators) == ["syntax", "refined", "tuner"]
+
+
+def test_weights_add_mutators_to_llm():
+    text = "def f(x):\n    return 2.0 * x\n"
+
+    def mix(**weights: float) -> list[str]:
+        return list(mutation.add_mutators(NamedProposer("llm"), text, weights=weights).mutators)
+
+    assert mix() == ["llm"]
+    assert mix(tuner=1.0) == ["llm", "tuner"]
+    assert mix(tuner=1.0, syntax=0.5) == ["llm", "tuner", "syntax"]
+    assert mix(tuner=0.0) == ["llm"]
 
 
 def test_weights_multiply_gains_and_zero_disables():

@@ -173,6 +173,13 @@ class TestRetrieval:
         notes.apply([playbook.tag("t-00002", "helpful"), playbook.tag("t-00001", "harmful")], "t", "me")
         assert [excerpt.bullet.id for excerpt in notes.retrieve("wolf")] == ["t-00002", "t-00001"]
 
+    def test_rare_word_ranks_above_a_shared_phrase(self, notes):
+        things = ("headset", "fridge", "router", "copier", "bonus", "browser")
+        phrases = ("Colleagues report trouble with the {} every morning.", "Please repair the {}.")
+        texts = [phrases[number % 2].format(thing) for number, thing in enumerate(things)]
+        notes.apply([playbook.add("t", text) for text in texts], "t", "me")
+        assert "fridge" in notes.retrieve("Colleagues report trouble with the fridge every morning.")[0].text
+
     def test_changed_bullet_is_found_by_new_words(self, notes):
         notes.apply([playbook.add("t", "Wolves fear fire.")], "t", "me")
         notes.apply([playbook.update("t-00001", "Bears fear noise.", evidence="seen")], "t", "me")

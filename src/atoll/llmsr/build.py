@@ -186,6 +186,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         ),
         files=[path],
         is_repeated=task.repeats == "auto",
+        has_tuner=get_preset(options.preset).has_feedback and options.engine_weights.get("tuner", 1.0) > 0,
     )
     if source.is_output_task(text, task):
         loaded = source.load_output_task(path, task)
@@ -252,6 +253,7 @@ class _RunBuilder:
     files: Sequence[Path] = ()
     make_evaluator: Callable[[sandbox.Sandbox, Preset], function.CandidateEvaluator] = _make_score_evaluator
     is_repeated: bool = True
+    has_tuner: bool = False  # besides an LLM; `spawn_evolver` promises one child per mutation
 
     def build(
         self,
@@ -268,7 +270,7 @@ class _RunBuilder:
             preset = replace(preset, make_selector=chosen.selector.make)
         if chosen.schedule is not None:
             preset = replace(preset, schedule_type=partial(chosen.schedule.make, seed=seed))
-        mutator = self._make_mutator(language_model, options.engine_weights, chosen.mutator)
+        mutator = self._make_mutator(language_model, preset, options.engine_weights, chosen.mutator)
         proposer = AnnouncingProposer(mutator)
         folder = str(task_folder) if task_folder and self.evaluator_source else None
         slot_pool, place = self._open(executor_config, folder, language_model is not None)
@@ -294,9 +296,7 @@ class _RunBuilder:
         schedule = preset.make_schedule(options, seed)
         report = {**self._build_report(options, schedule, language_model, workers), **chosen.report, "evaluator": place}
         config = cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
-        baseline_proposer = (
-            None if language_model is None else AnnouncingProposer(next(iter(mutator.mutators.values())))
-        )
+        baseline_proposer = None if language_model is None else AnnouncingProposer(mutator.get_first())
         return system.BuiltSystem(
             config,
             report,
@@ -324,6 +324,7 @@ class _RunBuilder:
     def _make_mutator(
         self,
         language_model: llm.LLM | None,
+        preset: Preset,
         weights: Mapping[mutation.MutatorName, float],
         chosen: strategies.Strategy | None,
     ) -> mutation.MixedMutator:
@@ -335,8 +336,12 @@ class _RunBuilder:
                     f"{self.initial_source.name} has nothing that the syntax mutator can change. Use an LLM."
                 )
             return mutation.make_default_mutator(self.initial_source.text, weights=weights)
-        engine = PyMutationEngine(self.comment, self.initial_source.docstring, language_model)
-        return mutation.add_tuner(engine, self.initial_source.text, weights=weights)
+        engine: function.MutationEngine | function.Proposer = PyMutationEngine(
+            self.comment, self.initial_source.docstring, language_model, shows_scores=preset.has_feedback
+        )
+        if self.has_tuner:
+            engine = mutation.BestTuner(function.as_proposer(engine))
+        return mutation.add_mutators(engine, self.initial_source.text, weights=weights)
 
     def _build_report(
         self, options: Options, schedule: archipelago.Schedule, language_model: llm.LLM | None, workers: int
@@ -347,10 +352,15 @@ class _RunBuilder:
             "source": self.initial_source.text,
             "comment": self.comment,
             "docstring": self.initial_source.docstring,
-            "engine": "syntax and tuner, no LLM" if language_model is None else "LLM",
+            "engine": self._describe_mutators(has_llm=language_model is not None),
             "preset": options.preset,
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
             "workers": workers,
             "reset": f"the worse half every {' and every '.join(periods)}" if periods else "",
         }
+
+    def _describe_mutators(self, *, has_llm: bool) -> str:
+        if not has_llm:
+            return "syntax and tuner, no LLM"
+        return "LLM; a tuner improves each new best" if self.has_tuner else "LLM"

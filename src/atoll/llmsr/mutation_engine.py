@@ -33,12 +33,13 @@ def format_version_name(name: str, index: int) -> str:
     return f"{name}_v{index}"
 
 
-def build_prompt(sources: Sequence[Source], comment: str, docstring: str) -> str:
-    """Returns the prompt for the next version. The sources are ordered from worse to better."""
+def build_prompt(sources: Sequence[Source], comment: str, docstring: str, scores: Sequence[float] = ()) -> str:
+    """Returns the prompt for the next version. The sources are ordered from worse to better, as are their scores."""
     name = sources[0].name
+    score_texts = _format_scores(scores) if scores else [""] * len(sources)
     versions = [
-        source.rename(format_version_name(name, index)).with_docstring(_format_docstring(name, index))
-        for index, source in enumerate(sources)
+        source.rename(format_version_name(name, index)).with_docstring(_format_docstring(name, index, score_text))
+        for index, (source, score_text) in enumerate(zip(sources, score_texts, strict=True))
     ]
     next_source = sources[0].rename(format_version_name(name, len(sources)))
     versions.append(f"{next_source.header}\n{next_source.indent}{_format_docstring(name, len(sources))}")
@@ -51,8 +52,16 @@ def build_prompt(sources: Sequence[Source], comment: str, docstring: str) -> str
     return llm.ChatPrompt(("system", system_text), ("user", user_text))
 
 
-def _format_docstring(name: str, index: int) -> str:
-    return f'"""Improved version of `{format_version_name(name, index - 1)}`."""' if index else ""
+def _format_docstring(name: str, index: int, score_text: str = "") -> str:
+    origin = f"Improved version of `{format_version_name(name, index - 1)}`." if index else ""
+    text = " ".join(part for part in (origin, score_text) if part)
+    return f'"""{text}"""' if text else ""
+
+
+def _format_scores(scores: Sequence[float]) -> list[str]:
+    """Returns the scores as sentences, with as many digits as are needed to tell them apart."""
+    digits = next((count for count in (6, 9, 12) if len({f"{score:.{count}g}" for score in scores}) == len(scores)), 6)
+    return [f"Score {score:.{digits}g}." for score in scores]
 
 
 MAX_CHARACTERS = 50_000
@@ -169,10 +178,14 @@ class PyMutationEngine:
         prompt_comment: Purpose of the function, in the words of the user.
         docstring: Shown unchanged in every prompt.
         language_model: Called once per mutation.
+        shows_scores: Whether the prompt states the score of each version; in the publications it does not.
     """
 
-    def __init__(self, prompt_comment: str, docstring: str, language_model: llm.LLM) -> None:
+    def __init__(
+        self, prompt_comment: str, docstring: str, language_model: llm.LLM, *, shows_scores: bool = False
+    ) -> None:
         self._comment, self._docstring, self._llm = prompt_comment, docstring, language_model
+        self._shows_scores = shows_scores
         self._profilers = profiler.Profilers[function.MutationEngineEvent]()
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[function.MutationEngineEvent]) -> profiler.Remove:
@@ -187,7 +200,8 @@ class PyMutationEngine:
         self._profilers.emit(function.OnMutate("on_mutate", fn_list))
         ordered = sorted(fn_list, key=function.get_fitness)
         sources = [next(parse_functions(str(fn.skeleton()))) for fn in ordered]
-        response = self._llm(build_prompt(sources, self._comment, self._docstring))
+        scores = [function.get_fitness(fn) for fn in ordered] if self._shows_scores else []
+        response = self._llm(build_prompt(sources, self._comment, self._docstring, scores))
         text = parse_response(response.text, sources[-1], len(sources))
         parent = ordered[-1]
         child = function.derive_child(parent, mutation.with_text(parent, text), engine="llm", model=response.model)

@@ -10,7 +10,8 @@
 T = 0.1 (1 - (n mod 30,000) / 30,000), where n counts all functions ever added to the island. The default preset avoids
 four problems of the others. At T = 0.1, a score of -MSE gives almost uniform selection and a counting score gives
 greedy selection. Noise of 1e-6 ranks good islands at random if their errors are smaller. Time-based resets are not
-repeatable. If the docstring is most of the text, the softmax of lengths is almost uniform.
+repeatable. If the docstring is most of the text, the softmax of lengths is almost uniform. With an LLM, the default
+preset also states scores in its prompts and tunes the numbers of each new best, which the publications do not.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,6 +77,7 @@ class Preset:
         reset_rule: Rule for resetting the worse half of the islands.
         reset_seconds: Default time between resets.
         schedule_type: Chooses the island of each iteration.
+        has_feedback: Whether prompts state scores, and a tuner improves the numbers of each new best of an LLM.
     """
 
     reduce: Reduce
@@ -85,6 +87,7 @@ class Preset:
     reset_rule: cluster.ResetRule = field(default_factory=cluster.reset_worst_half)
     reset_seconds: float | None = None
     schedule_type: Callable[..., cluster.RoundRobin] = cluster.RoundRobin
+    has_feedback: bool = False
 
     def make_population(self, num_selected_clusters: int, temperature: float = TEMPERATURE) -> cluster.MakePopulation:
         """Returns a factory for the population of an island, with clusters by signature."""
@@ -121,7 +124,7 @@ def _make_distinct_selector(rng: Random, temperature: float) -> cluster.Selector
 _funsearch_reset_rule = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="survivor")
 
 PRESETS = {
-    "default": Preset(fmean, False, cluster.RankSelector, ShortestFirstCluster),
+    "default": Preset(fmean, False, cluster.RankSelector, ShortestFirstCluster, has_feedback=True),
     "funsearch": Preset(
         get_last_score,
         True,

@@ -7,7 +7,7 @@ from atoll.mutation.combined import (
     MutatorBandit,
     MutatorName,
     TunedMutator,
-    add_tuner,
+    add_mutators,
     make_default_mutator,
 )
 from atoll.mutation.diffs import apply_blocks, make_diff_parser, parse_blocks
@@ -34,7 +34,7 @@ __all__ = [
     "MODES", "BestTuner", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable",
     "MixedMutator", "Mode", "MutatorBandit", "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "ReadProgram",
     "ResponseReader", "RewriteMutator", "SyntaxMutator", "TunedMutator", "Tuner", "UnusableResponse", "Vocabulary",
-    "add_tuner", "apply_blocks", "build_program_prompt", "clean_response", "extract_text", "fence", "find_choices",
+    "add_mutators", "apply_blocks", "build_program_prompt", "clean_response", "extract_text", "fence", "find_choices",
     "find_required_names", "find_signature", "hide_markers", "is_mutable", "iter_fenced_blocks",
     "make_default_mutator", "make_diff_parser", "mend_python", "parse_blocks", "tunable", "with_text",
 ]

@@ -163,6 +163,11 @@ class MixedMutator:
         """Returns a mix with its own bandit."""
         return cls(mutators, MutatorBandit(list(mutators), weights=weights) if len(mutators) > 1 else None)
 
+    def get_first(self) -> function.Proposer:
+        """Returns the first mutator, without the tuner of new bests. With an LLM it makes one call."""
+        first = next(iter(self.mutators.values()))
+        return first.mutator if isinstance(first, BestTuner) else first
+
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children of the first mutator that can change the parents.
 
@@ -317,22 +322,28 @@ def make_default_mutator(
     return MixedMutator.with_bandit(mutators, weights)
 
 
-def add_tuner(
+def add_mutators(
     proposer: function.Proposer | function.MutationEngine, text: str, name: str = "llm", weights: MutatorWeights = EMPTY
 ) -> MixedMutator:
-    """Returns an LLM mutator, mixed with a tuner if the source declares tunables.
+    """Returns an LLM mutator, mixed with a tuner if the source declares tunables, and with those that `weights` names.
 
     Args:
         proposer: Calls the LLM.
         text: Source of the initial candidate, in any language.
         name: Name of the proposer in the meta of its children.
-        weights: See `MutatorBandit`.
+        weights: See `MutatorBandit`. A weight above 0 adds `tuner` or `syntax`.
 
     Raises:
         SetupError: The declaration of a tunable is invalid.
     """
-    tuner: dict[str, function.Proposer] = {"tuner": Tuner()} if _declares_tunables(text) else {}
-    return MixedMutator.with_bandit({name: function.as_proposer(proposer), **tuner}, weights)
+    mutators = {name: function.as_proposer(proposer)}
+    requested = {str(key) for key, weight in weights.items() if weight > 0}
+    has_tunables = _declares_tunables(text)
+    if has_tunables or "tuner" in requested:
+        mutators["tuner"] = Tuner(with_literals=not has_tunables)
+    if "syntax" in requested and is_mutable(text):
+        mutators["syntax"] = SyntaxMutator.for_source(text)
+    return MixedMutator.with_bandit(mutators, weights)
 
 
 def _declares_tunables(text: str) -> bool:

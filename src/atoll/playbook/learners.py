@@ -134,6 +134,14 @@ Use those that apply, distrust those that are marked as doubtful.
 """
 
 
+def format_rules(excerpts: Sequence[Excerpt]) -> str:
+    """Returns rules for a prompt, with their counts; empty if there are none.
+
+    The best match comes last, next to the task, because small LLMs follow the nearest examples.
+    """
+    return RULES_NOTE.format(rules=format_excerpts(excerpts[::-1])) if excerpts else ""
+
+
 class PlainAnswer(pydantic.BaseModel, coerce_numbers_to_str=True):
     """JSON format of an LLM answer without rules. A number is a valid answer."""
 
@@ -165,8 +173,8 @@ class LLMAnswerer:
         Raises:
             LLMError: The LLM gave no response.
         """
-        rules = format_excerpts(excerpts)
-        parts = [RULES_NOTE.format(rules=rules)] if rules else []
+        rules = format_rules(excerpts)
+        parts = [rules] if rules else []
         parts += [f"The last answer was wrong. Lesson: {reflection}\n"] if reflection else []
         task = f"Now answer this task:\n{question}" if parts else question
         try:

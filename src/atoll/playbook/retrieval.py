@@ -13,6 +13,7 @@ from atoll.playbook.playbook import Config, Playbook
 
 K1, B = 1.2, 0.75  # as in Okapi BM25
 COMMON_TERM_SHARE = 0.3  # of all bullets; a more common term is used only if the query has no rarer one
+REPEAT_SHARE = 0.3  # of each term after the rarest: several words of one phrase count less than one rare word
 MAX_TERMS = 64  # of a query; further terms are ignored
 MAX_QUERY_CHARS = 20_000  # longer queries are cut
 
@@ -75,7 +76,8 @@ class BulletIndex:
             rarity = math.log1p((len(self._bullets) - len(posting) + 0.5) / (len(posting) + 0.5))
             for id, count in posting.items():
                 weight = count * (K1 + 1) / (count + K1 * (1 - B + B * self._lengths[id] / mean_length))
-                scores[id] = scores.get(id, 0.0) + rarity * weight
+                share = REPEAT_SHARE if id in scores else 1.0  # the rarest term comes first
+                scores[id] = scores.get(id, 0.0) + share * rarity * weight
         weighted = ((score * get_weight(self._bullets[id]), id) for id, score in scores.items())
         best = heapq.nsmallest(limit, ((-score, id) for score, id in weighted if score > 0))
         return [SearchHit(id, -score) for score, id in best]

@@ -5,9 +5,9 @@ from typing import Any
 
 from atoll import errors, store
 from atoll.playbook.delta import Verdict
-from atoll.playbook.learners import RULES_NOTE
+from atoll.playbook.learners import format_rules
 from atoll.playbook.reflectors import Experience, Reflector, TaggingReflector
-from atoll.playbook.retrieval import Excerpt, format_excerpts
+from atoll.playbook.retrieval import Excerpt
 from atoll.playbook.store import PlaybookStore
 
 
@@ -123,11 +123,6 @@ def wrap_pydantic_ai(
 ) -> PydanticAIPlaybookAgent:
     """Returns an agent of pydantic-ai with a playbook. The arguments are those of `wrap`."""
     return PydanticAIPlaybookAgent(agent, *_complete(playbook_store, reflector), section, author)
-
-
-def format_rules(excerpts: Sequence[Excerpt]) -> str:
-    """Returns rules for a prompt, with their counts; empty if there are none."""
-    return RULES_NOTE.format(rules=format_excerpts(excerpts)) if excerpts else ""
 
 
 def _complete(playbook_store: PlaybookStore | None, reflector: Reflector | None) -> tuple[PlaybookStore, Reflector]:

@@ -175,7 +175,7 @@ def make_program_search(inputs: SearchInputs) -> ProgramSearch:
         policy,
         _choose_num_islands(options, policy),
         num_parents,
-        None if parts.llm is None else _limit_length(_get_llm_mutator(mutator), options),
+        None if parts.llm is None else _limit_length(mutator.get_first(), options),
         _make_population_factory(inputs.task, options, num_parents, parts.llm, inputs.chosen),
     )
 
@@ -183,12 +183,6 @@ def make_program_search(inputs: SearchInputs) -> ProgramSearch:
 def make_novelty_filter(inputs: SearchInputs) -> NoveltyFilter:
     """Returns the prefilter that rejects duplicates."""
     return NoveltyFilter(inputs.is_python, inputs.options.similarity_threshold)
-
-
-def _get_llm_mutator(mutator: mutation.MixedMutator) -> function.Proposer:
-    """Returns the mutator that makes one LLM call, without the tuner."""
-    proposer = next(iter(mutator.mutators.values()))
-    return proposer.mutator if isinstance(proposer, mutation.BestTuner) else proposer
 
 
 def _choose_num_islands(options: Options, search: LeaderSearch | None) -> int:
@@ -258,7 +252,7 @@ def _make_mutator(inputs: SearchInputs, program_index: ProgramIndex | None) -> m
         wrapped = inputs.wrap(llm_mutator)
         if llm_build.uses_leader(options, parts.llm):
             return llm_build.mix_mutators(wrapped, text, options, inputs.language, parts, inputs.max_trials)
-        return mutation.add_tuner(wrapped, text, llm_mutator.mode, options.engine_weights)
+        return mutation.add_mutators(wrapped, text, llm_mutator.mode, options.engine_weights)
     if not inputs.is_python or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(
             f"{task.program} is not Python that the syntax mutator can change: pass an LLM with --llm."
