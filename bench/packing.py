@@ -27,8 +27,9 @@ type Rows = Sequence[Sequence[Any]]
 # The candidates are not written by an LLM, so they share one warm process: half the time, same search.
 EXECUTOR = executor.ExecutorConfig(sandbox.Limits(30.0), is_unsafe=True, is_trusted=True)
 PARTS = outcome.RESULTS_DIR / "packing.parts.json"
-GOALS = {"OR3": 4.0, "Weibull 5k": 1.5}
+GOALS = {"OR3": 3.11, "Weibull 5k": 0.68}
 # Published figures: Romera-Paredes et al. 2024, table 1.
+MAILBOX_RULE = Path(__file__).parents[1] / "examples" / "binpacking" / "mailbox" / "best.py"
 FUNSEARCH = {"OR1": 5.30, "OR2": 4.19, "OR3": 3.11, "OR4": 2.47, "Weibull 5k": 0.68}
 
 
@@ -199,7 +200,9 @@ def report(parts: Mapping[str, Any], value: argparse.Namespace) -> None:
         for test in family.tests:
             fits = [excess(first_fit(file), file) for file in files[test]]
             best = [item.excess[test][item.best] for item in result.values()]
-            rows.append([test, fits[0], excess_of(best_fit, files[test]), *best, FUNSEARCH[test], GOALS.get(test, "")])
+            by_hand = excess_of(_rule(MAILBOX_RULE.read_text()), files[test]) if name == "weibull" else ""
+            plain = [fits[0], excess_of(best_fit, files[test])]
+            rows.append([test, *plain, *best, by_hand, FUNSEARCH[test], GOALS.get(test, "")])
             spread[test] = {way: item.excess[test] for way, item in result.items()}
     notes = _notes(rows, spread, chosen, value)
     outcome.keep(f"packing_{value.only}" if value.only else "packing", _tables(rows, spread, runs), notes, rules=chosen)
@@ -209,7 +212,7 @@ def _tables(rows: Rows, spread: Mapping[str, Any], runs: Rows) -> outcome.Tables
     ways = [f"{way}, no LLM" for way in baselines.METHODS]
     return {
         "Excess over the lower bound in percent, rule selected by validation": (
-            ["set", "first fit", "best fit", *ways, "FunSearch (published, LLM)", "goal"], rows,
+            ["set", "first fit", "best fit", *ways, "mailbox", "FunSearch (published, LLM)", "goal"], rows,
         ),
         "Excess over all seeds in percent, 95 %": baselines.compared("set", spread, is_lower_better=True),
         "Searches": (
@@ -227,6 +230,10 @@ def _notes(rows: Rows, spread: Mapping[str, Any], chosen: Mapping[str, str], val
         *baselines.tally(spread, is_lower_better=True),
         *_by_choice(rows, value),
         "A rule sees the size of the item and the free space of a bin, and nothing else.",
+        "Mailbox: an assistant answered the 8 prompts of one run, and the tuner set the numbers "
+        "(`examples/binpacking/mailbox`). It knew the literature, FunSearch's rule included; its rules have another form, "
+        "the expected waste of a bin by its free space. The run saw the training lists alone, and its best rule was scored "
+        "once on the files.",
         "This is only partly a discovery. The syntax engine's edit `threshold` (np.where(x < b, level, x)), its "
         "weight and the range of its levels were settled after trying, on generated lists, rules of the published "
         "shape 'a tight bin or one that stays wide'. The search found where the threshold belongs and its two "
