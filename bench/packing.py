@@ -231,9 +231,9 @@ def _notes(rows: Rows, spread: Mapping[str, Any], chosen: Mapping[str, str], val
         *_by_choice(rows, value),
         "A rule sees the size of the item and the free space of a bin, and nothing else.",
         "Mailbox: an assistant answered the 8 prompts of one run, and the tuner set the numbers "
-        "(`examples/binpacking/mailbox`). It knew the literature, FunSearch's rule included; its rules have another form, "
-        "the expected waste of a bin by its free space. The run saw the training lists alone, and its best rule was scored "
-        "once on the files.",
+        "(`examples/binpacking/mailbox`). It knew the literature, FunSearch's rule included; its rules have another "
+        "form, the expected waste of a bin by its free space. The run saw the training lists alone, and its best rule "
+        "was scored once on the files.",
         "This is only partly a discovery. The syntax engine's edit `threshold` (np.where(x < b, level, x)), its "
         "weight and the range of its levels were settled after trying, on generated lists, rules of the published "
         "shape 'a tight bin or one that stays wide'. The search found where the threshold belongs and its two "

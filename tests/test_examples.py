@@ -3,11 +3,14 @@
 import ast
 import json
 import os
+import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from atoll import candidate, cli, cluster, evaluation, function, journal, store
+from examples.binpacking import task
 from examples.kernel import funsearch_clusters, governed_parameter, map_elites, playbook_versions, ranked_islands
 from tests import processes
 
@@ -77,6 +80,19 @@ def test_task_example_improves(task, tmp_path, monkeypatch, capsys):
     assert result["failures"] < result["steps"] * MAX_FAILURES.get(task.name, 1 / 3)
     assert f"atoll run examples/{task.name}" in (task / "README.md").read_text(encoding="utf-8")
     assert f"({task.name})" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+
+class TestMailbox:
+    """The best programs of the runs by hand score what the pages say."""
+
+    def test_circle_packing(self):
+        evaluate = runpy.run_path(str(EXAMPLES / "circle_packing" / "evaluator.py"))["evaluate"]
+        result = evaluate(str(EXAMPLES / "circle_packing" / "mailbox" / "best.py"))
+        assert result["combined_score"] == pytest.approx(1.765978, abs=1e-6)
+
+    def test_bin_packing(self):
+        rule = runpy.run_path(str(EXAMPLES / "binpacking" / "mailbox" / "best.py"), {"np": np})["priority"]
+        assert task.evaluate(rule, task.weibull()[0]) == pytest.approx(-0.638531, abs=1e-6)
 
 
 class TestFunsearchClusters:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-EXAMPLES = [path for path in sorted((ROOT / "examples").rglob("*.py")) if "mind_workspace" not in path.parts]
+RECORDED = {"mind_workspace", "mailbox"}  # a program of its own, and messages of LLMs
+EXAMPLES = [path for path in sorted((ROOT / "examples").rglob("*.py")) if RECORDED.isdisjoint(path.parts)]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += sorted((ROOT / "src").rglob("README.md"))
 
