@@ -5,12 +5,14 @@ import json
 import os
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from atoll import candidate, cli, cluster, evaluation, function, journal, store
 from examples.binpacking import task
+from examples.funsearch_capset import task as capset
 from examples.kernel import funsearch_clusters, governed_parameter, map_elites, playbook_versions, ranked_islands
 from tests import processes
 
@@ -89,6 +91,12 @@ class TestMailbox:
         evaluate = runpy.run_path(str(EXAMPLES / "circle_packing" / "evaluator.py"))["evaluate"]
         result = evaluate(str(EXAMPLES / "circle_packing" / "mailbox" / "best.py"))
         assert result["combined_score"] == pytest.approx(1.765978, abs=1e-6)
+
+    def test_cap_set(self):
+        [reply] = (EXAMPLES / "funsearch_capset" / "mailbox").glob("*.reply.md")
+        namespace: dict[str, Any] = {}
+        exec(reply.read_text(encoding="utf-8").strip().removeprefix("```python").removesuffix("```"), namespace)
+        assert capset.evaluate(namespace["priority_v1"], 6) == 112
 
     def test_bin_packing(self):
         rule = runpy.run_path(str(EXAMPLES / "binpacking" / "mailbox" / "best.py"), {"np": np})["priority"]

@@ -22,6 +22,11 @@ def inputs() -> list[int]:
     return [3, 4, 5]
 
 
+def large() -> list[int]:
+    """Returns higher dimensions. The largest known cap sets have 112 and 512 points."""
+    return [6, 8]
+
+
 def evaluate(priority: Callable[[tuple[int, ...], int], float], n: int) -> float:
     """Returns the size of the cap set of the greedy search in dimension n."""
     points = _points(n)
