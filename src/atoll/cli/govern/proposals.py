@@ -249,7 +249,10 @@ def print_proposal(proposal: Any, as_json: bool) -> None:
     outcome_text = f": {proposal.outcome}" if proposal.outcome else ""
     console.print_result(f"{proposal.id} is {proposal.status}{outcome_text}")
     if proposal.status == "approved":
-        console.print_note(f"Its policy needs a canary: atoll rollout start KEY VALUE --proposal {proposal.id}")
+        console.print_note(
+            "Its policy needs a canary. If 'atoll rollout status' shows none, start it: "
+            f"atoll rollout start KEY VALUE --proposal {proposal.id}"
+        )
     if proposal.status == "pending":
         console.print_note(
             f"A reviewer other than {proposal.author} decides: atoll proposals approve|reject {proposal.id}"

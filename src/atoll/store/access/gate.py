@@ -133,7 +133,7 @@ class ChangeCheck:
         old = proposal_checks.read_head(self.writer, request.key)
         if self.principal is None or (request.key.startswith("reflections/") and old is None):
             return
-        if request.key.startswith("skills/") and old is not None and _differ_in_usage(old.value, request.value):
+        if request.key.startswith("skills/") and old is not None and _differ_only_in_usage(old.value, request.value):
             return
         self._require_approved(request)
 
@@ -164,7 +164,7 @@ class ChangeCheck:
         raise AccessDenied(f"{self.principal.name} has the role {self.principal.role} and may not {action}.{needed}")
 
 
-def _differ_in_usage(old: str | None, new: str | None) -> bool:
+def _differ_only_in_usage(old: str | None, new: str | None) -> bool:
     """Returns whether two versions of a skill differ in nothing but the statistics of its use."""
     values: list[Any] = [json.loads(text or "null") for text in (old, new)]
     if not all(isinstance(value, dict) for value in values):
