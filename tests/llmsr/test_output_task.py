@@ -27,9 +27,9 @@ def score(output, case):
 '''
 
 
-def build(folder, task=TASK, llm=None):
+def build(folder, task=TASK, llm=None, settings=""):
     (folder / "task.py").write_text(task)
-    (folder / "atoll.toml").write_text('system = "llmsr"\n[llmsr]\nnum_islands = 2\n')
+    (folder / "atoll.toml").write_text('system = "llmsr"\n[llmsr]\nnum_islands = 2\n' + settings)
     run_config = config.load(folder)
     executor_config = executor.ExecutorConfig(sandbox.Limits(10.0), 1, is_unsafe=True, is_trusted=True)
     context = system.BuildContext(folder, llm, executor_config, 1, 0, store.MemoryBlobs())
@@ -103,9 +103,9 @@ def test_llm_sees_scores_and_a_tuner_improves_its_new_best(tmp_path):
         prompts.append(str(prompt))
         return llm.Response("```python\ndef equation(x):\n    return 2.0 * x + 1.5\n```", "scripted")
 
-    built = build(tmp_path, llm=respond)
+    built = build(tmp_path, llm=respond, settings="engine_weights = {tuner = 1.0}\n")
     try:
-        evolver = cluster.Evolver(replace(built.config, budget=control.Budget(iterations=1)))
+        evolver = cluster.Evolver(replace(built.config, budget=control.Budget(iterations=3), seed=1))
         evolver.run()
         assert '"""Score -3."""' in prompts[0]
         best = evolver.best_fn()

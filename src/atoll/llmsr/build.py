@@ -186,7 +186,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         ),
         files=[path],
         is_repeated=task.repeats == "auto",
-        has_tuner=get_preset(options.preset).has_feedback and options.engine_weights.get("tuner", 1.0) > 0,
+        has_tuner=get_preset(options.preset).has_feedback and options.engine_weights.get("tuner", 0.0) > 0,
     )
     if source.is_output_task(text, task):
         loaded = source.load_output_task(path, task)

@@ -11,7 +11,7 @@ T = 0.1 (1 - (n mod 30,000) / 30,000), where n counts all functions ever added t
 four problems of the others. At T = 0.1, a score of -MSE gives almost uniform selection and a counting score gives
 greedy selection. Noise of 1e-6 ranks good islands at random if their errors are smaller. Time-based resets are not
 repeatable. If the docstring is most of the text, the softmax of lengths is almost uniform. With an LLM, the default
-preset also states scores in its prompts and tunes the numbers of each new best, which the publications do not.
+preset also states scores in its prompts, and `engine_weights` may add a tuner; the publications have neither.
 """
 
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ class Preset:
         reset_rule: Rule for resetting the worse half of the islands.
         reset_seconds: Default time between resets.
         schedule_type: Chooses the island of each iteration.
-        has_feedback: Whether prompts state scores, and a tuner improves the numbers of each new best of an LLM.
+        has_feedback: Whether prompts state scores, and `engine_weights` may add a tuner of new bests to an LLM.
     """
 
     reduce: Reduce
