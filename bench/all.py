@@ -60,10 +60,21 @@ BENCHES = (
     Bench("laws", quick=("--seeds", "1", "--seconds", "5", "--laws", "glider", "hill"), needs="laws"),
     Bench("laws_growth", quick=("--seeds", "1", "--seconds", "5")),
     Bench("laws_model", quick=None, needs="laws", asks=True),
-    Bench("packing", quick=("--seeds", "1"), needs="binpacking"),
+    Bench("packing", quick=("--seeds", "1", "--only", "uniform"), needs="binpacking"),
     Bench("capset", quick=("--seeds", "1", "--evaluations", "500", "--dimensions", "6")),
     Bench("records", ("--write",), quick=("--quick", "--write")),
-    Bench("folders", quick=("--iterations", "3"), needs="--folders"),
+    Bench(
+        "folders",
+        quick=(
+            "--iterations",
+            "3",
+            "--without",
+            "background_blur",
+            "signal_processing",
+            "circle_packing_with_artifacts",
+        ),
+        needs="--folders",
+    ),
     Bench("tuner", quick=("--seeds", "1", "--groups", "test")),
     Bench("gepa", quick=("--seeds", "2")),
     Bench(
@@ -71,7 +82,7 @@ BENCHES = (
     ),
     Bench("replies", quick=(), needs="replies"),
     Bench("concurrency", quick=()),
-    Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
+    Bench("mind", quick=("--seeds", "0", "--tasks", "trip", "--ablations", "one island"), takes="natural_plan"),
     Bench("mind_alone", quick=("--methods", "Mind Evolution"), takes="natural_plan"),
     Bench("mind_model", quick=None, needs="natural_plan", asks=True),
     Bench(

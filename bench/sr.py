@@ -74,7 +74,8 @@ def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: f
     if result.returncode:
         sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{result.stderr[-2000:]}")
     outcome_data = json.loads(result.stdout.splitlines()[-1])
-    return Run(method, problem.name, seed, seconds, **outcome_data)
+    measured = {name: outcome_data[name] for name in ("nmse", "size", "cpu", "tried", "model")}
+    return Run(method, problem.name, seed, seconds, **measured)
 
 
 def is_here(method: str) -> bool:
