@@ -46,6 +46,22 @@ def test_changes_that_help_are_accepted():
     assert learner.store.rollback(1) == learner.store.get_version(1)
 
 
+def test_a_short_playbook_is_shown_whole_and_the_best_match_first():
+    orders = []
+
+    class Recorder(Reader):
+        def answer(self, question, excerpts, reflection):
+            orders.append((find_item(question), [excerpt.text for excerpt in excerpts]))
+            return super().answer(question, excerpts, reflection)
+
+    learner = make_learner(playbook.TaggingReflector())
+    learner._generator = Recorder()
+    rules = [playbook.add("rules", f"{item}: {code}") for item, code in CODES.items()]
+    learner.store.put(learner.store.curator.decide(learner.store.current(), rules)[0], "three rules", "test")
+    assert all(learner.answer_all(learner.store.current(), QUESTIONS))
+    assert all(texts[0] == f"{item}: {CODES[item]}" and len(texts) == 3 for item, texts in orders)
+
+
 class WrongReflector:
     """Proposes a rule that makes right answers wrong."""
 

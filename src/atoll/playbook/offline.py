@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Literal, NamedTuple
 
-from atoll.playbook.bullet import Bullet
 from atoll.playbook.delta import Delta, Verdict, add, remove
 from atoll.playbook.learners import Answer, Generator, Grade, Grader
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.reflectors import Experience, Reflector
-from atoll.playbook.retrieval import Excerpt, make_excerpts
+from atoll.playbook.retrieval import BulletIndex, Excerpt, make_excerpts
 from atoll.playbook.store import PlaybookStore
 
 _MIN_FRAME_CHARS = 40  # a shorter text that all questions share stays in examples
@@ -244,12 +243,19 @@ class OfflineLearner:
         return add("examples", content, evidence="a training question", source="learner")
 
     def _make_finder(self, playbook: Playbook) -> Callable[[str], Sequence[Excerpt]]:
-        """Returns a function that finds the bullets for a question, all of them if the playbook is short."""
-        config = self.store.config
-        if len(playbook) <= config.context_limit:
-            bullets: Sequence[Bullet] = list(playbook.bullets.values())
-            return lambda question: [Excerpt(bullet, 0.0, bullet.content[: config.context_chars]) for bullet in bullets]
-        return lambda question: make_excerpts(playbook, question, config, self.store.curator.meaning)
+        """Returns a function that finds the bullets for a question, best match first; all of them if there are few."""
+        config, index = self.store.config, BulletIndex()
+        index.sync(playbook.bullets)  # here, because threads may share an index only to read it
+
+        def find(question: str) -> Sequence[Excerpt]:
+            matches = make_excerpts(playbook, question, config, self.store.curator.meaning, index)
+            if len(playbook) > config.context_limit:
+                return matches
+            known_ids = {match.bullet.id for match in matches}
+            others = [bullet for bullet in playbook.bullets.values() if bullet.id not in known_ids]
+            return [*matches, *(Excerpt(bullet, 0.0, bullet.content[: config.context_chars]) for bullet in others)]
+
+        return find
 
     def _iter_batches(self, questions: Sequence[str], rng: Random) -> Iterator[Sequence[str]]:
         order = rng.sample(list(questions), len(questions))
