@@ -53,7 +53,9 @@ def test_yield_counts_distinct_candidates_of_calls():
         evaluated(5, "x" * 10_000, engine="llm"),
         reply(6),
         evaluated(6, "y" * 10_000, engine="llm"),
-    ) == summary.CallYield(evaluated=4, calls=7, repairs=1)
+        reply(7),
+        evaluated(7, "z", engine="llm", label="d0"),  # by the tuner, to see whether it is a new best
+    ) == summary.CallYield(evaluated=5, calls=8, repairs=1)
 
 
 def test_yield_ignores_other_calls_and_other_mutators():

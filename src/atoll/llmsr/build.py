@@ -337,7 +337,7 @@ class _RunBuilder:
                 )
             return mutation.make_default_mutator(self.initial_source.text, weights=weights)
         engine: function.MutationEngine | function.Proposer = PyMutationEngine(
-            self.comment, self.initial_source.docstring, language_model, shows_scores=preset.has_feedback
+            self.comment, self.initial_source.docstring, language_model, has_feedback=preset.has_feedback
         )
         if self.has_tuner:
             engine = mutation.BestTuner(function.as_proposer(engine))

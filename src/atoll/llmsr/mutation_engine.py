@@ -18,7 +18,7 @@ Keep its documentation unchanged:
 """'''
 USER_TEMPLATE = """\
 The versions below are ordered from worse to better. Write {name}, which should score higher than {last}. Keep the \
-arguments. Change the structure, not only the numbers. Do not call another version.
+arguments. Change the structure, not only the numbers{hint}. Do not call another version.
 
 ```python
 {versions}
@@ -27,13 +27,26 @@ arguments. Change the structure, not only the numbers. Do not call another versi
 Answer with the complete function {name} in one ```python block. Write nothing else.
 """
 
+# A small LLM answers the same prompt with the same few functions, so most prompts ask for another kind of change.
+HINTS = (
+    "",
+    ": use a power, a logarithm, an exponential or a ratio",
+    ": treat two cases differently, with a condition",
+    ": add a term that no version has",
+    ": combine two measures with weights",
+    ": compute a helper value first and use it in the result",
+    ": begin with another main idea",
+)
+
 
 def format_version_name(name: str, index: int) -> str:
     """Returns the name of a version in the prompt."""
     return f"{name}_v{index}"
 
 
-def build_prompt(sources: Sequence[Source], comment: str, docstring: str, scores: Sequence[float] = ()) -> str:
+def build_prompt(
+    sources: Sequence[Source], comment: str, docstring: str, scores: Sequence[float] = (), hint: str = ""
+) -> str:
     """Returns the prompt for the next version. The sources are ordered from worse to better, as are their scores."""
     name = sources[0].name
     score_texts = _format_scores(scores) if scores else [""] * len(sources)
@@ -46,6 +59,7 @@ def build_prompt(sources: Sequence[Source], comment: str, docstring: str, scores
     user_text = USER_TEMPLATE.format(
         name=format_version_name(name, len(sources)),
         last=format_version_name(name, len(sources) - 1),
+        hint=hint,
         versions="\n\n".join(versions),
     )
     system_text = SYSTEM_TEMPLATE.format(comment=comment.strip(), docstring=docstring)
@@ -178,14 +192,15 @@ class PyMutationEngine:
         prompt_comment: Purpose of the function, in the words of the user.
         docstring: Shown unchanged in every prompt.
         language_model: Called once per mutation.
-        shows_scores: Whether the prompt states the score of each version; in the publications it does not.
+        has_feedback: Whether the prompt states the score of each version and the kind of change to try; in the
+            publications it does not.
     """
 
     def __init__(
-        self, prompt_comment: str, docstring: str, language_model: llm.LLM, *, shows_scores: bool = False
+        self, prompt_comment: str, docstring: str, language_model: llm.LLM, *, has_feedback: bool = False
     ) -> None:
         self._comment, self._docstring, self._llm = prompt_comment, docstring, language_model
-        self._shows_scores = shows_scores
+        self._has_feedback = has_feedback
         self._profilers = profiler.Profilers[function.MutationEngineEvent]()
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[function.MutationEngineEvent]) -> profiler.Remove:
@@ -197,11 +212,23 @@ class PyMutationEngine:
         Raises:
             ValueError: The response has no usable function.
         """
+        return self._mutate(fn_list, hint="")
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        """Asks the LLM for the next version, with a random hint if the prompts have feedback.
+
+        Raises:
+            ValueError: The response has no usable function.
+        """
+        hint = context.rng.choice(HINTS) if self._has_feedback else ""
+        return [self._mutate(list(context.parents), hint)]
+
+    def _mutate(self, fn_list: list[function.Function], hint: str) -> function.Function:
         self._profilers.emit(function.OnMutate("on_mutate", fn_list))
         ordered = sorted(fn_list, key=function.get_fitness)
         sources = [next(parse_functions(str(fn.skeleton()))) for fn in ordered]
-        scores = [function.get_fitness(fn) for fn in ordered] if self._shows_scores else []
-        response = self._llm(build_prompt(sources, self._comment, self._docstring, scores))
+        scores = [function.get_fitness(fn) for fn in ordered] if self._has_feedback else []
+        response = self._llm(build_prompt(sources, self._comment, self._docstring, scores, hint))
         text = parse_response(response.text, sources[-1], len(sources))
         parent = ordered[-1]
         child = function.derive_child(parent, mutation.with_text(parent, text), engine="llm", model=response.model)

@@ -174,7 +174,7 @@ class _YieldRecord(msgspec.Struct):
 
 _yield_reader = json_codec.JSONReader(_YieldRecord)
 _YIELD_BATCH = 5000  # records read at a time
-_LLM_MUTATORS = ("diff", "rewrite", "cross")  # a tuner evaluates their children as trials first
+_LLM_MUTATORS = ("diff", "rewrite", "cross", "llm")  # a tuner evaluates their children as trials first
 _CALL_FREE_MUTATORS = ("syntax", "refined", "tuner", "choices")  # one of them may stand in for the LLM
 
 
