@@ -7,7 +7,7 @@ import time
 import pytest
 
 from atoll import mutation
-from atoll.mutation import response_text
+from atoll.mutation import response_text, text_blocks
 
 PARENT = '''# EVOLVE-BLOCK-START
 """Packs circles."""
@@ -274,3 +274,25 @@ def test_idea_and_directions_are_read_and_leave_the_program():
     assert idea == {"idea": "sort first", "next": ["Use a heap.", "A table of results."]}
     program = response.partition("\n")[2].removesuffix("```")
     assert response_text.remove_idea(program, response) == "x = 1\n"
+
+
+def test_a_sentence_of_the_instruction_is_not_an_idea():
+    prompt = "# Your change\nReplace the weakest step by a better algorithm. Make one change.\n"
+    for line in ("Replace the weakest step by a better algorithm", "IDEA: Make one change."):
+        assert response_text.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
+    response = "```python\n# Your change: sort the items first\nx = 1\n```"
+    assert response_text.find_idea(response, prompt=prompt) == {"idea": "sort the items first"}
+
+
+def test_summary_of_a_change_has_statements_first():
+    parent = 'def f(x):\n    """Returns x."""\n    return x\n'
+    child = (
+        'import math\n\n\ndef f(x):\n    """Returns more.\n\n    Args:\n    """\n    # better\n    return math.exp(x)\n'
+    )
+    assert text_blocks.summarize_change(parent, child).splitlines() == [
+        "2 lines removed, 6 added",
+        "- return x",
+        '- """Returns x."""',
+        "+ return math.exp(x)",
+        "+ import math",
+    ]

@@ -332,15 +332,19 @@ _IDEA_LINE = re.compile(
     r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY|NEXT)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
 )
 _IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY|NEXT)[*_`]*[ \t]*:[^\n]*\n?", re.M)
-_FIRST_COMMENT = re.compile(r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?:Change: ?)?(?P<text>[A-Za-z][^\n]* [^\n]*))")
+_FIRST_COMMENT = re.compile(
+    r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?:(?:Your )?[Cc]hange: ?)?(?P<text>[A-Za-z][^\n]* [^\n]*))"
+)
 _MAX_IDEA_CHARS, _MAX_DIRECTIONS = 200, 3
+_MAX_INSTRUCTION_CHARS = 800  # at the end of a prompt
 
 
-def find_idea(response: str, parent: str = "") -> dict[str, str | list[str]]:
+def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, str | list[str]]:
     """Returns `idea`, `why` and `next` of a change, in the words of the LLM, as far as the response has them.
 
-    Without a line `IDEA:` the idea is the comment on the first line of the program, unless the parent has it too. Each
-    line `NEXT:` is a direction for a later change.
+    Without a line `IDEA:` the idea is the comment on the first line of the program, unless the parent has it too. A
+    sentence of the instruction at the end of the prompt is not an idea: small LLMs copy it. Each line `NEXT:` is a
+    direction for a later change.
     """
     idea, directions = dict[str, str | list[str]](), list[str]()
     for match in _IDEA_LINE.finditer(response):
@@ -354,6 +358,8 @@ def find_idea(response: str, parent: str = "") -> dict[str, str | list[str]]:
     first = _FIRST_COMMENT.search(response)
     if "idea" not in idea and first and first["line"].strip() not in map(str.strip, parent.splitlines()):
         idea["idea"] = " ".join(first["text"].split())[:_MAX_IDEA_CHARS]
+    if str(idea.get("idea", "")).rstrip(". ").lower() in prompt[-_MAX_INSTRUCTION_CHARS:].lower():
+        idea.pop("idea", None)
     return idea
 
 

@@ -89,18 +89,26 @@ def cut_middle(text: str, max_size: int) -> str:
 
 
 _MAX_LINE_LENGTH, _MAX_LINES = 70, 2
+_DOCSTRING = re.compile(r"^[ \t]*(\"{3}|'{3}).*?\1", re.M | re.S)
 
 
 def summarize_change(parent: str, child: str) -> str:
-    """Returns the number of removed and added lines, and the first of each. Moved lines do not count."""
-    old, new = parent.splitlines(), child.splitlines()
-    removed, added = _find_missing(old, set(new)), _find_missing(new, set(old))
+    """Returns the number of removed and added lines, and two of each. Moved lines do not count."""
+    removed, added = _find_missing(parent, child), _find_missing(child, parent)
     lines = [*(f"- {line}" for line in removed[:_MAX_LINES]), *(f"+ {line}" for line in added[:_MAX_LINES])]
     return "\n".join([f"{len(removed)} lines removed, {len(added)} added", *lines])
 
 
-def _find_missing(lines: Sequence[str], other_lines: set[str]) -> Sequence[str]:
-    return [line.strip()[:_MAX_LINE_LENGTH] for line in lines if line not in other_lines and line.strip()]
+def _find_missing(text: str, other_text: str) -> Sequence[str]:
+    """Returns the lines that the other text does not have, statements before comments, imports and docstrings."""
+    other_lines = set(other_text.split("\n"))
+    statements = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text).split("\n")
+    missing = [
+        (bool(_PASSIVE_LINE.match(statement)), line.strip()[:_MAX_LINE_LENGTH])
+        for line, statement in zip(text.split("\n"), statements, strict=True)
+        if line not in other_lines and line.strip()
+    ]
+    return [line for _, line in sorted(missing, key=lambda item: item[0])]
 
 
 def with_text(parent: function.Function, text: str) -> function.AnySkeleton:

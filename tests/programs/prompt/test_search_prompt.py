@@ -255,3 +255,13 @@ def test_text_and_other_languages_have_their_own_forms():
     assert "# Constants" not in text_prompt
     rust_prompt = build(replace(BUILDER, language="rust"))
     assert "Answer with one ```rust block" in rust_prompt
+
+
+def test_earlier_changes_without_an_idea_show_statements():
+    attempts = [
+        {"outcome": "equal", "score": 0.5, "difference": 0.0, "change": "1 lines removed, 1 added\n- x = 1\n+ x = 4"},
+        {"outcome": "equal", "score": 0.5, "difference": 0.0, "change": "0 lines removed, 1 added\n+ # a comment"},
+    ]
+    prompt = build(context=make_context(advice={"operator": "refine", "state": STATE, "attempts": attempts}))
+    assert "- score 0.5 (+0). Change: removed `x = 1`, added `x = 4`\n" in prompt
+    assert "- score 0.5 (+0). Change: only comments or imports\n" in prompt

@@ -288,10 +288,13 @@ def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Seque
 
 
 def _describe_change(change: str) -> str:
-    """Returns the first new statement of a change; whole diffs in a list of changes get copied into programs."""
-    added = [line[1:].strip() for line in change.splitlines() if line.startswith("+")]
-    plain = [line for line in added if line and not line.startswith(("import ", "from ", "#", '"', "'", "//"))]
-    return f"added `{plain[0]}`" if plain else ""
+    """Returns a removed and a new statement of a change; whole diffs in a list of changes get copied into programs."""
+    parts = list[str]()
+    for sign, verb in (("-", "removed"), ("+", "added")):
+        lines = [line[1:].strip() for line in change.splitlines() if line.startswith(sign)]
+        plain = [line for line in lines if line and not line.startswith(("import ", "from ", "#", '"', "'", "//"))]
+        parts += [f"{verb} `{plain[0]}`"] if plain else []
+    return ", ".join(parts) or ("only comments or imports" if change else "")
 
 
 def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence[str]:
