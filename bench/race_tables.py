@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import Any, TypeGuard
 
 from bench import outcome
@@ -12,6 +13,7 @@ type Row = Mapping[str, Any]
 
 GAIN_SHARE = 0.9
 MIN_RUNS = 3  # quartiles of fewer runs are not compared
+NUM_RESAMPLES = 2000
 _MEASURES = {
     "yield": "yield",
     "valid": "valid per call",
@@ -100,9 +102,10 @@ def make_tables(rows: Sequence[Row], initial: Mapping[str, float | None]) -> out
         chosen = [row for row in rows if row["system"] == system]
         gains = [gain for task in tasks if (gain := _gain_share(rows, task, system, initial.get(task))) is not None]
         share = f"{statistics.fmean(gains):.0%}" if gains else "-"
-        means.append([system, len(chosen), share, *(_median(chosen, key) for key in _SHORT)])
+        run_share = _format_run_share([list_run_shares(rows, task, system, initial.get(task)) for task in tasks])
+        means.append([system, len(chosen), share, run_share, *(_median(chosen, key) for key in _SHORT)])
     columns = ["task", "system", "runs", "initial", "median", "quartiles", *_MEASURES.values()]
-    mean_columns = ["system", "runs", "mean share of the best gain", *(_MEASURES[key] for key in _SHORT)]
+    mean_columns = ["system", "runs", "mean share of the best gain", _RUN_SHARE, *(_MEASURES[key] for key in _SHORT)]
     return {
         "Judged score of the best program": (columns, table),
         "All tasks": (mean_columns, means),
@@ -110,6 +113,7 @@ def make_tables(rows: Sequence[Row], initial: Mapping[str, float | None]) -> out
     }
 
 
+_RUN_SHARE = "mean share by run (95 %)"
 _COMPARED = ("system", "against", "better", "equal", "worse", "better, quartiles apart", "worse, quartiles apart")
 
 
@@ -163,6 +167,29 @@ def _gain_share(rows: Sequence[Row], task: str, system: str, initial: float | No
     if initial is None or system not in medians or max(medians.values()) <= initial:
         return None
     return max(0.0, medians[system] - initial) / (max(medians.values()) - initial)
+
+
+def list_run_shares(rows: Sequence[Row], task: str, system: str, initial: float | None) -> list[float]:
+    """Returns the gain of each run of a system on a task, divided by the largest gain of any run."""
+    best = max((row["judged"] for row in rows if row["task"] == task), default=-math.inf)
+    if initial is None or best <= initial:
+        return []
+    scores = _scores_by_seed(rows, task, system).values()
+    return [max(0.0, score - initial) / (best - initial) for score in scores]
+
+
+def _format_run_share(shares: Sequence[Sequence[float]]) -> str:
+    """Returns the mean over tasks, with an interval from runs drawn again within each task."""
+    groups = [group for group in shares if group]
+    if not groups:
+        return "-"
+    rng = Random(0)
+    means = sorted(
+        statistics.fmean(statistics.fmean(rng.choices(group, k=len(group))) for group in groups)
+        for _ in range(NUM_RESAMPLES)
+    )
+    low, high = means[int(0.025 * NUM_RESAMPLES)], means[int(0.975 * NUM_RESAMPLES) - 1]
+    return f"{statistics.fmean(map(statistics.fmean, groups)):.0%} ({low:.0%} to {high:.0%})"
 
 
 def _list_systems(rows: Sequence[Row]) -> list[str]:

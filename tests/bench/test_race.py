@@ -147,6 +147,20 @@ def test_comparison_uses_medians_of_common_seeds():
     }
 
 
+def test_share_by_run_compares_every_run_with_the_best_one():
+    rows = [{"task": "t", "system": name, "seed": seed, "judged": score}
+            for name, scores in (("atoll", [3.0, 0.0]), ("sequential", [5.0, 1.0]))
+            for seed, score in enumerate(scores)]  # fmt: skip
+    assert race_tables.list_run_shares(rows, "t", "atoll", 1.0) == [0.5, 0.0]
+    assert race_tables.list_run_shares(rows, "t", "sequential", 5.0) == []
+    tables = race_tables.make_tables(rows, {"t": 1.0})
+    columns, lines = tables["All tasks"]
+    assert [line[list(columns).index("mean share by run (95 %)")] for line in lines] == [
+        "25% (0% to 50%)",
+        "50% (0% to 100%)",
+    ]
+
+
 def test_finished_runs_are_read_and_failed_ones_are_not(tmp_path):
     row = {
         "task": "t",

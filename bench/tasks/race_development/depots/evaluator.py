@@ -1,0 +1,107 @@
+"""Scores a choice of depots by the distance of people to the next one."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FAIL, SECONDS = -200.0, 10.0
+PARTS: dict[str, Sequence[int]] = {"run": range(110, 118), "test": range(500, 516)}
+
+
+def measure(program: Any, seeds: Sequence[int]) -> float:
+    """Returns minus the mean distance of a person to the next depot; the map is 100 wide."""
+    means = list[float]()
+    for seed in seeds:
+        points, people = sample(seed)
+        chosen = [int(town) for town in program.choose(points.copy(), people.copy(), 10)]
+        assert len(set(chosen)) == 10, "choose must return 10 different towns"
+        assert set(chosen) <= set(range(len(points))), "choose must return indices of towns"
+        distances = np.linalg.norm(points[:, None] - points[None, chosen], axis=2).min(1)
+        means.append(float(distances @ people / people.sum()))
+    return -float(np.mean(means))
+
+
+def sample(seed: int) -> tuple[Any, Any]:
+    """Returns 150 towns, of which half are in five groups, and their numbers of people."""
+    rng = np.random.default_rng(seed)
+    groups = rng.uniform(15, 85, (5, 2))[rng.integers(0, 5, 75)] + rng.normal(0, 7, (75, 2))
+    points = np.clip(np.concatenate([groups, rng.uniform(0, 100, (75, 2))]), 0, 100)
+    return points, np.round(np.exp(rng.normal(3, 0.5, 150)) + 1)
+
+
+def evaluate(program_path: str) -> dict[str, Any]:
+    return judge(program_path, "run")
+
+
+def evaluate_test(program_path: str) -> dict[str, Any]:
+    """Evaluates on data that no run sees."""
+    return judge(program_path, "test")
+
+
+def judge(program_path: str, part: str) -> dict[str, Any]:
+    """Measures a program in its own process, so that it can be killed and its output does not matter.
+
+    A program that fails, takes too long or has a score that is not finite gets `FAIL` and an error text.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, errors = Path(folder, "result"), Path(folder, "errors")
+        command = [sys.executable, str(Path(__file__).resolve()), program_path, part, str(result)]
+        with errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                cwd=folder,
+                start_new_session=True,
+            )
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        try:
+            score = float(result.read_text())
+        except (OSError, ValueError):
+            error = errors.read_text(errors="replace").strip()[-400:]
+            return {"combined_score": FAIL, "error": error or "The program ended the process."}
+    if not math.isfinite(score):
+        return {"combined_score": FAIL, "error": f"The score is not finite: {score}."}
+    return {"combined_score": score}
+
+
+def run_child(program_path: str, part: str, result_path: str) -> None:
+    """Loads and measures a program in this process. Writes the score to a file."""
+    signal.alarm(math.ceil(SECONDS) + 1)  # ends this process even if its parent is killed
+    del sys.argv[1:]
+    warnings.simplefilter("ignore")
+    spec = importlib.util.spec_from_file_location("program", program_path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(program)
+        score = float(measure(program, PARTS[part]))
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == program_path]
+        sys.exit(f"{type(error).__name__}: {error}" + (f" (line {lines[-1]} of the program)" if lines else ""))
+    Path(result_path).write_text(repr(score))
+
+
+if __name__ == "__main__":
+    run_child(*sys.argv[1:])
