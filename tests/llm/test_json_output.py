@@ -104,5 +104,8 @@ def test_all_json_of_a_text_comes_the_likeliest_first():
     assert next(json_output.extract_json('{"a": 1}')) == {"a": 1}
     assert list(json_output.extract_json('[1] and {"longer": [1, 2]}')) == [{"longer": [1, 2]}, [1]]
     assert list(json_output.extract_json("nothing")) == []
+    assert list(json_output.extract_json('{"a": [1, 2], "b": "cu')) == [{"a": [1, 2]}, [1, 2]]
+    assert list(json_output.extract_json('```json\n{"a": "x", "ids": ["1", "2')) == [{"a": "x", "ids": ["1"]}]
+    assert list(json_output.extract_json('{"a": 1 oops')) == list(json_output.extract_json('{"a": "cu')) == []
     assert list(json_output.extract_json("[" * 100_000)) == []
     assert json.dumps(next(json_output.extract_json("```json\n[]\n```"))) == "[]"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pydantic
+import pydantic_core
 
 from atoll import errors
 from atoll.candidate import clean_text
@@ -68,15 +69,18 @@ def ask_json[T](model: LLM, prompt: str, schema: type[T]) -> T:
 
 
 def extract_json(text: str) -> Iterator[Any]:
-    """Yields the JSON values in a text, the likeliest first: the whole text, fenced blocks, then prose.
+    """Yields the JSON values in a text, the likeliest first: the whole text, fenced blocks, a cut object, then prose.
 
-    From prose it takes objects and lists only, longest first.
+    An object that ends too early, as at a token limit, has its complete values. From prose it takes objects and lists
+    only, longest first.
     """
     for part in (text, *reversed(_FENCE.findall(text))):
         try:
             yield _clean(json.loads(part))
         except (ValueError, RecursionError):
             continue
+    if (cut_object := _read_cut_object(text)) is not None:
+        yield cut_object
     decoder = json.JSONDecoder()
     values, position, failures = list[tuple[int, Any]](), 0, 0
     while failures < _MAX_PARSE_FAILURES and (start := _START.search(text, position)):
@@ -86,6 +90,17 @@ def extract_json(text: str) -> Iterator[Any]:
         except (ValueError, RecursionError):
             position, failures = start.end(), failures + 1
     yield from (value for _, value in sorted(values, key=lambda item: item[0]))
+
+
+def _read_cut_object(text: str) -> Any:
+    """Returns the complete values of an object that the text ends in; None if there is no such object."""
+    rest = text[max(0, text.find("{")) :]
+    try:
+        value = pydantic_core.from_json(rest, allow_partial=True)
+        is_whole = rest.rstrip().endswith("}")
+    except ValueError:
+        return None
+    return _clean(value) if isinstance(value, dict) and value and not is_whole else None
 
 
 def _clean(value: Any) -> Any:

@@ -142,6 +142,9 @@ def format_rules(excerpts: Sequence[Excerpt]) -> str:
     return RULES_NOTE.format(rules=format_excerpts(excerpts[::-1])) if excerpts else ""
 
 
+_MAX_USED = 50  # a small LLM may list ids without end
+
+
 class PlainAnswer(pydantic.BaseModel, coerce_numbers_to_str=True):
     """JSON format of an LLM answer without rules. A number is a valid answer."""
 
@@ -152,7 +155,7 @@ class PlainAnswer(pydantic.BaseModel, coerce_numbers_to_str=True):
 class LLMAnswer(PlainAnswer):
     """JSON format of an LLM answer: also the ids of the rules that it used."""
 
-    bullet_ids: list[str] = pydantic.Field(default_factory=list, max_length=50)
+    bullet_ids: list[str] = pydantic.Field(default_factory=list)
 
 
 class LLMAnswerer:
@@ -181,5 +184,5 @@ class LLMAnswerer:
             response = llm.ask_json(self._model, "\n".join([*parts, task]), LLMAnswer if rules else PlainAnswer)
         except llm.InvalidResponse as error:
             return Answer(error.text.strip(), trace=error.text)
-        used = tuple(response.bullet_ids) if isinstance(response, LLMAnswer) else ()
+        used = tuple(response.bullet_ids[:_MAX_USED]) if isinstance(response, LLMAnswer) else ()
         return Answer(response.answer.strip(), used, response.reasoning)
