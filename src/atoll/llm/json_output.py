@@ -93,14 +93,21 @@ def extract_json(text: str) -> Iterator[Any]:
 
 
 def _read_cut_object(text: str) -> Any:
-    """Returns the complete values of an object that the text ends in; None if there is no such object."""
-    rest = text[max(0, text.find("{")) :]
+    """Returns the complete values of an object that the end of a text cuts off; None if there is no such object."""
+    rest = text[text.find("{") :].rstrip() if "{" in text else ""
     try:
-        value = pydantic_core.from_json(rest, allow_partial=True)
-        is_whole = rest.rstrip().endswith("}")
+        json.loads(rest)
+    except json.JSONDecodeError as error:
+        is_cut = error.msg.startswith("Unterminated string") or error.pos >= len(rest)
+    except RecursionError:
+        return None
+    else:
+        return None
+    try:
+        value = pydantic_core.from_json(rest, allow_partial=True) if rest and is_cut else None
     except ValueError:
         return None
-    return _clean(value) if isinstance(value, dict) and value and not is_whole else None
+    return _clean(value) or None
 
 
 def _clean(value: Any) -> Any:
