@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from atoll import playbook, store
+from atoll import errors, playbook, store
 
 CODES = {"printer": "QX4", "router": "ZR9", "payslip": "LM2"}
 QUESTIONS = [f"Who repairs {adjective} {item}?" for item in CODES for adjective in ("the", "a new", "an old", "my")]
@@ -210,3 +210,68 @@ class TestWrap:
         assert "router: ZR9" in seen[0]
         wrapped.learn(is_success=True)
         assert wrapped.store.current().bullets["rules-00001"].helpful == 1
+
+
+def test_parts_may_return_plain_texts_and_truth_values():
+    class TextReader(Reader):
+        def answer(self, question, excerpts, reflection):
+            return super().answer(question, excerpts, reflection).text
+
+    notes = playbook.make_store(store.MemoryVersions())
+    learner = playbook.OnlineLearner(
+        notes, TextReader(), lambda question, answer: answer.text == "QX4", playbook.TaggingReflector()
+    )
+    assert [turn.grade.is_correct for turn in learner.run(QUESTIONS[3:5])] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("generator", "grader", "reflector", "questions", "message"),
+    [
+        (str, grade, playbook.TaggingReflector(), QUESTIONS, "no method answer"),
+        (Reader(), grade, str, QUESTIONS, "no method reflect"),
+        (
+            Reader(),
+            lambda question, answer: float("nan"),
+            playbook.TaggingReflector(),
+            QUESTIONS,
+            "grader returned nan",
+        ),
+        (
+            Reader(),
+            lambda question, answer: playbook.Grade(0.7),  # type: ignore[arg-type]
+            playbook.TaggingReflector(),
+            QUESTIONS,
+            "returned 0.7",
+        ),
+        (Reader(), grade, playbook.TaggingReflector(), [], "validation questions are"),
+        (Reader(), grade, playbook.TaggingReflector(), "one text", "validation questions are"),
+        (Reader(), grade, playbook.TaggingReflector(), [("a", "b")], "validation questions are"),
+    ],
+)
+def test_wrong_parts_and_questions_are_refused_in_one_sentence(generator, grader, reflector, questions, message):
+    notes = playbook.make_store(store.MemoryVersions())
+    with pytest.raises(errors.SetupError, match=message):
+        playbook.OfflineLearner(notes, generator, grader, reflector).learn(QUESTIONS, questions)
+
+
+def test_wrong_stores_are_refused_and_version_0_is_the_empty_playbook():
+    with store.Store("sqlite://") as run_store, pytest.raises(errors.SetupError, match=r"\.versions\(\)"):
+        playbook.PlaybookStore(run_store)  # type: ignore[arg-type]
+    with pytest.raises(errors.SetupError, match="is not a playbook store"):
+        playbook.wrap(str, "atoll.db")  # type: ignore[arg-type]
+    notes = playbook.make_store(store.MemoryVersions())
+    notes.apply([playbook.add("rules", "printer: QX4")], "a rule", "test")
+    assert len(notes.rollback(0)) == 0
+    assert len(notes.rollback(1)) == 1
+
+
+def test_a_wrong_answer_with_a_lesson_does_not_blame_the_rules_that_were_there():
+    wrapped = playbook.wrap(lambda prompt: "?")
+    wrapped.store.apply([playbook.add("rules", "Pears cost 3 each.")], "a rule", "test")
+    wrapped("What do pears and apples cost?")
+    wrapped.learn(is_success=False, lesson="Apples cost 2 each.")
+    assert {bullet.harmful for bullet in wrapped.store.current().bullets.values()} == {0}
+    wrapped("What do pears cost?")
+    (pears,) = [id for id, bullet in wrapped.store.current().bullets.items() if "Pears" in bullet.content]
+    wrapped.learn(is_success=False, lesson="Pears are sold out.", used=[pears])
+    assert wrapped.store.current().bullets[pears].harmful == 1

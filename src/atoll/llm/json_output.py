@@ -93,7 +93,7 @@ def extract_json(text: str) -> Iterator[Any]:
 
 
 def _read_cut_object(text: str) -> Any:
-    """Returns the complete values of an object that the end of a text cuts off; None if there is no such object."""
+    """Returns the complete values of an object that the end of a text cuts off; None if the text has none."""
     rest = text[text.find("{") :].rstrip() if "{" in text else ""
     try:
         json.loads(rest)

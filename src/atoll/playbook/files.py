@@ -87,12 +87,13 @@ def _parse_bullet(line: str, section: str, heading: str) -> Bullet | None:
 METADATA_FILE = "metadata.json"
 
 
-def export_folder(store: PlaybookStore, folder: Path) -> None:
+def export_folder(store: PlaybookStore, folder: Path | str) -> None:
     """Writes all files of a playbook. Files of removed sections are deleted; delta files are kept.
 
     Raises:
         SetupError: The folder cannot be written.
     """
+    folder = Path(folder)
     try:
         _write_files(folder / "current", _render_current(store.current(), store.key))
         _write_files(folder / "archive", _render_archive(store.list_retired()))

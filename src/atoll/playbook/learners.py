@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import pydantic
 
-from atoll import llm
+from atoll import errors, llm
 from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.reflectors import Experience, Reflector
 from atoll.playbook.retrieval import Excerpt, format_excerpts
@@ -53,11 +53,52 @@ class Turn(NamedTuple):
 class Generator(Protocol):
     """Answers questions. An agent implements this protocol."""
 
-    def answer(self, question: str, excerpts: Sequence[Excerpt], reflection: str) -> Answer:
+    def answer(self, question: str, excerpts: Sequence[Excerpt], reflection: str) -> Answer | str:
         """Returns an answer. `reflection` is the lesson of the last attempt, or empty."""
 
 
-type Grader = Callable[[str, Answer], Grade]
+type Grader = Callable[[str, Answer], Grade | bool | None]
+
+
+def check_parts(generator: object, reflector: object) -> None:
+    """Checks the parts of a learner.
+
+    Raises:
+        SetupError: One lacks its method.
+    """
+    if not callable(getattr(generator, "answer", None)):
+        raise errors.SetupError(
+            "The generator has no method answer(question, excerpts, reflection). playbook.wrap takes plain functions."
+        )
+    if not callable(getattr(reflector, "reflect", None)):
+        raise errors.SetupError("The reflector has no method reflect(experience). Try playbook.TaggingReflector().")
+
+
+def ask(generator: Generator, question: str, excerpts: Sequence[Excerpt], reflection: str = "") -> Answer:
+    """Returns the answer of a generator, which may also be a text.
+
+    Raises:
+        SetupError: It is neither an answer nor a text.
+    """
+    answer: object = generator.answer(question, excerpts, reflection)
+    if isinstance(answer, Answer):
+        return answer
+    if isinstance(answer, str):
+        return Answer(answer)
+    raise errors.SetupError(f"answer() returned {answer!r:.80}. Return a playbook.Answer or a text.")
+
+
+def grade_answer(grader: Grader, question: str, answer: Answer) -> Grade:
+    """Returns the grade of an answer. A grader may also return True, False or None.
+
+    Raises:
+        SetupError: It returned something else.
+    """
+    result = grader(question, answer)
+    grade = result if isinstance(result, Grade) else Grade(result)
+    if grade.is_correct not in (True, False, None):
+        raise errors.SetupError(f"The grader returned {grade.is_correct!r:.80}. Return True, False, None or a Grade.")
+    return grade
 
 
 class OnlineLearner:
@@ -86,6 +127,7 @@ class OnlineLearner:
         section: str = "rules",
         author: str = "ace",
     ) -> None:
+        check_parts(generator, reflector)
         self.store = store
         self._generator, self._grader, self._reflector = generator, grader, reflector
         self._max_attempts, self._curation_interval = max(1, max_attempts), max(1, curation_interval)
@@ -99,8 +141,8 @@ class OnlineLearner:
 
     def run_turn(self, question: str) -> Turn:
         excerpts = self.store.retrieve(question)
-        answer = self._generator.answer(question, excerpts, "")
-        grade = self._grader(question, answer)
+        answer = ask(self._generator, question, excerpts)
+        grade = grade_answer(self._grader, question, answer)
         deltas = self._reflect(question, excerpts, answer, grade)
         tags = [delta for delta in deltas if delta.kind == "tag"]
         self._pending_deltas += [delta for delta in deltas if delta.kind != "tag"]
@@ -118,8 +160,8 @@ class OnlineLearner:
         for attempt in range(1 if grade.is_correct else self._max_attempts):
             if attempt:
                 lessons = " ".join(delta.content for delta in deltas if delta.content)
-                answer = self._generator.answer(question, excerpts, lessons)
-                grade = self._grader(question, answer)
+                answer = ask(self._generator, question, excerpts, lessons)
+                grade = grade_answer(self._grader, question, answer)
                 if grade.is_correct:
                     break  # the lessons of the previous attempt were enough
             used = tuple(id for id in answer.used if id in excerpt_ids)

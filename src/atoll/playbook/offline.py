@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Literal, NamedTuple
 
+from atoll import errors
 from atoll.playbook.delta import Delta, Verdict, add, remove
-from atoll.playbook.learners import Answer, Generator, Grade, Grader
+from atoll.playbook.learners import Answer, Generator, Grade, Grader, ask, check_parts, grade_answer
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.reflectors import Experience, Reflector
 from atoll.playbook.retrieval import BulletIndex, Excerpt, make_excerpts
@@ -93,6 +94,7 @@ class OfflineLearner:
         section: str = "rules",
         author: str = "ace",
     ) -> None:
+        check_parts(generator, reflector)
         self.store = store
         self._generator, self._grader, self._reflector = generator, grader, reflector
         self._num_jobs, self._batch_size, self._has_examples = max(1, num_jobs), batch_size, has_examples
@@ -109,7 +111,13 @@ class OfflineLearner:
             validation: Other questions, which decide which changes stay.
             epochs: Passes over the training questions.
             seed: Seed of the order of questions.
+
+        Raises:
+            SetupError: The training or validation questions are empty, or not texts.
         """
+        for name, questions in (("training", train), ("validation", validation)):
+            if not questions or isinstance(questions, str) or not all(isinstance(text, str) for text in questions):
+                raise errors.SetupError(f"The {name} questions are {questions!r:.60}. Pass a list of texts.")
         rounds = list[Round]()
         self._frame = _find_frame(train)
         baseline = self.answer_all(self.store.current(), validation)
@@ -130,7 +138,7 @@ class OfflineLearner:
 
         def answer(question: str) -> bool:
             rules = excerpts(question)
-            return bool(self._grader(question, self._generator.answer(question, rules, "")).is_correct)
+            return bool(grade_answer(self._grader, question, ask(self._generator, question, rules)).is_correct)
 
         return self._map(answer, questions)
 
@@ -142,8 +150,8 @@ class OfflineLearner:
 
         def study(question: str) -> tuple[Grade, Sequence[Delta]]:
             rules = excerpts(question)
-            answer = self._generator.answer(question, rules, "")
-            grade = self._grader(question, answer)
+            answer = ask(self._generator, question, rules)
+            grade = grade_answer(self._grader, question, answer)
             return grade, self._reflector.reflect(self._make_experience(question, answer, grade, rules))
 
         studied = self._map(study, batch)
@@ -205,8 +213,8 @@ class OfflineLearner:
         excerpts = self._make_finder(candidate)
 
         def answer(question: str) -> tuple[int, tuple[str, ...]]:
-            answer = self._generator.answer(question, excerpts(question), "")
-            return (1 if self._grader(question, answer).is_correct else -1), answer.used
+            answer = ask(self._generator, question, excerpts(question))
+            return (1 if grade_answer(self._grader, question, answer).is_correct else -1), answer.used
 
         balance = dict[str, int]()
         for value, used in self._map(answer, batch):

@@ -136,6 +136,10 @@ class PlaybookStore:
     """
 
     def __init__(self, versions: versions.Versions, *, key: str = KEY, curator: Curator | None = None) -> None:
+        if not callable(getattr(versions, "history", None)):
+            raise errors.SetupError(
+                f"A playbook cannot be saved in {versions!r:.60}. Pass store.Store(URL).versions()."
+            )
         self.versions, self.key, self.curator = versions, key, curator or Curator()
         self._lock = RLock()
         self._index = BulletIndex()
@@ -252,11 +256,14 @@ class PlaybookStore:
         return self._save_version(n, playbook, (), retired, reason, author, None)
 
     def rollback(self, n: int, reason: str = "rollback", author: str = "user") -> Playbook:
-        """Restores an old version as a new version. The history is kept.
+        """Restores an old version as a new version; 0 is the empty playbook. The history is kept.
 
         Raises:
             NotFound: The version does not exist.
         """
+        if n == 0:
+            self.put(Playbook(), reason, author)
+            return self.current()
         self.versions.rollback(self.key, n, reason, author)
         return self.current()
 

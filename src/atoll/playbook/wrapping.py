@@ -37,7 +37,13 @@ class PlaybookAgent:
         self._last = task, answer, excerpts, trace
 
     def learn(
-        self, *, is_success: bool | None, feedback: str = "", lesson: str = "", trace: str = ""
+        self,
+        *,
+        is_success: bool | None,
+        feedback: str = "",
+        lesson: str = "",
+        trace: str = "",
+        used: Sequence[str] | None = None,
     ) -> Sequence[Verdict]:
         """Learns from the last answer. Returns the decisions on the proposed changes.
 
@@ -46,6 +52,8 @@ class PlaybookAgent:
             feedback: What was wrong or right about it.
             lesson: The rule behind the task, if you know it.
             trace: Reasoning and steps of the agent; empty means the answer.
+            used: Ids of the rules behind the answer. None means all that it got; none of them if you state the lesson
+                of a wrong answer, because then a rule was missing.
 
         Raises:
             SetupError: The agent has not answered yet.
@@ -53,8 +61,9 @@ class PlaybookAgent:
         if self._last is None:
             raise errors.SetupError("The agent has not answered yet. Call the agent first.")
         task, answer, excerpts, kept_trace = self._last
-        used = tuple(excerpt.bullet.id for excerpt in excerpts)
-        fields = (task, answer, feedback, is_success, used, lesson, self._section)
+        if used is None:
+            used = [] if is_success is False and lesson else [excerpt.bullet.id for excerpt in excerpts]
+        fields = (task, answer, feedback, is_success, tuple(used), lesson, self._section)
         experience = Experience(*fields, playbook=self.store.current(), trace=trace or kept_trace or answer)
         deltas = self._reflector.reflect(experience)
         return self.store.apply(deltas, feedback[:200] or "feedback", self._author).verdicts
@@ -126,7 +135,13 @@ def wrap_pydantic_ai(
 
 
 def _complete(playbook_store: PlaybookStore | None, reflector: Reflector | None) -> tuple[PlaybookStore, Reflector]:
-    return playbook_store or PlaybookStore(store.MemoryVersions()), reflector or TaggingReflector()
+    if playbook_store is None:
+        playbook_store = PlaybookStore(store.MemoryVersions())
+    if not isinstance(playbook_store, PlaybookStore):
+        raise errors.SetupError(
+            f"{playbook_store!r:.60} is not a playbook store. Use playbook.PlaybookStore(versions)."
+        )
+    return playbook_store, reflector or TaggingReflector()
 
 
 def _format_messages(result: Any) -> str:
