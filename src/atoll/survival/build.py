@@ -28,7 +28,7 @@ from atoll.survival.thinkers.llm import LLMThinker
 from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, RuleThinker, Thinker, WaitThinker
 from atoll.survival.worlds.crafter import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld, HybridWorld
-from atoll.survival.worlds.gymnasium_world import make_gymnasium_world, to_world
+from atoll.survival.worlds.gymnasium_world import complete_arguments, make_gymnasium_world, to_world
 from atoll.survival.worlds.minigrid import MiniGridWorld
 from atoll.survival.worlds.operating_system import CommandRunner, OSWorld, SandboxedRunner
 from atoll.survival.worlds.playground import Playground
@@ -186,7 +186,7 @@ def _make_own_world_factory(task: Task, folder: Path) -> Callable[[], World]:
     describe = load_function("task.describe", task.describe, folder) if task.describe else None
 
     def make_world() -> World:
-        env = errors.capture(lambda: make(**task.env_args), reraise=())
+        env = errors.capture(lambda: make(**complete_arguments(make, task.env_args)), reraise=())
         if isinstance(env, errors.CaughtException):
             raise errors.SetupError(f"{task.env:.80} failed: {env!s:.200}.")
         return to_world(env, describe, task.env)

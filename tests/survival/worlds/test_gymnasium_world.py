@@ -10,7 +10,13 @@ from atoll import cli, errors, testing
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from atoll.survival.worlds.gymnasium_world import GymnasiumWorld, describe_value, make_gymnasium_world, to_world  # noqa: E402
+from atoll.survival.worlds.gymnasium_world import (  # noqa: E402
+    GymnasiumWorld,
+    complete_arguments,
+    describe_value,
+    make_gymnasium_world,
+    to_world,
+)
 from atoll.survival.worlds.world import Action  # noqa: E402
 
 
@@ -61,11 +67,49 @@ class Old(Corridor):
 """
 
 
+class Field(gymnasium.Env):  # type: ignore[misc,name-defined]
+    """Walk to the goal, past the pit.
+
+    - "F" for a field
+    - "P" for a pit
+    - "G" for the goal
+
+    ## Action Space
+    - 0: Left
+    - 1: Right
+    - 2: Up
+    - 3: Down
+    """
+
+    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+    observation_space = gymnasium.spaces.MultiDiscrete([3, 3])
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._x, self._y = 0, 0
+        return [0, 0], {}
+
+    def step(self, action: int) -> Any:
+        dx, dy = [(-1, 0), (1, 0), (0, -1), (0, 1)][action]
+        self._x, self._y = min(2, max(0, self._x + dx)), min(2, max(0, self._y + dy))
+        tile = ["FPF", "FFF", "FPG"][self._y][self._x]
+        return [self._x, self._y], float(tile == "G"), tile in "PG", False, {}
+
+    def render(self) -> str:
+        rows = [list(row) for row in ("FPF", "FFF", "FPG")]
+        rows[self._y][self._x] = f"[{rows[self._y][self._x]}]"
+        return "\n".join("".join(row) for row in rows)
+
+
 @pytest.fixture
 def task(tmp_path):
     import inspect
 
-    corridor = "from typing import Any\n" + inspect.getsource(Corridor)
+    corridor = "from typing import Any\n" + inspect.getsource(Corridor) + inspect.getsource(Field)
     (tmp_path / "corridor.py").write_text(MODULE.replace("{corridor}", corridor).replace("{{", "{").replace("}}", "}"))
     (tmp_path / "atoll.toml").write_text('system = "survival"\n[task]\nenv = "corridor.py:make"\n')
     return tmp_path
@@ -135,6 +179,18 @@ def test_text_map_becomes_tiles_and_moves():
     assert observation.current_tile == "start tile"
     assert world.act(Action("move_right")).position == (1, 0)
     assert "S[F]FF" in world.act(Action("move_left")).text.replace("[S]F", "S[F]")
+
+
+def test_own_class_with_text_maps_gets_render_mode():
+    assert complete_arguments(Field, {}) == {"render_mode": "ansi"}
+    assert complete_arguments(Field, {"render_mode": None}) == {"render_mode": None}
+    assert complete_arguments(Corridor, {}) == {}
+
+    class Fixed(Field):
+        def __init__(self) -> None:
+            super().__init__()
+
+    assert complete_arguments(Fixed, {}) == {}
 
 
 def test_ends_of_episodes_are_told_apart():

@@ -70,6 +70,15 @@ def make_gymnasium_world(id: str, arguments: Mapping[str, Any] = EMPTY, describe
     return GymnasiumWorld(env, describe, name=f"gymnasium {id}")
 
 
+def complete_arguments(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Adds `render_mode="ansi"` to the arguments of a user's class that has text maps and accepts it."""
+    metadata = getattr(make, "metadata", None)
+    modes = metadata.get("render_modes") if isinstance(metadata, Mapping) else None
+    if "render_mode" in arguments or "ansi" not in (modes or ()):
+        return arguments
+    return {**arguments, "render_mode": "ansi"} if "render_mode" in inspect.signature(make).parameters else arguments
+
+
 def to_world(env: Any, describe: Describe | None = None, name: str = "") -> World:
     """Returns an object of a user as a world: a `World` stays, a gymnasium environment is wrapped.
 
