@@ -12,6 +12,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from atoll.survival.worlds.gymnasium_world import (  # noqa: E402
     GymnasiumWorld,
+    _parse_map,
     complete_arguments,
     describe_value,
     make_gymnasium_world,
@@ -131,6 +132,12 @@ def test_agent_learns_frozen_lake_from_registered_id(task, capsys):
     assert result["mean_reward"] > 0.5
 
 
+def test_agent_learns_own_map(task, capsys):
+    _, result, _ = run(task, capsys, "task.env=corridor.py:Field", episodes=8)
+    assert result["deaths"] <= 2
+    assert result["mean_reward"] >= 0.7
+
+
 def test_own_function_and_describer_run(task, capsys):
     status, result, _ = run(task, capsys, "task.describe=corridor.py:describe", "task.env_args={length=3}")
     assert status == 0
@@ -191,6 +198,39 @@ def test_own_class_with_text_maps_gets_render_mode():
             super().__init__()
 
     assert complete_arguments(Fixed, {}) == {}
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        "FF\nF\x1b[41mF\x1b[0m\nPG",
+        "FF\nFx\nPG",
+        "FF\nF@\nPG",
+        "FF\nF[F]\nPG",
+        "F  F\nF  @\nP  G",
+        "F  F\nF  [F]\nP  G\n",
+        "FF\nF[@]\nPG",
+    ],
+)
+def test_mark_of_own_cell_is_read(rendered):
+    text_map = _parse_map(rendered, {})
+    assert text_map is not None
+    assert text_map.position == (1, 1)
+    assert "".join(text_map.letters.values()) == "FFFFPG"
+
+
+def test_mark_covers_known_letter():
+    text_map = _parse_map("FF\nF@\nPG", {(1, 1): "P"})
+    assert text_map is not None
+    assert text_map.letters[1, 1] == "P"
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    ["FF\nF@\n@G", "FF\n[F]F\n[P]G", "FF\nx@\n[P]G", "FF\nxx\nPG", "FF\nFF\nPG", "FF\nF[F\nPG", "FF\n[FF]\nPG"],
+)
+def test_map_without_one_own_cell_is_no_map(rendered):
+    assert _parse_map(rendered, {}) is None
 
 
 def test_ends_of_episodes_are_told_apart():

@@ -32,6 +32,7 @@ _DIRECTIONS: Mapping[str, Cell] = {
 }  # fmt: skip
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _HIGHLIGHT = re.compile(r"\x1b\[[0-9;]+m(.)\x1b\[0m")
+_BRACKETS = re.compile(r"\[(.)\]")
 _NUMBERED = re.compile(r"^\s*(?:[-*]\s*)?`?(\d{1,3})`?\s*[:=]\s*(.+?)\s*$", re.MULTILINE)
 _TABLE_ROW = re.compile(r"^\s*\|\s*(\d{1,3})\s*\|\s*([^|\n]+?)\s*\|", re.MULTILINE)
 _LETTER = re.compile(r"""["'`](\w)["'`] (?:for|is|means|denotes) (?:an? |the )?([\w ]{1,30})""")
@@ -278,24 +279,29 @@ class _TextMap(NamedTuple):
 
 
 def _parse_map(rendered: str, known: Mapping[Cell, str]) -> _TextMap | None:
-    """Reads a rectangular map of letters with one marked cell, highlighted or `x`; None for other texts."""
+    """Reads a rectangular map of letters with one marked cell; None for other texts.
+
+    A highlighted cell and `[F]` mark the cell of the agent; `@`, and `x` without another mark, also cover its letter.
+    """
     lines = [line for line in rendered.splitlines() if _ANSI.sub("", line).strip() and not line.startswith("  (")]
     cells: dict[Cell, str] = {}
     marks: list[Cell] = []
     widths = set()
     for y, line in enumerate(lines):
-        marked = _HIGHLIGHT.sub(lambda match: f"\0{match[1]}", line)
+        marked = _BRACKETS.sub(r"\0\1", _HIGHLIGHT.sub(r"\0\1", line))
         tokens = marked.split() if "  " in marked.strip() else re.findall(r"\0?.", marked)
         widths.add(len(tokens))
         for x, token in enumerate(tokens):
-            marks += [(x, y)] if token.startswith("\0") else []
+            marks += [(x, y)] if token.startswith("\0") or token == "@" else []
             cells[x, y] = token.lstrip("\0")
-    if len(widths) != 1 or len(cells) < 4 or not all(len(item) == 1 and item.isalnum() for item in cells.values()):
+    is_map = all(len(item) == 1 and (item.isalnum() or item == "@") for item in cells.values())
+    if len(widths) != 1 or len(cells) < 4 or not is_map:
         return None
-    if not marks:
-        marks = [cell for cell, letter in cells.items() if letter == "x"]
-        usual = Counter(letter for letter in cells.values() if letter != "x").most_common(1)
-        cells |= {cell: known.get(cell, usual[0][0]) for cell in marks if usual}
+    cover = "@" if marks else "x"
+    covered = [cell for cell, letter in cells.items() if letter == cover]
+    usual = Counter(letter for letter in cells.values() if letter != cover).most_common(1)
+    cells |= {cell: known.get(cell, usual[0][0]) for cell in covered if usual}
+    marks = marks or covered
     return _TextMap(cells, marks[0]) if len(marks) == 1 else None
 
 
