@@ -208,6 +208,7 @@ def test_own_class_with_text_maps_gets_render_mode():
         "FF\nF@\nPG",
         "FF\nF[F]\nPG",
         "F  F\nF  @\nP  G",
+        "F F\nF @\nP G",
         "F  F\nF  [F]\nP  G\n",
         "FF\nF[@]\nPG",
     ],

@@ -289,7 +289,7 @@ def _parse_map(rendered: str, known: Mapping[Cell, str]) -> _TextMap | None:
     widths = set()
     for y, line in enumerate(lines):
         marked = _BRACKETS.sub(r"\0\1", _HIGHLIGHT.sub(r"\0\1", line))
-        tokens = marked.split() if "  " in marked.strip() else re.findall(r"\0?.", marked)
+        tokens = marked.split() if " " in marked.strip() else re.findall(r"\0?.", marked)
         widths.add(len(tokens))
         for x, token in enumerate(tokens):
             marks += [(x, y)] if token.startswith("\0") or token == "@" else []
