@@ -138,6 +138,13 @@ def test_agent_learns_own_map(task, capsys):
     assert result["mean_reward"] >= 0.7
 
 
+@pytest.mark.parametrize(("name", "has_map"), [("Field", True), ("Corridor", False)])
+def test_header_says_that_map_is_missing(task, capsys, name, has_map):
+    options = ["--set", f"task.env=corridor.py:{name}", "--store", str(task / "atoll.db"), "-i", "1"]
+    assert cli.main(["run", str(task), *options]) == 0
+    assert ("none (the agent cannot learn places)" in capsys.readouterr().err) != has_map
+
+
 def test_own_function_and_describer_run(task, capsys):
     status, result, _ = run(task, capsys, "task.describe=corridor.py:describe", "task.env_args={length=3}")
     assert status == 0
