@@ -65,6 +65,10 @@ class Broken(Corridor):
 class Old(Corridor):
     def reset(self, seed=None):
         return 0
+
+class Unpaid(Corridor):
+    def step(self, action):
+        return 0, float("nan"), False, False, {}
 """
 
 
@@ -112,6 +116,7 @@ def task(tmp_path):
 
     corridor = "from typing import Any\n" + inspect.getsource(Corridor) + inspect.getsource(Field)
     (tmp_path / "corridor.py").write_text(MODULE.replace("{corridor}", corridor).replace("{{", "{").replace("}}", "}"))
+    (tmp_path / "imports.py").write_text("import no_such_module\n")
     (tmp_path / "atoll.toml").write_text('system = "survival"\n[task]\nenv = "corridor.py:make"\n')
     return tmp_path
 
@@ -161,6 +166,10 @@ def test_own_function_and_describer_run(task, capsys):
         ("task.env=corridor.py:Old", "reset must return (observation, info)"),
         ("task.env_args={width=3}", "unexpected keyword argument"),
         ("task.describe=corridor.py:paint", "has no 'paint'"),
+        ("task.env=corridor.py:Coridor", "It has Corridor, Field, make, describe, nothing, Broken, Old, Unpaid."),
+        ("task.env=missing.py:Corridor", "missing.py is not in the task folder"),
+        ("task.env=imports.py:Corridor", "pip install no_such_module"),
+        ("task.env=corridor.py:Unpaid", "corridor.py:Unpaid: step() returned the reward nan. Return a finite number."),
     ],
 )
 def test_wrong_environment_gives_one_sentence(task, capsys, setting, message):
@@ -260,14 +269,16 @@ def test_spaces_are_described_in_words():
     assert describe_value(image, image.low).startswith("array of 64 x 64 x 3 numbers")
 
 
-def test_reward_that_is_not_a_number_counts_as_zero():
+@pytest.mark.parametrize("reward", [math.nan, math.inf, None, "much"])
+def test_reward_that_is_not_a_number_is_reported(reward):
     class Odd(Corridor):
         def step(self, action: int) -> Any:
-            return 0, math.nan, False, True, None
+            return 0, reward, False, True, None
 
-    world = GymnasiumWorld(Odd())
+    world = GymnasiumWorld(Odd(), name="odd")
     world.reset(0)
-    assert world.act(Action("action_0")).reward == 0.0
+    with pytest.raises(errors.SetupError, match=rf"odd: step\(\) returned the reward {reward}. Return a finite"):
+        world.act(Action("action_0"))
 
 
 def test_unsupported_action_space_is_reported():

@@ -154,8 +154,9 @@ class GymnasiumWorld:
                 f"{self.name}: step must return (observation, reward, terminated, truncated, info), as in gymnasium."
             )
         observation, reward, is_terminated, is_truncated, info = result
-        number = self._call(lambda: float(reward), "step: the reward")
-        number = number if math.isfinite(number) else 0.0
+        number = errors.capture(lambda: float(reward), reraise=())
+        if isinstance(number, errors.CaughtException) or not math.isfinite(number):
+            raise errors.SetupError(f"{self.name}: step() returned the reward {reward!s:.40}. Return a finite number.")
         self._tick, self._info = self._tick + 1, dict(info) if isinstance(info, Mapping) else {}
         self._rewards.append(number)
         return self._make_observation(observation, number, bool(is_terminated), bool(is_truncated))
