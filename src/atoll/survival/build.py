@@ -28,7 +28,7 @@ from atoll.survival.thinkers.llm import LLMThinker
 from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, RuleThinker, Thinker, WaitThinker
 from atoll.survival.worlds.crafter import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld, HybridWorld
-from atoll.survival.worlds.gymnasium_world import make_gymnasium_world, to_world
+from atoll.survival.worlds.gymnasium_world import GymnasiumWorld, complete_arguments, make_gymnasium_world, to_world
 from atoll.survival.worlds.minigrid import MiniGridWorld
 from atoll.survival.worlds.operating_system import CommandRunner, OSWorld, SandboxedRunner
 from atoll.survival.worlds.playground import Playground
@@ -140,8 +140,10 @@ def _build_report(world: World, thinker_name: str, episode_runner: EpisodeRunner
     settings = episode_runner.agent_settings
     switches = {"playbook": settings.has_playbook, "fear": settings.has_fear, "curiosity": settings.has_curiosity}
     rule = f"above {settings.danger_threshold:g} the engine stops or evades"
+    has_no_map = isinstance(world, GymnasiumWorld) and not world.num_cells
     return {
         "world": world.name,
+        **({"map": "none (the agent cannot learn places)"} if has_no_map else {}),
         "thinker": thinker_name,
         **{switch: "on" if is_on else "off" for switch, is_on in switches.items()},
         "forecast": f"damage within {episode_runner.horizon} ticks; {rule}",
@@ -186,7 +188,7 @@ def _make_own_world_factory(task: Task, folder: Path) -> Callable[[], World]:
     describe = load_function("task.describe", task.describe, folder) if task.describe else None
 
     def make_world() -> World:
-        env = errors.capture(lambda: make(**task.env_args), reraise=())
+        env = errors.capture(lambda: make(**complete_arguments(make, task.env_args)), reraise=())
         if isinstance(env, errors.CaughtException):
             raise errors.SetupError(f"{task.env:.80} failed: {env!s:.200}.")
         return to_world(env, describe, task.env)

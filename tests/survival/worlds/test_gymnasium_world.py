@@ -10,7 +10,14 @@ from atoll import cli, errors, testing
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from atoll.survival.worlds.gymnasium_world import GymnasiumWorld, describe_value, make_gymnasium_world, to_world  # noqa: E402
+from atoll.survival.worlds.gymnasium_world import (  # noqa: E402
+    GymnasiumWorld,
+    _parse_map,
+    complete_arguments,
+    describe_value,
+    make_gymnasium_world,
+    to_world,
+)
 from atoll.survival.worlds.world import Action  # noqa: E402
 
 
@@ -58,15 +65,58 @@ class Broken(Corridor):
 class Old(Corridor):
     def reset(self, seed=None):
         return 0
+
+class Unpaid(Corridor):
+    def step(self, action):
+        return 0, float("nan"), False, False, {}
 """
+
+
+class Field(gymnasium.Env):  # type: ignore[misc,name-defined]
+    """Walk to the goal, past the pit.
+
+    - "F" for a field
+    - "P" for a pit
+    - "G" for the goal
+
+    ## Action Space
+    - 0: Left
+    - 1: Right
+    - 2: Up
+    - 3: Down
+    """
+
+    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+    observation_space = gymnasium.spaces.MultiDiscrete([3, 3])
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._x, self._y = 0, 0
+        return [0, 0], {}
+
+    def step(self, action: int) -> Any:
+        dx, dy = [(-1, 0), (1, 0), (0, -1), (0, 1)][action]
+        self._x, self._y = min(2, max(0, self._x + dx)), min(2, max(0, self._y + dy))
+        tile = ["FPF", "FFF", "FPG"][self._y][self._x]
+        return [self._x, self._y], float(tile == "G"), tile in "PG", False, {}
+
+    def render(self) -> str:
+        rows = [list(row) for row in ("FPF", "FFF", "FPG")]
+        rows[self._y][self._x] = f"[{rows[self._y][self._x]}]"
+        return "\n".join("".join(row) for row in rows)
 
 
 @pytest.fixture
 def task(tmp_path):
     import inspect
 
-    corridor = "from typing import Any\n" + inspect.getsource(Corridor)
+    corridor = "from typing import Any\n" + inspect.getsource(Corridor) + inspect.getsource(Field)
     (tmp_path / "corridor.py").write_text(MODULE.replace("{corridor}", corridor).replace("{{", "{").replace("}}", "}"))
+    (tmp_path / "imports.py").write_text("import no_such_module\n")
     (tmp_path / "atoll.toml").write_text('system = "survival"\n[task]\nenv = "corridor.py:make"\n')
     return tmp_path
 
@@ -87,6 +137,19 @@ def test_agent_learns_frozen_lake_from_registered_id(task, capsys):
     assert result["mean_reward"] > 0.5
 
 
+def test_agent_learns_own_map(task, capsys):
+    _, result, _ = run(task, capsys, "task.env=corridor.py:Field", episodes=8)
+    assert result["deaths"] <= 2
+    assert result["mean_reward"] >= 0.7
+
+
+@pytest.mark.parametrize(("name", "has_map"), [("Field", True), ("Corridor", False)])
+def test_header_says_that_map_is_missing(task, capsys, name, has_map):
+    options = ["--set", f"task.env=corridor.py:{name}", "--store", str(task / "atoll.db"), "-i", "1"]
+    assert cli.main(["run", str(task), *options]) == 0
+    assert ("none (the agent cannot learn places)" in capsys.readouterr().err) != has_map
+
+
 def test_own_function_and_describer_run(task, capsys):
     status, result, _ = run(task, capsys, "task.describe=corridor.py:describe", "task.env_args={length=3}")
     assert status == 0
@@ -103,6 +166,10 @@ def test_own_function_and_describer_run(task, capsys):
         ("task.env=corridor.py:Old", "reset must return (observation, info)"),
         ("task.env_args={width=3}", "unexpected keyword argument"),
         ("task.describe=corridor.py:paint", "has no 'paint'"),
+        ("task.env=corridor.py:Coridor", "It has Corridor, Field, make, describe, nothing, Broken, Old, Unpaid."),
+        ("task.env=missing.py:Corridor", "missing.py is not in the task folder"),
+        ("task.env=imports.py:Corridor", "pip install no_such_module"),
+        ("task.env=corridor.py:Unpaid", "corridor.py:Unpaid: step() returned the reward nan. Return a finite number."),
     ],
 )
 def test_wrong_environment_gives_one_sentence(task, capsys, setting, message):
@@ -137,6 +204,52 @@ def test_text_map_becomes_tiles_and_moves():
     assert "S[F]FF" in world.act(Action("move_left")).text.replace("[S]F", "S[F]")
 
 
+def test_own_class_with_text_maps_gets_render_mode():
+    assert complete_arguments(Field, {}) == {"render_mode": "ansi"}
+    assert complete_arguments(Field, {"render_mode": None}) == {"render_mode": None}
+    assert complete_arguments(Corridor, {}) == {}
+
+    class Fixed(Field):
+        def __init__(self) -> None:
+            super().__init__()
+
+    assert complete_arguments(Fixed, {}) == {}
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        "FF\nF\x1b[41mF\x1b[0m\nPG",
+        "FF\nFx\nPG",
+        "FF\nF@\nPG",
+        "FF\nF[F]\nPG",
+        "F  F\nF  @\nP  G",
+        "F F\nF @\nP G",
+        "F  F\nF  [F]\nP  G\n",
+        "FF\nF[@]\nPG",
+    ],
+)
+def test_mark_of_own_cell_is_read(rendered):
+    text_map = _parse_map(rendered, {})
+    assert text_map is not None
+    assert text_map.position == (1, 1)
+    assert "".join(text_map.letters.values()) == "FFFFPG"
+
+
+def test_mark_covers_known_letter():
+    text_map = _parse_map("FF\nF@\nPG", {(1, 1): "P"})
+    assert text_map is not None
+    assert text_map.letters[1, 1] == "P"
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    ["FF\nF@\n@G", "FF\n[F]F\n[P]G", "FF\nx@\n[P]G", "FF\nxx\nPG", "FF\nFF\nPG", "FF\nF[F\nPG", "FF\n[FF]\nPG"],
+)
+def test_map_without_one_own_cell_is_no_map(rendered):
+    assert _parse_map(rendered, {}) is None
+
+
 def test_ends_of_episodes_are_told_apart():
     lake = make_gymnasium_world("FrozenLake-v1", {"is_slippery": False})
     lake.reset(0)
@@ -156,14 +269,16 @@ def test_spaces_are_described_in_words():
     assert describe_value(image, image.low).startswith("array of 64 x 64 x 3 numbers")
 
 
-def test_reward_that_is_not_a_number_counts_as_zero():
+@pytest.mark.parametrize("reward", [math.nan, math.inf, None, "much"])
+def test_reward_that_is_not_a_number_is_reported(reward):
     class Odd(Corridor):
         def step(self, action: int) -> Any:
-            return 0, math.nan, False, True, None
+            return 0, reward, False, True, None
 
-    world = GymnasiumWorld(Odd())
+    world = GymnasiumWorld(Odd(), name="odd")
     world.reset(0)
-    assert world.act(Action("action_0")).reward == 0.0
+    with pytest.raises(errors.SetupError, match=rf"odd: step\(\) returned the reward {reward}. Return a finite"):
+        world.act(Action("action_0"))
 
 
 def test_unsupported_action_space_is_reported():

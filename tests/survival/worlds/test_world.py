@@ -77,8 +77,8 @@ def test_agent_runs_in_world_from_task_folder(task, capsys):
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ("lake.py:Pond", "Name a file in the task folder"),
-        ("../pond.py:Pond", "Name a file in the task folder"),
+        ("lake.py:Pond", "is not in the task folder"),
+        ("../pond.py:Pond", "is not in the task folder"),
         ("pond.py:Lake", "has no 'Lake' that can be called"),
         ("broken.py:Pond", "cannot be loaded: NameError"),
         ("pond", "file.py:Name"),

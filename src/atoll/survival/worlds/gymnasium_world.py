@@ -32,6 +32,7 @@ _DIRECTIONS: Mapping[str, Cell] = {
 }  # fmt: skip
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _HIGHLIGHT = re.compile(r"\x1b\[[0-9;]+m(.)\x1b\[0m")
+_BRACKETS = re.compile(r"\[(.)\]")
 _NUMBERED = re.compile(r"^\s*(?:[-*]\s*)?`?(\d{1,3})`?\s*[:=]\s*(.+?)\s*$", re.MULTILINE)
 _TABLE_ROW = re.compile(r"^\s*\|\s*(\d{1,3})\s*\|\s*([^|\n]+?)\s*\|", re.MULTILINE)
 _LETTER = re.compile(r"""["'`](\w)["'`] (?:for|is|means|denotes) (?:an? |the )?([\w ]{1,30})""")
@@ -68,6 +69,15 @@ def make_gymnasium_world(id: str, arguments: Mapping[str, Any] = EMPTY, describe
         env.close()
         env = _attempt(lambda: make(render_mode="ansi"), f"The environment gymnasium:{id:.80} cannot be made")
     return GymnasiumWorld(env, describe, name=f"gymnasium {id}")
+
+
+def complete_arguments(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Adds `render_mode="ansi"` to the arguments of a user's class that has text maps and accepts it."""
+    metadata = getattr(make, "metadata", None)
+    modes = metadata.get("render_modes") if isinstance(metadata, Mapping) else None
+    if "render_mode" in arguments or "ansi" not in (modes or ()):
+        return arguments
+    return {**arguments, "render_mode": "ansi"} if "render_mode" in inspect.signature(make).parameters else arguments
 
 
 def to_world(env: Any, describe: Describe | None = None, name: str = "") -> World:
@@ -144,8 +154,9 @@ class GymnasiumWorld:
                 f"{self.name}: step must return (observation, reward, terminated, truncated, info), as in gymnasium."
             )
         observation, reward, is_terminated, is_truncated, info = result
-        number = self._call(lambda: float(reward), "step: the reward")
-        number = number if math.isfinite(number) else 0.0
+        number = errors.capture(lambda: float(reward), reraise=())
+        if isinstance(number, errors.CaughtException) or not math.isfinite(number):
+            raise errors.SetupError(f"{self.name}: step() returned the reward {reward!s:.40}. Return a finite number.")
         self._tick, self._info = self._tick + 1, dict(info) if isinstance(info, Mapping) else {}
         self._rewards.append(number)
         return self._make_observation(observation, number, bool(is_terminated), bool(is_truncated))
@@ -269,24 +280,29 @@ class _TextMap(NamedTuple):
 
 
 def _parse_map(rendered: str, known: Mapping[Cell, str]) -> _TextMap | None:
-    """Reads a rectangular map of letters with one marked cell, highlighted or `x`; None for other texts."""
+    """Reads a rectangular map of letters with one marked cell; None for other texts.
+
+    A highlighted cell and `[F]` mark the cell of the agent; `@`, and `x` without another mark, also cover its letter.
+    """
     lines = [line for line in rendered.splitlines() if _ANSI.sub("", line).strip() and not line.startswith("  (")]
     cells: dict[Cell, str] = {}
     marks: list[Cell] = []
     widths = set()
     for y, line in enumerate(lines):
-        marked = _HIGHLIGHT.sub(lambda match: f"\0{match[1]}", line)
-        tokens = marked.split() if "  " in marked.strip() else re.findall(r"\0?.", marked)
+        marked = _BRACKETS.sub(r"\0\1", _HIGHLIGHT.sub(r"\0\1", line))
+        tokens = marked.split() if " " in marked.strip() else re.findall(r"\0?.", marked)
         widths.add(len(tokens))
         for x, token in enumerate(tokens):
-            marks += [(x, y)] if token.startswith("\0") else []
+            marks += [(x, y)] if token.startswith("\0") or token == "@" else []
             cells[x, y] = token.lstrip("\0")
-    if len(widths) != 1 or len(cells) < 4 or not all(len(item) == 1 and item.isalnum() for item in cells.values()):
+    is_map = all(len(item) == 1 and (item.isalnum() or item == "@") for item in cells.values())
+    if len(widths) != 1 or len(cells) < 4 or not is_map:
         return None
-    if not marks:
-        marks = [cell for cell, letter in cells.items() if letter == "x"]
-        usual = Counter(letter for letter in cells.values() if letter != "x").most_common(1)
-        cells |= {cell: known.get(cell, usual[0][0]) for cell in marks if usual}
+    cover = "@" if marks else "x"
+    covered = [cell for cell, letter in cells.items() if letter == cover]
+    usual = Counter(letter for letter in cells.values() if letter != cover).most_common(1)
+    cells |= {cell: known.get(cell, usual[0][0]) for cell in covered if usual}
+    marks = marks or covered
     return _TextMap(cells, marks[0]) if len(marks) == 1 else None
 
 

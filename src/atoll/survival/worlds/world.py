@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from atoll import errors
 from atoll.candidate import EMPTY, JSON
-from atoll.sandbox import module_loader
+from atoll.sandbox import missing_modules, module_loader
 
 type Cell = tuple[int, int]
 
@@ -171,12 +171,19 @@ def load_function(setting: str, value: str, folder: Path) -> Callable[..., Any]:
         SetupError: The file or name is missing, or loading fails.
     """
     path, name = get_world_path(value, folder), value.rpartition(":")[2]
-    if path is None or not path.is_file() or not path.is_relative_to(folder.resolve()):
+    if path is None:
         raise errors.SetupError(f"{setting} is {value!r:.80}. Name a file in the task folder: file.py:Name.")
+    if not path.is_file() or not path.is_relative_to(folder.resolve()):
+        raise errors.SetupError(f"{setting} is {value!r:.80}, and {path.name:.60} is not in the task folder {folder}.")
     module = errors.capture(lambda: module_loader.load_module(str(path), "atoll_world"), reraise=())
     if isinstance(module, errors.CaughtException):
-        raise errors.SetupError(f"{path.name} cannot be loaded: {module!s:.200}.")
+        remedy = missing_modules.describe_missing(str(module))
+        raise errors.SetupError(f"{path.name} cannot be loaded: {module!s:.200}. {remedy}".rstrip())
     function: Any = getattr(module, name, None)
     if not callable(function):
-        raise errors.SetupError(f"{path.name} has no {name!r:.60} that can be called.")
+        own = [key for key, item in vars(module).items() if getattr(item, "__module__", "") == module.__name__]
+        names = [key for key in own if callable(getattr(module, key)) and not key.startswith("_")]
+        raise errors.SetupError(
+            f"{path.name} has no {name!r:.60} that can be called. It has {', '.join(names)[:200] or 'no classes'}."
+        )
     return function  # type: ignore[no-any-return]
