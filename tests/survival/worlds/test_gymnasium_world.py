@@ -68,7 +68,7 @@ class Old(Corridor):
 
 class Unpaid(Corridor):
     def step(self, action):
-        return 0, float("nan"), False, False, {}
+        return 0, None, False, False, {}
 """
 
 
@@ -169,7 +169,7 @@ def test_own_function_and_describer_run(task, capsys):
         ("task.env=corridor.py:Coridor", "It has Corridor, Field, make, describe, nothing, Broken, Old, Unpaid."),
         ("task.env=missing.py:Corridor", "missing.py is not in the task folder"),
         ("task.env=imports.py:Corridor", "pip install no_such_module"),
-        ("task.env=corridor.py:Unpaid", "corridor.py:Unpaid: step() returned the reward nan. Return a finite number."),
+        ("task.env=corridor.py:Unpaid", "corridor.py:Unpaid: step() returned the reward None. Return a finite number."),
     ],
 )
 def test_wrong_environment_gives_one_sentence(task, capsys, setting, message):
@@ -269,13 +269,26 @@ def test_spaces_are_described_in_words():
     assert describe_value(image, image.low).startswith("array of 64 x 64 x 3 numbers")
 
 
-@pytest.mark.parametrize("reward", [math.nan, math.inf, None, "much"])
-def test_reward_that_is_not_a_number_is_reported(reward):
-    class Odd(Corridor):
-        def step(self, action: int) -> Any:
-            return 0, reward, False, True, None
+class OddCorridor(Corridor):
+    def __init__(self, reward: Any) -> None:
+        super().__init__()
+        self._reward = reward
 
-    world = GymnasiumWorld(Odd(), name="odd")
+    def step(self, action: int) -> Any:
+        return 0, self._reward, False, True, None
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+def test_reward_that_is_not_finite_counts_as_zero_with_a_warning(reward, caplog):
+    world = GymnasiumWorld(OddCorridor(reward), name="odd")
+    world.reset(0)
+    assert world.act(Action("action_0")).reward == 0.0
+    assert f"odd: step() returned the reward {reward}, which counts as 0. Return a finite number." in caplog.text
+
+
+@pytest.mark.parametrize("reward", [None, "much"])
+def test_reward_that_is_not_a_number_is_reported(reward):
+    world = GymnasiumWorld(OddCorridor(reward), name="odd")
     world.reset(0)
     with pytest.raises(errors.SetupError, match=rf"odd: step\(\) returned the reward {reward}. Return a finite"):
         world.act(Action("action_0"))

@@ -6,6 +6,7 @@ A rectangular text map (`render_mode="ansi"`) also becomes tiles, so that thinke
 import importlib
 import inspect
 import itertools
+import logging
 import math
 import re
 import warnings
@@ -30,6 +31,7 @@ _DIRECTIONS: Mapping[str, Cell] = {
     "left": (-1, 0), "west": (-1, 0), "right": (1, 0), "east": (1, 0),
     "up": (0, -1), "north": (0, -1), "down": (0, 1), "south": (0, 1),
 }  # fmt: skip
+_log = logging.getLogger(__name__)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _HIGHLIGHT = re.compile(r"\x1b\[[0-9;]+m(.)\x1b\[0m")
 _BRACKETS = re.compile(r"\[(.)\]")
@@ -123,6 +125,7 @@ class GymnasiumWorld:
         self._columns = dict(_TABLE_ROW.findall(_section(self._doc, "Observation Space")))
         self._letters = {letter: name.strip().lower() for letter, name in _LETTER.findall(self._doc)}
         self._known_tiles: dict[Cell, str] = {}
+        self._has_warned = False
         self._tick, self._rewards, self._info = 0, list[float](), dict[str, Any]()
         start = self.reset(0)
         steps = {name: move for name in names if (move := _find_direction(name)) is not None}
@@ -155,8 +158,15 @@ class GymnasiumWorld:
             )
         observation, reward, is_terminated, is_truncated, info = result
         number = errors.capture(lambda: float(reward), reraise=())
-        if isinstance(number, errors.CaughtException) or not math.isfinite(number):
+        if isinstance(number, errors.CaughtException):
             raise errors.SetupError(f"{self.name}: step() returned the reward {reward!s:.40}. Return a finite number.")
+        if not math.isfinite(number):
+            if not self._has_warned:
+                _log.warning(
+                    "%s: step() returned the reward %s, which counts as 0. Return a finite number.", self.name, number
+                )
+                self._has_warned = True
+            number = 0.0
         self._tick, self._info = self._tick + 1, dict(info) if isinstance(info, Mapping) else {}
         self._rewards.append(number)
         return self._make_observation(observation, number, bool(is_terminated), bool(is_truncated))
