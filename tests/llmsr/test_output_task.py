@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from atoll import cluster, config, control, errors, executor, function, llm, sandbox, store, system
+from atoll.config import systems
 
 TASK = '''\
 """Find the line through the points."""
@@ -27,13 +28,13 @@ def score(output, case):
 '''
 
 
-def build(folder, task=TASK, llm=None, settings=""):
+def build(folder, task=TASK, llm=None, settings="", budget=control.UNLIMITED):
     (folder / "task.py").write_text(task)
     (folder / "atoll.toml").write_text('system = "llmsr"\n[llmsr]\nnum_islands = 2\n' + settings)
     run_config = config.load(folder)
     executor_config = executor.ExecutorConfig(sandbox.Limits(10.0), 1, is_unsafe=True, is_trusted=True)
     context = system.BuildContext(folder, llm, executor_config, 1, 0, store.MemoryBlobs())
-    return run_config.build(context)
+    return run_config.build(context._replace(first_budget=budget))
 
 
 def evaluate(built, source):
@@ -117,3 +118,25 @@ def test_llm_sees_scores_and_a_tuner_improves_its_new_best(tmp_path):
         assert built.report["engine"] == "LLM; a tuner improves each new best"
     finally:
         built.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "calls", "num_islands"),
+    [
+        ("", 40, 1),
+        ("", 800, 2),
+        ("", None, 2),
+        ("islands_by_budget = false\n", 40, 2),
+        ('preset = "funsearch"\n', 40, 2),
+        ('schedule = "round_robin"\n', 40, 2),
+    ],
+)
+def test_a_small_budget_of_an_llm_feeds_one_island(tmp_path, settings, calls, num_islands):
+    built = build(tmp_path, llm=lambda prompt: "", settings=settings, budget=control.Budget(calls=calls))
+    assert built.config.island_config.num_islands == built.report["islands"] == num_islands
+    built.close()
+
+
+def test_stored_runs_without_the_setting_keep_their_islands():
+    stored = systems.add_old_defaults({"system": "llmsr", "llmsr": {"num_islands": 4}}, ())
+    assert stored["llmsr"] == {"num_islands": 4, "islands_by_budget": False}

@@ -199,7 +199,22 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
             evaluator_source="",
             make_evaluator=partial(_make_output_evaluator, loaded),
         )
+    options = _limit_islands(options, context)
     return builder.build(options, context.llm, context.executor_config, context.workers, context.seed)
+
+
+def _limit_islands(options: Options, context: system.BuildContext) -> Options:
+    """Returns the options with as many islands as the budget of an LLM can feed: prompts show functions of one island.
+
+    The published presets and strategies of the user have the number of islands in the settings.
+    """
+    is_adaptive = options.islands_by_budget and get_preset(options.preset).has_feedback
+    has_own_parts = any((options.population, options.selector, options.schedule))
+    limits = [limit for limit in (context.first_budget.calls, context.first_budget.iterations) if limit is not None]
+    if context.llm is None or not is_adaptive or has_own_parts or not limits:
+        return options
+    limit = 1 if min(limits) < 500 else 2 if min(limits) < 2000 else 4
+    return options.model_copy(update={"num_islands": min(options.num_islands, limit)})
 
 
 def get_evaluator_source(evaluator: Callable[..., Any]) -> str:

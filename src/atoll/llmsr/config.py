@@ -1,11 +1,12 @@
 """Configuration of llmsr: `EvolverConfig` and the sections `[task]` and `[llmsr]` of `atoll.toml`."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pydantic
 
 from atoll import function, llm, mutation, profiler, system
+from atoll.candidate import JSON
 
 
 class _DefaultPeriod(int):
@@ -100,6 +101,8 @@ class Options(system.Settings):
     Attributes:
         preset: Rules for selection and resets; see the table in `presets.py`.
         num_islands: Number of islands.
+        islands_by_budget: Whether functions with an LLM in the default preset have fewer islands, if the budget is
+            small: one below 500 LLM calls, two below 2,000, four above.
         num_selected_clusters: Number of parents.
         reset_period: Seconds between resets; the default depends on the preset.
         reset_evaluations: Evaluations between resets; by default 50 per island in the default preset.
@@ -117,8 +120,11 @@ class Options(system.Settings):
         gate: Decides which evaluated candidates enter the population.
     """
 
+    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {"islands_by_budget": False}
+
     preset: Literal["default", "funsearch", "llmsr", "seed"] = "default"
     num_islands: int = pydantic.Field(default=10, ge=1)
+    islands_by_budget: bool = True
     num_selected_clusters: int = pydantic.Field(default=2, ge=1)
     reset_period: float | None = pydantic.Field(default=None, gt=0)
     reset_evaluations: int | None = pydantic.Field(default=None, ge=1)
