@@ -372,7 +372,9 @@ class _RunBuilder:
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
             "workers": workers,
-            "reset": f"the worse half every {' and every '.join(periods)}" if periods else "",
+            "reset": f"the worse half every {' and every '.join(periods)}"
+            if periods and options.num_islands > 1
+            else "",
         }
 
     def _describe_mutators(self, *, has_llm: bool) -> str:
