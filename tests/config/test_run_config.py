@@ -20,7 +20,7 @@ def test_missing_keys_get_defaults(folder):
     assert plan.to_data()["llmsr"] == {
         "preset": "default",
         "num_islands": 4,
-        "islands_by_budget": True,
+        "islands_by_budget": False,
         "num_selected_clusters": 2,
         "reset_period": None,
         "reset_evaluations": None,

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from atoll import cluster, config, control, errors, executor, function, llm, sandbox, store, system
-from atoll.config import systems
 
 TASK = '''\
 """Find the line through the points."""
@@ -123,20 +122,15 @@ def test_llm_sees_scores_and_a_tuner_improves_its_new_best(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "calls", "num_islands"),
     [
-        ("", 40, 1),
-        ("", 800, 2),
-        ("", None, 2),
-        ("islands_by_budget = false\n", 40, 2),
-        ('preset = "funsearch"\n', 40, 2),
-        ('schedule = "round_robin"\n', 40, 2),
+        ("", 40, 2),
+        ("islands_by_budget = true\n", 40, 1),
+        ("islands_by_budget = true\n", 800, 2),
+        ("islands_by_budget = true\n", None, 2),
+        ('islands_by_budget = true\npreset = "funsearch"\n', 40, 2),
+        ('islands_by_budget = true\nschedule = "round_robin"\n', 40, 2),
     ],
 )
 def test_a_small_budget_of_an_llm_feeds_one_island(tmp_path, settings, calls, num_islands):
     built = build(tmp_path, llm=lambda prompt: "", settings=settings, budget=control.Budget(calls=calls))
     assert built.config.island_config.num_islands == built.report["islands"] == num_islands
     built.close()
-
-
-def test_stored_runs_without_the_setting_keep_their_islands():
-    stored = systems.add_old_defaults({"system": "llmsr", "llmsr": {"num_islands": 4}}, ())
-    assert stored["llmsr"] == {"num_islands": 4, "islands_by_budget": False}

@@ -1,12 +1,11 @@
 """Configuration of llmsr: `EvolverConfig` and the sections `[task]` and `[llmsr]` of `atoll.toml`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import pydantic
 
 from atoll import function, llm, mutation, profiler, system
-from atoll.candidate import JSON
 
 
 class _DefaultPeriod(int):
@@ -120,11 +119,9 @@ class Options(system.Settings):
         gate: Decides which evaluated candidates enter the population.
     """
 
-    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {"islands_by_budget": False}
-
     preset: Literal["default", "funsearch", "llmsr", "seed"] = "default"
     num_islands: int = pydantic.Field(default=10, ge=1)
-    islands_by_budget: bool = True
+    islands_by_budget: bool = False
     num_selected_clusters: int = pydantic.Field(default=2, ge=1)
     reset_period: float | None = pydantic.Field(default=None, gt=0)
     reset_evaluations: int | None = pydantic.Field(default=None, ge=1)
