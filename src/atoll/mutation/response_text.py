@@ -336,7 +336,7 @@ _FIRST_COMMENT = re.compile(
     r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?:(?:Your )?[Cc]hange: ?)?(?P<text>[A-Za-z][^\n]* [^\n]*))"
 )
 _MAX_IDEA_CHARS, _MAX_DIRECTIONS = 200, 3
-_MAX_INSTRUCTION_CHARS = 800  # at the end of a prompt
+_MAX_INSTRUCTION_CHARS, _MIN_COPIED_WORDS = 800, 3  # at the end of a prompt
 
 
 def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, str | list[str]]:
@@ -358,8 +358,9 @@ def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, st
     first = _FIRST_COMMENT.search(response)
     if "idea" not in idea and first and first["line"].strip() not in map(str.strip, parent.splitlines()):
         idea["idea"] = " ".join(first["text"].split())[:_MAX_IDEA_CHARS]
-    if str(idea.get("idea", "")).rstrip(". ").lower() in prompt[-_MAX_INSTRUCTION_CHARS:].lower():
-        idea.pop("idea", None)
+    sentence = str(idea.get("idea", "")).rstrip(". ").lower()
+    if len(sentence.split()) >= _MIN_COPIED_WORDS and sentence in prompt[-_MAX_INSTRUCTION_CHARS:].lower():
+        del idea["idea"]
     return idea
 
 
