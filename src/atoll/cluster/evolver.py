@@ -114,8 +114,8 @@ class Evolver:
 
     def run(self) -> None:
         """Starts and waits for the end. Ctrl-C finishes running iterations, saves, and is raised again."""
-        self.start()
         try:
+            self.start()
             self.join()
         except KeyboardInterrupt:
             self.stop("interrupted")
