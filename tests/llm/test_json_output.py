@@ -108,4 +108,5 @@ def test_all_json_of_a_text_comes_the_likeliest_first():
     assert list(json_output.extract_json('```json\n{"a": "x", "ids": ["1", "2')) == [{"a": "x", "ids": ["1"]}]
     assert list(json_output.extract_json('{"a": 1 oops')) == list(json_output.extract_json('{"a": "cu')) == []
     assert list(json_output.extract_json("[" * 100_000)) == []
+    assert list(json_output.extract_json('{"a": ' + "9" * 5000)) == []
     assert json.dumps(next(json_output.extract_json("```json\n[]\n```"))) == "[]"

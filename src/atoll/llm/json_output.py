@@ -99,7 +99,7 @@ def _read_cut_object(text: str) -> Any:
         json.loads(rest)
     except json.JSONDecodeError as error:
         is_cut = error.msg.startswith("Unterminated string") or error.pos >= len(rest)
-    except RecursionError:
+    except (ValueError, RecursionError):  # such as a number with thousands of digits
         return None
     else:
         return None
