@@ -100,26 +100,41 @@ def test_new_rules_that_mislead_on_the_training_questions_are_removed_before_val
     assert "printer: ZZ9" not in result.playbook.to_text()
 
 
+class SilentReflector:
+    """Proposes nothing."""
+
+    def reflect(self, experience):
+        return []
+
+
+class ExampleReader(Reader):
+    """Answers with the code of the first example about the same item."""
+
+    def answer(self, question, excerpts, reflection):
+        texts = [excerpt.text for excerpt in excerpts if find_item(question) in excerpt.text]
+        return playbook.Answer(texts[0].rpartition(" ")[2].rstrip(".") if texts else "?")
+
+
 def test_examples_are_accepted_where_rules_do_not_help():
-    class Silent:
-        def reflect(self, experience):
-            return []
-
-    class ExampleReader(Reader):
-        """Answers with the code of the first example about the same item."""
-
-        def answer(self, question, excerpts, reflection):
-            texts = [excerpt.text for excerpt in excerpts if find_item(question) in excerpt.text]
-            return playbook.Answer(texts[0].rpartition(" ")[2].rstrip(".") if texts else "?")
-
-    learner = make_learner(Silent())
+    learner = make_learner(SilentReflector())
     learner._generator = ExampleReader()
     result = learner.learn(QUESTIONS[::2], QUESTIONS[1::2])
     assert (result.first, result.last) == (0, 6)
     assert {bullet.section for bullet in result.playbook.bullets.values()} == {"examples"}
-    learner = make_learner(Silent(), has_examples=False)
+    learner = make_learner(SilentReflector(), has_examples=False)
     learner._generator = ExampleReader()
     assert learner.learn(QUESTIONS[::2], QUESTIONS[1::2]).summary.startswith("no gain")
+
+
+def test_rejected_examples_are_tried_again_with_those_of_the_next_batches():
+    learner = make_learner(SilentReflector(), batch_size=1)
+    learner._generator = ExampleReader()
+    train = list({find_item(question): question for question in QUESTIONS}.values())
+    validation = [question for question in QUESTIONS if question not in train]
+    one_of_each = list({find_item(question): question for question in validation}.values())
+    result = learner.learn(train, one_of_each)  # an example alone wins one question, which may be chance
+    assert [done.decision for done in result.rounds] == ["rejected", "accepted", "rejected"]
+    assert (result.first, result.last, len(result.playbook)) == (0, 2, 2)
 
 
 def test_examples_state_the_right_answer_without_the_words_that_all_questions_share():
@@ -135,7 +150,7 @@ def test_examples_state_the_right_answer_without_the_words_that_all_questions_sh
         def reflect(self, experience):
             return []
 
-    learner = make_learner(Silent())
+    learner = make_learner(SilentReflector())
     learner._generator = ExampleReader()
     learner._grader = lambda question, answer: grade(question, answer)._replace(
         feedback="", expected=CODES[find_item(question)]

@@ -65,8 +65,9 @@ class OfflineLearner:
     applies them to a copy. The batch is answered again with the copy, and new rules that were used in more wrong than
     right answers are removed from it. Then both playbooks answer the validation questions. The copy replaces the
     playbook if it wins more questions than it loses, by more than one standard deviation of chance. If it does not, the
-    questions of the batch are tried as examples, in the same way: all of them if the grader states the right answers,
-    else the wrongly answered ones with their feedback. Accepted changes are versions of the store, so that
+    training questions are tried as examples, in the same way: all of them if the grader states the right answers, else
+    the wrongly answered ones with their feedback. Rejected examples are tried again together with those of the next
+    batch, because few examples match few questions. Accepted changes are versions of the store, so that
     `store.rollback` undoes them.
 
     Args:
@@ -100,6 +101,7 @@ class OfflineLearner:
         self._num_jobs, self._batch_size, self._has_examples = max(1, num_jobs), batch_size, has_examples
         self._section, self._author = section, author
         self._frame = ("", "")
+        self._examples = list[Delta]()  # of all batches since the last accepted ones
 
     def learn(
         self, train: Sequence[str], validation: Sequence[str], *, epochs: int = 1, seed: int = 0
@@ -119,7 +121,7 @@ class OfflineLearner:
             if not questions or isinstance(questions, str) or not all(isinstance(text, str) for text in questions):
                 raise errors.SetupError(f"The {name} questions are {questions!r:.60}. Pass a list of texts.")
         rounds = list[Round]()
-        self._frame = _find_frame(train)
+        self._frame, self._examples = _find_frame(train), []
         baseline = self.answer_all(self.store.current(), validation)
         results = baseline
         for epoch in range(1, epochs + 1):
@@ -161,6 +163,9 @@ class OfflineLearner:
         if num_proposals:
             candidate, removed = self._remove_misleading(candidate, playbook, batch)
             verdicts += removed
+        grades = [grade for grade, _ in studied]
+        examples = [self._make_example(question, grade) for question, grade in zip(batch, grades, strict=True)]
+        self._examples += [example for example in examples if example is not None]
         done = Round(epoch, "no change", train, sum(results), sum(results), 0, 0, tuple(verdicts))
         if _get_texts(candidate) != _get_texts(playbook):
             done, changed = self._validate(done, candidate, validation, results)
@@ -170,18 +175,18 @@ class OfflineLearner:
             self.store.put(candidate, f"epoch {epoch}: counts only", self._author)
         else:
             done = done._replace(decision="rejected")
-        grades = [grade for grade, _ in studied]
-        examples = [self._make_example(question, grade) for question, grade in zip(batch, grades, strict=True)]
-        deltas = [[example] for example in examples if example is not None]
-        if not self._has_examples or not deltas:
+        if not self._has_examples:
             return done, results
-        candidate, verdicts = self._decide(self.store.current(), deltas)
+        candidate, verdicts = self._decide(self.store.current(), [[example] for example in self._examples])
         if _get_texts(candidate) == _get_texts(self.store.current()):
             return done, results
         tried, changed = self._validate(
             done._replace(verdicts=(*done.verdicts, *verdicts)), candidate, validation, results
         )
-        return (tried, changed) if tried.decision == "accepted" else (done, results)
+        if tried.decision != "accepted":
+            return (tried if done.decision == "no change" else done), results
+        self._examples = []
+        return tried, changed
 
     def _decide(self, playbook: Playbook, deltas: Sequence[Sequence[Delta]]) -> tuple[Playbook, list[Verdict]]:
         """Applies the deltas of each question in a turn of its own, so that the limits of a turn hold."""
