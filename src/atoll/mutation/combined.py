@@ -9,7 +9,7 @@ from atoll import candidate, errors, evaluation, function
 from atoll.candidate import EMPTY, JSON
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
-from atoll.mutation.text_blocks import NotApplicable, summarize_change
+from atoll.mutation.text_blocks import TUNED_SUFFIX, NotApplicable, summarize_change
 from atoll.mutation.tuner import Tuner, find_tunables
 
 type MutatorName = Literal[
@@ -271,7 +271,7 @@ class BestTuner:
             return []
         meta: dict[str, JSON] = {"engine": "tuner", "trials": trials, "from_score": result.score}
         idea = _get_candidate(child).meta.get("idea")
-        meta |= {"idea": f"{idea} (constants tuned)"} if idea else {}
+        meta |= {"idea": f"{idea}{TUNED_SUFFIX}"} if idea else {}
         meta |= {"change": summarize_change(str(child.skeleton()), str(skeleton))}
         parents = _get_candidate(child).parents
         tuned = candidate.Candidate("", str(skeleton), parents, meta={**meta, **_get_operator(child)})

@@ -13,7 +13,12 @@ def fence(text: str, language: str = "") -> str:
     return f"{delimiter}{language}\n{text.rstrip('\n')}\n{delimiter}"
 
 
+TUNED_SUFFIX = " (constants tuned)"  # of the idea of a tuned program
 START_MARKER, END_MARKER = "EVOLVE-BLOCK-START", "EVOLVE-BLOCK-END"
+
+
+_EDITABLE, _FIXED = "editable:", "fixed, do not change:"  # comments of prompts in the place of markers
+_LABEL_LINE = re.compile(rf"^[ \t]*(?:#|//)[ \t]*(?:{_EDITABLE}|{_FIXED})[ \t]*(?:\n|\Z)", re.M)
 
 
 def is_marker_line(line: str) -> bool:
@@ -60,12 +65,17 @@ def hide_markers(text: str) -> str:
             prefix = line[: len(line) - len(line.lstrip())] + ("//" if line.lstrip().startswith("//") else "#")
             is_start = START_MARKER in line
             if is_start or fixed[-1] > index:
-                shown_lines.append(f"{prefix} {'editable:' if is_start else 'fixed, do not change:'}")
+                shown_lines.append(f"{prefix} {_EDITABLE if is_start else _FIXED}")
     if fixed and fixed[0] < blocks[0][0]:
-        shown_lines.insert(
-            0, f"{'//' if lines[blocks[0][0] - 1].lstrip().startswith('//') else '#'} fixed, do not change:"
-        )
+        prefix = "//" if lines[blocks[0][0] - 1].lstrip().startswith("//") else "#"
+        shown_lines.insert(0, f"{prefix} {_FIXED}")
     return "\n".join(shown_lines).strip("\n") + "\n"
+
+
+def remove_labels(response: str, parent: str = "") -> str:
+    """Returns a response without the comments of `hide_markers`, which LLMs copy; those that the parent has stay."""
+    known = set(map(str.strip, parent.splitlines()))
+    return _LABEL_LINE.sub(lambda match: match[0] if match[0].strip() in known else "", response)
 
 
 _PASSIVE_LINE = re.compile(r"\s*(?:#|//|import\b|from\b|use\b|library\(|$)")

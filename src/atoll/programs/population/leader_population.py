@@ -266,7 +266,8 @@ class LeaderPopulation:
         same = self._lineages[root].members if root in self._lineages else []
         min_score = max(initial_score, function.get_fitness(parent))
         better = [fn for fn in same if fn is not best and function.get_fitness(fn) > min_score]
-        worse = [fn for fn in same if fn is not best and initial_score < function.get_fitness(fn) and fn is not parent]
+        best_score = function.get_fitness(best)  # an equal one is mostly the same program in other words
+        worse = [fn for fn in same if initial_score < function.get_fitness(fn) < best_score and fn is not parent]
         known = {_get_structure(parent), _get_structure(best)}
         extra = {_get_structure(fn): fn for fn in (*worse[:1], *better[-1:], *different)}
         if chosen := [fn for structure, fn in reversed(extra.items()) if structure not in known][:count]:
