@@ -141,6 +141,12 @@ def build(builder: SearchPromptBuilder = BUILDER, context=None, mode: mutation.M
     return builder(context, mutation.EditRequest(context.parents[-1], mode, **request)).text
 
 
+def test_cases_are_named_only_if_the_evaluation_has_feedback():
+    for changes in ({}, {"feedback": "", "artifacts": {}}):
+        prompts = [build(context=task(make_parent(**changes), seed=seed)) for seed in range(40)]
+        assert any("the cases in which it does worst" in prompt for prompt in prompts) == (not changes)
+
+
 def test_golden_prompt():
     prompt = build()
     (_, system), (_, user) = llm.get_messages(prompt)

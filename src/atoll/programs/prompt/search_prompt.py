@@ -35,7 +35,6 @@ _FOCUSES = (
     "Find what limits the score, and change that.",
     "Replace the weakest step by a better algorithm.",
     "Change the structure of the {unit}, not only its constants.",
-    "Handle the cases in which it does worst.",
     "Use a method from the literature that fits this task and is not used yet.",
     "Remove what does not help, and put the effort where it raises the score.",
 )
@@ -62,6 +61,7 @@ _VALUE_FOCUSES = (
     "Change the value that limits the score most.",
     "Try values far from those listed above.",
 )
+_CASE_FOCUS = "Handle the cases in which it does worst."
 _TIME_FOCUS = "The evaluation takes {used} of {limit} seconds. Use more of that time to reach a higher score."
 _OTHER_FOCUS = "Take one idea of another {unit} above that this one does not have."
 
@@ -337,7 +337,11 @@ class SearchPromptBuilder:
         self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int
     ) -> str:
         focuses = list({"text": _TEXT_FOCUSES, "json": _VALUE_FOCUSES}.get(self.language, _FOCUSES))
-        seconds = request.parent.evaluation.cost.seconds if request.parent.evaluation else 0.0
+        evaluation = request.parent.evaluation
+        has_feedback = evaluation and (evaluation.feedback or evaluation.artifacts)
+        if has_feedback and self.language not in ("text", "json"):
+            focuses.append(_CASE_FOCUS)  # without feedback no one knows the cases
+        seconds = evaluation.cost.seconds if evaluation else 0.0
         if self.max_seconds and 0 < seconds < 0.1 * self.max_seconds:
             focuses.append(_TIME_FOCUS.replace("{used}", f"{seconds:.2g}").replace("{limit}", f"{self.max_seconds:g}"))
         if context.inspirations:
