@@ -284,21 +284,7 @@ def test_a_sentence_of_the_instruction_is_not_an_idea():
     assert response_text.find_idea(response, prompt=prompt) == {"idea": "sort the items first"}
 
 
-def test_labels_of_the_prompt_are_not_part_of_a_program_or_its_idea():
-    prompt_text = mutation.hide_markers(PARENT)
-    assert "# editable:" in prompt_text
-    response = fenced(prompt_text.replace("0.1 / (i + 1)", "0.2 / (i + 1)"))
-    program = read(response)
-    assert "0.2 / (i + 1)" in program.text
-    assert "editable:" not in program.text
-    assert "do not change:" not in program.text
-    assert response_text.find_idea(response) == {}
-    program = read(
-        edit("# editable:\ndef radius(i):\n    return 0.1 / (i + 1)\n", "def radius(i):\n    return 0.3 / (i + 1)\n")
-    )
-    assert "0.3 / (i + 1)" in program.text
-    own = PARENT.replace('"""Packs circles."""', "# editable:")
-    assert "# editable:" in read(edit("    return 0.1 / (i + 1)\n", "    return 0.2 / (i + 1)\n"), own).text
+def test_the_suffix_of_tuned_programs_is_not_part_of_an_idea():
     assert response_text.find_idea("# IDEA: sort first (constants tuned)") == {"idea": "sort first"}
 
 

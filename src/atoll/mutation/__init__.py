@@ -26,7 +26,7 @@ from atoll.mutation.python_statements import find_required_names, find_signature
 from atoll.mutation.response_reader import ReadProgram, ResponseReader, UnusableResponse
 from atoll.mutation.response_text import clean_response, extract_text, iter_fenced_blocks, mend_python
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
-from atoll.mutation.text_blocks import NotApplicable, fence, hide_markers, with_text
+from atoll.mutation.text_blocks import NotApplicable, describe_editable_part, fence, hide_markers, with_text
 from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off
@@ -34,7 +34,8 @@ __all__ = [
     "MODES", "BestTuner", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable",
     "MixedMutator", "Mode", "MutatorBandit", "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "ReadProgram",
     "ResponseReader", "RewriteMutator", "SyntaxMutator", "TunedMutator", "Tuner", "UnusableResponse", "Vocabulary",
-    "add_mutators", "apply_blocks", "build_program_prompt", "clean_response", "extract_text", "fence", "find_choices",
+    "add_mutators", "apply_blocks", "build_program_prompt", "clean_response", "describe_editable_part", "extract_text",
+    "fence", "find_choices",
     "find_required_names", "find_signature", "hide_markers", "is_mutable", "iter_fenced_blocks",
     "make_default_mutator", "make_diff_parser", "mend_python", "parse_blocks", "tunable", "with_text",
 ]

@@ -25,7 +25,7 @@ from atoll.mutation.response_text import (
     iter_fenced_blocks,
     mend_python,
 )
-from atoll.mutation.text_blocks import START_MARKER, remove_labels
+from atoll.mutation.text_blocks import START_MARKER
 
 type Form = Literal["edits", "program", "text"]
 type Problem = Literal["unreadable", "edits", "syntax", "names", "unchanged", "length", "duplicate"]
@@ -84,7 +84,7 @@ class ResponseReader:
         Raises:
             UnusableResponse: The response has none, or it is invalid, too long or equal to the parent.
         """
-        text = remove_labels(clean_response(response), parent)
+        text = clean_response(response)
         failures = list[UnusableResponse]()
         for attempt in self._iter_attempts(parent, text):
             try:

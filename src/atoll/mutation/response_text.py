@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atoll.mutation.python_statements import parse_python
-from atoll.mutation.text_blocks import TUNED_SUFFIX, remove_labels
+from atoll.mutation.text_blocks import TUNED_SUFFIX
 
 _OPENING = re.compile(r"(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<label>[^\s`]*+)[^`]*+")
 _FENCE_LINE = re.compile(r"^[ \t]*+(?:```|~~~)", re.M)
@@ -347,7 +347,6 @@ def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, st
     sentence of the instruction at the end of the prompt is not an idea: small LLMs copy it. Each line `NEXT:` is a
     direction for a later change.
     """
-    response = remove_labels(response)
     idea, directions = dict[str, str | list[str]](), list[str]()
     for match in _IDEA_LINE.finditer(response):
         text = " ".join(match["text"].split()).strip("*_` ")[:_MAX_IDEA_CHARS].removesuffix(TUNED_SUFFIX)
@@ -368,7 +367,7 @@ def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, st
 
 def remove_idea(program: str, response: str = "") -> str:
     """Returns a program without the comments that state its idea."""
-    program, response = _IDEA_COMMENT.sub("", program), remove_labels(response)
+    program = _IDEA_COMMENT.sub("", program)
     first = _FIRST_COMMENT.search(response)
     if first and program.count(f"{first['line']}\n") == 1:
         program = program.replace(f"{first['line']}\n", "", 1)

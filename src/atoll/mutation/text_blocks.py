@@ -17,10 +17,6 @@ TUNED_SUFFIX = " (constants tuned)"  # of the idea of a tuned program
 START_MARKER, END_MARKER = "EVOLVE-BLOCK-START", "EVOLVE-BLOCK-END"
 
 
-_EDITABLE, _FIXED = "editable:", "fixed, do not change:"  # comments of prompts in the place of markers
-_LABEL_LINE = re.compile(rf"^[ \t]*(?:#|//)[ \t]*(?:{_EDITABLE}|{_FIXED})[ \t]*(?:\n|\Z)", re.M)
-
-
 def is_marker_line(line: str) -> bool:
     return START_MARKER in line or END_MARKER in line
 
@@ -47,35 +43,45 @@ def find_evolve_blocks(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
 
 
 def hide_markers(text: str) -> str:
-    """Returns a program without marker lines. Where fixed code surrounds a block, comments name both parts."""
+    """Returns a program without marker lines."""
+    lines = text.split("\n")
+    if not find_evolve_blocks(lines):
+        return text
+    return "\n".join(line for line in lines if not is_marker_line(line)).strip("\n") + "\n"
+
+
+_DEFINITION = re.compile(
+    r"(?P<indent>[ \t]*)(?:(?:[a-z]+ )*(?:def|class|fn|function) +(?P<name>\w+)|(?P<r_name>[\w.]+) *<- *function)"
+)
+_CONSTANT = re.compile(r"(?P<indent>[ \t]*)(?:(?:pub|const|static|let|var) )*(?P<name>[A-Za-z_]\w*) *(?::[^=]+)?=[^=]")
+_MAX_LISTED_CONSTANTS = 3
+
+
+def describe_editable_part(text: str) -> str:
+    """Returns the names that the EVOLVE-BLOCKs of a program define, or their first and last lines.
+
+    Empty without markers, and if only comments, imports and a docstring are outside of the blocks.
+    """
     lines = text.split("\n")
     blocks = find_evolve_blocks(lines)
-    if not blocks:
-        return text
-    editable = {index for first, end in blocks for index in range(first, end)}
-    outside = "\n".join(line for i, line in enumerate(lines) if i not in editable and not is_marker_line(line))
-    fixed = [i for i, line in enumerate(lines) if i not in editable and line.strip() and not is_marker_line(line)]
-    if not _has_code(outside):
-        fixed = []  # a docstring or imports need no comment
-    shown_lines = list[str]()
-    for index, line in enumerate(lines):
-        if not is_marker_line(line):
-            shown_lines.append(line)
-        elif fixed:
-            prefix = line[: len(line) - len(line.lstrip())] + ("//" if line.lstrip().startswith("//") else "#")
-            is_start = START_MARKER in line
-            if is_start or fixed[-1] > index:
-                shown_lines.append(f"{prefix} {_EDITABLE if is_start else _FIXED}")
-    if fixed and fixed[0] < blocks[0][0]:
-        prefix = "//" if lines[blocks[0][0] - 1].lstrip().startswith("//") else "#"
-        shown_lines.insert(0, f"{prefix} {_FIXED}")
-    return "\n".join(shown_lines).strip("\n") + "\n"
+    inside = {index for first, end in blocks for index in range(first, end)}
+    outside = "\n".join(line for i, line in enumerate(lines) if i not in inside and not is_marker_line(line))
+    if not blocks or not _has_code(outside):
+        return ""
+    return ", ".join(filter(None, (_describe_block(lines[first:end]) for first, end in blocks)))
 
 
-def remove_labels(response: str, parent: str = "") -> str:
-    """Returns a response without the comments of `hide_markers`, which LLMs copy; those that the parent has stay."""
-    known = set(map(str.strip, parent.splitlines()))
-    return _LABEL_LINE.sub(lambda match: match[0] if match[0].strip() in known else "", response)
+def _describe_block(lines: Sequence[str]) -> str:
+    definitions = [match for match in map(_DEFINITION.match, lines) if match]
+    if not definitions:
+        texts = [line.strip()[:_MAX_LINE_LENGTH] for line in lines if line.strip()]
+        return f"the lines from `{texts[0]}` to `{texts[-1]}`" if texts else ""
+    indent = min((match["indent"] for match in definitions), key=len)
+    names = [match["name"] or match["r_name"] for match in definitions if match["indent"] == indent]
+    constants = [match["name"] for match in map(_CONSTANT.match, lines) if match and match["indent"] == indent]
+    is_long = len(constants) > _MAX_LISTED_CONSTANTS
+    listed = ", ".join(f"`{name}`" for name in dict.fromkeys(names if is_long else [*names, *constants]))
+    return f"{listed} and the constants from `{constants[0]}` to `{constants[-1]}`" if is_long else listed
 
 
 _PASSIVE_LINE = re.compile(r"\s*(?:#|//|import\b|from\b|use\b|library\(|$)")

@@ -323,6 +323,8 @@ class SearchPromptBuilder:
                 sentences += ["Do not repeat a change listed above."] if has_attempts else []
             else:
                 sentences.append("Make one change that is not listed above." if has_attempts else "Make one change.")
+        if editable := mutation.describe_editable_part(str(request.parent.skeleton())):
+            sentences.append(f"Edit only {editable}. You may add functions. The rest of the {{unit}} stays as it is.")
         return " ".join(sentence.replace("{unit}", self._unit) for sentence in sentences)
 
     def _write_answer(self, request: mutation.EditRequest, names: Mapping[str, str]) -> str:
