@@ -35,8 +35,8 @@ _FOCUSES = (
     "Find what limits the score, and change that.",
     "Replace the weakest step by a better algorithm.",
     "Change the structure of the {unit}, not only its constants.",
-    "Use a method from the literature that fits this task and is not used yet.",
-    "Remove what does not help, and put the effort where it raises the score.",
+    "Improve the {unit} so that its score rises.",
+    "Change numbers and formulas: they may be far from the best ones.",
 )
 _ADD_FORM = (
     "Answer with one fenced block that has only the new lines, one rule or fact per line. The lines of the {unit} "
