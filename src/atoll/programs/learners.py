@@ -141,7 +141,7 @@ class AttemptMemory:
         else:
             difference = score - parent_score if score is not None and parent_score is not None else None
             attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}
-        if best_gain is not None and (attempt["idea"] or attempt.get("change")):
+        if best_gain and best_gain > 0 and (attempt["idea"] or attempt.get("change")):
             self._gains.append({**attempt, "difference": best_gain})
             self._gains = sorted(self._gains, key=lambda gain: -_to_number(gain["difference"]))[:_MAX_GAINS]
         self._add(str(parent.candidate.id if parent.candidate else ""), attempt)
