@@ -124,6 +124,12 @@ class TestWithLLM:
         assert (tagged.tag, len(prompts)) == ("helpful", 1)
         assert "Then I ran." in prompts[0]
 
+    def test_tag_without_a_choice_is_neutral(self):
+        tag = {"id": "tactics-00001", "tag": "helpful | harmful | neutral"}
+        model, prompts = self.make_llm({"key_insight": "run", "bullet_tags": [tag]}, {"operations": []})
+        tagged, *_ = playbook.LLMReflector(model).reflect(self.experience())
+        assert (tagged.tag, len(prompts)) == ("neutral", 2)
+
     def test_insight_is_proposed_if_curator_response_is_invalid(self):
         model, _ = self.make_llm({"key_insight": "Carry a torch in forests."}, "no", "no")
         (added,) = playbook.LLMReflector(model).reflect(self.experience())

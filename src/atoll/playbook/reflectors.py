@@ -131,6 +131,12 @@ class BulletTag(pydantic.BaseModel):
     id: str = pydantic.Field(max_length=60)
     tag: Literal["helpful", "harmful", "neutral"]
 
+    @pydantic.field_validator("tag", mode="before")
+    @classmethod
+    def _accept(cls, tag: object) -> object:
+        """Returns another text as `neutral`: small LLMs copy "helpful | harmful | neutral" and choose none."""
+        return tag if tag in ("helpful", "harmful") or not isinstance(tag, str) else "neutral"
+
 
 class Findings(pydantic.BaseModel):
     """Requested JSON of the reflector if the agent used no rules."""
