@@ -1,14 +1,16 @@
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from atoll.survival import analysis, drives, risk
 from atoll.survival.drives import Forecaster
 from atoll.survival.grid import SIGNS
-from atoll.survival.plan import ActionPlan, ExecutedAction
-from atoll.survival.thinkers.thinker import RandomThinker
+from atoll.survival.plan import ActionPlan, ExecutedAction, PlanningContext
+from atoll.survival.thinkers.thinker import RandomThinker, RuleThinker
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.world import Action
+from atoll.survival.worlds.world import REACH_FACING, Action
 from tests.survival.episodes import build_observation, make_agent, make_loop, run_episodes
 
 
@@ -133,3 +135,63 @@ def test_trust_in_stated_exploration_learns():
     assert agent.curiosity == 1.5
     agent.follow_exploration(2.0, [step])  # more exploration was followed by damage
     assert agent.exploration_trust < 0.5
+
+
+def make_settled_agent(tiles: dict[tuple[int, int], str], harmful_tile: str = "") -> tuple[Any, Any]:
+    """Returns an agent that knows some tiles, and an observation of them."""
+    agent = make_agent()
+    for tile in set(tiles.values()):
+        stats = agent.beliefs.get_tile_stats(tile)
+        stats.entered = 20
+        if tile == harmful_tile:
+            stats.hurt, stats.damage = 20, 7.0
+    harm = {harmful_tile: 0.35} if tiles[0, 0] == harmful_tile else {}
+    observation = build_observation(tiles=tiles, current_tile=tiles[0, 0], harm=harm, life=0.65)
+    agent.perceive(observation)
+    return agent, observation
+
+
+def review(*args: Any) -> str:
+    """Returns the reaction to a dangerous plan."""
+    _, _, evasion = risk.review_danger(*args)
+    assert evasion is not None
+    return evasion.outcome
+
+
+def test_agent_leaves_a_tile_that_hurts_instead_of_resting_or_gathering_there():
+    agent, observation = make_settled_agent({(0, 0): "lava", (1, 0): "ground", (0, 1): "lava"}, "lava")
+    context = PlanningContext(observation, "", agent.world.candidates(observation), "", (), (), None)
+    plan = RuleThinker(random.Random(1)).plan(agent, context)
+    assert [str(action) for action in plan.actions] == ["east"]
+    stay, leave = (
+        risk.extract_plan_features(agent, observation, ActionPlan("", (Action(name),))) for name in ("wait", "east")
+    )
+    assert agent.forecaster.forecast(stay) > agent.forecaster.forecast(leave)
+
+
+def test_urgent_need_is_met_although_it_is_dangerous_unless_a_hunter_is_near():
+    agent, observation = make_settled_agent({(0, 0): "ground", (1, 0): "thorns"}, "thorns")
+    plan = ActionPlan("gather at pool for water", (Action("east"),))
+    thirsty = replace(observation, resources={"water": 0.1})
+    agent.settings = replace(agent.settings, danger_threshold=0.01)
+    assert review(agent, thirsty, plan, [Action("wait")]) == "no safer action"
+    assert review(agent, observation, plan, [Action("wait")]) == "evaded"
+    agent.beliefs.get_tile_stats("beast").hunts = True
+    hunted = replace(thirsty, tiles={**thirsty.tiles, (0, 2): "beast"})
+    assert review(agent, hunted, plan, [Action("wait")]) == "evaded"
+
+
+def test_fight_with_an_adjacent_hunter_is_not_evaded_and_turning_to_it_enters_no_cell():
+    agent, observation = make_settled_agent({(0, 0): "grass", (1, 0): "zombie", (-1, 0): "grass"})
+    agent.world.reach, agent.world.things = REACH_FACING, ("do",)
+    stats = agent.beliefs.get_tile_stats("zombie")
+    stats.entered, stats.hunts = 0, True
+    agent.settings = replace(agent.settings, danger_threshold=0.01)
+    fight, flee = ActionPlan("fight", (Action("east"), Action("do"))), ActionPlan("go", (Action("east"),))
+    assert risk.trace_path(agent, observation, fight.actions) == []
+    assert risk.trace_path(agent, observation, flee.actions) == [(1, 0)]
+    assert risk.review_danger(agent, observation, fight, [Action("west")])[0] is fight
+    assert review(agent, observation, flee, [Action("west")]) == "evaded"
+    facing = replace(observation, facing=(1, 0))
+    assert review(agent, facing, ActionPlan("fight", (Action("do"),)), [Action("west")]) != "evaded"
+    assert review(agent, observation, ActionPlan("nothing", ()), []) == "no safer action"

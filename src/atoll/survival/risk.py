@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ActionPlan, Evasion
-from atoll.survival.worlds.world import Action, Cell, Observation
+from atoll.survival.worlds.world import REACH_FACING, Action, Cell, Observation
 
-HUNT_RANGE = 4
+HUNT_RANGE, NEAR_HUNTER = 4, 2
+URGENT_LEVEL = 0.2  # of a resource that is about to run out
 UNKNOWN_DAMAGE, HUNTER_DAMAGE = 0.18, 0.2  # damage assumed for unknown tiles and for hunters
 SAFER_MARGIN = 0.1  # a safer action has a forecast lower by this much
 
@@ -35,9 +36,8 @@ def extract_features(
     """
     beliefs, horizon = agent.beliefs, agent.forecaster.horizon
     tiles = [agent.world_map.tiles.get(cell, "") for cell in path[:horizon]]
-    safe_probability = math.prod(
-        1.0 - beliefs.get_risk(tile, agent.prior) for tile in tiles if tile not in ("", observation.current_tile)
-    )
+    exposed_tiles = [tile for tile in tiles if tile] or [observation.current_tile]  # without a move the agent stays
+    safe_probability = math.prod(1.0 - beliefs.get_risk(tile, agent.prior) for tile in exposed_tiles if tile)
     for action in plan.actions if plan else ():  # actions that were refused before
         if action.name not in agent.world.moves and str(action) in beliefs.tile_stats:
             safe_probability *= 1.0 - beliefs.get_risk(str(action), agent.prior)
@@ -81,14 +81,24 @@ def _extract_statements(plan: ActionPlan | None, tiles: Sequence[str]) -> tuple[
 
 
 def trace_path(agent: AgentState, observation: Observation, actions: Sequence[Action]) -> list[Cell]:
-    """Returns the cells that the moves of a plan enter."""
+    """Returns the cells that the moves of a plan enter. A move toward the object of the next action only turns."""
     cell, path = observation.position, list[Cell]()
-    for action in actions:
-        if action.name in agent.world.moves:
-            dx, dy = agent.world.moves[action.name]
-            cell = (cell[0] + dx, cell[1] + dy)
+    for index, action in enumerate(actions):
+        if action.name not in agent.world.moves:
+            continue
+        dx, dy = agent.world.moves[action.name]
+        target = (cell[0] + dx, cell[1] + dy)
+        if agent.world.reach != REACH_FACING or not _is_turn(agent, target, actions[index + 1 : index + 2]):
+            cell = target
             path.append(cell)
     return path
+
+
+def _is_turn(agent: AgentState, target: Cell, next_actions: Sequence[Action]) -> bool:
+    tile = agent.world_map.tiles.get(target)
+    stats = agent.beliefs.tile_stats.get(tile or "")
+    is_before_action = any(action.name not in agent.world.moves for action in next_actions)
+    return is_before_action and tile is not None and (stats is None or not stats.entered)
 
 
 def extract_plan_features(agent: AgentState, observation: Observation, plan: ActionPlan) -> tuple[float, ...]:
@@ -101,7 +111,8 @@ def review_danger(
     """Compares the forecast of a plan with the danger threshold, and chooses something safer above it.
 
     The first actions of the plan are preferred if they are safe. Otherwise the single action with the lowest forecast
-    is chosen, if it is clearly safer.
+    is chosen, if it is clearly safer. Nothing is safer than to fight an adjacent hunter, where a world has fights, or
+    to meet an urgent need while no hunter is near: the forecast does not see that waiting makes both worse.
 
     Returns:
         The plan to execute, the forecast of the proposed plan, and the reaction; None below the threshold.
@@ -110,6 +121,9 @@ def review_danger(
     threshold = agent.settings.danger_threshold
     if forecast <= threshold or not agent.settings.has_fear:
         return plan, forecast, None
+
+    if _is_fight(agent, observation, plan) or _meets_urgent_need(agent, observation, plan):
+        return plan, forecast, Evasion(forecast, threshold, "no safer action")
 
     def assess(option: ActionPlan) -> float:
         return agent.forecaster.forecast(extract_plan_features(agent, observation, option))
@@ -124,6 +138,27 @@ def review_danger(
     if best is None or assess(best) > forecast - SAFER_MARGIN:
         return plan, forecast, Evasion(forecast, threshold, "no safer action")
     return best, forecast, Evasion(forecast, threshold, "evaded", (str(best.actions[0]),), assess(best))
+
+
+def _is_fight(agent: AgentState, observation: Observation, plan: ActionPlan) -> bool:
+    """Returns whether a plan acts on an adjacent hunter: it turns to it at most, then uses an object."""
+    if agent.world.reach != REACH_FACING or not plan.actions:
+        return False
+    *turns, last = plan.actions
+    if last.name not in agent.world.things or len(turns) > 1:
+        return False
+    (x, y), (dx, dy) = observation.position, agent.world.moves.get(turns[0].name, (0, 0)) if turns else (0, 0)
+    target = (x + dx, y + dy) if turns else observation.facing
+    return any(cell == target and distance(cell, (x, y)) == 1 for cell in find_hunters(agent, observation))
+
+
+def _meets_urgent_need(agent: AgentState, observation: Observation, plan: ActionPlan) -> bool:
+    """Returns whether the goal of a plan names a resource that is about to run out, and no hunter is near."""
+    needs = [name for name, level in observation.resources.items() if level <= URGENT_LEVEL]
+    hunters = find_hunters(agent, observation)
+    return any(name.casefold() in plan.goal.casefold() for name in needs) and all(
+        distance(cell, observation.position) > NEAR_HUNTER for cell in hunters
+    )
 
 
 def _iter_evasive_actions(

@@ -47,6 +47,8 @@ def iter_goals(agent: AgentState, observation: Observation, paths: Paths) -> Ite
     yield from iter_exploration_goals(agent, observation, paths, closest)
     if agent.settings.has_fear:
         yield from iter_refuge_goals(agent, observation, paths)
+        if observation.harm:
+            yield from iter_retreat_goals(agent, observation, closest)
     yield Goal(REST_VALUE, "rest", observation.position, "wait" if "wait" in agent.world.actions else None)
 
 
@@ -248,6 +250,13 @@ def iter_fight_goals(agent: AgentState, observation: Observation) -> Iterator[Go
             for action in agent.world.things:
                 description = f"{action} at {observation.tiles[cell]} in defense"
                 yield Goal(FIGHT_VALUE, description, observation.position, action, cell)
+
+
+def iter_retreat_goals(agent: AgentState, observation: Observation, closest: Mapping[str, Cell]) -> Iterator[Goal]:
+    """Yields the nearest cell of every other tile, so that the agent does not rest where it is hurt."""
+    for tile, cell in closest.items():
+        if tile != observation.current_tile and not agent.beliefs.is_wall(tile):
+            yield Goal(REST_VALUE, f"go to {tile} from {observation.current_tile}", cell)
 
 
 def iter_refuge_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:

@@ -1,6 +1,6 @@
 """Core Thinker: its interface, fixed policies, and the rule-based thinker, which weighs needs, dangers and novelty."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -84,12 +84,17 @@ class RuleThinker:
         free_actions = [action for action in world.actions if action not in world.moves and action not in world.things]
         recipe_book.known_items |= observation.inventory.keys()
         recipe_book.has_unknown_recipes = not recipe_book.recipes.keys() >= set(free_actions) - {"wait"}
-        paths = self._find_paths(agent, observation)
+        damage_cost = TICKS_PER_LIFE / max(0.15, observation.life) if agent.settings.has_fear else 0.0
+        hunter_costs = risk.compute_hunter_costs(agent, observation) if damage_cost else {}
+        paths = _find_paths(agent, observation, damage_cost, hunter_costs)
         best, best_value = None, -1e9
         for goal in goals.iter_goals(agent, observation, paths):
             cost = paths.costs.get(goal.cell)
             if cost is None:
                 continue
+            if goal.action is not None:  # an action takes a tick on its cell, also on the present one
+                tile = agent.world_map.tiles.get(goal.cell, "")
+                cost += damage_cost * (risk.estimate_damage(agent, tile) + hunter_costs.get(goal.cell, 0.0))
             value = goal.value - cost + self._leaning[0] * goal.cell[0] + self._leaning[1] * goal.cell[1]
             if value > best_value:
                 best, best_value = goal, value
@@ -104,17 +109,6 @@ class RuleThinker:
                 condition = "at night" if step.after.is_dark else "by day"
                 alerts.append(Alert(tile or cause, cause, condition, remedy, amount))
         return Reflection(report, tuple(alerts))
-
-    def _find_paths(self, agent: AgentState, observation: Observation) -> Paths:
-        """Returns paths. A step costs one tick plus its expected damage, converted to ticks."""
-        scale = TICKS_PER_LIFE / max(0.15, observation.life) if agent.settings.has_fear else 0.0
-        tile_costs = {
-            tile: None if agent.beliefs.is_wall(tile) else 1.0 + scale * risk.estimate_damage(agent, tile)
-            for tile in agent.world_map.known_tiles
-        }
-        hunter_costs = risk.compute_hunter_costs(agent, observation) if scale else {}
-        extra_costs = {cell: scale * harm for cell, harm in hunter_costs.items()}
-        return agent.world_map.find_paths(observation.position, tile_costs, extra_costs)
 
     def _make_plan(
         self, agent: AgentState, observation: Observation, paths: Paths, goal: Goal, value: float
@@ -154,6 +148,18 @@ class RuleThinker:
             if value > best_value:
                 best, best_value = candidate, value
         return ActionPlan(f"{best}", (best,), expected_reward=best_value)
+
+
+def _find_paths(
+    agent: AgentState, observation: Observation, damage_cost: float, hunter_costs: Mapping[Cell, float]
+) -> Paths:
+    """Returns paths. A step costs one tick plus its expected damage, converted to ticks."""
+    tile_costs = {
+        tile: None if agent.beliefs.is_wall(tile) else 1.0 + damage_cost * risk.estimate_damage(agent, tile)
+        for tile in agent.world_map.known_tiles
+    }
+    extra_costs = {cell: damage_cost * harm for cell, harm in hunter_costs.items()}
+    return agent.world_map.find_paths(observation.position, tile_costs, extra_costs)
 
 
 def _get_move_name(agent: AgentState, start: Cell, end: Cell) -> str:
