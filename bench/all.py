@@ -108,6 +108,7 @@ BENCHES = (
     Bench("playbook", quick=("--turns", "1000")),
     Bench("playbook_llm", quick=None, needs="ace_formula", asks=True, module="playbook", data_flag=FORMULAS),
     Bench("survival", quick=("--only", "contest", "--seeds", "4")),
+    Bench("survival_llm", quick=None, asks=True),
     Bench("governed_stores"),
     Bench("governed_logs"),
     Bench("governed_statistics"),

@@ -59,12 +59,13 @@ class Verdict(pydantic.BaseModel):
     points: list[Point]
     reason: str | None = None
     counts: dict[str, int] = {}
+    risk: float = pydantic.Field(default=0.5, ge=0, le=1)
 
 
 def test_the_form_of_the_answer_is_in_the_prompt():
     model, prompts = saying('{"kind": "no", "points": []}')
     assert llm.ask_json(model, "Decide.", Verdict).kind == "no"
-    form = {"kind": "yes | no", "points": [{"x": 0, "y": 0}], "reason": "...", "counts": {"...": 0}}
+    form = {"kind": "yes | no", "points": [{"x": 0, "y": 0}], "reason": "...", "counts": {"...": 0}, "risk": 0.5}
     assert prompts[0].endswith(f"\n{json.dumps(form)}")
 
 

@@ -155,8 +155,7 @@ def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth:
             items = schema.get("items")
             return [_make_form(items if isinstance(items, Mapping) else {}, definitions, depth + 1)]
         case "integer" | "number":
-            low, high = (schema.get(key) for key in ("minimum", "maximum"))
-            return 0 if low is None or high is None else f"{low:g} to {high:g}"
+            return schema.get("default") or 0  # small LLMs copy a range in words
         case "boolean":
             return True
         case "null":

@@ -30,6 +30,8 @@ class EpisodeSummary:
         world_metrics: Metrics from the world itself.
         counts: Deltas that the curator applied, held, rejected and retired.
         evasions: Turns with a forecast above the danger threshold, by outcome.
+        rule_plans: Turns that rules planned, because the response of the LLM was invalid or no call was left; None if
+            no LLM plans.
         state: Data for the next episode besides the playbook.
     """
 
@@ -57,6 +59,7 @@ class EpisodeSummary:
     world_metrics: Mapping[str, float] = EMPTY
     counts: Mapping[str, int] = EMPTY
     evasions: Mapping[str, int] = EMPTY
+    rule_plans: int | None = None
 
     def to_data(self) -> dict[str, Any]:
         """Returns the JSON form for the journal."""
@@ -81,6 +84,7 @@ class EpisodeSummary:
             "unlocked": list(self.unlocked),
             **({"facts": dict(self.world_metrics)} if self.world_metrics else {}),
             **({"evasions": dict(self.evasions)} if self.evasions else {}),
+            **({} if self.rule_plans is None else {"rule_plans": self.rule_plans}),
         }
 
 
@@ -202,4 +206,5 @@ class RunningEpisode:
             dict(world.facts()) if isinstance(world, ReportsMetrics) else EMPTY,
             {name: count for name, count in agent.episode_playbook.counts.items() if count},
             dict(loop.evasions),
+            getattr(loop.roles.thinker, "num_rule_plans", None),
         )

@@ -110,6 +110,8 @@ def to_evaluation(result: EpisodeSummary, artifacts: Mapping[str, BlobRef]) -> E
     metrics |= {"damage": result.damage, "episode": float(result.episode)}
     ending = f"died of {result.cause}" if result.cause else "survived"
     feedback = f"{ending} after {result.ticks} ticks, reward {result.reward:.2f}, coverage {result.coverage:.0%}"
+    if result.rule_plans:
+        feedback += f"; rules planned {result.rule_plans} of {result.turns} turns, for which the LLM gave no valid plan"
     return Evaluation(result.score, metrics=metrics, feedback=feedback, artifacts=artifacts)
 
 

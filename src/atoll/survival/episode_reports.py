@@ -139,6 +139,10 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
     }
     if evasions := sum((Counter(episode.get("evasions", {})) for episode in episodes), Counter[str]()):
         result["evasions"] = dict(evasions)
+    llm_episodes = [episode for episode in episodes if "rule_plans" in episode]
+    if llm_episodes:
+        result["rule_plans"] = sum(episode["rule_plans"] for episode in llm_episodes)
+        result["turns"] = sum(episode["turns"] for episode in llm_episodes)
     world_metrics = [episode["facts"] for episode in episodes if episode.get("facts")]
     for name in world_metrics[0] if world_metrics else ():
         result[name] = fmean(metrics[name] for metrics in world_metrics)

@@ -171,5 +171,7 @@ def merge_summaries(summaries: Sequence[EpisodeSummary]) -> EpisodeSummary:
         avoided=sum(summary.avoided for summary in summaries),
         forecasts=tuple(forecast for summary in summaries for forecast in summary.forecasts),
         evasions=dict(sum((Counter(summary.evasions) for summary in summaries), Counter[str]())),
+        rule_plans=None if best.rule_plans is None else sum(summary.rule_plans or 0 for summary in summaries),
+        turns=best.turns if best.rule_plans is None else sum(summary.turns for summary in summaries),
         policy_changes=max(summary.policy_changes for summary in summaries),
     )

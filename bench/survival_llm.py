@@ -1,0 +1,100 @@
+"""Survival agents with a real LLM as the thinker, beside the rules and random actions, by the command line.
+
+    scripts/bench survival_llm --llm openai:local@http://127.0.0.1:8100/v1 --jobs 20
+
+A seed is a run of a few episodes: it draws the world of each, equal for every contender. A run counts with the mean
+over its episodes. Intervals are 95 % bootstraps over seeds. Finished runs are lines of `--out` and are not run again.
+Rules plan a turn for which the LLM gives no valid plan; the table says how many.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from atoll.survival import grid
+from bench import outcome
+from bench.baselines import interval
+
+ROOT = Path(__file__).parents[1]
+FIRST_SEED = 35_000
+WORLDS = tuple(grid.PRESETS)
+CONTENDERS: Mapping[str, Sequence[str]] = {
+    "LLM": ("thinker=llm",),
+    "LLM, playbook off": ("thinker=llm", "playbook=off"),
+    "rules": ("thinker=native",),
+    "greedy": ("thinker=greedy",),
+    "random": ("thinker=random",),
+}
+COLUMNS = ("contender", "seeds", "ticks, 95 %", "reward, 95 %", "planned by rules, %", "LLM calls")
+
+
+def run(contender: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Runs the episodes of a seed. Returns its JSON, or the error."""
+    settings = [*CONTENDERS[contender], f"world={WORLDS[seed % len(WORLDS)]}"]
+    command = [sys.executable, "-m", "atoll", "run", str(ROOT / "examples" / "survival"), "--seed", str(seed), "--json"]
+    command += ["--episodes", str(args.episodes), *(part for setting in settings for part in ("--set", setting))]
+    if contender.startswith("LLM"):
+        command += ["--llm", args.llm]
+    with tempfile.TemporaryDirectory() as folder:
+        ended = subprocess.run(
+            [*command, "--store", f"{folder}/atoll.db"], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+    lines = ended.stdout.strip().splitlines()
+    row: dict[str, Any] = json.loads(lines[-1]) if lines else {"error": ended.stderr[-500:]}
+    return {"contender": contender, "seed": seed, **row}
+
+
+def run_all(args: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
+    finished, lock = {(row["contender"], row["seed"]) for row in rows}, Lock()
+    seeds = range(FIRST_SEED, FIRST_SEED + args.seeds)
+    waiting = [(name, seed) for name in CONTENDERS for seed in seeds if (name, seed) not in finished]
+
+    def run_one(job: tuple[str, int]) -> None:
+        row = run(*job, args)
+        print(f"{job[0]} {job[1]}: {row.get('mean_ticks', row.get('error'))} ticks", flush=True)
+        with lock, args.out.open("a") as file:
+            if "mean_ticks" in row:
+                rows.append(row)
+                file.write(json.dumps(row) + "\n")
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(run_one, waiting))
+    return rows
+
+
+def summarize(rows: Sequence[Mapping[str, Any]]) -> list[list[object]]:
+    lines = list[list[object]]()
+    for name in CONTENDERS:
+        own = [row for row in rows if row["contender"] == name]
+        if not own:
+            continue
+        figures = [interval([row[key] for row in own]) for key in ("mean_ticks", "mean_reward")]
+        turns = sum(row.get("turns", 0) for row in own)
+        share = 100 * sum(row.get("rule_plans", 0) for row in own) / turns if turns else "-"
+        texts = [f"{mean:.2f} [{low:.2f}, {high:.2f}]" for mean, low, high in figures]
+        lines.append([name, len(own), *texts, share, sum(row["calls"] for row in own)])
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--llm", required=True, help="as in atoll run --llm")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--episodes", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=20, help="runs at once")
+    parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "survival_llm.jsonl", help="finished runs")
+    args = parser.parse_args()
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    outcome.keep("survival_llm", {"Episodes with an LLM": (COLUMNS, summarize(run_all(args)))})
+
+
+if __name__ == "__main__":
+    main()
