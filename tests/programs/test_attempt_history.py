@@ -5,7 +5,7 @@ from random import Random
 
 from atoll import evaluation, function, gate
 from atoll.candidate import JSON, Candidate
-from atoll.programs.learners import AttemptHistory
+from atoll.programs.learners import AttemptHistory, AttemptMemory
 from atoll.testing.fakes import make_evaluated_function
 
 ACCEPT = gate.Decision("accept", "it ran", "ran")
@@ -76,3 +76,16 @@ def test_same_results_give_same_advice():
         get_attempts(one)
         two.learn(make_result(make_child(score)))
     assert get_attempts(one) == get_attempts(two)
+
+
+def test_notes_count_an_error_in_any_line_and_list_no_change_without_a_gain():
+    memory, parent = AttemptMemory(), make_child(1.0)
+    for line in (3, 9):
+        error = f'Traceback\n  File "program.py", line {line}, in f\n    y = values[{line}]\nIndexError: out of range'
+        memory.add_child(parent, make_child(None), error)
+    memory.add_child(parent, make_child(1.0, change="shorter"), "", best_gain=0.0)
+    memory.add_child(parent, make_child(2.0, change="1 lines removed, 1 added\n+ z = 2"), "", best_gain=1.0)
+    helped, failed = memory.list_notes()
+    assert isinstance(helped, dict)
+    assert helped["difference"] == 1.0
+    assert failed == {"note": "failed", "reason": "IndexError: out of range", "count": 2}

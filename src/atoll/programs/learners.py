@@ -100,6 +100,7 @@ MAX_ERROR_CHARS = 300
 _MAX_ATTEMPTS, _MAX_STORED_ATTEMPTS, _MAX_GAINS = 6, 12, 3
 _MAX_IDEA_CHARS, _MAX_WHY_CHARS, _MAX_ERROR_KEY_CHARS = 160, 200, 120
 _PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
+_ERROR_PLACE = re.compile(r" \(line \d+.*\)$")  # the same error in another line counts as the same
 
 
 class AttemptMemory:
@@ -137,7 +138,7 @@ class AttemptMemory:
         if error:
             reason = summarize_error(error)[:MAX_ERROR_CHARS]
             attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": reason}
-            self._errors[reason[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
+            self._errors[_ERROR_PLACE.sub("", reason)[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
         else:
             difference = score - parent_score if score is not None and parent_score is not None else None
             attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}
