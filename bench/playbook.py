@@ -180,6 +180,7 @@ def main() -> None:
     if options.llm:
         runs = playbook_llm.run_all(options)
         tables: dict[str, Any] = {"Offline epochs with a validation split": (HEADINGS, playbook_llm.summarize(runs))}
+        tables["Runs"] = (playbook_llm.RUN_HEADINGS, playbook_llm.list_runs(runs))
         facts = {"rows": [{key: row[key] for key in ("task", "seed", "summary", "playbook")} for row in runs]}
         outcome.keep("playbook_llm", tables, (), bench="playbook", **facts)
         return

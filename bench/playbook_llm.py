@@ -185,23 +185,24 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> list[list[object]]:
             for _ in range(2000)
         ]
         low, high = 100 * np.quantile(means, (0.025, 0.975))
-        gate = "; ".join(str(row["summary"]) for row in runs)
         shares = [f"{100 * ours.mean():.1f}", f"{100 * theirs.mean():.1f}"]
         change = f"{100 * difference.mean():+.1f} ({low:+.1f} to {high:+.1f})"
-        table.append([task, len(runs), ours.size, *shares, change, gate, sum(row["calls"] for row in runs)])
+        table.append([task, len(runs), ours.size, *shares, change, sum(row["calls"] for row in runs)])
     return table
 
 
-HEADINGS = [
-    "task",
-    "seeds",
-    "test answers",
-    "with the playbook, %",
-    "without, %",
-    "difference (95 %)",
-    "gate",
-    "LLM calls",
-]
+HEADINGS = ["task", "seeds", "test answers", "with the playbook, %", "without, %", "difference (95 %)", "LLM calls"]
+
+
+RUN_HEADINGS = ["task", "seed", "gate", "right with the playbook", "right without", "test answers"]
+
+
+def list_runs(rows: Sequence[Mapping[str, Any]]) -> list[list[object]]:
+    ordered = sorted(rows, key=lambda row: (row["task"], row["seed"]))
+    return [
+        [row["task"], row["seed"], row["summary"], sum(row["with"]), sum(row["without"]), len(row["with"])]
+        for row in ordered
+    ]
 
 
 def add_options(parser: Any) -> None:

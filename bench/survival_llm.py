@@ -1,10 +1,10 @@
-"""Survival agents with a real LLM as the thinker, beside the rules and random actions, by the command line.
+"""Compares an LLM as the thinker with rules, greedy and random actions, by the command line.
 
     scripts/bench survival_llm --llm openai:local@http://127.0.0.1:8100/v1 --jobs 20
 
-A seed is a run of a few episodes: it draws the world of each, equal for every contender. A run counts with the mean
-over its episodes. Intervals are 95 % bootstraps over seeds. Finished runs are lines of `--out` and are not run again.
-Rules plan a turn for which the LLM gives no valid plan; the table says how many.
+Each seed is one run of a few episodes, in the same worlds for every contender. The table uses the mean of each run,
+with 95 % bootstrap intervals over seeds. Finished runs are lines of `--out` and are not run again. Rules plan a
+turn for which the LLM gives no valid plan; the table says how many.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from bench import outcome
 from bench.baselines import interval
 
 ROOT = Path(__file__).parents[1]
-FIRST_SEED = 35_000
+FIRST_SEED, RUN_SECONDS = 35_000, 3600
 WORLDS = tuple(grid.PRESETS)
 CONTENDERS: Mapping[str, Sequence[str]] = {
     "LLM": ("thinker=llm",),
@@ -43,18 +43,23 @@ def run(contender: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     if contender.startswith("LLM"):
         command += ["--llm", args.llm]
     with tempfile.TemporaryDirectory() as folder:
-        ended = subprocess.run(
-            [*command, "--store", f"{folder}/atoll.db"], capture_output=True, text=True, check=False, cwd=ROOT
-        )
-    lines = ended.stdout.strip().splitlines()
-    row: dict[str, Any] = json.loads(lines[-1]) if lines else {"error": ended.stderr[-500:]}
-    return {"contender": contender, "seed": seed, **row}
+        command += ["--store", f"{folder}/atoll.db"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=RUN_SECONDS)
+    row = json.loads(ended.stdout.strip().splitlines()[-1]) if ended.returncode == 0 else {"error": ended.stderr[-500:]}
+    return {"contender": contender, "seed": seed, "llm_option": args.llm, "num_episodes": args.episodes, **row}
 
 
 def run_all(args: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
+    lines, seeds = (
+        args.out.read_text().splitlines() if args.out.exists() else [],
+        range(FIRST_SEED, FIRST_SEED + args.seeds),
+    )
+    rows = [
+        row
+        for row in map(json.loads, lines)
+        if (row["llm_option"], row["num_episodes"]) == (args.llm, args.episodes) and row["seed"] in seeds
+    ]
     finished, lock = {(row["contender"], row["seed"]) for row in rows}, Lock()
-    seeds = range(FIRST_SEED, FIRST_SEED + args.seeds)
     waiting = [(name, seed) for name in CONTENDERS for seed in seeds if (name, seed) not in finished]
 
     def run_one(job: tuple[str, int]) -> None:

@@ -129,6 +129,8 @@ class TestWithLLM:
         model, prompts = self.make_llm({"key_insight": "run", "bullet_tags": [tag]}, {"operations": []})
         tagged, *_ = playbook.LLMReflector(model).reflect(self.experience())
         assert (tagged.tag, len(prompts)) == ("neutral", 2)
+        model, _ = self.make_llm({"bullet_tags": [{**tag, "tag": " Harmful"}]}, {"operations": []})
+        assert playbook.LLMReflector(model).reflect(self.experience())[0].tag == "harmful"
 
     def test_insight_is_proposed_if_curator_response_is_invalid(self):
         model, _ = self.make_llm({"key_insight": "Carry a torch in forests."}, "no", "no")

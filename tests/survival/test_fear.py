@@ -174,7 +174,7 @@ def test_urgent_need_is_met_although_it_is_dangerous_unless_a_hunter_is_near():
     plan = ActionPlan("gather at pool for water", (Action("east"),))
     thirsty = replace(observation, resources={"water": 0.1})
     agent.settings = replace(agent.settings, danger_threshold=0.01)
-    assert review(agent, thirsty, plan, [Action("wait")]) == "no safer action"
+    assert review(agent, thirsty, plan, [Action("wait")]) == "accepted"
     assert review(agent, observation, plan, [Action("wait")]) == "evaded"
     agent.beliefs.get_tile_stats("beast").hunts = True
     hunted = replace(thirsty, tiles={**thirsty.tiles, (0, 2): "beast"})
@@ -184,8 +184,7 @@ def test_urgent_need_is_met_although_it_is_dangerous_unless_a_hunter_is_near():
 def test_fight_with_an_adjacent_hunter_is_not_evaded_and_turning_to_it_enters_no_cell():
     agent, observation = make_settled_agent({(0, 0): "grass", (1, 0): "zombie", (-1, 0): "grass"})
     agent.world.reach, agent.world.things = REACH_FACING, ("do",)
-    stats = agent.beliefs.get_tile_stats("zombie")
-    stats.entered, stats.hunts = 0, True
+    agent.beliefs.get_tile_stats("zombie").hunts = True
     agent.settings = replace(agent.settings, danger_threshold=0.01)
     fight, flee = ActionPlan("fight", (Action("east"), Action("do"))), ActionPlan("go", (Action("east"),))
     assert risk.trace_path(agent, observation, fight.actions) == []
@@ -194,4 +193,8 @@ def test_fight_with_an_adjacent_hunter_is_not_evaded_and_turning_to_it_enters_no
     assert review(agent, observation, flee, [Action("west")]) == "evaded"
     facing = replace(observation, facing=(1, 0))
     assert review(agent, facing, ActionPlan("fight", (Action("do"),)), [Action("west")]) != "evaded"
+    twice = ActionPlan("fight", (Action("east"), Action("do"), Action("do")))
+    assert review(agent, observation, twice, [Action("west")]) != "evaded"
+    careless = ActionPlan("look", (Action("south"), Action("do")))  # no obstacle is there, so the agent moves
+    assert risk.trace_path(agent, observation, careless.actions) == [(0, 1)]
     assert review(agent, observation, ActionPlan("nothing", ()), []) == "no safer action"

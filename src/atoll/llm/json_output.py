@@ -155,7 +155,9 @@ def _make_form(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth:
             items = schema.get("items")
             return [_make_form(items if isinstance(items, Mapping) else {}, definitions, depth + 1)]
         case "integer" | "number":
-            return schema.get("default") or 0  # small LLMs copy a range in words
+            low, high = (schema.get(key) for key in ("minimum", "maximum"))
+            middle = (low or 0) if low is None or high is None else (low + high) / 2
+            return schema.get("default", middle)  # small LLMs copy a range in words
         case "boolean":
             return True
         case "null":

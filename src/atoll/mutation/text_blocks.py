@@ -1,6 +1,8 @@
 """Fences, EVOLVE-BLOCK markers, cut texts and one-line summaries of changes."""
 
+import ast
 import re
+import textwrap
 from collections.abc import Sequence
 
 from atoll import function
@@ -51,10 +53,11 @@ def hide_markers(text: str) -> str:
 
 
 _DEFINITION = re.compile(
-    r"(?P<indent>[ \t]*)(?:(?:[a-z]+ )*(?:def|class|fn|function) +(?P<name>\w+)|(?P<r_name>[\w.]+) *<- *function)"
+    r"(?:[a-z]+ )*(?:class|struct|enum|trait|impl|fn|function\*?) +(?P<name>\w+)|(?P<r_name>[\w.]+) *<- *function\b"
+    r"|(?:(?:pub|export|const|static|let|var) )*(?P<constant>[A-Za-z_]\w*) *(?::[^=]+)?(?:=[^=]|<-)"
 )
-_CONSTANT = re.compile(r"(?P<indent>[ \t]*)(?:(?:pub|const|static|let|var) )*(?P<name>[A-Za-z_]\w*) *(?::[^=]+)?=[^=]")
-_MAX_LISTED_CONSTANTS = 3
+_NO_STATEMENT = re.compile(r"\W*$|#|//|use\b|import\b|library\(")
+_MAX_NAMES = 8
 
 
 def describe_editable_part(text: str) -> str:
@@ -72,16 +75,51 @@ def describe_editable_part(text: str) -> str:
 
 
 def _describe_block(lines: Sequence[str]) -> str:
-    definitions = [match for match in map(_DEFINITION.match, lines) if match]
-    if not definitions:
-        texts = [line.strip()[:_MAX_LINE_LENGTH] for line in lines if line.strip()]
-        return f"the lines from `{texts[0]}` to `{texts[-1]}`" if texts else ""
-    indent = min((match["indent"] for match in definitions), key=len)
-    names = [match["name"] or match["r_name"] for match in definitions if match["indent"] == indent]
-    constants = [match["name"] for match in map(_CONSTANT.match, lines) if match and match["indent"] == indent]
-    is_long = len(constants) > _MAX_LISTED_CONSTANTS
-    listed = ", ".join(f"`{name}`" for name in dict.fromkeys(names if is_long else [*names, *constants]))
-    return f"{listed} and the constants from `{constants[0]}` to `{constants[-1]}`" if is_long else listed
+    names = _find_python_names("\n".join(lines)) or _find_other_names(lines)
+    if 0 < len(names) <= _MAX_NAMES:
+        return ", ".join(f"`{name}`" for name in names)
+    texts = [textwrap.shorten(line, _MAX_LINE_LENGTH, placeholder=" ...") for line in lines if re.search(r"\w", line)]
+    if len(texts) < 2:
+        return f"the line `{texts[0]}`" if texts else ""
+    return f"the lines from `{texts[0]}` to `{texts[-1]}`"
+
+
+def _find_python_names(text: str) -> Sequence[str]:
+    """Returns the names that Python statements define; none if one of them defines nothing."""
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    names = dict[str, None]()
+    for statement in statements:
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names[statement.name] = None
+            case ast.Assign() | ast.AnnAssign():
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                parts = [part for target in targets for part in getattr(target, "elts", [target])]
+                if not all(isinstance(part, ast.Name) for part in parts):
+                    return ()
+                names |= dict.fromkeys(part.id for part in parts if isinstance(part, ast.Name))
+            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant()):
+                pass
+            case _:
+                return ()
+    return list(names)
+
+
+def _find_other_names(lines: Sequence[str]) -> Sequence[str]:
+    """Returns the names that outer lines of another language define; none if one of them defines nothing."""
+    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    names = dict[str, None]()
+    for line in lines:
+        if not line.strip() or len(line) - len(line.lstrip()) > min(indents) or _NO_STATEMENT.match(line.strip()):
+            continue
+        match = _DEFINITION.match(line.strip())
+        if match is None:
+            return ()
+        names[match["name"] or match["r_name"] or match["constant"]] = None
+    return list(names)
 
 
 _PASSIVE_LINE = re.compile(r"\s*(?:#|//|import\b|from\b|use\b|library\(|$)")

@@ -134,8 +134,11 @@ class BulletTag(pydantic.BaseModel):
     @pydantic.field_validator("tag", mode="before")
     @classmethod
     def _accept(cls, tag: object) -> object:
-        """Returns another text as `neutral`: small LLMs copy "helpful | harmful | neutral" and choose none."""
-        return tag if tag in ("helpful", "harmful") or not isinstance(tag, str) else "neutral"
+        """Counts any other text as `neutral`: small LLMs copy the whole list of choices."""
+        if not isinstance(tag, str):
+            return tag
+        tag = tag.strip().casefold()
+        return tag if tag in ("helpful", "harmful") else "neutral"
 
 
 class Findings(pydantic.BaseModel):

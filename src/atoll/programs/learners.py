@@ -136,9 +136,10 @@ class AttemptMemory:
         attempt |= {"why": str(meta["why"])[:_MAX_WHY_CHARS]} if meta.get("why") else {}
         attempt |= {"change": str(meta.get("change") or "")[:MAX_ERROR_CHARS]} if not attempt["idea"] else {}
         if error:
-            reason = summarize_error(error)[:MAX_ERROR_CHARS]
+            summary = summarize_error(error)
+            reason = summary[:MAX_ERROR_CHARS]
             attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": reason}
-            self._errors[_ERROR_PLACE.sub("", reason)[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
+            self._errors[_ERROR_PLACE.sub("", summary)[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
         else:
             difference = score - parent_score if score is not None and parent_score is not None else None
             attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}

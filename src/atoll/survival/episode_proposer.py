@@ -111,7 +111,7 @@ def to_evaluation(result: EpisodeSummary, artifacts: Mapping[str, BlobRef]) -> E
     ending = f"died of {result.cause}" if result.cause else "survived"
     feedback = f"{ending} after {result.ticks} ticks, reward {result.reward:.2f}, coverage {result.coverage:.0%}"
     if result.rule_plans:
-        feedback += f"; rules planned {result.rule_plans} of {result.turns} turns, for which the LLM gave no valid plan"
+        feedback += f"; rules planned {result.rule_plans} of {result.turns} turns, without a valid plan of the LLM"
     return Evaluation(result.score, metrics=metrics, feedback=feedback, artifacts=artifacts)
 
 

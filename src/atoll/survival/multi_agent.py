@@ -111,6 +111,10 @@ class FirstActionThinker:
         plan = self.thinker.plan(agent, context)
         return replace(plan, actions=plan.actions[:1])
 
+    @property
+    def num_rule_plans(self) -> int | None:
+        return getattr(self.thinker, "num_rule_plans", None)
+
     def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
         return self.thinker.reflect(agent, report, steps)
 

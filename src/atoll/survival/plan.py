@@ -118,14 +118,15 @@ class Evasion:
 
     Attributes:
         forecast: Forecast of the plan as proposed.
-        outcome: `evaded`: another action instead; `stopped`: only the first actions of the plan; `no safer action`.
+        outcome: `evaded`: another action instead; `stopped`: only the first actions of the plan; `no safer action`;
+            `accepted`: a fight or an urgent plan, although another action had a lower forecast.
         instead: Actions that were executed.
         instead_forecast: Their forecast.
     """
 
     forecast: float
     threshold: float
-    outcome: Literal["evaded", "stopped", "no safer action"]
+    outcome: Literal["evaded", "stopped", "no safer action", "accepted"]
     instead: tuple[str, ...] = ()
     instead_forecast: float = 0.0
 

@@ -36,7 +36,7 @@ def extract_features(
     """
     beliefs, horizon = agent.beliefs, agent.forecaster.horizon
     tiles = [agent.world_map.tiles.get(cell, "") for cell in path[:horizon]]
-    exposed_tiles = [tile for tile in tiles if tile] or [observation.current_tile]  # without a move the agent stays
+    exposed_tiles = tiles or [observation.current_tile]  # without a move the agent stays
     safe_probability = math.prod(1.0 - beliefs.get_risk(tile, agent.prior) for tile in exposed_tiles if tile)
     for action in plan.actions if plan else ():  # actions that were refused before
         if action.name not in agent.world.moves and str(action) in beliefs.tile_stats:
@@ -81,7 +81,10 @@ def _extract_statements(plan: ActionPlan | None, tiles: Sequence[str]) -> tuple[
 
 
 def trace_path(agent: AgentState, observation: Observation, actions: Sequence[Action]) -> list[Cell]:
-    """Returns the cells that the moves of a plan enter. A move toward the object of the next action only turns."""
+    """Returns the cells that the moves of a plan enter.
+
+    Where actions apply to the cell ahead, a move toward an obstacle or a hunter only turns the agent.
+    """
     cell, path = observation.position, list[Cell]()
     for index, action in enumerate(actions):
         if action.name not in agent.world.moves:
@@ -95,10 +98,10 @@ def trace_path(agent: AgentState, observation: Observation, actions: Sequence[Ac
 
 
 def _is_turn(agent: AgentState, target: Cell, next_actions: Sequence[Action]) -> bool:
-    tile = agent.world_map.tiles.get(target)
-    stats = agent.beliefs.tile_stats.get(tile or "")
-    is_before_action = any(action.name not in agent.world.moves for action in next_actions)
-    return is_before_action and tile is not None and (stats is None or not stats.entered)
+    tile = agent.world_map.tiles.get(target, "")
+    stats = agent.beliefs.tile_stats.get(tile)
+    is_obstacle = agent.beliefs.is_wall(tile) or (stats is not None and stats.hunts)
+    return is_obstacle and any(action.name in agent.world.things for action in next_actions)
 
 
 def extract_plan_features(agent: AgentState, observation: Observation, plan: ActionPlan) -> tuple[float, ...]:
@@ -111,8 +114,8 @@ def review_danger(
     """Compares the forecast of a plan with the danger threshold, and chooses something safer above it.
 
     The first actions of the plan are preferred if they are safe. Otherwise the single action with the lowest forecast
-    is chosen, if it is clearly safer. Nothing is safer than to fight an adjacent hunter, where a world has fights, or
-    to meet an urgent need while no hunter is near: the forecast does not see that waiting makes both worse.
+    is chosen, if it is clearly safer. Two kinds of plan are executed in any case: a fight with an adjacent hunter, and
+    a plan for an urgent need while no hunter is near. The forecast does not see that waiting makes both worse.
 
     Returns:
         The plan to execute, the forecast of the proposed plan, and the reaction; None below the threshold.
@@ -122,13 +125,11 @@ def review_danger(
     if forecast <= threshold or not agent.settings.has_fear:
         return plan, forecast, None
 
-    if _is_fight(agent, observation, plan) or _meets_urgent_need(agent, observation, plan):
-        return plan, forecast, Evasion(forecast, threshold, "no safer action")
-
     def assess(option: ActionPlan) -> float:
         return agent.forecaster.forecast(extract_plan_features(agent, observation, option))
 
-    for length in range(len(plan.actions) - 1, 0, -1):
+    is_accepted = _is_fight(agent, observation, plan) or _meets_urgent_need(agent, observation, plan)
+    for length in range(0 if is_accepted else len(plan.actions) - 1, 0, -1):
         first_actions = replace(plan, actions=plan.actions[:length])
         if (option_forecast := assess(first_actions)) <= min(threshold, forecast - SAFER_MARGIN):
             names = tuple(map(str, first_actions.actions))
@@ -137,26 +138,27 @@ def review_danger(
     best = min(options, key=assess, default=None)
     if best is None or assess(best) > forecast - SAFER_MARGIN:
         return plan, forecast, Evasion(forecast, threshold, "no safer action")
+    if is_accepted:
+        return plan, forecast, Evasion(forecast, threshold, "accepted")
     return best, forecast, Evasion(forecast, threshold, "evaded", (str(best.actions[0]),), assess(best))
 
 
 def _is_fight(agent: AgentState, observation: Observation, plan: ActionPlan) -> bool:
-    """Returns whether a plan acts on an adjacent hunter: it turns to it at most, then uses an object."""
+    """Returns whether a plan acts on an adjacent hunter: it turns to it at most, then uses objects."""
     if agent.world.reach != REACH_FACING or not plan.actions:
         return False
-    *turns, last = plan.actions
-    if last.name not in agent.world.things or len(turns) > 1:
-        return False
-    (x, y), (dx, dy) = observation.position, agent.world.moves.get(turns[0].name, (0, 0)) if turns else (0, 0)
-    target = (x + dx, y + dy) if turns else observation.facing
-    return any(cell == target and distance(cell, (x, y)) == 1 for cell in find_hunters(agent, observation))
+    (x, y), target, actions = observation.position, observation.facing, plan.actions
+    if (move := agent.world.moves.get(actions[0].name)) is not None:
+        target, actions = (x + move[0], y + move[1]), actions[1:]
+    is_adjacent = any(cell == target and distance(cell, (x, y)) == 1 for cell in find_hunters(agent, observation))
+    return is_adjacent and bool(actions) and all(action.name in agent.world.things for action in actions)
 
 
 def _meets_urgent_need(agent: AgentState, observation: Observation, plan: ActionPlan) -> bool:
-    """Returns whether the goal of a plan names a resource that is about to run out, and no hunter is near."""
+    """Returns whether a plan is "for" a resource that is about to run out, and no hunter is near."""
     needs = [name for name, level in observation.resources.items() if level <= URGENT_LEVEL]
     hunters = find_hunters(agent, observation)
-    return any(name.casefold() in plan.goal.casefold() for name in needs) and all(
+    return any(f"for {name}".casefold() in plan.goal.casefold() for name in needs) and all(
         distance(cell, observation.position) > NEAR_HUNTER for cell in hunters
     )
 

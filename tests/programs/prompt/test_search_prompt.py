@@ -251,18 +251,27 @@ def test_markers_are_hidden_and_the_instruction_names_the_editable_functions():
     program = PROGRAM.replace("x = 1", "N = 1\ndef first():\n    def inner(): pass\nclass Second:\n    pass")
     assert mutation.describe_editable_part(program) == ""
     assert mutation.describe_editable_part(f'"""About."""\nimport math\n\n{program}') == ""
-    assert mutation.describe_editable_part(f"a = 1\n{program}") == "`first`, `Second`, `N`"
-    assert mutation.describe_editable_part(f"a = 1\n{PROGRAM}") == "the lines from `x = 1` to `x = 1`"
+    assert mutation.describe_editable_part(f"a = 1\n{program}") == "`N`, `first`, `Second`"
+    assert mutation.describe_editable_part(f"a = 1\n{PROGRAM}") == "`x`"
+    statements = PROGRAM.replace("x = 1", 'x = 1\nfor i in range(9):\n    x += "function of"')
+    assert mutation.describe_editable_part(f"a = 1\n{statements}") == 'the lines from `x = 1` to `x += "function of"`'
+    assert mutation.describe_editable_part(f"a = 1\n{PROGRAM.replace('x = 1', 'run()')}") == "the line `run()`"
     constants = "".join(f"C{i}: int = {i}\n" for i in range(4))
     many = mutation.describe_editable_part(f"a = 1\n{program.replace('N = 1', constants)}")
-    assert many == "`first`, `Second` and the constants from `C0` to `C3`"
+    assert many == "`C0`, `C1`, `C2`, `C3`, `first`, `Second`"
     rust = "fn a() {}\n// EVOLVE-BLOCK-START\npub fn sort(v: &mut [i32]) {}\n// EVOLVE-BLOCK-END\n"
     assert mutation.describe_editable_part(rust) == "`sort`"
+    types = "struct S {\n    a: i32,\n}\nimpl S {\n    fn new() {}\n}\nconst N: i32 = 3;"
+    assert mutation.describe_editable_part(rust.replace("pub fn sort(v: &mut [i32]) {}", types)) == "`S`, `N`"
     r = "a <- 1\n# EVOLVE-BLOCK-START\nrobust.fit <- function(x) x\n# EVOLVE-BLOCK-END\n"
     assert mutation.describe_editable_part(r) == "`robust.fit`"
+    assert mutation.describe_editable_part(r.replace("robust.fit", "ALPHA <- 0.3\nfit")) == "`ALPHA`, `fit`"
     parent = make_fn(f"import math\n\na = 1\n{program}", 0.5, "9.0")
     prompt = BUILDER(make_context(parents=[parent]), mutation.EditRequest(parent, "rewrite")).text
-    assert "Edit only `first`, `Second`, `N`. You may add functions. The rest of the program stays as it is." in prompt
+    assert "Edit only `N`, `first`, `Second`. You may add functions. The rest of the program stays as it is." in prompt
+    text = replace(BUILDER, language="text", evaluator="")
+    prompt = text(make_context(parents=[parent]), mutation.EditRequest(parent, "rewrite")).text
+    assert "Edit only `N`, `first`, `Second`. The rest of the text stays as it is." in prompt
 
 
 def test_text_and_other_languages_have_their_own_forms():

@@ -174,6 +174,7 @@ MAX_SHOWN = 20  # newest measurements in the prompt; the others are summarized
 
 _TASK = """Propose the next value of a parameter of a running system.
 Make one careful step that the evidence supports. If it supports none, return the current value with confidence 0.
+State your confidence from 0 to 1.
 {about}"""
 
 _EVIDENCE = """Parameter: {key}

@@ -323,9 +323,12 @@ class SearchPromptBuilder:
                 sentences += ["Do not repeat a change listed above."] if has_attempts else []
             else:
                 sentences.append("Make one change that is not listed above." if has_attempts else "Make one change.")
+        texts = [sentence.replace("{unit}", self._unit) for sentence in sentences]
         if editable := mutation.describe_editable_part(str(request.parent.skeleton())):
-            sentences.append(f"Edit only {editable}. You may add functions. The rest of the {{unit}} stays as it is.")
-        return " ".join(sentence.replace("{unit}", self._unit) for sentence in sentences)
+            is_free = self._unit == "program" and not editable.startswith("the line")
+            texts += [f"Edit only {editable}.", *(["You may add functions."] if is_free else [])]
+            texts.append(f"The rest of the {self._unit} stays as it is.")
+        return " ".join(texts)
 
     def _write_answer(self, request: mutation.EditRequest, names: Mapping[str, str]) -> str:
         """Returns the requested form of the answer. A small LLM follows a form that it sees."""
