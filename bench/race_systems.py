@@ -31,6 +31,7 @@ import evaluator
 result = getattr(evaluator, "evaluate_test", evaluator.evaluate)(sys.argv[2])
 os.write(out, json.dumps(float(getattr(result, "metrics", result)["combined_score"])).encode())
 """
+_TUNING_SECONDS = 30
 _processes = set[subprocess.Popen[str]]()
 
 
@@ -131,9 +132,12 @@ def run_atoll(job: Job) -> Run:
         "--iterations": 100 * job.calls,
         "--workers": job.workers,
         "--seed": job.seed,
+        "--scoring": "together",  # as in OpenEvolve
         "--set": f"run.method={METHODS[job.system.partition(':')[0]]}",
     }
     words = [str(word) for pair in options.items() for word in pair]
+    # Many runs share the cores, so that each evaluation takes longer than with one run.
+    words += ["--set", f"programs.tuning_seconds={_TUNING_SECONDS}"] if job.system.startswith("atoll") else []
     status, stdout, stderr = _run([*command, "run", str(job.folder), *words, *database, "--json", *job.extra_args], job)
     lines = stdout.strip().splitlines()
     summary: Mapping[str, Any] = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
@@ -149,7 +153,8 @@ def run_atoll(job: Job) -> Run:
 
 def _read_atoll(row: Mapping[str, Any]) -> Program:
     score = None if row["failure"] else row["score"]
-    is_from_llm = row["meta"].get("engine") in ("rewrite", "diff", "cross")
+    is_tuned = "untuned_score" in row["meta"]  # the program of the LLM is a row of its own
+    is_from_llm = row["meta"].get("engine") in ("rewrite", "diff", "cross") and not is_tuned
     return Program(row["id"], next(iter(row["parents"]), None), row["step"], score, row["content"], is_from_llm)
 
 
@@ -166,6 +171,8 @@ def run_openevolve(job: Job) -> Run:
         "--primary-model": job.model,
     }
     words = [str(word) for pair in options.items() for word in pair]
+    # Many runs share the cores, so that each evaluation takes longer than with one run.
+    words += ["--set", f"programs.tuning_seconds={_TUNING_SECONDS}"] if job.system.startswith("atoll") else []
     status, stdout, stderr = _run([python, "-m", "openevolve.cli", *files, *words], job, job.openevolve_path)
     checkpoints = sorted(output.glob("checkpoints/checkpoint_*"), key=lambda path: int(path.name.rpartition("_")[2]))
     best = [*output.glob("best/best_program.py"), *(path / "best_program.py" for path in reversed(checkpoints))]

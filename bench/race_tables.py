@@ -20,10 +20,11 @@ _MEASURES = {
     "calls_to_gain": "calls to 90 % of gain",
     "from_best": "from the best",
     "from_initial": "from the initial",
+    "programs": "evaluations",
     "calls": "calls",
     "tokens_per_call": "tokens per call",
 }
-_SHORT = ("yield", "valid", "calls_to_gain", "from_best", "from_initial", "tokens_per_call")
+_SHORT = ("yield", "valid", "calls_to_gain", "from_best", "from_initial", "programs", "tokens_per_call")
 
 
 def measure_search(programs: Sequence[Program], calls: int, workers: int, fail_score: float) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def measure_search(programs: Sequence[Program], calls: int, workers: int, fail_s
     texts = {program.text.strip() for program in from_llm}
     valid_texts = {program.text.strip() for program in from_llm if program.id in valid}
     by_id = {program.id: program for program in programs}
-    children = [program for program in programs if program.parent in by_id]
+    children = [program for program in programs if program.parent in by_id and program.is_from_llm]
     parents = [by_id[child.parent or ""] for child in children]
     best_parents = 0
     for child, parent in zip(children, parents, strict=True):

@@ -36,7 +36,7 @@ NAMES = {
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        BestTuner ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
+        ChildTuner ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
         NotApplicable Prompt PromptBuilder ReadProgram ResponseReader RewriteMutator SyntaxMutator TunedMutator Tuner
         UnusableResponse Vocabulary add_mutators apply_blocks build_program_prompt clean_response
         describe_editable_part extract_text fence

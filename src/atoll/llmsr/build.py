@@ -355,7 +355,7 @@ class _RunBuilder:
             self.comment, self.initial_source.docstring, language_model, has_feedback=preset.has_feedback
         )
         if self.has_tuner:
-            engine = mutation.BestTuner(function.as_proposer(engine))
+            engine = mutation.ChildTuner(function.as_proposer(engine))
         return mutation.add_mutators(engine, self.initial_source.text, weights=weights)
 
     def _build_report(

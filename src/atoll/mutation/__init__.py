@@ -2,7 +2,7 @@
 
 from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
 from atoll.mutation.combined import (
-    BestTuner,
+    ChildTuner,
     MixedMutator,
     MutatorBandit,
     MutatorName,
@@ -31,7 +31,7 @@ from atoll.mutation.tuner import Tuner, tunable
 
 # fmt: off
 __all__ = [
-    "MODES", "BestTuner", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable",
+    "MODES", "ChildTuner", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable",
     "MixedMutator", "Mode", "MutatorBandit", "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "ReadProgram",
     "ResponseReader", "RewriteMutator", "SyntaxMutator", "TunedMutator", "Tuner", "UnusableResponse", "Vocabulary",
     "add_mutators", "apply_blocks", "build_program_prompt", "clean_response", "describe_editable_part", "extract_text",

@@ -17,6 +17,7 @@ type MutatorName = Literal[
 ]  # in `make_default_mutator`
 type MutatorWeights = Mapping[MutatorName, float] | Mapping[str, float]
 ENGINE_KEY = "engine"  # in the advice, and in the meta of every child
+UNTUNED_KEY = "untuned_score"  # in the meta of a child whose constants were tuned
 REJECTED_KEY = "rejected"  # in the meta of a child that its proposer has tested: why it is not evaluated further
 _PRIOR_GAIN = 0.5  # gain assumed of an untried mutator, over `_PRIOR_COST` evaluations
 _PRIOR_COST = 40.0
@@ -164,9 +165,9 @@ class MixedMutator:
         return cls(mutators, MutatorBandit(list(mutators), weights=weights) if len(mutators) > 1 else None)
 
     def get_first(self) -> function.Proposer:
-        """Returns the first mutator, without the tuner of new bests. With an LLM it makes one call."""
+        """Returns the first mutator, without the tuner. With an LLM it makes one call."""
         first = next(iter(self.mutators.values()))
-        return first.mutator if isinstance(first, BestTuner) else first
+        return first.mutator if isinstance(first, ChildTuner) else first
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children of the first mutator that can change the parents.
@@ -187,6 +188,8 @@ class MixedMutator:
 
 NAME = "refined"
 _MIN_TRIALS = 4  # fewer tell nothing
+_PATIENCE, _OTHER_PATIENCE = 12, 8  # trials without a gain, of a new best and of any other child
+_FIRST_TRIALS = 12  # after which any other child must have made up for half of its distance to the best
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +223,12 @@ class TunedMutator:
 
 
 @dataclass(frozen=True, slots=True)
-class BestTuner:
-    """Lets another mutator propose, and tunes the constants of each child that is better than all before it.
+class ChildTuner:
+    """Lets another mutator propose, and tunes the constants of its children.
 
-    The tuned program is a further child, so that its gain is credited to the tuner.
+    A child that is better than all before it is followed by its tuned version, a further child, so that the gain is
+    credited to the tuner. Any other child is replaced by its tuned version: the constants of a new algorithm are
+    mostly guesses, and say little about it. A child that stays far behind the best after a few trials gets no more.
 
     Attributes:
         mutator: Makes the children.
@@ -231,51 +236,80 @@ class BestTuner:
         max_trials: Maximal trials per child.
         max_seconds: Maximal time of all trials of a child, estimated from its own evaluation; None: any, so that the
             result does not depend on time.
+        tunes_all: Whether to tune children that are not better than all before them. They are not tuned if the
+            iteration has a limit of evaluations, if an evaluation costs LLM calls, or if it is slow.
     """
 
     mutator: function.Proposer
     is_failure: Callable[[evaluation.Evaluation], object] = lambda result: False
     max_trials: int = 40
     max_seconds: float | None = None
+    tunes_all: bool = False
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns the children of the mutator, each followed by its tuned version if there is a better one."""
+        """Returns the children of the mutator, with their tuned versions."""
         children = list[function.Function]()
         for child in self.mutator.propose(context):
             is_rejected = REJECTED_KEY in _get_candidate(child).meta
-            children += [child] if is_rejected else [child, *self._tune(context, child)]
+            children += [child] if is_rejected else self._tune(context, child)
         return children
 
     def _tune(self, context: function.ProposalContext, child: function.Function) -> Sequence[function.Function]:
+        """Returns the child, or its tuned version, or both."""
         if context.max_evaluations is not None and context.max_evaluations < 2:
-            return []
+            return [child]
         [result] = context.evaluate([child])
+        if result.score is None or self.is_failure(result):
+            return [child]
+        best = self._find_best_score(context)
+        is_best = best is None or result.score > best
+        if not is_best and (not self.tunes_all or context.max_evaluations is not None or result.cost.calls):
+            return [child]
+        skeleton, trials = self._search(context, child, result, None if is_best else best)
+        if skeleton is None:
+            return [child]
+        old = _get_candidate(child)
+        idea = old.meta.get("idea")
+        meta: dict[str, JSON] = {"trials": trials} | ({"idea": f"{idea}{TUNED_SUFFIX}"} if idea else {})
+        if not is_best:
+            meta = {**old.meta, **meta, UNTUNED_KEY: result.score}
+            return [child.clone(skeleton).with_evaluation(replace(old, content=str(skeleton), meta=meta))]
+        meta |= {"engine": "tuner", "from_score": result.score, **_get_operator(child)}
+        meta |= {"change": summarize_change(str(child.skeleton()), str(skeleton))}
+        tuned = candidate.Candidate("", str(skeleton), old.parents, meta=meta)
+        return [child, child.clone(skeleton).with_evaluation(tuned)]
+
+    def _find_best_score(self, context: function.ProposalContext) -> float | None:
+        """Returns the best score of the run and of the parents; None if none is known."""
         state = context.advice.get("state")
         known = state.get("best") if isinstance(state, Mapping) else None
         scores = [
             fn.score() for fn in context.parents if fn.evaluation is not None and not self.is_failure(fn.evaluation)
         ]
-        best = max((score for score in (known, *scores) if isinstance(score, int | float)), default=None)
-        if result.score is None or self.is_failure(result) or (best is not None and result.score <= best):
-            return []
-        num_trials = self.max_trials
+        return max((score for score in (known, *scores) if isinstance(score, int | float)), default=None)
+
+    def _search(
+        self,
+        context: function.ProposalContext,
+        child: function.Function,
+        result: evaluation.Evaluation,
+        goal: float | None,
+    ) -> tuple[function.AnySkeleton | None, int]:
+        """Returns a better skeleton, or None, and the number of trials. With a goal it may give up early."""
+        num_trials, first_score = self.max_trials, result.score or 0.0
         if self.max_seconds is not None:
             num_trials = min(num_trials, int(self.max_seconds / max(result.cost.seconds, 1e-3)))
-        if num_trials < _MIN_TRIALS:
-            return []
+        if num_trials < (_MIN_TRIALS if goal is None else _FIRST_TRIALS):
+            return None, 0
+
+        def is_hopeless(trials: int, score: float) -> bool:
+            return goal is not None and trials >= _FIRST_TRIALS and goal - score > (goal - first_score) / 2
+
+        tuner = Tuner(budget=num_trials, patience=_PATIENCE if goal is None else _OTHER_PATIENCE, with_literals=True)
         try:
-            skeleton, trials = Tuner(budget=num_trials, with_literals=True).tune(context, child, result.score)
+            return tuner.tune(context, child, first_score, is_hopeless)
         except (NotApplicable, errors.SetupError):
-            return []  # nothing to tune, or an LLM declared an impossible range
-        if skeleton is None:
-            return []
-        meta: dict[str, JSON] = {"engine": "tuner", "trials": trials, "from_score": result.score}
-        idea = _get_candidate(child).meta.get("idea")
-        meta |= {"idea": f"{idea}{TUNED_SUFFIX}"} if idea else {}
-        meta |= {"change": summarize_change(str(child.skeleton()), str(skeleton))}
-        parents = _get_candidate(child).parents
-        tuned = candidate.Candidate("", str(skeleton), parents, meta={**meta, **_get_operator(child)})
-        return [child.clone(skeleton).with_evaluation(tuned)]
+            return None, 0  # nothing to tune, or an LLM declared an impossible range
 
 
 def _get_operator(fn: function.Function) -> Mapping[str, JSON]:

@@ -74,6 +74,9 @@ class Options(system.Settings):
         engine_weights: Weight of each mutator's gains (syntax, refined, tuner, choices) when iterations are assigned;
             default 1; 0 disables a mutator. With an LLM: shares of iterations of `syntax` and `llm`; `tuner` = 0 turns
             the tuner off.
+        tuning_seconds: Time of the tuner for the constants of one program that an LLM wrote, estimated from the time of
+            its evaluation. A new best is tuned with 4 trials or more, any other program with 12 or more, so that slow
+            evaluators are spared.
         use_template_stochasticity: Vary the wording of prompts.
         prompt_chars: Maximum prompt length in characters.
         prompt_tokens: Maximum prompt length in estimated tokens; None: only characters count.
@@ -119,6 +122,7 @@ class Options(system.Settings):
     templates: dict[str, str] = pydantic.Field(default={})
     template_variations: dict[str, list[str]] = pydantic.Field(default={})
     engine_weights: dict[mutation.MutatorName, float] = pydantic.Field(default={})
+    tuning_seconds: float = pydantic.Field(default=10.0, ge=0)
     use_template_stochasticity: bool = True
     prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)
     prompt_tokens: int | None = pydantic.Field(default=None, ge=4_000)

@@ -20,7 +20,7 @@ RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the progra
 FILES_LANGUAGE = "files"
 _MAX_EVALUATOR_TOKENS = 1_000  # a longer one distracts small LLMs
 _MAX_SYNTAX_LINES = 300
-_MAX_TUNING_SECONDS = 15.0  # of all trials after a new best
+_MAX_TRIALS, _FIXED_TRIALS = 60, 40  # limited by time as well, and of a deterministic run
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "networkx", "sympy", "torch", "ortools", "highspy")
 
 
@@ -103,18 +103,23 @@ def mix_mutators(
     options: Options,
     language: str,
     parts: system.BuildContext,
-    max_trials: int = 40,
+    max_trials: int | None = None,
 ) -> mutation.MixedMutator:
     """Adds the mutators without an LLM. The policy chooses the mutator of each iteration.
 
     Args:
-        max_trials: Trials of the tuner for a new best program.
+        max_trials: Trials of the tuner for a new best program, and none for others; None: the time decides.
     """
     weights: dict[str, float] = {str(name): weight for name, weight in options.engine_weights.items()}
     proposer = llm_mutator
     if language == "python" and weights.get("tuner", 1.0) > 0:
-        max_seconds = None if parts.is_deterministic else _MAX_TUNING_SECONDS
-        proposer = mutation.BestTuner(llm_mutator, find_error, max_trials, max_seconds)
+        proposer = mutation.ChildTuner(
+            llm_mutator,
+            find_error,
+            max_trials or (_FIXED_TRIALS if parts.is_deterministic else _MAX_TRIALS),
+            None if parts.is_deterministic else options.tuning_seconds,
+            tunes_all=max_trials is None and not parts.is_deterministic,
+        )
     mutators: dict[str, function.Proposer] = {"llm": proposer}
     if _can_use_syntax(text, language) and weights.get("syntax", 0.0) > 0:
         mutators["syntax"] = mutation.SyntaxMutator.for_source(text)

@@ -73,7 +73,7 @@ class SearchInputs:
         evaluator_source: Source of the evaluator; empty: unknown.
         chosen: Strategies that the settings name.
         wrap: Wraps the LLM mutator, such as with the minibatches of a data set.
-        max_trials: Trials of the tuner for a new best program.
+        max_trials: Trials of the tuner for a new best program, and none for others; None: the time decides.
         limits: Limits of an evaluation in words, for the LLM; None: those of the sandbox.
         make_policy: Makes the policy, if the options choose `leader`.
     """
@@ -86,7 +86,7 @@ class SearchInputs:
     evaluator_source: str = ""
     chosen: strategies.Chosen = strategies.Chosen()  # noqa: RUF009  # immutable
     wrap: Callable[[mutation.EditMutator], function.Proposer] = lambda mutator: mutator
-    max_trials: int = 40
+    max_trials: int | None = None
     limits: str | None = None
     make_policy: Callable[..., LeaderSearch] = LeaderSearch
 

@@ -195,7 +195,7 @@ def compute_yield(run_store: store.Store, run_id: str) -> CallYield | None:
                 continue
             mutator = data.meta.get("engine")
             is_from_llm = mutator in _LLM_MUTATORS or "conversation" in data.meta
-            is_trial = data.label.startswith("d") and not is_from_llm
+            is_trial = (data.label.startswith("d") and not is_from_llm) or "untuned_score" in data.meta
             if calls[record.step] and data.paid and not is_trial and mutator not in _CALL_FREE_MUTATORS:
                 contents.add(hash(data.content or record.links))
                 repairs += bool(data.meta.get("is_repaired"))

@@ -5,14 +5,14 @@ import importlib.util
 import math
 import os
 import signal
-import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -75,24 +75,23 @@ def judge(program_path: str, part: str) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder:
         result, errors = Path(folder, "result"), Path(folder, "errors")
-        command = [sys.executable, str(Path(__file__).resolve()), program_path, part, str(result)]
-        with errors.open("wb") as stderr:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                cwd=folder,
-                start_new_session=True,
-            )
-            try:
-                process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        errors.touch()
+        process = os.fork()  # a new interpreter would take longer than most programs
+        if process == 0:
+            run_child(os.path.abspath(program_path), part, folder)
+        deadline, pause = time.monotonic() + SECONDS, 0.0005
+        try:
+            while os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                if time.monotonic() > deadline:
+                    return {"combined_score": FAIL, "error": f"The program took more than {SECONDS} seconds."}
+                time.sleep(pause)
+                pause = min(2 * pause, 0.02)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
         try:
             score = float(result.read_text())
         except (OSError, ValueError):
@@ -103,23 +102,37 @@ def judge(program_path: str, part: str) -> dict[str, Any]:
     return {"combined_score": score}
 
 
-def run_child(program_path: str, part: str, result_path: str) -> None:
-    """Loads and measures a program in this process. Writes the score to a file."""
-    signal.alarm(math.ceil(SECONDS) + 1)  # ends this process even if its parent is killed
-    del sys.argv[1:]
-    warnings.simplefilter("ignore")
+def run_child(program_path: str, part: str, folder: str) -> NoReturn:
+    """Loads and measures a program in this process, which then ends. Writes the score or an error to a file."""
+    try:
+        os.setsid()
+        os.chdir(folder)
+        for descriptor, name, mode in (
+            (0, os.devnull, os.O_RDONLY),
+            (1, os.devnull, os.O_WRONLY),
+            (2, "errors", os.O_WRONLY),
+        ):
+            os.dup2(os.open(name, mode), descriptor)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(math.ceil(SECONDS) + 1)  # ends this process even if its parent is killed
+        np.random.seed()  # as in a new process
+        del sys.argv[1:]
+        warnings.simplefilter("ignore")
+        Path("result").write_text(repr(load_and_measure(program_path, part)))
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == program_path]
+        text = f"{type(error).__name__}: {error}" + (f" (line {lines[-1]} of the program)" if lines else "")
+        Path("errors").write_text(text)
+    finally:
+        os._exit(0)
+
+
+def load_and_measure(program_path: str, part: str) -> float:
     spec = importlib.util.spec_from_file_location("program", program_path)
     assert spec is not None
     assert spec.loader is not None
     program = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(program)
-        score = float(measure(program, PARTS[part]))
-    except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == program_path]
-        sys.exit(f"{type(error).__name__}: {error}" + (f" (line {lines[-1]} of the program)" if lines else ""))
-    Path(result_path).write_text(repr(score))
-
-
-if __name__ == "__main__":
-    run_child(*sys.argv[1:])
+    spec.loader.exec_module(program)
+    return float(measure(program, PARTS[part]))

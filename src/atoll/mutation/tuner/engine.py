@@ -5,7 +5,7 @@ import io
 import math
 import re
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -252,9 +252,17 @@ class Tuner:
         return [function.derive_child(parent, skeleton, parents=[parent], engine=NAME, trials=trials)]
 
     def tune(
-        self, context: function.ProposalContext, fn: function.Function, score: float | None
+        self,
+        context: function.ProposalContext,
+        fn: function.Function,
+        score: float | None,
+        should_stop: Callable[[int, float], bool] = lambda trials, best: False,
     ) -> tuple[function.AnySkeleton | None, int]:
         """Searches for better constants; returns the new skeleton, or None, and the number of trials.
+
+        Args:
+            score: Score of the function; None if it failed.
+            should_stop: Called with the trials so far and the best score; True ends the search.
 
         Raises:
             NotApplicable: The function has nothing to tune.
@@ -275,6 +283,8 @@ class Tuner:
                 break
             optimizer.tell(point, evaluate_point(point))
             trials += 1
+            if optimizer.best.score is not None and should_stop(trials, optimizer.best.score):
+                limit = trials
         if optimizer.best.point == optimizer.space.start:
             return None, trials
         # Rounding gets only the remaining evaluations: a better score is worth more than a round number.
