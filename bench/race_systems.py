@@ -267,4 +267,6 @@ def _run(command: Sequence[str], job: Job, path: str = "") -> tuple[str, str, st
             process.wait()
             _processes.discard(process)
     stdout_text, stderr_text = (output.read_text(errors="replace") for output in outputs)
+    if status.startswith("exit"):
+        status += f": {(stderr_text.strip().splitlines() or [''])[-1][:300]}"
     return status, stdout_text, stderr_text

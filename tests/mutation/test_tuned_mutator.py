@@ -1,7 +1,8 @@
-"""TunedMutator: tunes the children of another mutator."""
+"""TunedMutator and ChildTuner: tune the children of another mutator."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -62,3 +63,50 @@ def test_tuned_mutator_returns_untunable_child_unchanged(text):
     assert str(child.skeleton()) == text
     assert child.candidate is not None
     assert child.candidate.meta["trials"] == 1
+
+
+def propose_tuned(text: str, parent_score: float, seconds: float = 0.0, **limits: object) -> list[function.Function]:
+    """Lets `ChildTuner` change a program whose best factor is 1. The best score is 0."""
+    cost = evaluation.Cost(seconds=seconds)
+
+    def measure(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
+        return [replace(result, cost=cost) for result in evaluate(fns)]
+
+    context = task(fn("def f(x):\n    return x\n", parent_score))._replace(evaluate=measure, **limits)
+    return list(mutation.ChildTuner.timed(FixedProposer(text)).propose(context))
+
+
+def test_new_best_is_followed_by_its_tuned_version():
+    child, tuned = propose_tuned("def f(x):\n    return 4.0 * x\n", parent_score=-20.0)
+    assert "4.0" in str(child.skeleton())
+    assert tuned.candidate is not None
+    assert (tuned.candidate.meta["engine"], tuned.candidate.meta["from_score"]) == ("tuner", -9.0)
+
+
+def test_other_child_is_replaced_by_its_tuned_version():
+    [tuned] = propose_tuned("def f(x):\n    return 4.0 * x\n", parent_score=-1.0)
+    [factor] = re.findall(r"return (\S+) \*", str(tuned.skeleton()))
+    assert -((float(factor) - 1) ** 2) > -1.0
+    assert tuned.candidate is not None
+    assert tuned.candidate.content == str(tuned.skeleton())
+    assert (tuned.candidate.meta["engine"], tuned.candidate.meta["untuned_score"]) == ("fixed", -9.0)
+
+
+@pytest.mark.parametrize("limits", [{"max_evaluations": 100}, {"seconds": 2.0}])
+def test_other_child_is_not_tuned_with_few_or_slow_evaluations(limits):
+    [child] = propose_tuned("def f(x):\n    return 4.0 * x\n", parent_score=-1.0, **limits)
+    assert "4.0" in str(child.skeleton())
+
+
+def test_child_that_stays_far_behind_gets_few_trials():
+    trials = list[str]()
+
+    def measure(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
+        trials.extend(str(fn.skeleton()) for fn in fns)
+        return [evaluation.Evaluation(-100.0 - 0.001 * len(trials)) for _ in fns]
+
+    text = "def f(x):\n    return " + " + ".join(f"{number}.5 * x" for number in range(1, 11)) + "\n"
+    context = task(fn("def f(x):\n    return x\n", 0.0))._replace(evaluate=measure)
+    [child] = mutation.ChildTuner.timed(FixedProposer(text)).propose(context)
+    assert str(child.skeleton()) == text
+    assert len(trials) == 13  # the child and its first twelve trials

@@ -187,6 +187,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         files=[path],
         is_repeated=task.repeats == "auto",
         has_tuner=get_preset(options.preset).has_feedback and options.engine_weights.get("tuner", 0.0) > 0,
+        is_deterministic=context.is_deterministic,
     )
     if source.is_output_task(text, task):
         loaded = source.load_output_task(path, task)
@@ -269,6 +270,7 @@ class _RunBuilder:
     make_evaluator: Callable[[sandbox.Sandbox, Preset], function.CandidateEvaluator] = _make_score_evaluator
     is_repeated: bool = True
     has_tuner: bool = False  # besides an LLM; `spawn_evolver` promises one child per mutation
+    is_deterministic: bool = False
 
     def build(
         self,
@@ -355,7 +357,8 @@ class _RunBuilder:
             self.comment, self.initial_source.docstring, language_model, has_feedback=preset.has_feedback
         )
         if self.has_tuner:
-            engine = mutation.ChildTuner(function.as_proposer(engine))
+            proposer = function.as_proposer(engine)
+            engine = mutation.ChildTuner(proposer) if self.is_deterministic else mutation.ChildTuner.timed(proposer)
         return mutation.add_mutators(engine, self.initial_source.text, weights=weights)
 
     def _build_report(
@@ -380,4 +383,4 @@ class _RunBuilder:
     def _describe_mutators(self, *, has_llm: bool) -> str:
         if not has_llm:
             return "syntax and tuner, no LLM"
-        return "LLM; a tuner improves each new best" if self.has_tuner else "LLM"
+        return "LLM; a tuner improves its functions" if self.has_tuner else "LLM"

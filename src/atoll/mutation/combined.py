@@ -246,6 +246,16 @@ class ChildTuner:
     max_seconds: float | None = None
     tunes_all: bool = False
 
+    @classmethod
+    def timed(
+        cls,
+        mutator: function.Proposer,
+        is_failure: Callable[[evaluation.Evaluation], object] = lambda result: False,
+        max_seconds: float = 10.0,
+    ) -> "ChildTuner":
+        """Returns a tuner of all children whose trials are limited by time. Not for deterministic runs."""
+        return cls(mutator, is_failure, 60, max_seconds, tunes_all=True)
+
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children of the mutator, with their tuned versions."""
         children = list[function.Function]()

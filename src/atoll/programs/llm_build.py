@@ -20,7 +20,6 @@ RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the progra
 FILES_LANGUAGE = "files"
 _MAX_EVALUATOR_TOKENS = 1_000  # a longer one distracts small LLMs
 _MAX_SYNTAX_LINES = 300
-_MAX_TRIALS, _FIXED_TRIALS = 60, 40  # limited by time as well, and of a deterministic run
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "networkx", "sympy", "torch", "ortools", "highspy")
 
 
@@ -113,13 +112,11 @@ def mix_mutators(
     weights: dict[str, float] = {str(name): weight for name, weight in options.engine_weights.items()}
     proposer = llm_mutator
     if language == "python" and weights.get("tuner", 1.0) > 0:
-        proposer = mutation.ChildTuner(
-            llm_mutator,
-            find_error,
-            max_trials or (_FIXED_TRIALS if parts.is_deterministic else _MAX_TRIALS),
-            None if parts.is_deterministic else options.tuning_seconds,
-            tunes_all=max_trials is None and not parts.is_deterministic,
-        )
+        if max_trials is None and not parts.is_deterministic:
+            proposer = mutation.ChildTuner.timed(llm_mutator, find_error, options.tuning_seconds)
+        else:
+            max_seconds = None if parts.is_deterministic else options.tuning_seconds
+            proposer = mutation.ChildTuner(llm_mutator, find_error, max_trials or 40, max_seconds)
     mutators: dict[str, function.Proposer] = {"llm": proposer}
     if _can_use_syntax(text, language) and weights.get("syntax", 0.0) > 0:
         mutators["syntax"] = mutation.SyntaxMutator.for_source(text)
