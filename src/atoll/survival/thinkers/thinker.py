@@ -1,5 +1,6 @@
 """Core Thinker: its interface, fixed policies, and the rule-based thinker, which weighs needs, dangers and novelty."""
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -84,11 +85,16 @@ class RuleThinker:
         free_actions = [action for action in world.actions if action not in world.moves and action not in world.things]
         recipe_book.known_items |= observation.inventory.keys()
         recipe_book.has_unknown_recipes = not recipe_book.recipes.keys() >= set(free_actions) - {"wait"}
+        plans = self.list_plans(agent, observation, 1)
+        return plans[0] if plans else self._wander(agent)
+
+    def list_plans(self, agent: AgentState, observation: Observation, count: int) -> Sequence[ActionPlan]:
+        """Returns a plan for each of the best goals, best first. Goals with the same description count once."""
         damage_cost = TICKS_PER_LIFE / max(0.15, observation.life) if agent.settings.has_fear else 0.0
         hunter_costs = risk.compute_hunter_costs(agent, observation) if damage_cost else {}
         paths = _find_paths(agent, observation, damage_cost, hunter_costs)
-        best, best_value = None, -1e9
-        for goal in goals.iter_goals(agent, observation, paths):
+        best: dict[str, tuple[float, int, Goal]] = {}
+        for index, goal in enumerate(goals.iter_goals(agent, observation, paths)):
             cost = paths.costs.get(goal.cell)
             if cost is None:
                 continue
@@ -96,9 +102,10 @@ class RuleThinker:
                 tile = agent.world_map.tiles.get(goal.cell, "")
                 cost += damage_cost * (risk.estimate_damage(agent, tile) + hunter_costs.get(goal.cell, 0.0))
             value = goal.value - cost + self._leaning[0] * goal.cell[0] + self._leaning[1] * goal.cell[1]
-            if value > best_value:
-                best, best_value = goal, value
-        return self._wander(agent) if best is None else self._make_plan(agent, observation, paths, best, best_value)
+            if goal.description not in best or value > best[goal.description][0]:
+                best[goal.description] = (value, -index, goal)
+        ranked = heapq.nlargest(count, best.values())
+        return [self._make_plan(agent, observation, paths, goal, value) for value, _, goal in ranked]
 
     def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
         alerts = []
