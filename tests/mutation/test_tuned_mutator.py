@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_tuned_mutator_returns_untunable_child_unchanged(text):
     assert child.candidate.meta["trials"] == 1
 
 
-def propose_tuned(text: str, parent_score: float, seconds: float = 0.0, **limits: object) -> list[function.Function]:
+def propose_tuned(text: str, parent_score: float, seconds: float = 0.0, **limits: Any) -> list[function.Function]:
     """Lets `ChildTuner` change a program whose best factor is 1. The best score is 0."""
     cost = evaluation.Cost(seconds=seconds)
 
