@@ -147,6 +147,20 @@ def test_worker_killed_while_it_starts_is_replaced(tmp_path, open_box):
     killer.join()
 
 
+def test_later_worker_that_does_not_start_is_replaced(tmp_path):
+    def make_job():
+        with (tmp_path / "starts").open("a") as file:
+            file.write("x")
+        if (tmp_path / "starts").read_text() == "xx":
+            raise OSError("no process is free")
+        return lambda request: os._exit(1) if request == "end" else request
+
+    with ProcessSandbox(make_job, LIMITS) as box:
+        assert box.run("end").failure
+        assert box.run("hello").value == "hello"
+    assert (tmp_path / "starts").read_text() == "xxx"
+
+
 def test_job_that_always_kills_its_worker_is_a_setup_error(tmp_path):
     def make_job():
         with (tmp_path / "starts").open("a") as file:

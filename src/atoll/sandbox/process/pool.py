@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,8 @@ from atoll.sandbox.process.client import WorkerClient, WorkerKilled
 _log = logging.getLogger(__name__)
 _CLOSED_RESULT = SandboxResult(None, CLOSED_MESSAGE, "", 0.0)
 _CLOSE_SECONDS = 5.0
-_MAX_STARTS = 3  # of a worker that is killed while it starts, for example for lack of memory
+_MAX_STARTS = 3  # of a worker that does not start although others did, for example for lack of memory or processes
+_START_PAUSE = 1.0  # seconds between these starts
 
 
 class ProcessPool(ABC):
@@ -38,7 +40,7 @@ class ProcessPool(ABC):
         self._path = [os.path.abspath(folder) for folder in (sys.path if path is None else path)]
         self._packed_job = job_pickle.pack_job(make_job)
         self._condition = Condition()
-        self._is_closed = False
+        self._is_closed = self._has_started = False
         self._num_busy = 0
         self._idle: list[WorkerClient] = []
         self._live: set[WorkerClient] = set()
@@ -110,7 +112,7 @@ class ProcessPool(ABC):
             return
         process = None
         try:
-            process = self._take_idle() or self._replace_killed()
+            process = self._take_idle() or self._start_again()
             yield process
         except BaseException:  # e.g. Ctrl-C: the worker would still send its result
             if process:
@@ -140,13 +142,16 @@ class ProcessPool(ABC):
                 return process
             self._drop(process)
 
-    def _replace_killed(self) -> WorkerClient | None:
-        """Starts a worker, and another one if it is killed while it starts."""
+    def _start_again(self) -> WorkerClient | None:
+        """Starts a worker, and another one if it does not start although the job itself is known to work."""
         for _ in range(_MAX_STARTS - 1):
             try:
                 return self._start_new()
-            except WorkerKilled as error:
-                _log.warning("A worker was killed while it started and is replaced: %s", error)
+            except errors.SetupError as error:
+                if not self._has_started and not isinstance(error, WorkerKilled):
+                    raise
+                _log.warning("A worker did not start and is replaced: %s", error)
+                time.sleep(_START_PAUSE)
         return self._start_new()
 
     def _start_new(self) -> WorkerClient | None:
@@ -162,6 +167,7 @@ class ProcessPool(ABC):
             if self._is_closed and isinstance(error, errors.SetupError):
                 return None
             raise
+        self._has_started = True
         return process
 
     def _drop(self, process: WorkerClient) -> None:
