@@ -142,7 +142,7 @@ def build(builder: SearchPromptBuilder = BUILDER, context=None, mode: mutation.M
 
 
 def test_cases_are_named_only_if_the_evaluation_has_feedback():
-    for changes in ({}, {"feedback": "", "artifacts": {}}):
+    for changes in ({}, {"feedback": "", "artifacts": {}}, {"feedback": "It printed nothing.", "artifacts": {}}):
         prompts = [build(context=task(make_parent(**changes), seed=seed)) for seed in range(40)]
         assert any("the cases in which it does worst" in prompt for prompt in prompts) == (not changes)
 

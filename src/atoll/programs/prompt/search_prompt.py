@@ -131,12 +131,7 @@ class SearchPromptBuilder:
         others = self._make_program_parts(context, request, format_score)
         attempts = prompt_sections.format_attempts(context.advice.get("attempts"), format_score)
         notes = prompt_sections.format_notes(context.advice.get("run_notes"), format_score)
-        artifacts = (
-            prompt_sections.make_artifact_parts(request.parent, self.blobs, self.templates, self.max_artifact)
-            if self.max_artifact
-            else []
-        )
-        artifacts = [part for part in artifacts if part.text != "It printed nothing."]
+        artifacts = self._make_artifact_parts(request.parent)
         metrics = self._format_metrics(request.parent, format_score)
         sections = [
             PromptSection("other_programs", others, 1),
@@ -150,6 +145,12 @@ class SearchPromptBuilder:
             PromptSection("description", _make_parts(self.description.strip()), 9),
         ]
         return [section for section in sections if section.parts]
+
+    def _make_artifact_parts(self, parent: function.Function) -> Sequence[PromptPart]:
+        if not self.max_artifact:
+            return []
+        parts = prompt_sections.make_artifact_parts(parent, self.blobs, self.templates, self.max_artifact)
+        return [part for part in parts if part.text != "It printed nothing."]
 
     def _make_evaluator_parts(self, parent: function.Function) -> Sequence[PromptPart]:
         """Returns the evaluator's source; for a text only without feedback, since Python would mislead."""
@@ -343,8 +344,7 @@ class SearchPromptBuilder:
     ) -> str:
         focuses = list({"text": _TEXT_FOCUSES, "json": _VALUE_FOCUSES}.get(self.language, _FOCUSES))
         evaluation = request.parent.evaluation
-        has_feedback = evaluation and (evaluation.feedback or evaluation.artifacts)
-        if has_feedback and self.language not in ("text", "json"):
+        if self.language not in ("text", "json") and self._make_artifact_parts(request.parent):
             focuses.append(_CASE_FOCUS)  # without feedback no one knows the cases
         seconds = evaluation.cost.seconds if evaluation else 0.0
         if self.max_seconds and 0 < seconds < 0.1 * self.max_seconds:
