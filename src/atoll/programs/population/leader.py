@@ -6,7 +6,7 @@ The leader is the lineage of the best program; another lineage is a challenger w
 A small LLM finds more by independent tries than from its own first success, and is confused by a long history. So a run
 of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
 run also draws samples later: mostly until the first gain, then seldom while the best program gets better, and more
-often in stagnation. Its prompts on the best program then often leave out the history.
+often in stagnation. Its prompts on the best program then often leave out the history, except for repeated errors.
 
 In lasting stagnation a `new` program comes with the names of other methods, and the next ones follow these directions.
 
