@@ -12,12 +12,13 @@ import io
 import json
 import lzma
 import math
+import re
 import sqlite3
 import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -223,7 +224,14 @@ def test_run_of_0_1_resumes_as_in_0_1(home, case):
     told = {key: value for key, value in case["told"].items() if not (is_survival and key in ("best", "best_score"))}
     assert {key: output[key] for key in told} == told
     if case["same"] and not is_survival:
-        assert rows == read_rows(outputs()[f"resumed/{case['name']}"])
+        expected = read_rows(outputs()[f"resumed/{case['name']}"])
+        assert round_numbers(rows) == round_numbers(expected)
+
+
+def round_numbers(rows: Mapping[str, tuple[Any, ...]]) -> dict[str, str]:
+    """Rounds long numbers to ten digits: another kind of processor differs in the last digits."""
+    number = re.compile(r"\d+\.\d{9,}(e-?\d+)?")
+    return {name: number.sub(lambda match: f"{float(match[0]):.10g}", repr(row)) for name, row in rows.items()}
 
 
 def read_rows(lines: bytes, *, is_applied: bool = False) -> dict[str, tuple[Any, ...]]:
