@@ -148,12 +148,6 @@ def test_weak_llm_gets_samples_and_prompts_without_history_that_a_strong_one_doe
         later = world.contexts[20:]
         samples = [context for context in later if context.advice["operator"] == "sample"]
         assert all(not context.inspirations and "attempts" not in context.advice for context in samples)
-        notes = list[Any]()
-        for context in samples:
-            advice: Any = context.advice
-            notes += advice.get("run_notes", ())
-        assert all(note["note"] == "failed" and note["count"] > 1 for note in notes)
-        assert bool(notes) == (valid_share < 0.5)  # a prompt without history shows repeated errors only
         plain = [context for context in later if context.advice.get("without_history")]
         shares.append((len(samples) / len(later), (len(plain) - len(samples)) / len(later)))
     (weak_samples, weak_plain), (strong_samples, strong_plain) = shares

@@ -169,12 +169,9 @@ class AttemptMemory:
             {"note": "helped", "idea": gain["idea"] or gain.get("change", ""), "difference": gain["difference"]}
             for gain in self._gains
         ]
-        return [*notes, *self.list_errors()]
-
-    def list_errors(self) -> Sequence[JSON]:
-        """Returns the errors that occurred more than once."""
-        errors = [(reason, count) for reason, count in self._errors.most_common(3) if count > 1]
-        return [{"note": "failed", "reason": reason, "count": count} for reason, count in errors]
+        for reason, count in self._errors.most_common(3):
+            notes += [{"note": "failed", "reason": reason, "count": count}] if count > 1 else []
+        return notes
 
 
 def summarize_error(error: str) -> str:

@@ -106,8 +106,8 @@ x is 1
 
 # Your change
 {focus} Make one change that is not listed above.
-Answer with one ```python block and nothing else: the complete new program, with all its functions. Its first line is \
-a comment that says what you change.
+Answer with one ```python block and nothing else. Its first line is a comment that says what you change. The rest is \
+the complete new program.
 """
 
 
@@ -172,7 +172,7 @@ def test_system_message_is_the_same_for_all_iterations():
 def test_instruction_depends_on_the_operator(operator, mode, texts):
     prompt = build(context=make_context(operator), mode=mode)
     assert all(text in prompt for text in texts)
-    assert ("the complete new program, with all its functions" in prompt) == (mode != "diff")
+    assert ("The rest is the complete new program." in prompt) == (mode != "diff")
 
 
 def test_new_program_follows_a_direction_or_comes_with_some():
@@ -291,12 +291,3 @@ def test_earlier_changes_without_an_idea_show_statements():
     prompt = build(context=make_context(advice={"operator": "refine", "state": STATE, "attempts": attempts}))
     assert "- score 0.5 (+0). Change: removed `x = 1`, added `x = 4`\n" in prompt
     assert "- score 0.5 (+0). Change: only comments or imports\n" in prompt
-
-
-@pytest.mark.parametrize(("weakness", "shift"), [(0.0, 0.3), (0.5, 0.15), (1.0, 0.0)])
-def test_new_program_of_a_weak_llm_has_no_higher_temperature(weakness, shift):
-    context = make_context("new")
-    context = context._replace(advice={**context.advice, "state": {**STATE, "weakness": weakness}})
-    prompt = build(context=context)
-    assert isinstance(prompt, llm.ChatPrompt)
-    assert prompt.temperature_shift == pytest.approx(shift)

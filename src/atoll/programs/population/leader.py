@@ -12,7 +12,7 @@ In lasting stagnation a `new` program comes with the names of other methods, and
 
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
-| sample    | the initial program; of the history only repeated errors       |
+| sample    | the initial program, without the history of the run            |
 | refine    | the best program                                               |
 | spread    | one of the best 20 programs of the leader, by score and yield  |
 | challenge | the best of a challenger                                       |
@@ -199,13 +199,11 @@ class LeaderSearch:
         advice["engine"] = self._choose_engine(mode, rng)
         advice |= {SCRATCH_KEY: True} if is_scratch else {}
         advice |= self._advise_direction(rng) if mode == "new" and not is_scratch else {}
-        # Few programs of a weak LLM are valid at a higher temperature.
-        if (shift := round(min(_MAX_TEMPERATURE_SHIFT, self._repeat_share) * (1 - self._weakness), 1)) > 0:
+        if (shift := round(min(_MAX_TEMPERATURE_SHIFT, self._repeat_share), 1)) > 0:
             advice[TEMPERATURE_KEY] = shift
         advice[STATE_KEY] = self._describe_state()
         if is_plain:
-            errors = self._memory.list_errors()
-            return advice | {PLAIN_KEY: True} | ({NOTES_KEY: errors} if errors else {})
+            return advice | {PLAIN_KEY: True}
         if attempts := self._memory.choose_attempts(get_id(parent)):
             advice["attempts"] = attempts
         if notes := self._memory.list_notes():
@@ -258,7 +256,6 @@ class LeaderSearch:
         best = self._best
         state: dict[str, JSON] = {"iterations": self._applied, "gains": self._num_gains, "since": self._since_rise}
         state |= {"calls": self._used_calls, "initial": self._initial, "stagnation": round(self.stagnation, 2)}
-        state |= {"weakness": round(self._weakness, 2)} if self._weakness else {}
         state |= {"budget": self._num_calls} if self._num_calls is not None else {}
         return state | ({"best": best.score(), "best_id": get_id(best)} if best else {})
 

@@ -255,7 +255,7 @@ class SearchPromptBuilder:
         prompt = llm.ChatPrompt(
             ("system", fill("search_system", system_values)),
             ("user", fill("search_user", values) + "\n"),
-            temperature_shift=_REPEAT_TEMPERATURE_SHIFT * (1 - _get_weakness(context)) if is_new else _to_float(shift),
+            temperature_shift=_REPEAT_TEMPERATURE_SHIFT if is_new else _to_float(shift),
             effort_shift=int(is_new or _is_stagnant(context)),
         )
         if not request.failure or is_fresh:
@@ -372,12 +372,6 @@ def _describe_difference(score: float | None, other: float | None, format_score:
 def _is_stagnant(context: function.ProposalContext) -> bool:
     state: Any = context.advice.get("state")
     return isinstance(state, Mapping) and _to_float(state.get("stagnation")) >= 1
-
-
-def _get_weakness(context: function.ProposalContext) -> float:
-    """Returns the degree to which the LLM counts as weak, from 0 to 1."""
-    state: Any = context.advice.get("state")
-    return _to_float(state.get("weakness")) if isinstance(state, Mapping) else 0.0
 
 
 def _to_float(value: object) -> float:
