@@ -1,6 +1,7 @@
 """Survival runs on the kernel: JSON, journal, resume and events."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -208,6 +209,20 @@ class TestLLMThinker:  # B4, B12, B23
         turns, _, _ = self.run_llm(lambda step, call, prompt: forbidden if "is over" in prompt else json.dumps(PLAN))
         verdicts = [verdict for turn in turns for verdict in turn.verdicts if verdict["outcome"] == "rejected"]
         assert "forbidden" in str(verdicts[0]["reason"])
+
+    @pytest.mark.parametrize("choose_name", [str, str.upper], ids=["as written", "in capitals"])
+    def test_way_of_the_map_is_followed_by_its_name(self, choose_name):
+        ways = list[list[str]]()
+
+        def follow_last_way(step, call, prompt):
+            if "is over" in prompt:
+                return json.dumps(REFLECTION)
+            lines = re.findall(r"^- (.*): (.*) \(chance of damage", prompt.partition("WAYS (")[2], re.MULTILINE)
+            ways.append(lines[-1][1].split(", "))
+            return json.dumps({"goal": "go", "actions": [{"name": choose_name(lines[-1][0])}], "risk": 0.1})
+
+        turns, _, _ = self.run_llm(follow_last_way)
+        assert [list(map(str, turn.plan.actions)) for turn in turns] == ways
 
     def test_prompt_has_all_sections_and_no_placeholders(self):
         prompts = list[str]()
