@@ -1,8 +1,10 @@
 """Trackers against the real packages, offline; a package that is not installed is skipped."""
 
+from collections import Counter
+
 import pytest
 
-from atoll import config, errors, runs, store
+from atoll import config, errors, runs, store, testing
 from atoll.cli.run import start
 from atoll.runs import trackers
 
@@ -15,10 +17,12 @@ def run_store(tmp_path):
         yield run_store
 
 
-def run_tracked(run_store, *names: str) -> str:
+def run_tracked(run_store, *names: str, llm: str = "none") -> str:
     folder = start.get_examples_dir() / "templates" / "function"
-    run_config = config.load(folder, [{"run": {"iterations": 8, "workers": 1, "budget": None}}])
-    with runs.Session(run_store, run_config) as session, trackers.track(session, run_store, names):
+    run_config = config.load(folder, [{"run": {"iterations": 8, "workers": 1, "budget": None, "llm": llm}}])
+    model = testing.ScriptedLLM(lambda step, call, prompt: "```python\nno program\n```")
+    session = runs.Session(run_store, run_config, llm_factory=lambda plan: model)
+    with session, trackers.track(session, run_store, names):
         session.run()
     return session.run_id
 
@@ -32,7 +36,7 @@ def test_tensorboard_gets_scores(run_store, tmp_path):
 
 
 @pytest.mark.process
-def test_opentelemetry_gets_a_span_per_iteration(run_store):
+def test_opentelemetry_gets_a_span_per_iteration_and_llm_call(run_store):
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
@@ -42,13 +46,18 @@ def test_opentelemetry_gets_a_span_per_iteration(run_store):
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
-    run_id = run_tracked(run_store, "otel")
+    run_id = run_tracked(run_store, "otel", llm="local")
     spans = exporter.get_finished_spans()
-    assert sorted({span.name for span in spans}) == ["atoll.iteration", "atoll.run"]
+    counts = Counter(span.name for span in spans)
+    num_calls = sum(1 for _ in run_store.journal(run_id).read_kinds("replied"))
+    assert counts == {"atoll.run": 1, "atoll.iteration": 8, "chat scripted": num_calls}
     (run_span,) = [span for span in spans if span.name == "atoll.run"]
     assert run_span.attributes is not None
     assert run_span.attributes["atoll.run"] == run_id
-    assert len(spans) == 9
+    call_span = next(span for span in spans if span.name == "chat scripted")
+    assert call_span.parent == run_span.context
+    assert call_span.attributes is not None
+    assert call_span.attributes["gen_ai.operation.name"] == "chat"
 
 
 @pytest.mark.process

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from random import Random
@@ -283,7 +283,13 @@ class WaitingCall(NamedTuple):
 
 
 class CallTracker:
-    """Passes calls on to an LLM and remembers those without a response; thread-safe."""
+    """Passes calls on to an LLM and remembers those without a response; thread-safe.
+
+    Attributes:
+        on_response: Called with each response and the seconds that it took. It must not raise.
+    """
+
+    on_response: Callable[[Response, float], None] | None = None
 
     def __init__(self, llm: LLM, name: str = "the LLM") -> None:
         """Wraps an LLM.
@@ -296,14 +302,17 @@ class CallTracker:
         self._waiting: dict[object, tuple[float, str]] = {}
 
     def __call__(self, prompt: str) -> Response:
-        call = object()
+        call, started_at = object(), time.monotonic()
         with self._lock:
-            self._waiting[call] = time.monotonic(), self._find_model()
+            self._waiting[call] = started_at, self._find_model()
         try:
-            return self._llm(prompt)
+            response = self._llm(prompt)
         finally:
             with self._lock:
                 del self._waiting[call]
+        if self.on_response is not None:
+            self.on_response(response, time.monotonic() - started_at)
+        return response
 
     def find_longest(self) -> WaitingCall | None:
         """Returns the call that waits longest; None if no call waits."""

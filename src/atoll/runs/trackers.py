@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from atoll import errors, system
+from atoll import errors, llm, system
 from atoll.runs.session import Session
 from atoll.runs.summary import summarize
 from atoll.store import Store
@@ -107,7 +107,11 @@ class TensorBoardTracker:
 
 
 class OpenTelemetryTracker:
-    """One trace per run, with a span for each iteration; exporters come from the environment (`OTEL_...`)."""
+    """One trace per run, with a span for each iteration and each LLM call.
+
+    Exporters come from the environment (`OTEL_...`). Spans of LLM calls have the attributes of OpenTelemetry's
+    conventions for generative AI.
+    """
 
     def __init__(self, run_id: str, settings: Mapping[str, Any]) -> None:
         from opentelemetry import trace
@@ -120,14 +124,23 @@ class OpenTelemetryTracker:
         self._span = self._tracer.start_span("atoll.run", attributes=attributes)
 
     def log(self, step: int, metrics: Mapping[str, float], seconds: float) -> None:
-        end = time.time_ns()
-        span = self._tracer.start_span(
-            "atoll.iteration",
-            context=self._trace.set_span_in_context(self._span),
-            start_time=end - int(seconds * 1e9),
-            attributes={"atoll.iteration": step, **{f"atoll.{key}": value for key, value in metrics.items()}},
-        )
-        span.end(end)
+        attributes = {"atoll.iteration": step, **{f"atoll.{key}": value for key, value in metrics.items()}}
+        self._add_span("atoll.iteration", seconds, attributes)
+
+    def log_response(self, response: llm.Response, seconds: float) -> None:
+        """Adds the span of an LLM call that took some seconds."""
+        attributes = {"gen_ai.operation.name": "chat", "gen_ai.response.model": response.model}
+        usage = {"gen_ai.usage.input_tokens": response.cost.tokens_in}
+        usage["gen_ai.usage.output_tokens"] = response.cost.tokens_out
+        try:
+            self._add_span(f"chat {response.model}", seconds, {**attributes, **usage})
+        except Exception:  # the response is paid for
+            log.exception("The span of an LLM call could not be added.")
+
+    def _add_span(self, name: str, seconds: float, attributes: Mapping[str, Any]) -> None:
+        end, context = time.time_ns(), self._trace.set_span_in_context(self._span)
+        start = end - int(seconds * 1e9)
+        self._tracer.start_span(name, context=context, start_time=start, attributes=attributes).end(end)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         self._span.set_attribute("atoll.status", str(summary["status"]))
@@ -175,6 +188,9 @@ def track(session: Session, run_store: Store, names: Sequence[str]) -> Iterator[
             tracker.log(applied.applied_count, metrics, applied.result.cost.seconds)
 
     remove = session.evolver.use_profiler(observe)
+    for tracker in trackers:
+        if isinstance(tracker, OpenTelemetryTracker) and session.call_tracker is not None:
+            session.call_tracker.on_response = tracker.log_response
     try:
         yield
     finally:
