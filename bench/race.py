@@ -88,6 +88,7 @@ class Race:
                 options.limit,
                 self._variants.get(key.system, ()),
                 options.openevolve_path,
+                options.shinka_path,
             )
             try:
                 result = race_systems.run(job)
@@ -155,6 +156,7 @@ def parse_options(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, 
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds after which no run starts")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="file of finished runs, continued if it exists")
     parser.add_argument("--openevolve-path", default="", help="folder that has the package openevolve")
+    parser.add_argument("--shinka-path", default="", help="folder that has the package shinka, for --systems shinka")
     parser.add_argument("--no-peers", action="store_true", help="without OpenEvolve")
     parser.add_argument("--write", action="store_true", help="save the tables in bench/results")
     options = parser.parse_args(arguments)
@@ -173,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options, variants = parse_options(arguments)
     systems, notes = list[str](), list[str]()
     for system in dict.fromkeys([*options.systems, *variants]):
-        obstacle = race_systems.find_obstacle(system, options.openevolve_path)
+        obstacle = race_systems.find_obstacle(system, options.openevolve_path, options.shinka_path)
         if system == "openevolve" and options.no_peers:
             obstacle = "--no-peers"
         if obstacle:

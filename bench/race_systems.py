@@ -67,7 +67,7 @@ class Job(NamedTuple):
     """One run to make.
 
     Attributes:
-        system: `atoll`, `best-of-n`, `sequential` or `openevolve`; with `:NAME` for a variant.
+        system: `atoll`, `best-of-n`, `sequential`, `openevolve` or `shinka`; with `:NAME` for a variant.
         folder: Copy of the task, with `initial_program.py`, `evaluator.py` and `config.yaml`.
         model: Name of the LLM at the endpoint.
         url: Endpoint of this run.
@@ -84,9 +84,10 @@ class Job(NamedTuple):
     limit_seconds: float
     extra_args: Sequence[str] = ()
     openevolve_path: str = ""
+    shinka_path: str = ""
 
 
-def find_obstacle(system: str, openevolve_path: str) -> str:
+def find_obstacle(system: str, openevolve_path: str, shinka_path: str = "") -> str:
     """Returns why a system cannot be run; empty if it can."""
     base = system.partition(":")[0]
     if base in METHODS:
@@ -98,8 +99,9 @@ def find_obstacle(system: str, openevolve_path: str) -> str:
         is_installed = PEER_PYTHON.exists() or importlib.util.find_spec("openevolve")
         return "" if is_installed else "OpenEvolve is not installed; pass --openevolve-path"
     if base == "shinka":
-        return "the race has no driver for ShinkaEvolve"
-    return f"unknown system; choose from {', '.join([*METHODS, 'openevolve'])}"
+        is_found = bool(shinka_path) and Path(shinka_path, "shinka").is_dir()
+        return "" if is_found else "pass --shinka-path, a folder made by pip install --target DIR shinka-evolve==0.0.7"
+    return f"unknown system; choose from {', '.join([*METHODS, 'openevolve', 'shinka'])}"
 
 
 def run(job: Job) -> Run:
@@ -109,7 +111,8 @@ def run(job: Job) -> Run:
         RuntimeError: It has no result.
     """
     set_config(job)
-    return run_openevolve(job) if job.system.partition(":")[0] == "openevolve" else run_atoll(job)
+    runners = {"openevolve": run_openevolve, "shinka": run_shinka}
+    return runners.get(job.system.partition(":")[0], run_atoll)(job)
 
 
 def set_config(job: Job) -> None:
@@ -171,8 +174,6 @@ def run_openevolve(job: Job) -> Run:
         "--primary-model": job.model,
     }
     words = [str(word) for pair in options.items() for word in pair]
-    # Many runs share the cores, so that each evaluation takes longer than with one run.
-    words += ["--set", f"programs.tuning_seconds={_TUNING_SECONDS}"] if job.system.startswith("atoll") else []
     status, stdout, stderr = _run([python, "-m", "openevolve.cli", *files, *words], job, job.openevolve_path)
     checkpoints = sorted(output.glob("checkpoints/checkpoint_*"), key=lambda path: int(path.name.rpartition("_")[2]))
     best = [*output.glob("best/best_program.py"), *(path / "best_program.py" for path in reversed(checkpoints))]
@@ -186,6 +187,19 @@ def run_openevolve(job: Job) -> Run:
 def _read_openevolve(row: Mapping[str, Any]) -> Program:
     score = row["metrics"].get("combined_score")
     return Program(row["id"], row["parent_id"], row["iteration_found"], score, row["code"])
+
+
+def run_shinka(job: Job) -> Run:
+    """Runs ShinkaEvolve, which makes one LLM call per generation here."""
+    numbers = [str(number) for number in (job.calls, job.workers, job.seed)]
+    command = [sys.executable, str(ROOT / "bench" / "race_shinka.py"), str(job.folder), job.model, job.url, *numbers]
+    status, stdout, stderr = _run(command, job, job.shinka_path)
+    lines = stdout.strip().splitlines()
+    programs = [Program(**row) for row in json.loads(lines[-1])] if lines and lines[-1].startswith("[{") else []
+    scored = [program for program in programs if program.score is not None]
+    if not scored:
+        raise RuntimeError(f"ShinkaEvolve has no result: {(stdout + stderr)[-500:]}")
+    return Run(programs, max(scored, key=lambda program: program.score or 0.0).text, status or "done")
 
 
 def judge(folder: Path, program: Path) -> float | None:

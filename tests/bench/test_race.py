@@ -4,13 +4,16 @@ import ast
 import importlib.util
 import json
 import math
+import sqlite3
+import subprocess
+import sys
 import time
 import urllib.request
 
 import pytest
 
 from atoll.testing import server
-from bench import race, race_endpoint, race_systems, race_tables
+from bench import race, race_endpoint, race_shinka, race_systems, race_tables
 from bench.race_systems import Program
 
 TASKS = race.list_tasks()
@@ -183,3 +186,39 @@ def test_variant_has_a_name_and_options():
     )
     with pytest.raises(ValueError, match="does not have the form"):
         race_systems.parse_variant("openevolve:a=--x")
+
+
+def test_shinka_needs_its_package(tmp_path):
+    assert "--shinka-path" in race_systems.find_obstacle("shinka", "", str(tmp_path))
+    (tmp_path / "shinka").mkdir()
+    assert race_systems.find_obstacle("shinka", "", str(tmp_path)) == ""
+
+
+def test_shinka_evaluates_a_program(tmp_path):
+    folder = race_systems.copy_task(race.TASKS / "roots", tmp_path)
+    (folder / "bad.py").write_text("def f(")
+    scores = list[tuple[bool, float]]()
+    for name in ("initial_program.py", "bad.py"):
+        command = [
+            sys.executable,
+            race_shinka.__file__,
+            "--program_path",
+            str(folder / name),
+            "--results_dir",
+            tmp_path,
+        ]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        metrics, correct = (json.loads((tmp_path / file).read_text()) for file in ("metrics.json", "correct.json"))
+        scores.append((correct["correct"], metrics["combined_score"]))
+    assert scores == [(True, pytest.approx(scores[0][1])), (False, race_systems.find_fail_score(folder))]
+
+
+def test_programs_of_shinka_are_read_without_copies(tmp_path):
+    with sqlite3.connect(tmp_path / "a.sqlite") as connection:
+        connection.execute(
+            "CREATE TABLE programs (id, parent_id, generation, combined_score, correct, code, timestamp REAL)"
+        )
+        rows = [("a", None, 0, 1.0, 1, "x", 1.0), ("b", "a", 0, 1.0, 1, "x", 2.0), ("c", "a", 1, -9.0, 0, "y", 3.0)]
+        connection.executemany("INSERT INTO programs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    programs = [Program(**row) for row in race_shinka.read_programs(tmp_path / "a.sqlite")]
+    assert programs == [Program("a", None, 0, 1.0, "x"), Program("c", "a", 1, None, "y")]
