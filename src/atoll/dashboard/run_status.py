@@ -15,7 +15,7 @@ from atoll import config, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.run_totals import RunTotals
 from atoll.runs import answer, summary
-from atoll.store import candidate_queries, runs
+from atoll.store import candidate_queries
 
 MAX_TEXT = 1000
 LABEL_PREFIX = "run_labels/"
@@ -92,7 +92,7 @@ class RunStatusReader:
     """Reads the status of one run from the store."""
 
     run_store: store.Store
-    run: runs.Run
+    run: store.Run
     totals: RunTotals
 
     @property

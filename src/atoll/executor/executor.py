@@ -4,7 +4,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -105,7 +105,7 @@ class ExecutorConfig:
         permissions: Permissions from the task, in addition to those derived from the evaluator's source.
         scoring: `apart`: evaluators and programs in two sandboxes; `together`: in one; `auto`: apart where it works.
         ray_config: Ray settings; None: evaluate on this machine.
-        ray_stats: Counters of the work on the cluster.
+        ray_stats: Counters of the work on the cluster; None: evaluate on this machine.
     """
 
     limits: sandbox.Limits = _DEFAULT_LIMITS
@@ -116,7 +116,7 @@ class ExecutorConfig:
     permissions: sandbox.Permissions = sandbox.DEFAULT_PERMISSIONS
     scoring: str = "auto"
     ray_config: ray.RayConfig | None = None
-    ray_stats: ray.RayStats = field(default_factory=ray.RayStats)
+    ray_stats: ray.RayStats | None = None
 
     @property
     def local(self) -> "ExecutorConfig":
@@ -243,7 +243,9 @@ class ExecutorConfig:
             actor_config = ray.ActorConfig(
                 self.limits, self.require, self.is_unsafe, self.is_trusted, permissions, task_files
             )
-            return ray.RaySlotPool(make_job, actor_config, self.ray_config, self.num_slots, self.ray_stats)
+            return ray.RaySlotPool(
+                make_job, actor_config, self.ray_config, self.num_slots, self.ray_stats or ray.RayStats()
+            )
         return sandbox.open(
             make_job,
             self.limits,

@@ -53,6 +53,7 @@ def make_executor_config(
         permissions,
         settings.scoring,
         ray_config,
+        executor.RayStats() if ray_config is not None else None,
     )
 
 

@@ -252,7 +252,7 @@ class Session:
     @property
     def ray_stats(self) -> executor.RayStats | None:
         """Statistics of the Ray cluster; None if candidates are evaluated on this machine."""
-        return self._executor_config.ray_stats if self._executor_config.ray_config is not None else None
+        return self._executor_config.ray_stats
 
     def read_initial_score(self) -> float | None:
         """Returns the score of the initial candidate; None before its evaluation."""

@@ -7,8 +7,7 @@ from atoll.store.records.blobs import Blobs
 from atoll.store.records.journal import FeedItem, Gap, RecordFeed, StoredInbox, StoredJournal
 from atoll.store.records.leases import LeaseInterval, Leases, LeaseStatus
 from atoll.store.records.shared_journal import Migrant, SharedJournal, SharedUsage
-from atoll.store.runs import Run
-from atoll.store.store import Store, open
+from atoll.store.store import Run, Store, open
 from atoll.store.versions import audit
 from atoll.store.versions.change import ChangeEntry, ChangeLog, ChangeRequest
 from atoll.store.versions.ledger import LedgerVersions, StoredVersions, VersionLedger

@@ -7,8 +7,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func
 
 from atoll.store.candidates import CandidatePosition, parse_candidate_id
 from atoll.store.database import schema
-from atoll.store.runs import Runs
-from atoll.store.store import Store
+from atoll.store.store import Runs, Store
 
 type SortOrder = Literal["newest", "oldest", "best", "worst"]
 

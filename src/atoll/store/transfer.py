@@ -30,7 +30,7 @@ from atoll.store.database.database import GLOBAL_LOCK, Database
 from atoll.store.records import leases, seals
 from atoll.store.records.blobs import insert_blobs
 from atoll.store.records.json_codec import Blob
-from atoll.store.runs import RUNS_LOCK
+from atoll.store.store import RUNS_LOCK
 from atoll.store.versions import audit
 from atoll.store.versions.change import ChangeEntry
 from atoll.store.versions.sql_change_log import CHANGES_TOPIC

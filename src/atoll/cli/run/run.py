@@ -4,13 +4,14 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atoll.cli.run import survival_files
-from atoll.cli.services import dashboard as services_dashboard
+from atoll.cli.services.dashboard import DashboardOption, serve_during_run
 from atoll.cli.terminal import options
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def run(
     save_report: survival_files.SaveReportOption = None,
     tick_delay: survival_files.TickDelayOption = None,
     linger: survival_files.LingerOption = 0.0,
-    dashboard: services_dashboard.DashboardOption = False,
+    dashboard: DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -194,7 +195,7 @@ def run(
                 as_json,
                 quiet,
             )
-    with stores.Store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
+    with stores.Store(store) as run_store, serve_during_run(run_store) if dashboard else nullcontext():
         has_viewer = dashboard and not as_json  # a program that reads JSON does not watch
         session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
         recorder.attach(session)
@@ -283,7 +284,7 @@ def resume(
     baselines: BaselinesOption = False,
     track: TrackOption = None,
     linger: survival_files.LingerOption = 0.0,
-    dashboard: services_dashboard.DashboardOption = False,
+    dashboard: DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -305,7 +306,7 @@ def resume(
     run_options: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target}
     run_options["workers"] = workers
     unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
-    with options.open_existing_store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
+    with options.open_existing_store(store) as run_store, serve_during_run(run_store) if dashboard else nullcontext():
         option_layers = build_option_layers(overrides, run_options, require_sandbox, executor, scoring)
         has_viewer = dashboard and not as_json
         session = runs.resume(

@@ -52,15 +52,12 @@ DashboardOption = Annotated[bool, typer.Option("--dashboard", help="Serve the da
 
 
 @contextmanager
-def serve_during_run(run_store: Any, is_enabled: bool) -> Iterator[None]:
+def serve_during_run(run_store: Any) -> Iterator[None]:
     """Serves the dashboard while the block runs, at the default port or a free one.
 
     Raises:
         MissingExtra: The dashboard is not installed.
     """
-    if not is_enabled:
-        yield
-        return
     try:
         from atoll.dashboard import server
     except ImportError as error:

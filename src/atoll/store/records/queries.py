@@ -9,8 +9,7 @@ from atoll.store.database import schema
 from atoll.store.records.blobs import Blobs
 from atoll.store.records.journal import fetch_last_seq
 from atoll.store.records.json_codec import unpack
-from atoll.store.runs import Runs
-from atoll.store.store import Store
+from atoll.store.store import Runs, Store
 
 ESCAPE = "\\"
 
