@@ -114,6 +114,7 @@ BENCHES = (
     Bench("governed_statistics"),
     Bench("dashboard", quick=("--steps", "5000", "--clients", "5", "--events", "500", "--rounds", "1")),
     Bench("dashboard_page", quick=("--steps", "5000")),
+    Bench("structure", quick=()),
     Bench("scale", quick=("--rounds", "1", "--size", "20")),
     Bench("scale_stores", quick=("--sizes", "5000", "--commits", "300")),
 )

@@ -1,10 +1,11 @@
 """Blobs, stored by hash."""
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Insert, select
 
 from atoll import errors, evaluation
 from atoll.store.database import schema
@@ -13,8 +14,6 @@ from atoll.store.records.json_codec import Blob
 
 HEAD_BYTES = 80
 MAX_INLINE_BYTES = 2000  # of a blob inside its reference; most artifacts are a line or two
-
-_INSERTS = {name: schema.insert_for(name)(schema.blobs).on_conflict_do_nothing() for name in ("sqlite", "postgresql")}
 
 
 class Blobs:
@@ -86,4 +85,10 @@ def insert_blobs(connection: Connection, blobs: Iterable[Blob]) -> None:
         for blob in sorted(blobs)  # the same order for all writers avoids deadlocks
     ]
     if rows:
-        connection.execute(_INSERTS[connection.dialect.name], rows)
+        connection.execute(_make_insert(connection.dialect.name), rows)
+
+
+@functools.cache
+def _make_insert(dialect: str) -> Insert:
+    statement: Insert = schema.insert_for(dialect)(schema.blobs).on_conflict_do_nothing()
+    return statement
