@@ -1,19 +1,20 @@
 """Interprets the filter as the kernel would, on both architectures."""
 
 import errno
+import itertools
 import struct
 
 import pytest
 
 from atoll.sandbox.linux import seccomp, syscalls
-from atoll.sandbox.linux.seccomp import Rights, assemble
+from atoll.sandbox.linux.seccomp import Rights, assemble, assemble_candidate, assemble_server
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 SELF = 77
 ARCHS = list(syscalls.ARCHS)
 
 
-def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | None = None) -> int:
+def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | None = None, make=assemble) -> int:
     """Runs a filter on one call and returns its action."""
     known = syscalls.ARCHS[arch]
     tables = (
@@ -23,11 +24,12 @@ def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | Non
         syscalls.PROCESSES,
         syscalls.NETWORK,
         syscalls.SANDBOX_CALLS,
+        syscalls.SERVER_CALLS,
     )
-    number = name if isinstance(name, int) else syscalls.get_numbers(*tables, arch=known)[name]
+    number = syscalls.get_numbers(*tables, arch=known)[name] if isinstance(name, str) else name
     filled = [arg & (2**64 - 1) for arg in (*args, *(0,) * (6 - len(args)))]
     data = struct.pack("<iIQ6Q", number, known.audit if audit is None else audit, 0, *filled)
-    steps, value, at = assemble(known, rights), 0, 0
+    steps, value, at = make(known, rights), 0, 0
     while True:
         code, if_so, if_not, k = steps[at]
         k = SELF if k == seccomp._OWN_PID else k
@@ -99,9 +101,43 @@ def test_filter_checks_arguments(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+def test_both_filters_of_a_candidate_allow_the_same_as_the_whole_one(arch):
+    arguments = [(), (SELF,), (SELF + 1,), (1, 1), (1, 2), (0x11,), (0x3D0F00,), (0x10010000,), (3, 8), (3, 0x5401)]
+    arguments += [(number,) for number in (1, 3, 4, 15, 22, 38)]
+    for rights in (
+        Rights(),
+        Rights(True),
+        Rights(True, True, True, True),
+        Rights(processes=True),
+        Rights(network=True),
+    ):
+        programs = {
+            make: make(syscalls.ARCHS[arch], rights) for make in (assemble, assemble_server, assemble_candidate)
+        }
+        checked = syscalls.get_numbers(syscalls.CHECKED, arch=syscalls.ARCHS[arch]).values()
+        calls = [*itertools.product(checked, arguments), *itertools.product((*range(480), 1024, 0x40000001), [()])]
+        for number, args in calls:
+            whole, server, candidate = (
+                run(arch, rights, number, *args, make=lambda *_, steps=steps: steps) for steps in programs.values()
+            )
+            assert whole == (candidate if candidate != ALLOW else server), (rights, number, args)
+    assert run(arch, Rights(), "read", audit=0x40000003, make=assemble_server) == KILL
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_fork_server_can_do_its_work(arch):
+    for name in ("clone", "kill", "wait4", "seccomp", "landlock_restrict_self", "memfd_create", "pidfd_open", "fchmod"):
+        assert run(arch, Rights(), name, 17, make=assemble_server) == ALLOW
+    for name in ("mount", "unshare", "socket", "execve", "capset", "pivot_root"):
+        assert run(arch, Rights(), name, make=assemble_server) == ERRNO | errno.EPERM
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_all_jumps_are_inside_the_program(arch):
-    for rights in (Rights(), Rights(True, True, True, True, True)):
-        steps = assemble(syscalls.ARCHS[arch], rights)
+    for rights, make in itertools.product(
+        (Rights(), Rights(True, True, True, True, True)), (assemble, assemble_server, assemble_candidate)
+    ):
+        steps = make(syscalls.ARCHS[arch], rights)
         assert all(max(step.jump_if_true, step.jump_if_false) < 256 for step in steps)
         assert len(steps) < 4096  # the kernel's limit
         assert all(

@@ -34,6 +34,14 @@ def test_only_functions_and_classes_become_immortal():
     assert all(int(count) < 10 for count in counts.split()[3:])
 
 
+@pytest.mark.skipif(sys.getrefcount(None) != 2**32 - 1, reason="needs CPython 3.12 or 3.13")
+def test_constants_become_immortal_but_not_the_containers_that_hold_data():
+    before = "name, pair, mixed = str(2.5) + 'x', (1.25, 'a' * 9), (data, 1.5)\ntable = {name: data}"
+    counts = run_script("print(*(sys.getrefcount(item) for item in (name, pair, globals(), mixed, table)))", before)
+    assert counts.split()[:3] == [str(2**32 - 1)] * 3
+    assert all(int(count) < 10 for count in counts.split()[3:])
+
+
 def test_program_still_works():
     output = run_script("print(thing.method(), Thing.method.__qualname__, [item for item in data])")
     assert output == "result Thing.method [1.5]"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from atoll import journal, store
 from atoll.store import transfer
@@ -65,6 +65,16 @@ def is_same_content(old: bytes, new: bytes) -> bool:
         return False
 
 
+def find_key(connection: Connection, table: str, number: int) -> tuple[str, dict[str, Any]]:
+    """Returns the condition and the values that select one row by its primary key."""
+    columns = connection.execute(text(f"SELECT name FROM pragma_table_info('{table}') WHERE pk > 0")).scalars().all()
+    names = ", ".join(f'"{name}"' for name in columns)
+    row = connection.execute(text(f"SELECT {names} FROM {table} ORDER BY {names} LIMIT 1 OFFSET {number}")).one()
+    return " AND ".join(f'"{name}" = :key{index}' for index, name in enumerate(columns)), {
+        f"key{index}": value for index, value in enumerate(row)
+    }
+
+
 def test_every_changed_byte_of_a_run_is_found(tmp_path: Path) -> None:
     with store.open(str(tmp_path / "atoll.db")) as run_store:
         write_run(run_store)
@@ -72,20 +82,21 @@ def test_every_changed_byte_of_a_run_is_found(tmp_path: Path) -> None:
         assert find_damage(database) == []
         generator, missed = random.Random(5), list[str]()
         with database.begin_write() as connection:
-            rowids = {
-                name: [row[0] for row in connection.execute(text(f"SELECT rowid FROM {name}"))] for name in TABLES
+            numbers = {
+                name: range(connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one()) for name in TABLES
             }
             connection.execute(text("PRAGMA defer_foreign_keys = ON"))
             for number in range(NUM_FLIPS):
                 name = generator.choice(list(TABLES))
-                column, rowid = generator.choice(TABLES[name]), generator.choice(rowids[name])
-                old = connection.execute(text(f'SELECT "{column}" FROM {name} WHERE rowid = {rowid}')).scalar_one()
+                column, number_of_row = generator.choice(TABLES[name]), generator.choice(numbers[name])
+                where, key = find_key(connection, name, number_of_row)
+                old = connection.execute(text(f'SELECT "{column}" FROM {name} WHERE {where}'), key).scalar_one()
                 new = change(old, generator)
                 if new == old or (column == "body" and is_same_content(old, new)):
                     continue
                 savepoint = connection.begin_nested()
-                statement = text(f'UPDATE OR REPLACE {name} SET "{column}" = :new WHERE rowid = {rowid}')
-                connection.execute(statement, {"new": new})
+                statement = text(f'UPDATE OR REPLACE {name} SET "{column}" = :new WHERE {where}')
+                connection.execute(statement, {**key, "new": new})
                 if not transfer.find_damage(connection):
                     missed.append(f"{number}: {name}.{column} {old!r:.60} -> {new!r:.60}")
                 savepoint.rollback()

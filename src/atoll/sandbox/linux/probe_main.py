@@ -108,7 +108,9 @@ def _try_landlock() -> None:
 
 def _try_seccomp() -> None:
     system_calls.drop_privileges()
-    seccomp.Filter(seccomp.Rights()).apply(os.getpid())
+    syscall_filter = seccomp.Filter(seccomp.Rights())
+    syscall_filter.apply_to_server()
+    syscall_filter.apply(os.getpid())
     try:
         socket.socket().close()
     except PermissionError:

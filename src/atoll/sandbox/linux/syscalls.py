@@ -84,6 +84,12 @@ SANDBOX_CALLS = """
     umount2:166:39 unshare:272:97
 """
 
+# Needed by a fork server that has a filter of its own; its candidates have them only if another table does.
+SERVER_CALLS = """
+    chmod:90: fchmod:91:52 fchmodat:268:53 fork:57: landlock_restrict_self:446:446 memfd_create:319:279
+    pidfd_open:434:434 seccomp:317:277 utimensat:280:88 vfork:58:
+"""
+
 
 def detect_arch() -> Arch | None:
     """Returns the architecture of this machine; None: not supported."""

@@ -1,15 +1,20 @@
 """Reduces the memory pages that candidate processes must copy from the fork server.
 
 A fork shares every page until one process writes to it; a copy costs three microseconds. In a short evaluation most
-writes come from the interpreter: it counts references to existing functions and classes, and fills the holes between
-them. Both can be avoided before the first fork.
+writes come from the interpreter: it counts references to existing functions, classes and constants, and fills the
+holes between them. Both can be avoided before the first fork.
 """
 
 import ctypes
+import functools
 import gc
+import importlib.machinery
+import re
+import struct
 import sys
 import types
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 
 _IMMORTAL_REFCOUNT = 2**32 - 1  # Python 3.12 and 3.13 never change this count
 # Types that need not be freed. Objects that own files or locks must be freed with their last reference.
@@ -19,46 +24,91 @@ _IMMORTAL_TYPES = frozenset(
         types.BuiltinFunctionType,
         types.ModuleType,
         types.MethodDescriptorType,
+        types.ClassMethodDescriptorType,
         types.WrapperDescriptorType,
         types.GetSetDescriptorType,
         types.MemberDescriptorType,
+        types.CellType,
         property,
         classmethod,
         staticmethod,
+        weakref.ref,
+        struct.Struct,
+        re.Pattern,
+        importlib.machinery.ModuleSpec,
+        importlib.machinery.SourceFileLoader,
+        importlib.machinery.ExtensionFileLoader,
     }
 )
+_CONSTANT_TYPES = frozenset({str, bytes, int, float, complex, range, types.CodeType})
 _POOL_BYTES, _POOL_HEADER_BYTES = 2**14, 48  # CPython allocates small objects of one size in such pools
 _MAX_OBJECT_BYTES, _ALIGNMENT = 512, 16
 _MAX_POOLS = 16  # per object size
 _ADJACENT_IN_NEW_POOL = 8
+_FUNCTION_OF_C = type(ctypes.CDLL(None).getpid)
 _EMPTY_BYTES_SIZE = sys.getsizeof(b"")
 
 _fillers = list[object]()
 
 
-def prepare_for_fork() -> None:
-    """Makes forks write to fewer existing pages; irreversible, so only for a fork server."""
+def prepare_for_fork(*owners: object) -> None:
+    """Makes forks write to fewer existing pages; irreversible, so only for a fork server.
+
+    Args:
+        owners: Objects of Atoll that every fork keeps, with the objects of Atoll in their attributes.
+    """
     gc.collect()
     if sys.getrefcount(None) == _IMMORTAL_REFCOUNT:
-        for obj in _iter_immortals():
+        for obj in [*_iter_immortals(), *_iter_owned(owners)]:
             ctypes.c_uint32.from_address(id(obj)).value = _IMMORTAL_REFCOUNT
     _fill_holes()
     gc.freeze()  # otherwise the first collection of every candidate copies all pages
 
 
 def _iter_immortals() -> Iterator[object]:
-    """Yields functions and classes with their parts and names, but no data."""
+    """Yields functions and classes with their parts and names, and constants, but no other data."""
+    known_tuples = dict[int, bool]()
     for obj in gc.get_objects():
         kind = type(obj)
-        if kind in _IMMORTAL_TYPES:
+        if kind in _IMMORTAL_TYPES or issubclass(kind, type):
             yield obj
+        for part in gc.get_referents(obj):
+            is_namespace = type(part) is dict and (kind is types.ModuleType or issubclass(kind, type))
+            if is_namespace or _is_constant(part, known_tuples):
+                yield part
         if kind is types.FunctionType:
-            yield from (obj.__name__, obj.__qualname__)
             yield from _iter_code_parts(obj.__code__)
-        elif kind is types.ModuleType:
-            yield from vars(obj)
-        elif issubclass(kind, type):
-            yield from (obj, obj.__mro__, obj.__name__, *vars(obj))
+
+
+def _is_constant(value: object, known_tuples: dict[int, bool]) -> bool:
+    """Returns whether a value never changes: a text, a number, or a tuple that needs not be freed."""
+    if type(value) is not tuple:
+        return type(value) in _CONSTANT_TYPES
+    if id(value) not in known_tuples:
+        known_tuples[id(value)] = False
+        known_tuples[id(value)] = all(
+            type(item) in _IMMORTAL_TYPES or isinstance(item, type | None) or _is_constant(item, known_tuples)
+            for item in value
+        )
+    return known_tuples[id(value)]
+
+
+def _iter_owned(owners: Iterable[object]) -> Iterator[object]:
+    """Yields objects of Atoll and what their attributes need, but no data of a job."""
+    known_ids, pending = set[int](), list(owners)
+    while pending:
+        obj = pending.pop()
+        kind = type(obj)
+        if id(obj) in known_ids or isinstance(obj, type | types.FunctionType | types.ModuleType):
+            continue
+        known_ids.add(id(obj))
+        if kind.__module__.startswith("atoll.") or kind in (functools.partial, types.MethodType):
+            yield obj
+            for part in gc.get_referents(obj):
+                yield from (part,) if type(part) in (dict, list, tuple) else ()
+                pending += gc.get_referents(part) if type(part) in (dict, list, tuple) else [part]
+        elif kind in _CONSTANT_TYPES or isinstance(obj, ctypes._SimpleCData | _FUNCTION_OF_C):
+            yield obj
 
 
 def _iter_code_parts(code: types.CodeType) -> Iterator[object]:

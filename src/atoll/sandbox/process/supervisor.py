@@ -70,7 +70,9 @@ class ChildSupervisor:
         self._prepared, self._null_fd = self._process.prepare(), worker.make_private_fd(os.open(os.devnull, os.O_RDWR))
         self._scratch_size = os.stat(self._process.scratch).st_size
         scratch_dir.reset_attributes(self._process.scratch, self._scratch_size)
-        shared_pages.prepare_for_fork()
+        shared_pages.prepare_for_fork(self)
+        if self._process.filter:
+            self._process.filter.apply_to_server()
 
     def serve(self, channel: worker.Channel) -> NoReturn:
         spare: Child | None = None

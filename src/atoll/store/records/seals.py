@@ -28,6 +28,7 @@ seals = Table(
     Column("last", INTEGER, primary_key=True),
     Column("first", INTEGER, nullable=False),
     Column("hash", HASH, nullable=False),
+    sqlite_with_rowid=False,  # one tree, so that a commit writes one page more instead of two
 )
 _seals = seals.c
 
