@@ -1,6 +1,5 @@
 """Prompts of the policy `leader`: a system message for the whole run, and a user message that shows its state."""
 
-import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from atoll import errors, function, llm, mutation, system
 from atoll.programs.prompt import sections as prompt_sections
 from atoll.programs.prompt.sections import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.programs.prompt.templates import Templates
-from atoll.secret_scanner import redact
 
 _UNITS = {"text": "text", "json": "set of values"}
 _COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
@@ -155,7 +153,7 @@ class SearchPromptBuilder:
     def _make_evaluator_parts(self, parent: function.Function) -> Sequence[PromptPart]:
         """Returns the evaluator's source; for a text only without feedback, since Python would mislead."""
         has_feedback = bool(parent.evaluation and parent.evaluation.feedback)
-        source = "" if self.language == "text" and has_feedback else redact(self.evaluator).strip()
+        source = "" if self.language == "text" and has_feedback else prompt_sections.redact_source(self.evaluator)
         return [PromptPart(source, partial(mutation.fence, language="python"))] if source else []
 
     def _make_program_parts(
@@ -297,7 +295,7 @@ class SearchPromptBuilder:
 
     def _write_instruction(self, context: function.ProposalContext, request: mutation.EditRequest, fault: str) -> str:
         """Returns the operator, the focus and the requested form; after a useless answer, with its fault."""
-        rng = copy.copy(context.rng)  # from a copy, so that a second prompt changes no later random number
+        rng = prompt_sections.copy_rng(context.rng)  # a second prompt repeats the draw
         rng.random()
         sentences = [f"Your last answer could not be used: {prompt_sections.flatten(fault, 300)}"] if fault else []
         operator, has_attempts = context.advice.get("operator"), bool(context.advice.get("attempts"))
