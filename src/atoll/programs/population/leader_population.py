@@ -53,7 +53,7 @@ def choose_window(num_calls: int | None) -> int | None:
     return None if num_calls is None else max(1, num_calls // 12)
 
 
-type Mode = Literal["fix", "refine", "sample", "spread", "challenge", "new"]
+type Mode = Literal["fix", "refine", "sample", "spread", "challenge", "new", "notes"]
 
 OPERATOR_KEY = "operator"  # in the advice, and in the meta of every child
 _MAX_TRIES = 5  # of a challenger since its best score rose
@@ -96,6 +96,9 @@ class Policy(Protocol):
     @property
     def fix_share(self) -> float:
         """Share of iterations that repair failed programs."""
+
+    def starts_notes(self) -> bool:
+        """Returns whether the next iteration asks the LLM for notes on the run."""
 
     def note_initial(self, fn: function.Function) -> None:
         """Keeps the first program of an island; that of the first island is the initial program of the run."""
@@ -197,6 +200,9 @@ class LeaderPopulation:
     def select(self) -> archipelago.Selection:
         """Returns one parent, and the programs that the prompt shows beside it."""
         best = self.best_fn()
+        if self._policy.starts_notes():
+            self._policy.note_selection("notes", best, is_scratch=False, is_plain=True)
+            return archipelago.Selection((best,), {})
         mode, parent, is_scratch = self._choose_parent(best)
         is_plain = mode == "sample" or (mode == "refine" and self._policy.draw_plain(self._rng))
         self._policy.note_selection(mode, parent, is_scratch=is_scratch, is_plain=is_plain)

@@ -21,6 +21,7 @@ from atoll.candidate import JSON, Candidate
 _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]")
 _NUMBER_OR_OPERATOR = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")
 DUPLICATE_KEY = "repeats"  # in a child's `meta`: description of the duplicate
+NOTES_KEY = "notes_on_run"  # in the meta of a copy of the best program that carries notes
 _SHINGLE_SIZE = 5  # tokens
 
 
@@ -43,6 +44,8 @@ class NoveltyFilter:
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
         text = proposal.candidate.content
+        if NOTES_KEY in proposal.candidate.meta:
+            return gate.Decision("reject", "it carries notes on the run", "novelty")
         for other in proposal.known_candidates:
             if hash_program(text, self.is_python) == hash_program(other.content, self.is_python):
                 return gate.Decision("reject", f"it repeats {other.id} in other words", "novelty")

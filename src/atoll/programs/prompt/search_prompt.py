@@ -317,7 +317,7 @@ class SearchPromptBuilder:
             is_text = self.language == "text"
             result = "lines to add to the {unit}" if request.mode == "add" else "a better {unit}"
             sentences += [_TEXT_TASK.replace("{result}", result)] if is_text else []
-            sentences.append(self._draw_focus(context, request, rng, 1 if fault else 0))
+            sentences.append(self._choose_focus(context, request, rng, 1 if fault else 0))
             if is_text:
                 sentences += ["Do not repeat a change listed above."] if has_attempts else []
             else:
@@ -336,6 +336,13 @@ class SearchPromptBuilder:
         if self.language not in _COMMENTS:
             return (_ADD_FORM if request.mode == "add" else _TEXT_FORM).format(**names)
         return self.templates.fill("search_answer", names)
+
+    def _choose_focus(
+        self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int
+    ) -> str:
+        """Returns the direction of the notes, if the advice has one; otherwise a random focus."""
+        direction = prompt_sections.flatten(str(context.advice.get("direction") or ""), 200).rstrip(".")
+        return f"Try this: {direction}." if direction else self._draw_focus(context, request, rng, offset)
 
     def _draw_focus(
         self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int

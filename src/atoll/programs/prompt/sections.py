@@ -303,7 +303,9 @@ def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence
     rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
     lines = list[str]()
     for row in rows:
-        if row.get("note") == "helped":
+        if row.get("text"):
+            lines.append(f"- {str(row.get('note')).capitalize()}: {flatten(str(row['text']), 200)}")
+        elif row.get("note") == "helped":
             difference = row.get("difference")
             gain = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
             idea = str(row.get("idea") or "")
