@@ -183,6 +183,21 @@ def test_empty_or_copied_notes_are_none(response):
     assert parse_notes(response) is None
 
 
+def test_tried_method_is_no_new_direction():
+    notes = parse_notes("TRY: Primes.\nTRY: sums", {"primes"})
+    assert notes is not None
+    assert list(notes.directions) == ["sums"]
+
+
+def test_gains_and_failures_are_apart_in_the_prompt(tmp_path):
+    script = Script()
+    run(tmp_path, script, 60)
+    prompt = script.prompts[script.list_positions("# Your notes")[0], "0"]
+    better, others = prompt.split("# Changes that raised")[1].split("# Changes that failed")
+    assert "Change: number 14" in better
+    assert "Change: number 15" in others.split("# Your notes")[0]
+
+
 def test_cheapest_llm_writes_the_notes_and_no_router_learns_from_it():
     class Priced:
         def __init__(self, usd: float) -> None:

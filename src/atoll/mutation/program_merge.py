@@ -184,6 +184,8 @@ def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list
     if any(_is_trial(segment) for segment in parent):
         return segments
     last = max((index for index, segment in enumerate(segments) if segment.is_definition), default=len(segments))
+    if last + 1 >= len(segments):
+        return segments
     body_names = {name for segment in segments[: last + 1] for name in iter_used_names(segment.nodes)} | {"sys"}
     defined_names = collect_names(segment for segment in segments[: last + 1] if segment.is_definition)
     end = len(segments)

@@ -5,7 +5,7 @@ of the best program with the notes in its meta. The prefilter rejects it, so tha
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -134,7 +134,7 @@ class NotesMutator:
         """
         parent = context.parents[-1]
         response = self.model(self._build_prompt(context, parent))
-        notes = parse_notes(response.text)
+        notes = parse_notes(response.text, _list_ideas(context.advice))
         if notes is None:
             raise mutation.UnusableResponse("The response has no notes on the run.")
         data: dict[str, JSON] = {name: list(texts) for name, texts in notes._asdict().items()}
@@ -143,8 +143,10 @@ class NotesMutator:
 
     def _build_prompt(self, context: function.ProposalContext, parent: function.Function) -> llm.ChatPrompt:
         records, tried = context.advice.get(RECORDS_KEY), context.advice.get(TRIED_KEY)
-        rows: Any = records if isinstance(records, Sequence) else ()
-        scores = [row.get("score") for row in rows if isinstance(row, Mapping)]
+        rows = [row for row in records if isinstance(row, Mapping)] if isinstance(records, Sequence) else []
+        scores = [row.get("score") for row in rows]
+        better = [row for row in rows if row.get("outcome") == "better"]  # small LLMs confuse them in one list
+        others = [row for row in rows if row.get("outcome") != "better"]
         format_score = sections.make_score_format([parent.score() if parent.evaluation else None, *scores])
         directions = tried.items() if isinstance(tried, Mapping) else ()
         notes = [
@@ -160,7 +162,8 @@ class NotesMutator:
             "score": format_score(parent.score() if parent.evaluation else None),
             "program": mutation.hide_markers(str(parent.skeleton())),
             "run_notes": "\n".join(notes),
-            "records": "\n".join(sections.format_attempts(rows, format_score)) or "- none",
+            "better": "\n".join(sections.format_attempts(better, format_score)),
+            "others": "\n".join(sections.format_attempts(others, format_score)),
         }
         system = f"You keep the notes of a search for a better {unit}. You write notes, no {unit}."
         text = self.templates.fill("search_notes", values)
@@ -184,13 +187,36 @@ _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.):])\s+(?P<text>.*)")
 _EMPTY = re.compile(r"(?:none|nothing|n/?a|-|\.\.\.|)[.!]?", re.I)
 _EXAMPLES = (  # of the form, in the prompt; small LLMs copy them
     "counting each pair only once",
+    "a table of the squares",
     "a larger step, because the loop then misses the end",
-    "sort the items first and process the largest ones before the others",
+    "recursion, because it is too deep",
+    "sort the items first",
+    "process the largest items before the others",
+    "split the list into two halves",
+    "stop as soon as nothing changes",
+    "search backwards from the end",
 )
 
 
-def parse_notes(response: str) -> Notes | None:
-    """Reads notes: lines that begin with HELPED, FAILED or TRY, or lists below such lines. None if there are none."""
+def _list_ideas(advice: Mapping[str, JSON]) -> set[str]:
+    """Returns the ideas of the latest attempts, and the directions that were tried, as `parse_notes` compares them."""
+    records, tried = advice.get(RECORDS_KEY), advice.get(TRIED_KEY)
+    rows = [row for row in records if isinstance(row, Mapping)] if isinstance(records, Sequence) else []
+    directions = [name for name, tries in tried.items() if tries] if isinstance(tried, Mapping) else []
+    return {_normalize(str(text)) for text in (*(row.get("idea") or "" for row in rows), *directions)}
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.split()).rstrip(".").lower()
+
+
+def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:
+    """Reads notes: lines that begin with HELPED, FAILED or TRY, or lists below such lines. None if there are none.
+
+    Args:
+        response: The response of the LLM.
+        tried: Ideas that are no new directions.
+    """
     texts: dict[str, list[str]] = {name: [] for name in Notes._fields}
     heading: str | None = None
     for line in mutation.clean_response(response).splitlines():
@@ -203,7 +229,8 @@ def parse_notes(response: str) -> Notes | None:
             heading = heading if not line.strip() else None
             continue
         text = sections.shorten(text.strip(" *_`"), _MAX_LINE_CHARS)
-        if not _EMPTY.fullmatch(text) and text.rstrip(".").lower() not in _EXAMPLES and text not in texts[heading]:
+        is_known = _normalize(text) in _EXAMPLES or (heading == "directions" and _normalize(text) in tried)
+        if not is_known and not _EMPTY.fullmatch(text) and text not in texts[heading]:
             texts[heading].append(text)
     limits = (_MAX_HELPED, _MAX_FAILED, _MAX_DIRECTIONS)
     notes = Notes(*(tuple(texts[name][:limit]) for name, limit in zip(Notes._fields, limits, strict=True)))

@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from random import Random
 from statistics import median
 from typing import Literal, NamedTuple, Protocol
@@ -329,8 +330,18 @@ def get_order(fn: function.Function) -> tuple[float, int]:
 
 def _get_structure(fn: function.Function) -> str:
     """Returns a program without its numbers: programs that differ only in constants have the same structure."""
-    return _NUMBER.sub("0", " ".join(str(fn.skeleton()).split()))
+    return _remove_numbers(str(fn.skeleton()))
+
+
+@lru_cache(maxsize=256)  # each selection compares the same good programs
+def _remove_numbers(text: str) -> str:
+    return _NUMBER.sub("0", " ".join(text.split()))
 
 
 def _get_lines(fn: function.Function) -> frozenset[str]:
-    return frozenset(filter(None, map(str.strip, str(fn.skeleton()).splitlines())))
+    return _split_lines(str(fn.skeleton()))
+
+
+@lru_cache(maxsize=256)
+def _split_lines(text: str) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, text.splitlines())))
