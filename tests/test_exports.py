@@ -38,7 +38,7 @@ NAMES = {
     "atoll.mutation": """
         ChildTuner ChoiceMutator EditMutator EditRequest LLMCallable MODES MixedMutator Mode MutatorBandit MutatorName
         NotApplicable Prompt PromptBuilder ReadProgram ResponseReader RewriteMutator SyntaxMutator TunedMutator Tuner
-        UnusableResponse Vocabulary add_mutators apply_blocks build_program_prompt clean_response
+        UnusableResponse Vocabulary add_mutators apply_blocks build_program_prompt clean_response compile_python
         describe_editable_part extract_text fence
         find_choices find_required_names find_signature hide_markers is_mutable iter_fenced_blocks make_default_mutator
         make_diff_parser mend_python parse_blocks tunable with_text

@@ -241,7 +241,9 @@ def _make_options(problem: EvolveProblem, max_trials: int) -> Options:
     # Texts differ by every word: only programs have copies in other words.
     threshold = 1.0 if problem.representation.is_code else 2.0
     weights = {} if max_trials else {"tuner": 0.0}
-    return Options.model_validate({"engine_weights": weights, "similarity_threshold": threshold})
+    # Notes compare whole programs; with data, the failed instances tell more.
+    notes = "auto" if problem.representation.is_code and problem.data is None else "built"
+    return Options.model_validate({"engine_weights": weights, "similarity_threshold": threshold, "run_notes": notes})
 
 
 def _as_system(config: cluster.EvolverConfig) -> system.BuiltSystem:

@@ -14,6 +14,7 @@ from atoll.candidate import JSON
 from atoll.llm.base import LLM, LLMError, Response, current_meter
 
 ADVICE_KEY = "llm"  # advice key for the name of the selected LLM
+ROLE_KEY, CHEAPEST = "llm_role", "cheapest"  # advice: call the cheapest LLM; no router learns from the iteration
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +92,28 @@ class EnsembleLLM:
 
 
 class RoutedProposer:
-    """Proposer whose iterations call the LLM named in their advice."""
+    """Proposer whose iterations call the LLM named in their advice, or the cheapest one if they have this role."""
 
-    def __init__(self, mutation_engine: function.MutationEngine | function.Proposer) -> None:
-        self._proposer = function.as_proposer(mutation_engine)
+    def __init__(self, mutation_engine: function.MutationEngine | function.Proposer, cheapest: str = "") -> None:
+        self._proposer, self._cheapest = function.as_proposer(mutation_engine), cheapest
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         name = context.advice.get(ADVICE_KEY)
+        if self._cheapest and context.advice.get(ROLE_KEY) == CHEAPEST:
+            name = self._cheapest
         token = EnsembleLLM.selected.set(name if isinstance(name, str) else None)
         try:
             return self._proposer.propose(context)
         finally:
             EnsembleLLM.selected.reset(token)
+
+
+def find_cheapest(ensemble: EnsembleLLM) -> str:
+    """Returns the name of the member with the lowest price; if a price is unknown, that of the first member."""
+    members = [member for member in ensemble.members if member.weight > 0]
+    prices = [getattr(member.llm, "price", None) for member in members]
+    known = [(price.input_mtok + price.output_mtok, i) for i, price in enumerate(prices) if price is not None]
+    return members[min(known)[1] if len(known) == len(members) else 0].name
 
 
 type RoutingMethod = Literal["weights", "bandit", "plateau"]
@@ -163,7 +174,8 @@ class WeightRouter:
         return {ADVICE_KEY: rng.choices(list(self._weights), weights)[0]}
 
     def learn(self, result: function.IterationResult) -> None:
-        self._reliability.learn(result)
+        if ROLE_KEY not in result.advice:
+            self._reliability.learn(result)
 
 
 class PlateauRouter:
@@ -182,6 +194,8 @@ class PlateauRouter:
         )
 
     def learn(self, result: function.IterationResult) -> None:
+        if ROLE_KEY in result.advice:
+            return
         self._weight_router.learn(result)
         parent_score = max((_get_score(fn) for fn in result.parents), default=-math.inf)
         child_score = _get_best_child_score(result)
@@ -220,6 +234,8 @@ class BanditRouter:
         return {ADVICE_KEY: rng.choice([name for name, bound in upper_bounds.items() if bound == best])}
 
     def learn(self, result: function.IterationResult) -> None:
+        if ROLE_KEY in result.advice:
+            return
         self._reliability.learn(result)
         arm = self._arms.get(str(result.advice.get(ADVICE_KEY)))
         if arm is None:

@@ -22,7 +22,7 @@ from atoll.mutation.llm_mutators import (
     RewriteMutator,
     build_program_prompt,
 )
-from atoll.mutation.python_statements import find_required_names, find_signature
+from atoll.mutation.python_statements import compile_python, find_required_names, find_signature
 from atoll.mutation.response_reader import ReadProgram, ResponseReader, UnusableResponse
 from atoll.mutation.response_text import clean_response, extract_text, iter_fenced_blocks, mend_python
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
@@ -34,8 +34,8 @@ __all__ = [
     "MODES", "ChildTuner", "ChoiceMutator", "EditMutator", "EditRequest", "LLMCallable",
     "MixedMutator", "Mode", "MutatorBandit", "MutatorName", "NotApplicable", "Prompt", "PromptBuilder", "ReadProgram",
     "ResponseReader", "RewriteMutator", "SyntaxMutator", "TunedMutator", "Tuner", "UnusableResponse", "Vocabulary",
-    "add_mutators", "apply_blocks", "build_program_prompt", "clean_response", "describe_editable_part", "extract_text",
-    "fence", "find_choices",
+    "add_mutators", "apply_blocks", "build_program_prompt", "clean_response", "compile_python",
+    "describe_editable_part", "extract_text", "fence", "find_choices",
     "find_required_names", "find_signature", "hide_markers", "is_mutable", "iter_fenced_blocks",
     "make_default_mutator", "make_diff_parser", "mend_python", "parse_blocks", "tunable", "with_text",
 ]

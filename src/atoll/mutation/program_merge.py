@@ -32,6 +32,9 @@ _KNOWN_IMPORTS = {
 }
 
 
+_WORD = re.compile(r"\w+")
+
+
 class Merged(NamedTuple):
     """New program, and the guesses that led to it."""
 
@@ -118,9 +121,12 @@ def _merge_python(parent: str, child: str, required_names: Sequence[str]) -> Mer
     notes = list[str]()
     new_segments = _drop_fixed(child_segments, fixed, notes)
     new_segments = _drop_trials(new_segments, parent_segments, notes)
-    rest = "".join(segment.text for segment in [*fixed, *new_segments])
     parent_names = {name for part in editable_parts for segment in part for name in segment.names}
-    missing = (find_unbound_names(rest) | (set(required_names) - collect_names([*fixed, *new_segments]))) & parent_names
+    bound_names = collect_names([*fixed, *new_segments])
+    missing = (set(required_names) - bound_names) & parent_names
+    if not parent_names <= bound_names:  # otherwise no name is unbound; a symbol table takes long
+        rest = "".join(segment.text for segment in [*fixed, *new_segments])
+        missing |= find_unbound_names(rest) & parent_names
     if not missing and len(editable_parts) == 1:
         if has_markers:
             notes.append("put the program between the markers")
@@ -178,6 +184,8 @@ def _drop_trials(segments: list[Segment], parent: Sequence[Segment], notes: list
     if any(_is_trial(segment) for segment in parent):
         return segments
     last = max((index for index, segment in enumerate(segments) if segment.is_definition), default=len(segments))
+    if last + 1 >= len(segments):
+        return segments
     body_names = {name for segment in segments[: last + 1] for name in iter_used_names(segment.nodes)} | {"sys"}
     defined_names = collect_names(segment for segment in segments[: last + 1] if segment.is_definition)
     end = len(segments)
@@ -287,7 +295,9 @@ def _count_header(segments: Sequence[Segment]) -> int:
 
 def add_missing_imports(text: str) -> Merged:
     """Adds well-known imports, such as numpy as np, that a Python program uses and lacks."""
-    missing = sorted(find_unbound_names(text) & set(_KNOWN_IMPORTS))
+    used = set(_WORD.findall(text)) & _KNOWN_IMPORTS.keys()
+    bound_names = collect_names(split_segments(text) or ()) if used else set[str]()
+    missing = sorted(used & find_unbound_names(text)) if used - bound_names else []
     if not missing:
         return Merged(text)
     lines = text.split("\n")

@@ -4,9 +4,11 @@ import ast
 import builtins
 import re
 import symtable
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import CodeType
 
 from atoll.mutation.text_blocks import find_evolve_blocks
 
@@ -45,6 +47,32 @@ def parse_python(text: str) -> ast.Module | None:
         return ast.parse(text)
     except _PARSE_ERRORS:
         return None
+
+
+# A docstring at the start of a file, in three quotes; and a possible constant as a statement.
+_DOCSTRING = re.compile(r'\A(?:[ \t]*(?:#[^\n]*)?\n)*"""(?:[^"\\]|"(?!""))*"""[ \t]*(?=\n)')
+_BARE_CONSTANT = re.compile(r"^(?:[rRuUbBfF]{0,2}[\"']|[\d.(]|-\d|None\b|True\b|False\b)|;", re.MULTILINE)
+_FILE_NAME = "<candidate>"
+# Warnings about candidates are not shown; only candidates have this file name.
+warnings.filterwarnings("ignore", category=SyntaxWarning, module=_FILE_NAME)
+
+
+@lru_cache(maxsize=8)  # the reader and the search for duplicates need the same code
+def compile_python(text: str) -> CodeType | None:
+    """Compiles a program, without docstrings and asserts, and without running it; None if it is invalid."""
+    stripped = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
+    try:
+        if not _BARE_CONSTANT.search(stripped):  # the common case; building a syntax tree takes twice as long
+            return compile(stripped, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
+        tree = ast.parse(text, _FILE_NAME)
+        tree.body = [node for node in tree.body if not _is_constant_statement(node)]
+        return compile(tree, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
+    except _PARSE_ERRORS:
+        return None
+
+
+def _is_constant_statement(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 @lru_cache(maxsize=32)  # the parts of one response are compared several times

@@ -218,7 +218,9 @@ def _is_equal(parent: str, text: str, language: str) -> bool:
 
 def _check_python(parent: str, text: str, names: Sequence[str]) -> None:
     try:
-        compile(text, "<program>", "exec", dont_inherit=True)
+        # Without its bare constants, an invalid import of `__future__` would compile.
+        if "__future__" in text or python_statements.compile_python(text) is None:
+            compile(text, "<program>", "exec", dont_inherit=True)
     except SyntaxError as error:
         raise UnusableResponse(describe_syntax_error(text, error), "syntax", text) from error
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:

@@ -4,6 +4,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Sequence
+from functools import lru_cache
 
 from atoll import function
 
@@ -60,6 +61,7 @@ _NO_STATEMENT = re.compile(r"\W*$|#|//|use\b|import\b|library\(")
 _MAX_NAMES = 8
 
 
+@lru_cache(maxsize=32)  # the best program is in most prompts
 def describe_editable_part(text: str) -> str:
     """Returns the names that the EVOLVE-BLOCKs of a program define, or their first and last lines.
 

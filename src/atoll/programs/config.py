@@ -86,6 +86,10 @@ class Options(system.Settings):
         num_top_programs: Best programs in a prompt.
         num_diverse_programs: Diverse programs in a prompt, and as many inspirations.
         num_attempts: Latest attempts in a prompt.
+        run_notes: Notes on what helped and what failed, in the prompts of `leader`. `built`: from the records, without
+            a call. `llm`: also by one LLM call for every 20 evaluated programs (25 from 500 calls on), which names
+            methods to try as well. `auto`: by calls in runs of 60 LLM calls or more, if at least 80 % of the LLM's
+            calls give valid programs.
         similarity_threshold: Similarity to a known program from which on a program is rejected.
         population: `grid`, `front`, `clusters` or "file.py:Class"; None: by the policy, clusters without an LLM. This,
             `selector`, `schedule` and `mutator` turn the policy `leader` off.
@@ -105,6 +109,7 @@ class Options(system.Settings):
         llm_feedback_prompt: Role of the LLM in this review.
     """
 
+    OLD_DEFAULTS: ClassVar[Mapping[str, JSON]] = {"run_notes": "built"}
     RENAMED: ClassVar[Mapping[str, str]] = {"pool": "population"}
     policy: Literal["leader", "openevolve"] = "leader"
     num_islands: int | None = pydantic.Field(default=None, ge=1)
@@ -132,6 +137,7 @@ class Options(system.Settings):
     num_top_programs: int = pydantic.Field(default=3, ge=0, le=50)
     num_diverse_programs: int = pydantic.Field(default=2, ge=0, le=50)
     num_attempts: int = pydantic.Field(default=3, ge=0, le=20)
+    run_notes: Literal["auto", "llm", "built"] = "auto"
     similarity_threshold: float = pydantic.Field(default=1.0, ge=0)
     population: str | None = None
     selector: str | None = None

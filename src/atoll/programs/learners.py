@@ -98,6 +98,7 @@ class CombinedLearner:
 
 MAX_ERROR_CHARS = 300
 _MAX_ATTEMPTS, _MAX_STORED_ATTEMPTS, _MAX_GAINS = 6, 12, 3
+_MAX_LATEST = 25  # attempts, for notes on the run
 _MAX_IDEA_CHARS, _MAX_WHY_CHARS, _MAX_ERROR_KEY_CHARS = 160, 200, 120
 _PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
 _ERROR_PLACE = re.compile(r" \(line \d+.*\)$")  # the same error in another line counts as the same
@@ -108,6 +109,7 @@ class AttemptMemory:
 
     def __init__(self) -> None:
         self._attempts: dict[str, deque[dict[str, JSON]]] = {}
+        self._latest = deque[dict[str, JSON]](maxlen=_MAX_LATEST)
         self._gains = list[dict[str, JSON]]()
         self._errors = Counter[str]()
 
@@ -154,6 +156,11 @@ class AttemptMemory:
         for old in [old for old in attempts if old.get("reason") and old.get("reason") == attempt.get("reason")]:
             attempts.remove(old)
         attempts.append(attempt)
+        self._latest.append(attempt)
+
+    def list_latest(self) -> Sequence[JSON]:
+        """Returns the latest attempts of all programs, oldest first."""
+        return list(self._latest)
 
     def choose_attempts(self, parent_id: str) -> Sequence[JSON]:
         """Returns the best attempt from a program, the last three and other failures, newest first."""
@@ -206,7 +213,7 @@ class RepeatWatch:
 
     def learn(self, result: function.IterationResult) -> None:
         """Counts iterations with LLM calls that gave no candidate to evaluate."""
-        if not result.cost.calls:
+        if not result.cost.calls or result.advice.get("operator") == "notes":
             return
         measured = [
             content_hash(str(fn.skeleton()))

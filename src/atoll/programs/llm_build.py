@@ -15,6 +15,7 @@ from atoll.programs.population.leader import LeaderSearch
 from atoll.programs.population.novelty import ProgramIndex
 from atoll.programs.population.population import DEFAULT_FEATURES
 from atoll.programs.prompt.search_prompt import SearchPromptBuilder
+from atoll.programs.run_notes import NOTES_MODE, NotesMutator, RunNotes
 
 RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the program
 FILES_LANGUAGE = "files"
@@ -47,8 +48,10 @@ def make_search(
     engines = {}
     if _can_use_syntax(text, language) and (weight := weights.get("syntax", 0.0)) > 0:
         engines["syntax"] = weight / (weight + max(0.0, weights.get("llm", 1.0)))
+    num_calls = count_calls(parts)
+    notes = RunNotes(options.run_notes, num_calls)
     return make_policy(
-        count_calls(parts), find_error=find_error, can_diff=options.diff_based_evolution, engines=engines
+        num_calls, find_error=find_error, can_diff=options.diff_based_evolution, engines=engines, notes=notes
     )
 
 
@@ -98,6 +101,7 @@ def make_llm_mutator(
 
 def mix_mutators(
     llm_mutator: function.Proposer,
+    task: Task,
     text: str,
     options: Options,
     language: str,
@@ -120,6 +124,10 @@ def mix_mutators(
     mutators: dict[str, function.Proposer] = {"llm": proposer}
     if _can_use_syntax(text, language) and weights.get("syntax", 0.0) > 0:
         mutators["syntax"] = mutation.SyntaxMutator.for_source(text)
+    if parts.llm is not None and options.run_notes != "built":
+        templates, max_chars = read_templates(options, parts.folder), options.prompt_chars
+        texts = (_describe_task(task, language), language, _describe_direction(task))
+        mutators[NOTES_MODE] = NotesMutator(parts.llm, *texts, templates, max_chars)
     return mutation.MixedMutator(mutators)
 
 

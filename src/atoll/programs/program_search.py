@@ -251,7 +251,7 @@ def _make_mutator(inputs: SearchInputs, program_index: ProgramIndex | None) -> m
         )
         wrapped = inputs.wrap(llm_mutator)
         if llm_build.uses_leader(options, parts.llm):
-            return llm_build.mix_mutators(wrapped, text, options, inputs.language, parts, inputs.max_trials)
+            return llm_build.mix_mutators(wrapped, task, text, options, inputs.language, parts, inputs.max_trials)
         return mutation.add_mutators(wrapped, text, llm_mutator.mode, options.engine_weights)
     if not inputs.is_python or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(

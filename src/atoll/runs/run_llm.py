@@ -150,9 +150,10 @@ def add_routing(
         return evolver_config
     router = ensemble.make_router(settings.route, base_llm, plateau_iterations=settings.plateau_steps)
     islands = evolver_config.island_config
+    proposer = llm.RoutedProposer(islands.mutation_engine, ensemble.find_cheapest(base_llm))
     return replace(
         evolver_config,
-        island_config=replace(islands, mutation_engine=llm.RoutedProposer(islands.mutation_engine)),
+        island_config=replace(islands, mutation_engine=proposer),
         learner=router if evolver_config.learner is None else ensemble.CombinedLearner(evolver_config.learner, router),
     )
 

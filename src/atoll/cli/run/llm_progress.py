@@ -274,6 +274,7 @@ class LLMProgress:
             transient=True,
         )
         self._is_live, self._has_lines, self._printed_at = is_live, False, time.monotonic()
+        self._is_plain, self._plain_width = not console.is_terminal, console.width
         budget = session.budget
         self._call_digits = len(str(budget.calls or budget.iterations or 1))
 
@@ -298,7 +299,8 @@ class LLMProgress:
         if isinstance(event, system.OnIterationApplied):
             self._usage.count(event.payload)
             for line in iter_lines(event.payload):
-                for text in line.format(self._console.width, self._call_digits):
+                width = self._plain_width if self._is_plain else self._console.width
+                for text in line.format(width, self._call_digits):
                     self._print_line(text, line.style)
         elif isinstance(event, archipelago.OnBestIslandImproved) and not self._has_lines:
             best = self._evolver.best_fn()
@@ -308,7 +310,10 @@ class LLMProgress:
     def _print_line(self, line: str, style: str = "") -> None:
         self._printed_at, self._has_lines = time.monotonic(), True
         with self._lock:
-            terminal.print_line(self._console, line, style)
+            if self._is_plain:  # most of the time of a fast run would go to rich
+                terminal.write_line(self._console, line)
+            else:
+                terminal.print_line(self._console, line, style)
 
     def _describe_wait(self) -> str:
         tracker = self._session.call_tracker

@@ -54,6 +54,12 @@ def print_line(console: Console, content: str = "", style: str = "") -> None:
     console.print(Text(text_format.escape_control(content), style=style), soft_wrap=True)
 
 
+def write_line(console: Console, content: str) -> None:
+    """Writes a text with control characters escaped, without layout or style, to what is not a terminal."""
+    console.file.write(f"{text_format.escape_control(content)}\n")
+    console.file.flush()
+
+
 def show_hidden(text: str) -> str:
     """Returns a text on one line, with line ends, control characters and invisible characters escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

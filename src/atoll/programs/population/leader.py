@@ -9,6 +9,7 @@ run also draws samples later: mostly until the first gain, then seldom while the
 often in stagnation. Its prompts on the best program then often leave out the history, except for repeated errors.
 
 In lasting stagnation a `new` program comes with the names of other methods, and the next ones follow these directions.
+Notes of an LLM name directions too; then `spread` and `challenge` follow them as well.
 
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
@@ -18,6 +19,7 @@ In lasting stagnation a `new` program comes with the names of other methods, and
 | challenge | the best of a challenger                                       |
 | new       | the best or the initial program; asks for another method       |
 | fix       | a failed program, or the best one if it reports an error       |
+| notes     | the best program; asks for notes on the run (`run_notes.py`)   |
 
 These modes are stored as `operator`. The form of a response is another mode: `mutation.Mode`, such as `diff`.
 
@@ -40,6 +42,7 @@ from atoll.programs.population.leader_population import (
     get_id,
     get_order,
 )
+from atoll.programs.run_notes import RunNotes, make_advice
 
 STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from_scratch", "temperature_shift"
 PLAIN_KEY, DIRECTION_KEY, ASK_KEY = "without_history", "direction", "asks_directions"
@@ -69,6 +72,7 @@ class LeaderSearch:
         find_error: Returns the error that an evaluation reports beside its score; empty if there is none.
         can_diff: Whether edits may be requested; otherwise full programs only.
         engines: Share of iterations of each mutator that needs no LLM, by name.
+        notes: Notes on the run by an LLM; None: none.
     """
 
     def __init__(
@@ -78,13 +82,14 @@ class LeaderSearch:
         find_error: Callable[[evaluation.Evaluation], str] = lambda result: "",
         can_diff: bool = True,
         engines: Mapping[str, float] | None = None,
+        notes: RunNotes | None = None,
     ) -> None:
         self.settings = choose_settings(num_calls)
         self._num_calls, self._can_diff, self._engines = num_calls, can_diff, dict(engines or {})
         self._find_error = find_error
         self._populations: dict[int, LeaderPopulation] = {}
         self._fruitless = Counter[str]()
-        self._memory = AttemptMemory()
+        self._memory, self._notes = AttemptMemory(), notes or RunNotes("built")
         self._initial: float | None = None
         self._best: function.Function | None = None
         self._repair_goals: dict[str, float] = {}  # score to beat, by failed program
@@ -195,10 +200,15 @@ class LeaderSearch:
         if self._selection is None:
             return {}
         mode, parent, is_scratch, is_plain = self._selection
+        if mode == "notes":
+            records, rows = self._memory.list_latest(), self._list_notes()
+            return make_advice(records, rows, self._directions, self._describe_state())
         advice: dict[str, JSON] = {OPERATOR_KEY: mode, "mode": self._choose_form(mode, parent, rng)}
         advice["engine"] = self._choose_engine(mode, rng)
         advice |= {SCRATCH_KEY: True} if is_scratch else {}
-        advice |= self._advise_direction(rng) if mode == "new" and not is_scratch else {}
+        takes_direction = mode == "new" or (self._notes.has_notes and mode in ("spread", "challenge"))
+        if takes_direction and not is_scratch and advice["mode"] != "cross":
+            advice |= self._advise_direction(mode, rng)
         if (shift := round(min(_MAX_TEMPERATURE_SHIFT, self._repeat_share), 1)) > 0:
             advice[TEMPERATURE_KEY] = shift
         advice[STATE_KEY] = self._describe_state()
@@ -206,16 +216,33 @@ class LeaderSearch:
             return advice | {PLAIN_KEY: True}
         if attempts := self._memory.choose_attempts(get_id(parent)):
             advice["attempts"] = attempts
-        if notes := self._memory.list_notes():
+        if notes := self._list_notes():
             advice[NOTES_KEY] = notes
         return advice
 
-    def _advise_direction(self, rng: Random) -> Mapping[str, JSON]:
-        """Returns a method to try, or that the LLM is to name some."""
-        if untried := [name for name, tries in self._directions.items() if tries < _MAX_DIRECTION_TRIES]:
+    def _list_notes(self) -> Sequence[JSON]:
+        return self._notes.list_rows() if self._notes.has_notes else self._memory.list_notes()
+
+    def starts_notes(self) -> bool:
+        """Returns whether the next iteration asks the LLM for notes on the run."""
+        valid_share = self._valid.total() / max(1, self._calls.total())
+        return self._notes.start(valid_share, self._count_calls_left())
+
+    def _count_calls_left(self) -> float:
+        return math.inf if self._num_calls is None else self._num_calls - self._used_calls
+
+    def _advise_direction(self, mode: Mode, rng: Random) -> Mapping[str, JSON]:
+        """Returns a method to try, or that the LLM is to name some. Those of notes take turns."""
+        untried = [name for name, tries in self._directions.items() if tries < _MAX_DIRECTION_TRIES]
+        if untried and self._notes.has_notes:
+            fewest = min(self._directions[name] for name in untried)
+            untried = [name for name in untried if self._directions[name] == fewest]
+        if untried:
             return {DIRECTION_KEY: rng.choice(untried)}
-        calls_left = math.inf if self._num_calls is None else self._num_calls - self._used_calls
-        return {ASK_KEY: True} if self.stagnation >= _ASK_STAGNATION and calls_left >= _MIN_CALLS_LEFT else {}
+        if mode != "new":
+            return {}
+        has_calls = self._count_calls_left() >= _MIN_CALLS_LEFT
+        return {ASK_KEY: True} if self.stagnation >= _ASK_STAGNATION and has_calls else {}
 
     def _learn_directions(self, result: function.IterationResult) -> None:
         """Counts the tries of a direction and keeps those that the LLM named when it was asked."""
@@ -265,10 +292,16 @@ class LeaderSearch:
         self._used_calls += result.cost.calls
         parent, operator = result.parents[-1], str(result.advice.get(OPERATOR_KEY))
         uses_llm = result.advice.get("engine") == "llm"
+        is_evaluated = uses_llm and any(fn.evaluation is not None for fn, _ in result.children)
+        self._notes.count(is_evaluated)
+        if operator == "notes":
+            if directions := self._notes.learn(result):
+                self._directions = dict.fromkeys(directions, 0)
+            return
         form = str(result.advice.get("mode"))
         if uses_llm:
             usable, total = self._yields.get(form, (0.0, 0.0))
-            self._yields[form] = (usable + any(fn.evaluation is not None for fn, _ in result.children), total + 1)
+            self._yields[form] = (usable + is_evaluated, total + 1)
             self._calls[operator] += max(1, result.cost.calls)
             self._valid[operator] += any(fn.evaluation and not self._is_failure(fn) for fn, _ in result.children)
             self._repeat_share *= _REPEAT_DECAY
@@ -296,8 +329,9 @@ class LeaderSearch:
         if has_risen:
             self._since_rise = 0
             self._num_gains += 1
-            self._directions.clear()
-        elif uses_llm and any(fn.evaluation is not None for fn, _ in result.children):
+            if not self._notes.has_notes:  # those of notes are not bound to stagnation
+                self._directions.clear()
+        elif is_evaluated:
             self._since_rise += 1
         if population is not None and uses_llm and (operator != "sample" or has_risen):
             population.count_try(parent, is_new=operator == "new")

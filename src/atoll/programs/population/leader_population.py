@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from random import Random
 from statistics import median
 from typing import Literal, NamedTuple, Protocol
@@ -53,7 +54,7 @@ def choose_window(num_calls: int | None) -> int | None:
     return None if num_calls is None else max(1, num_calls // 12)
 
 
-type Mode = Literal["fix", "refine", "sample", "spread", "challenge", "new"]
+type Mode = Literal["fix", "refine", "sample", "spread", "challenge", "new", "notes"]
 
 OPERATOR_KEY = "operator"  # in the advice, and in the meta of every child
 _MAX_TRIES = 5  # of a challenger since its best score rose
@@ -96,6 +97,9 @@ class Policy(Protocol):
     @property
     def fix_share(self) -> float:
         """Share of iterations that repair failed programs."""
+
+    def starts_notes(self) -> bool:
+        """Returns whether the next iteration asks the LLM for notes on the run."""
 
     def note_initial(self, fn: function.Function) -> None:
         """Keeps the first program of an island; that of the first island is the initial program of the run."""
@@ -197,6 +201,9 @@ class LeaderPopulation:
     def select(self) -> archipelago.Selection:
         """Returns one parent, and the programs that the prompt shows beside it."""
         best = self.best_fn()
+        if self._policy.starts_notes():
+            self._policy.note_selection("notes", best, is_scratch=False, is_plain=True)
+            return archipelago.Selection((best,), {})
         mode, parent, is_scratch = self._choose_parent(best)
         is_plain = mode == "sample" or (mode == "refine" and self._policy.draw_plain(self._rng))
         self._policy.note_selection(mode, parent, is_scratch=is_scratch, is_plain=is_plain)
@@ -323,8 +330,18 @@ def get_order(fn: function.Function) -> tuple[float, int]:
 
 def _get_structure(fn: function.Function) -> str:
     """Returns a program without its numbers: programs that differ only in constants have the same structure."""
-    return _NUMBER.sub("0", " ".join(str(fn.skeleton()).split()))
+    return _remove_numbers(str(fn.skeleton()))
+
+
+@lru_cache(maxsize=256)  # each selection compares the same good programs
+def _remove_numbers(text: str) -> str:
+    return _NUMBER.sub("0", " ".join(text.split()))
 
 
 def _get_lines(fn: function.Function) -> frozenset[str]:
-    return frozenset(filter(None, map(str.strip, str(fn.skeleton()).splitlines())))
+    return _split_lines(str(fn.skeleton()))
+
+
+@lru_cache(maxsize=256)
+def _split_lines(text: str) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, text.splitlines())))

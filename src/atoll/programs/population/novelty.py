@@ -5,10 +5,8 @@ inspirations, and reads the tags of `DuplicateTagger` about the rest of the run.
 the evolver caches evaluations by content.
 """
 
-import ast
 import hashlib
 import re
-import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,19 +15,14 @@ from random import Random
 from types import CodeType
 from typing import NamedTuple
 
-from atoll import function, gate
+from atoll import function, gate, mutation
 from atoll.candidate import JSON, Candidate
 
 _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]")
 _NUMBER_OR_OPERATOR = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")
-# A docstring at the start of a file, in three quotes; and a possible constant as a statement.
-_DOCSTRING = re.compile(r'\A(?:[ \t]*(?:#[^\n]*)?\n)*"""(?:[^"\\]|"(?!""))*"""[ \t]*(?=\n)')
-_BARE_CONSTANT = re.compile(r"^(?:[rRuUbBfF]{0,2}[\"']|[\d.(]|-\d|None\b|True\b|False\b)|;", re.MULTILINE)
 DUPLICATE_KEY = "repeats"  # in a child's `meta`: description of the duplicate
+NOTES_KEY = "notes_on_run"  # in the meta of a copy of the best program that carries notes
 _SHINGLE_SIZE = 5  # tokens
-_FILE_NAME = "<candidate>"
-# Warnings about candidates are not shown; only candidates have this file name.
-warnings.filterwarnings("ignore", category=SyntaxWarning, module=_FILE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +44,8 @@ class NoveltyFilter:
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
         text = proposal.candidate.content
+        if NOTES_KEY in proposal.candidate.meta:
+            return gate.Decision("reject", "it carries notes on the run", "novelty")
         for other in proposal.known_candidates:
             if hash_program(text, self.is_python) == hash_program(other.content, self.is_python):
                 return gate.Decision("reject", f"it repeats {other.id} in other words", "novelty")
@@ -88,29 +83,12 @@ def hash_operators(text: str) -> bytes:
 @lru_cache(maxsize=1024)
 def hash_program(text: str, is_python: bool) -> bytes:
     """Returns the hash of a normalized program."""
-    code = _compile(text) if is_python else None
+    code = mutation.compile_python(text) if is_python else None
     return _hash(" ".join(_WORD.findall(text)) if code is None else "\n".join(_iter_code_facts(code)))
 
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _compile(text: str) -> CodeType | None:
-    """Compiles a program without running it; None if it is invalid. Level 2 removes docstrings."""
-    stripped = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
-    try:
-        if not _BARE_CONSTANT.search(stripped):  # the common case; building a syntax tree takes twice as long
-            return compile(stripped, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
-        tree = ast.parse(text, _FILE_NAME)
-        tree.body = [node for node in tree.body if not _is_constant_statement(node)]
-        return compile(tree, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return None
-
-
-def _is_constant_statement(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _iter_code_facts(code: CodeType) -> Iterator[str]:

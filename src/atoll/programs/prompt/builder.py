@@ -1,6 +1,5 @@
 """Builds prompts: collects the sections, fills the templates, and shortens them to the limit."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -77,7 +76,7 @@ class ProgramPromptBuilder:
         selected = {name: texts[0] for name, texts in self.templates.variations.items()}
         if self.use_variations:
             # From a copy, so that a repair request has the words of the first prompt.
-            selected = dict(self.templates.draw_variations(copy.copy(context.rng)))
+            selected = dict(self.templates.draw_variations(prompt_sections.copy_rng(context.rng)))
         values = {
             **selected,
             "current_program": program,

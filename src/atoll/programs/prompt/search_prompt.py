@@ -1,6 +1,5 @@
 """Prompts of the policy `leader`: a system message for the whole run, and a user message that shows its state."""
 
-import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from atoll import errors, function, llm, mutation, system
 from atoll.programs.prompt import sections as prompt_sections
 from atoll.programs.prompt.sections import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.programs.prompt.templates import Templates
-from atoll.secret_scanner import redact
 
 _UNITS = {"text": "text", "json": "set of values"}
 _COMMENTS = {"python": "#", "r": "#", "rust": "//", "javascript": "//"}
@@ -155,7 +153,7 @@ class SearchPromptBuilder:
     def _make_evaluator_parts(self, parent: function.Function) -> Sequence[PromptPart]:
         """Returns the evaluator's source; for a text only without feedback, since Python would mislead."""
         has_feedback = bool(parent.evaluation and parent.evaluation.feedback)
-        source = "" if self.language == "text" and has_feedback else redact(self.evaluator).strip()
+        source = "" if self.language == "text" and has_feedback else prompt_sections.redact_source(self.evaluator)
         return [PromptPart(source, partial(mutation.fence, language="python"))] if source else []
 
     def _make_program_parts(
@@ -297,7 +295,7 @@ class SearchPromptBuilder:
 
     def _write_instruction(self, context: function.ProposalContext, request: mutation.EditRequest, fault: str) -> str:
         """Returns the operator, the focus and the requested form; after a useless answer, with its fault."""
-        rng = copy.copy(context.rng)  # from a copy, so that a second prompt changes no later random number
+        rng = prompt_sections.copy_rng(context.rng)  # a second prompt repeats the draw
         rng.random()
         sentences = [f"Your last answer could not be used: {prompt_sections.flatten(fault, 300)}"] if fault else []
         operator, has_attempts = context.advice.get("operator"), bool(context.advice.get("attempts"))
@@ -319,7 +317,7 @@ class SearchPromptBuilder:
             is_text = self.language == "text"
             result = "lines to add to the {unit}" if request.mode == "add" else "a better {unit}"
             sentences += [_TEXT_TASK.replace("{result}", result)] if is_text else []
-            sentences.append(self._draw_focus(context, request, rng, 1 if fault else 0))
+            sentences.append(self._choose_focus(context, request, rng, 1 if fault else 0))
             if is_text:
                 sentences += ["Do not repeat a change listed above."] if has_attempts else []
             else:
@@ -338,6 +336,13 @@ class SearchPromptBuilder:
         if self.language not in _COMMENTS:
             return (_ADD_FORM if request.mode == "add" else _TEXT_FORM).format(**names)
         return self.templates.fill("search_answer", names)
+
+    def _choose_focus(
+        self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int
+    ) -> str:
+        """Returns the direction of the notes, if the advice has one; otherwise a random focus."""
+        direction = prompt_sections.flatten(str(context.advice.get("direction") or ""), 200).rstrip(".")
+        return f"Try this: {direction}." if direction else self._draw_focus(context, request, rng, offset)
 
     def _draw_focus(
         self, context: function.ProposalContext, request: mutation.EditRequest, rng: Random, offset: int

@@ -4,7 +4,8 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from random import Random
 from typing import Any
 
 from atoll import errors, evaluation, function, system
@@ -302,7 +303,9 @@ def format_notes(advice: object, format_score: Callable[[Any], str]) -> Sequence
     rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
     lines = list[str]()
     for row in rows:
-        if row.get("note") == "helped":
+        if row.get("text"):
+            lines.append(f"- {str(row.get('note')).capitalize()}: {flatten(str(row['text']), 200)}")
+        elif row.get("note") == "helped":
             difference = row.get("difference")
             gain = f" ({difference:+.6g})" if isinstance(difference, int | float) else ""
             idea = str(row.get("idea") or "")
@@ -318,7 +321,24 @@ def shorten(text: str, max_chars: int) -> str:
     return textwrap.shorten(flatten(text, len(text) + max_chars), max_chars, placeholder=" ...")
 
 
+@lru_cache(maxsize=512)  # prompts repeat the ideas and errors of earlier ones
 def flatten(text: str, max_chars: int) -> str:
     """Returns a text on one line, shortened in the middle, without fences and secrets."""
     line = " ".join(redact(text).replace("```", "'''").split())
     return " ".join(text_blocks.cut_middle(line, max_chars).split())
+
+
+@lru_cache(maxsize=4)
+def redact_source(source: str) -> str:
+    """Returns a source without possible secrets; prompts show the same one again and again."""
+    return redact(source).strip()
+
+
+def copy_rng(rng: Random) -> Random:
+    """Returns a copy, so that drawing from it changes no later random number.
+
+    `copy.copy` takes longer: it reads random numbers of the system first.
+    """
+    copied = Random(0)
+    copied.setstate(rng.getstate())
+    return copied
