@@ -90,6 +90,7 @@ class AnswerFacts:
     seeds: SeedGroup | None = None
     life_scores: Sequence[float] = ()
     is_baseline: bool = False
+    is_gain_within_noise: bool = False
     is_counted: bool = True
 
     @property
@@ -141,7 +142,8 @@ def _make_headline(facts: AnswerFacts) -> str:
         return f"Reached the target: the best score is {format_score(best)}{_format_gain(facts)}."
     if facts.gain is not None and facts.gain <= 0:
         return f"Found nothing better than the initial candidate, which scores {format_score(best)}."
-    return f"The best score is {format_score(best)}{_format_gain(facts)}."
+    doubt = ", which is within the noise of the evaluator" if facts.is_gain_within_noise else ""
+    return f"The best score is {format_score(best)}{_format_gain(facts)}{doubt}."
 
 
 def _iter_own_baselines(result: Mapping[str, Any]) -> Iterator[BaselineScore]:

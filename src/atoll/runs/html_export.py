@@ -190,6 +190,7 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
         result=result,
         seeds=answer.load_seed_scores(run_store, answer.find_seed_group(run_store, summary.run)),
         is_baseline=baselines.BASELINE_OF in config,
+        is_gain_within_noise=summary.is_gain_within_noise,
     )
     sentences = answer.make_answer(facts)
     yield f'<p class="headline">{_escape(sentences.headline)}</p>\n<ul>\n'
