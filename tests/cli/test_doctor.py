@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import metadata
 
@@ -142,3 +144,15 @@ def test_weak_sandbox_reports_what_is_missing(shell, monkeypatch):
 def test_doctor_json_is_one_line(capsys):
     assert cli.main(["doctor", "--json", "--store", samples.library()]) == 0
     assert json.loads(capsys.readouterr().out)
+
+
+def test_folders_of_killed_processes_are_found(capsys, tmp_path, monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    for name in (f"atoll-{ended.pid}-ab_1", f"atoll-{os.getpid()}-cd2", "atoll-agent-x", "other"):
+        (tmp_path / name).mkdir()
+    assert doctor.find_leftovers(tmp_path) == [tmp_path / f"atoll-{ended.pid}-ab_1"]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    cli.main(["doctor", "--store", str(tmp_path / "a.db"), "--json"])
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["temporary files"]["advice"] == f"remove them: rm -r {tmp_path}/atoll-{ended.pid}-*"

@@ -85,8 +85,9 @@ def test_garbage_counts_and_shows(capsys):
     ],
 )
 def test_run_without_any_answer_fails(capsys, task, options):
-    arguments = ["run", task, "--llm", "openai:m@http://127.0.0.1:9/v1", *options, *HASTE, "--set", "llm.retries=0"]
-    assert cli.main([*arguments, "--json"]) == 1
+    with testing.ModelServer(faults=Fault(503)) as server:
+        arguments = ["run", task, "--llm", f"openai:m@{server.url}", *options, *HASTE, "--set", "llm.retries=0"]
+        assert cli.main([*arguments, "--json"]) == 1
     result = json.loads(capsys.readouterr().out)
     assert result["status"] == "failed"
     assert result["reason"].startswith("failed: the LLM did not answer its ")

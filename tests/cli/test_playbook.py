@@ -94,6 +94,7 @@ def test_several_playbooks_need_key(store_path, capsys):
         )
     assert "--key" in run(capsys, "show", "--store", store_path, status=2).err
     assert "Bears" in run(capsys, "show", "--key", "playbook/b", "--store", store_path).out
+    assert "Bears" in run(capsys, "show", "--key", "b", "--store", store_path).out
 
 
 def test_store_without_playbook_fails(capsys, tmp_path):

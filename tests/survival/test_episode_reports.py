@@ -110,3 +110,18 @@ def test_episodes_option_needs_survival(capsys, tmp_path):
     assert capsys.readouterr().err == "atoll: System llmsr has no episodes. Use --iterations 3.\n"
     assert cli.main(["run", str(EXAMPLE), "--episodes", "3", "--iterations", "3"]) == 2
     assert "Leave out one of them" in capsys.readouterr().err
+
+
+def test_episode_at_its_limit_of_turns_is_reported(capsys, tmp_path):
+    options = ("--set", "survival.max_turns=5", "--store", str(tmp_path / "a.db"))
+    output = run_cli(capsys, "run", str(EXAMPLE), "--episodes", "1", *options)
+    assert "alive_at_max_turns: 1" in output.out
+    assert "show all episodes:" in output.out
+    assert "was alive at the limit survival.max_turns" in output.err
+
+
+def test_resume_adds_episodes(capsys, tmp_path):
+    options = ("--store", str(tmp_path / "a.db"))
+    run_cli(capsys, "run", str(EXAMPLE), "--episodes", "1", "--set", "survival.max_turns=5", *options)
+    assert "episodes: 2" in run_cli(capsys, "resume", "latest", "--episodes", "1", *options).out
+    assert cli.main(["resume", "latest", "--episodes", "0", *options]) == 2

@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -89,9 +91,21 @@ class Endpoint:
     def is_encrypted(self) -> bool:
         return self.base_url.startswith("https:")
 
+    @property
+    def may_use_proxy(self) -> bool:
+        """True if proxies and certificates come from the environment. This machine is never asked through a proxy."""
+        return self.is_encrypted or not _is_loopback(self.host)
+
     def remove_key(self, text: str) -> str:
         """Returns a text of the server without the key, which some servers repeat. Short keys stay."""
         return text.replace(self.api_key, "***") if len(self.api_key) >= _MIN_KEY_CHARS else text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def make_endpoint(service: str, model: str, base_url: str | None, api_key: str | None) -> Endpoint:
@@ -137,6 +151,42 @@ def _check_url(text: str, variable: str) -> str:
         address = text.partition("?")[0].partition("#")[0]  # the rest may be a key
         raise errors.SetupError(f"The address of {address!r} contains a '?' or a '#'. {_URL_HINT}.")
     return text
+
+
+_START_SECONDS, _CONNECT_SECONDS, _POLL_SECONDS = 4.0, 3.0, 0.5
+
+
+def check_connection(endpoint: Endpoint) -> None:
+    """Checks that a server accepts connections, with some patience for one that starts. A slow one passes.
+
+    A server behind a proxy passes too.
+
+    Raises:
+        SetupError: No server is at the address.
+    """
+    import socket  # slow imports
+    import urllib.request
+
+    scheme = "https" if endpoint.is_encrypted else "http"
+    has_proxy = not {scheme, "all"}.isdisjoint(urllib.request.getproxies())
+    if endpoint.may_use_proxy and has_proxy and not urllib.request.proxy_bypass(endpoint.host):
+        return
+    port = urlsplit(endpoint.base_url).port or (443 if endpoint.is_encrypted else 80)
+    until = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            socket.create_connection((endpoint.host, port), _CONNECT_SECONDS).close()
+            return
+        except TimeoutError:
+            return
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if time.monotonic() >= until:
+            remedy = "Check the network" if endpoint.is_public else "Start the server, or correct the address"
+            raise errors.SetupError(
+                f"LLM {endpoint.model} at {endpoint.base_url} cannot be reached: {reason}. {remedy}."
+            )
+        time.sleep(_POLL_SECONDS)
 
 
 type Thinking = Literal["off", "minimal", "low", "medium", "high"]

@@ -108,6 +108,14 @@ class HostedLLM:
         """True if the provider enforces JSON schemas. The first access may take a second."""
         return self._get_client().supports_json_schema
 
+    def check_connection(self) -> None:
+        """Checks that the server accepts connections; sends no request.
+
+        Raises:
+            SetupError: No server is at the address.
+        """
+        endpoint.check_connection(self._endpoint)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
 

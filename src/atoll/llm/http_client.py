@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator
-from ipaddress import ip_address
 from typing import Any
 
 import httpx2
@@ -117,16 +116,8 @@ def _make_options(endpoint: Endpoint, timeout_seconds: float) -> dict[str, Any]:
         "timeout": httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
         "limits": _LIMITS,
         "headers": {"Accept-Encoding": "identity"},  # a compressed response could exceed the limit when unpacked
-        # Proxies and certificates come from the environment, but this machine is never asked through a proxy.
-        "trust_env": endpoint.is_encrypted or not _is_loopback(endpoint.host),
+        "trust_env": endpoint.may_use_proxy,
     }
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _limit_size(response: httpx2.Response) -> None:

@@ -90,6 +90,7 @@ class AnswerFacts:
     seeds: SeedGroup | None = None
     life_scores: Sequence[float] = ()
     is_baseline: bool = False
+    is_gain_within_noise: bool = False
     is_counted: bool = True
 
     @property
@@ -128,9 +129,10 @@ def _make_headline(facts: AnswerFacts) -> str:
         case "mind" if isinstance(total := result.get("total"), int) and total:
             return f"Solved {result.get('solved', 0)} of {total} problem{'' if total == 1 else 's'}."
         case "survival" if isinstance(episodes := result.get("episodes"), int) and episodes:
-            survived = episodes - int(result.get("deaths", 0))
-            ticks = result.get("mean_ticks", math.nan)
-            return f"{survived} of {episodes} lives survived to the end; the mean life lasted {ticks:.0f} ticks."
+            cut, ticks = int(result.get("alive_at_max_turns", 0)), result.get("mean_ticks", math.nan)
+            survived = episodes - int(result.get("deaths", 0)) - cut
+            limit = f" {cut} were alive at survival.max_turns." if cut else ""
+            return f"{survived} of {episodes} lives survived to the end; the mean life lasted {ticks:.0f} ticks.{limit}"
         case "llmsr" if isinstance(errors := result.get("nmse"), Mapping):
             name, error = _choose_split(errors)
             return f"Found a law with {_describe_error(error)} on {_name_split(name)}."
@@ -140,7 +142,8 @@ def _make_headline(facts: AnswerFacts) -> str:
         return f"Reached the target: the best score is {format_score(best)}{_format_gain(facts)}."
     if facts.gain is not None and facts.gain <= 0:
         return f"Found nothing better than the initial candidate, which scores {format_score(best)}."
-    return f"The best score is {format_score(best)}{_format_gain(facts)}."
+    doubt = ", which is within the noise of the evaluator" if facts.is_gain_within_noise else ""
+    return f"The best score is {format_score(best)}{_format_gain(facts)}{doubt}."
 
 
 def _iter_own_baselines(result: Mapping[str, Any]) -> Iterator[BaselineScore]:

@@ -7,6 +7,7 @@ import html
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from atoll import store
@@ -130,7 +131,8 @@ type Cell = str | int | float | Markup | None
 def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     """Yields the parts of a page about a run."""
     data = load_report_data(run_store, run_id)
-    title = _escape(f"Run {data.summary.run}")
+    name = Path(data.summary.task).name
+    title = _escape(f"{name}, run {data.summary.run}" if name else f"Run {data.summary.run}")
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -144,7 +146,7 @@ def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
         if initial is not None and initial.id != data.best.id:
             entry = progress.LineageEntry(data.best, initial)
             change = _render_cell(_render_change(entry, data.summary.system))
-            yield f"<p>Changes to the initial candidate: {change}</p>\n"
+            yield f"<div>Changes to the initial candidate: {change}</div>\n"
     yield from _render_progress(data)
     yield from _render_baselines(data)
     if data.best is not None:
@@ -155,7 +157,8 @@ def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     yield from _render_failures(data)
     yield from _render_events(run_store, run_id)
     yield f"<h2>Cost</h2>\n<p>{_escape(data.describe_cost())}</p>\n"
-    yield f"<h2>Settings</h2>\n{_render_code(chr(10).join(data.settings))}\n</body>\n</html>\n"
+    settings = chr(10).join(data.settings).replace(data.summary.task, _shorten_path(data.summary.task))
+    yield f"<h2>Settings</h2>\n{_render_code(settings)}\n</body>\n</html>\n"
 
 
 def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str, Any]) -> Iterator[str]:
@@ -174,7 +177,7 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
         calls=summary.totals.cost.calls,
         cost_usd=summary.totals.cost.usd,
         tokens=summary.totals.cost.tokens_in + summary.totals.cost.tokens_out,
-        task=summary.task,
+        task=_shorten_path(summary.task),
         target=target if isinstance(target, int | float) else None,
         evaluations_to_best=data.improvements[-1].evaluations if data.improvements else None,
         baselines=[
@@ -187,6 +190,7 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
         result=result,
         seeds=answer.load_seed_scores(run_store, answer.find_seed_group(run_store, summary.run)),
         is_baseline=baselines.BASELINE_OF in config,
+        is_gain_within_noise=summary.is_gain_within_noise,
     )
     sentences = answer.make_answer(facts)
     yield f'<p class="headline">{_escape(sentences.headline)}</p>\n<ul>\n'
@@ -198,6 +202,11 @@ def _render_answer(run_store: store.Store, data: ReportData, result: Mapping[str
             command = f" <code>{_escape(step.command)}</code>" if step.command else ""
             yield f"<li>{_escape(step.text)}{command}</li>\n"
         yield "</ul>\n"
+
+
+def _shorten_path(path: str) -> str:
+    """Returns a path relative to this folder, if it is below."""
+    return Path(path).relative_to(Path.cwd()).as_posix() if path and Path(path).is_relative_to(Path.cwd()) else path
 
 
 def _render_result(result: Mapping[str, Any]) -> Iterator[str]:
@@ -268,7 +277,9 @@ def _render_lineage(data: ReportData) -> Iterator[str]:
     yield "<h2>Lineage of the best candidate</h2>\n"
     cells = list[Sequence[Cell]]()
     for entry in data.best_lineage:
-        row, details = entry.row, text_format.format_one_line(text_format.format_pairs(entry.row.meta), 80)
+        row = entry.row
+        values = {name: value for name, value in row.meta.items() if not isinstance(value, Mapping | list | tuple)}
+        details = text_format.format_one_line(text_format.format_pairs(values), 80)
         change = _render_change(entry, data.summary.system)
         cells.append((row.id, row.island, row.score, entry.gain, details, change))
     gap: Sequence[Cell] = ("…", None, None, None, None, None)

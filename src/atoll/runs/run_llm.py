@@ -125,7 +125,7 @@ def make_run_llm(
         needs_price: Whether a budget in dollars needs a known price. False: the LLM reports the dollars of each call.
 
     Raises:
-        SetupError: The price is unknown and the budget is in dollars, or a setting is invalid.
+        SetupError: The price is unknown and the budget is in dollars, a setting is invalid, or no server is there.
     """
     call_tracker = llm.CallTracker(base_llm, run_config.run.llm)
     failure_limit = LLMFailureLimit(call_tracker)
@@ -139,6 +139,10 @@ def make_run_llm(
     priced_llm = llm.PricedLLM(counting_llm, configured_price) if configured_price else counting_llm
     calls_budget = _make_llm_budget(run_config, budget, run_store, run_id)
     metered_llm = llm.MeteredLLM(priced_llm, calls_budget, call_price.max_cost)
+    if run_id is None and budget.iterations != 0:  # a resume may need no calls
+        for member in _list_members(base_llm):
+            if isinstance(member, llm.HostedLLM):
+                member.check_connection()
     return RunLLM(llm.JournaledLLM(metered_llm), base_llm, failure_limit, call_price, calls_budget, call_tracker)
 
 

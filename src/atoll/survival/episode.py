@@ -60,6 +60,11 @@ class EpisodeSummary:
     counts: Mapping[str, int] = EMPTY
     evasions: Mapping[str, int] = EMPTY
     rule_plans: int | None = None
+    is_cut: bool = False  # at `survival.max_turns`
+
+    @property
+    def ending(self) -> str:
+        return describe_ending(self.cause, is_cut=self.is_cut)
 
     def to_data(self) -> dict[str, Any]:
         """Returns the JSON form for the journal."""
@@ -85,7 +90,15 @@ class EpisodeSummary:
             **({"facts": dict(self.world_metrics)} if self.world_metrics else {}),
             **({"evasions": dict(self.evasions)} if self.evasions else {}),
             **({} if self.rule_plans is None else {"rule_plans": self.rule_plans}),
+            **({"cut": True} if self.is_cut else {}),
         }
+
+
+def describe_ending(cause: object, *, is_cut: bool) -> str:
+    """Returns how an episode ended, by the cause of death, if there is one."""
+    if cause:
+        return f"died of {cause}"
+    return "was alive at the limit survival.max_turns" if is_cut else "survived"
 
 
 class EpisodeSetup(NamedTuple):
@@ -176,7 +189,8 @@ class RunningEpisode:
         loop = self.loop
         agent, observation = loop.agent_state, loop.observation
         world = agent.world
-        ending = f"died of {observation.cause}" if observation.cause else "survived"
+        is_cut = not observation.is_over
+        ending = describe_ending(observation.cause, is_cut=is_cut)
         causes = ", ".join(f"{cause} {count} times" for cause, count in agent.memory.get_common_causes())
         damage = causes or "none"
         agent.memory.add_note(f"Episode {loop.episode}: {ending} after {observation.tick} ticks. Damage: {damage}.")
@@ -207,4 +221,5 @@ class RunningEpisode:
             {name: count for name, count in agent.episode_playbook.counts.items() if count},
             dict(loop.evasions),
             getattr(loop.roles.thinker, "num_rule_plans", None),
+            is_cut,
         )

@@ -13,7 +13,7 @@ from typing import Any
 from atoll import evaluation, function, gate, playbook, system
 from atoll.candidate import JSON
 from atoll.evaluation import BlobRef, Evaluation
-from atoll.survival.episode import EpisodeRunner, EpisodeSummary
+from atoll.survival.episode import EpisodeRunner, EpisodeSummary, describe_ending
 from atoll.survival.live_controls import SETTINGS, CheckedSettings
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.roles.presenter import Presenter
@@ -95,6 +95,7 @@ class EpisodeProposer:
 def serialize_result(result: EpisodeSummary) -> str:
     """Returns the playbook after an episode, with its result, as JSON that `Playbook.load` can read."""
     outcome = {name: getattr(result, name) for name in ("episode", "score", "ticks", "cause")}
+    outcome |= {"cut": True} if result.is_cut else {}
     data = {**result.book.to_data(), "counts": dict(result.counts), "lived": outcome}
     return json.dumps(data, separators=(",", ":"), sort_keys=True)
 
@@ -108,8 +109,7 @@ def to_evaluation(result: EpisodeSummary, artifacts: Mapping[str, BlobRef]) -> E
     """Returns an episode as the evaluation of the playbook that it used."""
     metrics = {"ticks": float(result.ticks), "reward": result.reward, "coverage": result.coverage, "bits": result.bits}
     metrics |= {"damage": result.damage, "episode": float(result.episode)}
-    ending = f"died of {result.cause}" if result.cause else "survived"
-    feedback = f"{ending} after {result.ticks} ticks, reward {result.reward:.2f}, coverage {result.coverage:.0%}"
+    feedback = f"{result.ending} after {result.ticks} ticks, reward {result.reward:.2f}, coverage {result.coverage:.0%}"
     if result.rule_plans:
         feedback += f"; rules planned {result.rule_plans} of {result.turns} turns, without a valid plan of the LLM"
     return Evaluation(result.score, metrics=metrics, feedback=feedback, artifacts=artifacts)
@@ -141,7 +141,7 @@ def curate(proposal: gate.Proposal) -> gate.Decision:
         return gate.Decision("reject", "nothing new was learned", "curator")
     summary: Any = proposal.candidate.meta.get("life", {})
     changes = summary.get("policy_changes", 0)
-    ending = f"died of {summary.get('cause')}" if summary.get("cause") else "survived"
+    ending = describe_ending(summary.get("cause"), is_cut=summary.get("cut", False))
     return gate.Decision("accept", f"episode {summary.get('episode')} {ending}: {changes} changes", "curator")
 
 

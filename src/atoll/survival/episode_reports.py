@@ -11,6 +11,7 @@ from atoll import errors, journal, playbook, store
 from atoll.candidate import JSON
 from atoll.evaluation import BlobRef
 from atoll.survival import analysis, live_controls
+from atoll.survival.episode import describe_ending
 from atoll.survival.episode_proposer import SNAPSHOTS, decompress_turns
 
 LIVE_SETTINGS = live_controls.SETTINGS  # can be changed during an episode
@@ -137,6 +138,8 @@ def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = Fa
         "cvar_reward": analysis.compute_cvar([episode["reward"] for episode in episodes]),
         "corrections": sum(episode["corrections"] for episode in episodes),
     }
+    if num_cut := sum(episode.get("cut", False) for episode in episodes):
+        result["alive_at_max_turns"] = num_cut
     if evasions := sum((Counter(episode.get("evasions", {})) for episode in episodes), Counter[str]()):
         result["evasions"] = dict(evasions)
     llm_episodes = [episode for episode in episodes if "rule_plans" in episode]
@@ -188,5 +191,5 @@ def format_one_line(content: str) -> str:
     outcome: Any = json.loads(content).get("lived")
     if not outcome:
         return f"a playbook of {len(book)} bullets" if len(book) else EMPTY_PLAYBOOK
-    ending = f"died of {outcome['cause']}" if outcome.get("cause") else "survived"
+    ending = describe_ending(outcome.get("cause"), is_cut=outcome.get("cut", False))
     return f"episode {outcome['episode']}: {outcome['ticks']} ticks, {ending}"

@@ -45,8 +45,9 @@ def _find_key(run_store: "stores.Store", name: str, keys: Sequence[str]) -> str:
     """
     from atoll import runs
 
-    if name in run_store.versions().list(name):
-        return name
+    for stored_key in (name, f"{PREFIX}{name}"):
+        if stored_key in run_store.versions().list(stored_key):
+            return stored_key
     with suppress(errors.NotFound):
         run_key = f"{PREFIX}{runs.find_run(run_store, name.removeprefix(PREFIX))}"
         if run_key in keys:

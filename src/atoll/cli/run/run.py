@@ -272,6 +272,7 @@ def resume(
     iterations: Annotated[
         int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Additional iterations.")
     ] = None,
+    episodes: survival_files.EpisodesOption = None,
     budget: Annotated[str | None, typer.Option("--budget", metavar="LIMITS", help="Additional budget.")] = None,
     target: TargetOption = None,
     workers: WorkersOption = None,
@@ -303,15 +304,15 @@ def resume(
     from atoll import runs
     from atoll.cli.run import session_output
 
-    run_options: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target}
+    num_iterations = episodes if iterations is None else iterations
+    run_options: dict[str, Any] = {"llm": llm, "iterations": num_iterations, "budget": budget, "target": target}
     run_options["workers"] = workers
     unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
     with options.open_existing_store(store) as run_store, serve_during_run(run_store) if dashboard else nullcontext():
         option_layers = build_option_layers(overrides, run_options, require_sandbox, executor, scoring)
-        has_viewer = dashboard and not as_json
-        session = runs.resume(
-            run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer
-        )
+        has_viewer, run_id = dashboard and not as_json, runs.find_run(run_store, run)
+        survival_files.check_episodes(run_store.get_run(run_id).config.get("system", ""), episodes, iterations)
+        session = runs.resume(run_store, run_id, option_layers, allowed=unsafe_options, has_dashboard=has_viewer)
         status = session_output.run_session(
             session,
             run_store,

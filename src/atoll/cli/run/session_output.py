@@ -394,6 +394,7 @@ def next_commands(
     if summary.best == "0.0" and not summary.totals.cost.calls and "iterations used" in summary.reason:
         return [
             *commands,
-            ("search longer", f"{program} resume {run} --iterations {10 * summary.totals.steps}{store_option}"),
+            ("search longer", f"{program} resume {run} --iterations {10 * max(summary.totals.steps, 1)}{store_option}"),
         ]
-    return [*commands, ("show its ancestors", f"{program} lineage {run}{store_option}")]
+    last = ("show its ancestors", "lineage") if summary.system != "survival" else ("show all episodes", "report")
+    return [*commands, (last[0], f"{program} {last[1]} {run}{store_option}")]

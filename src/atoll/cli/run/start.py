@@ -216,7 +216,7 @@ EXAMPLE = "kinetic_energy"
 
 
 def demo(
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="N", help="Stop after N seconds.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="N", help="Stop after N seconds.")] = 60.0,
     iterations: Annotated[
         int, typer.Option("--iterations", "-i", min=1, metavar="N", help="Stop after N iterations.")
     ] = 20_000,

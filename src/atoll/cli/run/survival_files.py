@@ -13,7 +13,7 @@ from atoll import errors
 
 EPISODE_SYSTEM = "survival"  # the system whose iterations are episodes
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", min=0, metavar="N", help="Number of episodes (survival).")
+    int | None, typer.Option("--episodes", min=1, metavar="N", help="Number of episodes (survival).")
 ]
 SaveRunOption = Annotated[
     Path | None, typer.Option("--save-run", metavar="DIR", help="Save every tick as JSON lines (survival).")

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import sqlite3
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -56,6 +57,7 @@ EXTRAS_IN_USE = frozenset(
 )
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
+_TEMPORARY = re.compile(r"atoll-(\d{1,9})-\w+")  # folder of a process, by its id
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
 
 
@@ -149,6 +151,26 @@ def run_checks(store: str) -> Iterator[DoctorCheck]:
     yield from _check_keys()
     yield DoctorCheck("cores", "ok", str(len(os.sched_getaffinity(0))))
     yield DoctorCheck("memory", "ok", f"{_get_memory_bytes() / 2**30:.1f} GiB")
+    if leftovers := find_leftovers(Path(tempfile.gettempdir())):
+        patterns = " ".join(sorted({f"{path.parent}/{path.name.rpartition('-')[0]}-*" for path in leftovers}))
+        found = f"{len(leftovers)} folders of killed processes"
+        yield DoctorCheck("temporary files", "ok", found, f"remove them: rm -r {patterns}")
+
+
+def find_leftovers(folder: Path) -> list[Path]:
+    """Returns the temporary folders whose process no longer exists."""
+    owners = {path: int(match[1]) for path in folder.iterdir() if (match := _TEMPORARY.fullmatch(path.name))}
+    return [path for path, pid in owners.items() if not _exists(pid)]
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def _run_check(name: str, run_check: Callable[[], DoctorCheck], advice: str) -> DoctorCheck:

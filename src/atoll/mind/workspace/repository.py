@@ -233,7 +233,7 @@ def copy_to_repository(folder: Path) -> Path:
         raise WorkspaceError(f"{folder} has no files to repair. Set task.repository to a repository or a folder.")
     if sum(path.lstat().st_size for path in files) > _MAX_BYTES:
         raise WorkspaceError(f"{folder} is too large to copy for every run. Make it a git repository.")
-    target = Path(tempfile.mkdtemp(prefix="atoll-")) / folder.name
+    target = Path(tempfile.mkdtemp(prefix=f"atoll-{os.getpid()}-")) / folder.name
     shutil.copytree(folder, target, symlinks=True, ignore=_IGNORED)
     client = git.Git(target)
     client("init", "-q", "-b", "main")

@@ -103,7 +103,7 @@ class PairedClient:
         self._limits, self._packed_program_job = limits, packed_program_job
         self.is_spent = False
         with contextlib.ExitStack() as stack:
-            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="atoll-"))
+            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"atoll-{os.getpid()}-"))
             self._link = os.path.join(self._folder, "link")
             os.mkdir(self._link)
             if os.geteuid() == 0:  # a sandbox of root runs as another user

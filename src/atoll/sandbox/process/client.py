@@ -136,7 +136,7 @@ class WorkerClient:
         self._resources.close()
 
     def _open_resources(self, stack: contextlib.ExitStack) -> None:
-        self._folder = tempfile.mkdtemp(prefix="atoll-")
+        self._folder = tempfile.mkdtemp(prefix=f"atoll-{os.getpid()}-")
         stack.callback(scratch_dir.remove_folder, self._folder)
         self._scratch = os.path.join(self._folder, "scratch")
         os.mkdir(self._scratch)
