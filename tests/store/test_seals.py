@@ -65,6 +65,7 @@ def is_same_content(old: bytes, new: bytes) -> bool:
         return False
 
 
+@pytest.mark.statistical
 def test_every_changed_byte_of_a_run_is_found(tmp_path: Path) -> None:
     with store.open(str(tmp_path / "atoll.db")) as run_store:
         write_run(run_store)
