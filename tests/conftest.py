@@ -37,6 +37,7 @@ TIERS = {
         *(f"llm/test_{name}.py" for name in ("billing", "chaos", "command_line", "http_client", "pydantic_ai_chat")),
         *(f"llm/test_{name}.py" for name in ("mailbox", "model_server", "secrets", "services", "transcript")),
         *("llm/test_json_output.py", "llm/test_openai_http.py", "programs/test_folder_text.py"),
+        *("llmsr/test_output_task.py", "programs/test_llm_loop.py"),
         *(f"runs/test_{name}.py" for name in ("coordinator", "hostile_replies", "run_llm_recorded")),
         *(f"programs/test_{name}.py" for name in ("edit_proposer", "openevolve_contract")),
         *("config/test_systems.py", "governed/parameters/test_processes.py", "governed/test_examples.py"),

@@ -75,6 +75,7 @@ def find_key(connection: Connection, table: str, number: int) -> tuple[str, dict
     }
 
 
+@pytest.mark.statistical
 def test_every_changed_byte_of_a_run_is_found(tmp_path: Path) -> None:
     with store.open(str(tmp_path / "atoll.db")) as run_store:
         write_run(run_store)
