@@ -467,6 +467,6 @@ def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
             return 7.0
 
     forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
-    message = "The initial function has no score: it was not evaluated"
+    message = "The initial candidate has no score: it was not evaluated"
     with pytest.raises(errors.RunFailed, match=f"^{message}$"):
         fixtures.make_evolver(start=forgetful).run()
