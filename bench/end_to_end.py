@@ -120,7 +120,8 @@ type Results = Mapping[System, Sequence[Run]]
 
 def atoll_command(url: str, iterations: int, folder: str, options: Sequence[str] = ()) -> Sequence[str]:
     model, amounts = f"openai:bench@{url}", ["--iterations", str(iterations), "--workers", "2", "--seed", str(SEED)]
-    amounts += ["--set", "programs.engine_weights={tuner = 0.0}"]  # one evaluation per response, as in the peer
+    # One evaluation per response, as in the peer; the model server cannot write notes.
+    amounts += ["--set", "programs.engine_weights={tuner = 0.0}", "--set", "programs.run_notes=built"]
     return [
         "./atoll",
         "run",
