@@ -1,7 +1,8 @@
 """Notes on a run by an LLM: what helped, what failed, and methods that the run has not tried.
 
-A call for notes is an iteration of its own: journaled, counted in the budget, and applied in order. Its child is a copy
-of the best program with the notes in its meta. The prefilter rejects it, so that nothing is evaluated.
+A call for notes is an iteration of its own: it is in the journal, counts in the budget, and is applied like any other.
+Its child is a copy of the best program with the notes in its meta. The prefilter rejects the child, so that nothing is
+evaluated.
 """
 
 import re
@@ -20,9 +21,10 @@ NOTES_MODE = "notes"  # operator and mutator
 RECORDS_KEY, TRIED_KEY = "records", "tried_directions"
 type NotesSource = Literal["auto", "llm", "built"]
 
-_PERIOD, _LONG_PERIOD, _LONG_BUDGET = 20, 25, 500  # evaluated programs between two calls; and calls of a long run
-_MIN_BUDGET, _MIN_CALLS_LEFT = 60, 10  # calls of a run, and calls that are left for programs
-_MIN_VALID_SHARE = 0.8  # of an LLM whose notes are worth a call
+_PERIOD, _LONG_PERIOD = 20, 25  # evaluated programs between two calls for notes, also in a long run
+_LONG_BUDGET = 500  # LLM calls of a long run
+_MIN_BUDGET, _MIN_CALLS_LEFT = 60, 10  # LLM calls: of a run with notes, and left after a call for notes
+_MIN_VALID_SHARE = 0.8  # valid programs per call of an LLM whose notes are worth a call
 _MAX_HELPED, _MAX_FAILED, _MAX_DIRECTIONS = 3, 3, 5
 _MAX_LINE_CHARS = 200
 
@@ -39,8 +41,8 @@ class RunNotes:
     """Decides when a call for notes is due, and keeps the last notes.
 
     Args:
-        source: `built`: never by a call; `llm`: always; `auto`: in runs of 60 calls or more whose LLM writes mostly
-            valid programs. A weaker LLM finds more with another program than with notes.
+        source: `built` makes no calls, `llm` always makes them. `auto` makes them in runs of 60 calls or more whose LLM
+            writes mostly valid programs. A weaker LLM gains more from one more program than from notes.
         num_calls: Budget of the run in LLM calls; None: unlimited.
     """
 
@@ -58,19 +60,22 @@ class RunNotes:
         return self._notes is not None
 
     def count(self, num_evaluated: int) -> None:
-        """Counts the programs that an applied iteration evaluated. Notes are due until the next applied iteration."""
+        """Counts the programs that an applied iteration evaluated.
+
+        Notes become due when the count reaches the next period. They stay due only until the next applied iteration.
+        """
         periods = self._num_evaluated // self._period
         self._num_evaluated += num_evaluated
         self._is_due = self._is_on and self._num_evaluated // self._period > periods
 
     def start(self, valid_share: float, calls_left: float) -> bool:
-        """Returns whether the next iteration asks for notes; once for each time that they are due."""
+        """Returns whether the next iteration asks for notes. After that they are not due any more."""
         is_due = self._is_due and calls_left > _MIN_CALLS_LEFT and valid_share >= self._min_valid_share
         self._is_due = False
         return is_due
 
     def learn(self, result: function.IterationResult) -> Sequence[str]:
-        """Keeps the notes of an applied iteration; returns its directions. Without notes the old ones stay."""
+        """Keeps the notes of an applied iteration and returns its directions. Without new notes the old ones stay."""
         for fn, _ in result.children:
             data: Any = fn.candidate.meta.get(NOTES_KEY) if fn.candidate else None
             if isinstance(data, Mapping):
@@ -94,7 +99,7 @@ def make_advice(
     Args:
         records: The latest attempts.
         rows: The notes so far.
-        directions: Tries of the methods that the LLM named.
+        directions: Number of tries of each method that the LLM named.
         state: State of the run.
     """
     advice: dict[str, JSON] = {
@@ -108,7 +113,7 @@ def make_advice(
 
 @dataclass(frozen=True, slots=True)
 class NotesMutator:
-    """Asks the LLM for notes; its child is a copy of the parent that carries them.
+    """Asks the LLM for notes. Its child is a copy of the parent, with the notes in its meta.
 
     Attributes:
         model: The LLM to ask.
@@ -127,7 +132,7 @@ class NotesMutator:
     max_chars: int = 60_000
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns the copy.
+        """Returns the copy of the parent with the notes.
 
         Raises:
             UnusableResponse: The response has no notes.
@@ -185,7 +190,7 @@ _LINE = re.compile(
 )
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.):])\s+(?P<text>.*)")
 _EMPTY = re.compile(r"(?:none|nothing|n/?a|-|\.\.\.|)[.!]?", re.I)
-_EXAMPLES = (  # of the form, in the prompt; small LLMs copy them
+_EXAMPLES = (  # of notes in the prompt; small LLMs copy them, so they are ignored
     "counting each pair only once",
     "a table of the squares",
     "a larger step, because the loop then misses the end",
@@ -199,7 +204,7 @@ _EXAMPLES = (  # of the form, in the prompt; small LLMs copy them
 
 
 def _list_ideas(advice: Mapping[str, JSON]) -> set[str]:
-    """Returns the ideas of the latest attempts, and the directions that were tried, as `parse_notes` compares them."""
+    """Returns the ideas of the latest attempts and the tried directions, in the form that `parse_notes` compares."""
     records, tried = advice.get(RECORDS_KEY), advice.get(TRIED_KEY)
     rows = [row for row in records if isinstance(row, Mapping)] if isinstance(records, Sequence) else []
     directions = [name for name, tries in tried.items() if tries] if isinstance(tried, Mapping) else []
@@ -211,11 +216,11 @@ def _normalize(text: str) -> str:
 
 
 def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:
-    """Reads notes: lines that begin with HELPED, FAILED or TRY, or lists below such lines. None if there are none.
+    """Reads notes: lines that begin with HELPED, FAILED or TRY, or lists below such lines. Returns None without notes.
 
     Args:
         response: The response of the LLM.
-        tried: Ideas that are no new directions.
+        tried: Known ideas, which do not count as new directions.
     """
     texts: dict[str, list[str]] = {name: [] for name in Notes._fields}
     heading: str | None = None

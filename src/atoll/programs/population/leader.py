@@ -3,27 +3,28 @@
 A lineage is a root program and all its descendants. A root is the initial program or a program of the operator `new`.
 The leader is the lineage of the best program; another lineage is a challenger while it still gets tries.
 
-A small LLM finds more by independent tries than from its own first success, and is confused by a long history. So a run
-of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs, the
-run also draws samples later: mostly until the first gain, then seldom while the best program gets better, and more
-often in stagnation. Its prompts on the best program then often leave out the history, except for repeated errors.
+A small LLM finds more by independent tries than by changing its own first success, and a long history confuses it. So a
+run of 50 calls or more opens with samples, unless most of them raise the score. If the LLM writes few valid programs,
+the run also draws samples later. Most iterations are samples until the first gain. After it samples are rare while the
+best score rises, and more frequent in stagnation. With such an LLM, prompts on the best program often leave out the
+history and the notes.
 
-In lasting stagnation a `new` program comes with the names of other methods, and the next ones follow these directions.
-Notes of an LLM name directions too; then `spread` and `challenge` follow them as well.
+In lasting stagnation the LLM also names other methods when it writes a `new` program. These names are directions, which
+later `new` programs follow. Notes of an LLM name directions too, and then `spread` and `challenge` also follow them.
 
 | mode      | parent                                                         |
 |-----------|----------------------------------------------------------------|
 | sample    | the initial program, without the history of the run            |
 | refine    | the best program                                               |
-| spread    | one of the best 20 programs of the leader, by score and yield  |
+| spread    | one of the best 20 programs of the leader, by score and gains  |
 | challenge | the best of a challenger                                       |
 | new       | the best or the initial program; asks for another method       |
 | fix       | a failed program, or the best one if it reports an error       |
 | notes     | the best program; asks for notes on the run (`run_notes.py`)   |
 
-These modes are stored as `operator`. The form of a response is another mode: `mutation.Mode`, such as `diff`.
+These modes are stored as `operator`. `mutation.Mode` is something else: the form of a response, such as `diff`.
 
-A selection depends on the applied iterations and on random numbers of the iteration, so that a resumed run repeats it.
+A selection depends only on the applied iterations and on random numbers of its iteration, so a resumed run repeats it.
 """
 
 import math
@@ -46,21 +47,21 @@ from atoll.programs.run_notes import RunNotes, make_advice
 
 STATE_KEY, NOTES_KEY, SCRATCH_KEY, TEMPERATURE_KEY = "state", "run_notes", "from_scratch", "temperature_shift"
 PLAIN_KEY, DIRECTION_KEY, ASK_KEY = "without_history", "direction", "asks_directions"
-_ASK_STAGNATION, _MIN_CALLS_LEFT = 2.0, 10  # when a new program also names other methods
+_ASK_STAGNATION, _MIN_CALLS_LEFT = 2.0, 10  # from here on the LLM also names other methods
 _MAX_DIRECTIONS, _MAX_DIRECTION_TRIES = 6, 2
 _SMALL_RISE = 1e-4  # of the whole gain; a smaller rise does not count against stagnation
 _SHORT_PROGRAM, _STUB_PROGRAM = 40, 120  # lines; edits of shorter programs, and of stubs, waste calls
-_FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations, if all repairs help, and if none does
-_PRIOR_CALLS = 10  # as many calls of an operator count as normal
-_PLAIN_PRIOR, _HISTORY_PRIOR = (2.0, 4.0), (1.0, 4.0)  # gains and failures that both kinds of prompts begin with
+_FIX_SHARE, _MIN_FIX_SHARE = 0.3, 0.02  # of iterations: if all repairs help, and if none does
+_PRIOR_CALLS = 10  # imagined calls of an operator with the normal rate of valid programs
+_PLAIN_PRIOR, _HISTORY_PRIOR = (2.0, 4.0), (1.0, 4.0)  # imagined gains and failures of both kinds of prompts
 _ARM_DECAY = 0.95  # weight of an outcome after each later one
 _MIN_ARM_SHARE = 0.1
 _MAX_OPENING = 12  # samples
-_EARLY_SAMPLE_SHARE = 0.75  # of a weak LLM until the first gain: without one, no other prompt has more to offer
+_EARLY_SAMPLE_SHARE = 0.75  # of a weak LLM until the first gain: until then, other prompts have nothing more to show
 _SAMPLE_SHARE, _MAX_SAMPLE_SHARE = 0.1, 0.3  # of a weak LLM later, while the best score rises and in stagnation
-_SAMPLE_STAGNATION = 3.0  # from which on the share is the largest
-_STRONG_SHARE, _WEAK_SHARE = 0.7, 0.4  # of valid programs per call, of an LLM that needs no samples, and of a weak one
-_WEAK_EXPLORE_CUT = 0.5  # of the shares of challenges and spread: a weak LLM explores by samples
+_SAMPLE_STAGNATION = 3.0  # from here on the share has its maximum
+_STRONG_SHARE, _WEAK_SHARE = 0.7, 0.4  # valid programs per call: of an LLM that needs no samples, and of a weak one
+_WEAK_EXPLORE_CUT = 0.5  # reduces the shares of `challenge` and `spread`: a weak LLM explores by samples
 _MAX_TEMPERATURE_SHIFT, _REPEAT_DECAY = 0.3, 0.9
 
 
@@ -71,7 +72,7 @@ class LeaderSearch:
         num_calls: Budget in LLM calls; None: unlimited.
         find_error: Returns the error that an evaluation reports beside its score; empty if there is none.
         can_diff: Whether edits may be requested; otherwise full programs only.
-        engines: Share of iterations of each mutator that needs no LLM, by name.
+        engines: Share of the iterations for each mutator without an LLM, by name.
         notes: Notes on the run by an LLM; None: none.
     """
 
@@ -118,13 +119,13 @@ class LeaderSearch:
 
     @property
     def stagnation(self) -> float:
-        """Evaluated children since the best score last rose, in units of the patience for this budget."""
+        """Evaluated children since the best score last rose, divided by the patience for this budget."""
         patience = 20 if self._num_calls is None else min(40, max(6, math.ceil(0.08 * self._num_calls)))
         return self._since_rise / patience
 
     @property
     def is_opening(self) -> bool:
-        """Phase in which the run only samples."""
+        """True in the first phase of the run, in which it only samples."""
         limit = min(_MAX_OPENING, math.ceil(self.settings.opening * (self._num_calls or 0)))
         return self._num_openings < min(2, limit) or (
             self._num_openings < limit and 2 * self._num_opening_gains <= self._num_openings
@@ -160,7 +161,7 @@ class LeaderSearch:
         return self.settings.has_samples and rng.random() < self._weakness
 
     def _draw_rate(self, arm: str, prior: tuple[float, float], rng: Random) -> float:
-        """Returns a random rate of gains of an arm, for Thompson sampling."""
+        """Returns a random rate of gains of one kind of prompt (arm), for Thompson sampling."""
         gains, failures = self._arms.get(arm, (0.0, 0.0))
         return rng.betavariate(prior[0] + gains, prior[1] + failures)
 
@@ -232,7 +233,7 @@ class LeaderSearch:
         return math.inf if self._num_calls is None else self._num_calls - self._used_calls
 
     def _advise_direction(self, mode: Mode, rng: Random) -> Mapping[str, JSON]:
-        """Returns a method to try, or that the LLM is to name some. Those of notes take turns."""
+        """Returns advice with a method to try, or advice that asks the LLM for methods. Those of notes take turns."""
         untried = [name for name, tries in self._directions.items() if tries < _MAX_DIRECTION_TRIES]
         if untried and self._notes.has_notes:
             fewest = min(self._directions[name] for name in untried)
@@ -245,7 +246,7 @@ class LeaderSearch:
         return {ASK_KEY: True} if self.stagnation >= _ASK_STAGNATION and has_calls else {}
 
     def _learn_directions(self, result: function.IterationResult) -> None:
-        """Counts the tries of a direction and keeps those that the LLM named when it was asked."""
+        """Counts a try of a direction, and keeps the directions that the LLM named when it was asked."""
         if (direction := result.advice.get(DIRECTION_KEY)) in self._directions:
             self._directions[str(direction)] += 1
         if not result.advice.get(ASK_KEY):
@@ -329,7 +330,7 @@ class LeaderSearch:
         if has_risen:
             self._since_rise = 0
             self._num_gains += 1
-            if not self._notes.has_notes:  # those of notes are not bound to stagnation
+            if not self._notes.has_notes:  # directions of notes hold after a gain too
                 self._directions.clear()
         elif is_evaluated:
             self._since_rise += 1

@@ -1,8 +1,8 @@
 """Seccomp: allows listed system calls; all others fail with EPERM.
 
-Two filters give a candidate its rights. The fork server has a long one, which its forks inherit. Each candidate adds a
-short one, which takes away what only the fork server may do and names the candidate's own pid: compiling a long filter
-for every candidate took a quarter of a millisecond.
+Two filters restrict a candidate. The fork server has a long filter, which its forks inherit. Each candidate adds a
+short one. It forbids the calls that only the fork server needs, and allows some calls only on the candidate's own pid.
+Compiling one long filter for every candidate took a quarter of a millisecond.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _NUMBER_OFFSET, _ARCH_OFFSET, _ARG0_OFFSET = 0, 4, 16
 _MODE_FILTER = 1
 _INSTRUCTION = struct.Struct("<HBBI")
 _OWN_PID = 0xFFFFFFFF  # placeholder, replaced by the pid
-_LATE_CHECKS = ("clone", "kill", "tgkill", "prctl", "prlimit64")  # only for candidates
+_LATE_CHECKS = ("clone", "kill", "tgkill", "prctl", "prlimit64")  # calls whose arguments only the short filter checks
 
 _THREAD = 0x10000
 _NAMESPACES = 0x7E020080
@@ -36,10 +36,10 @@ class Rights(NamedTuple):
     """Calls that a filter allows in addition to the harmless ones.
 
     Attributes:
-        attributes: Changing mode, owner and times of files; needs mounts that protect other files.
-        processes: Starting processes; Landlock restricts the programs.
-        signals: Signals to other processes; needs Landlock or a pid namespace to protect foreign processes.
-        sessions: Leaving the process group; needs a pid namespace that kills the processes.
+        attributes: Changing mode, owner and times of files. Mounts must protect all other files.
+        processes: Starting processes. Landlock restricts which programs.
+        signals: Signals to other processes. Landlock or a pid namespace must protect unrelated processes.
+        sessions: Leaving the process group. A pid namespace must end such processes.
         network: Sockets.
     """
 
@@ -60,14 +60,14 @@ class Instruction(NamedTuple):
 
 
 def assemble(arch: syscalls.Arch, rights: Rights) -> list[Instruction]:
-    """Returns the whole filter program of a candidate, with `_OWN_PID` as the pid."""
+    """Returns one filter program with all rules for a candidate. `_OWN_PID` stands for its pid."""
     checked = syscalls.get_numbers(syscalls.CHECKED, arch=arch)
     checks = [(number, _check_arguments(name, rights)) for name, number in checked.items()]
     return _assemble(arch, checks, set(_find_allowed(arch, rights).values()))
 
 
 def assemble_server(arch: syscalls.Arch, rights: Rights) -> list[Instruction]:
-    """Returns the filter program of a fork server whose candidates have these rights; they inherit it."""
+    """Returns the filter program of a fork server. Its candidates inherit the program and have these rights."""
     checked = syscalls.get_numbers(syscalls.CHECKED, arch=arch)
     late = {number for name, number in checked.items() if name in _LATE_CHECKS}
     checks = [(number, _check_arguments(name, rights)) for name, number in checked.items() if number not in late]
@@ -125,8 +125,10 @@ def _merge_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _build_search_tree(ranges: Sequence[tuple[int, int]]) -> list[Instruction]:
-    """Returns a binary search. The kernel runs a new filter once for every system call, to cache the allowed ones;
-    with a linear search that took half a millisecond.
+    """Returns a binary search for the number of a call.
+
+    To cache which calls are allowed, the kernel runs a new filter once for each call. With a linear search this took
+    half a millisecond.
     """
     if len(ranges) == 1:
         [(low, high)] = ranges
@@ -160,9 +162,9 @@ def _check_arguments(name: str, rights: Rights) -> list[Instruction]:
             return [_load(1), *_allow_values(_IOCTLS, errno.ENOTTY)]
         case "prctl":
             return [_load(0), *_allow_values(_PRCTLS, errno.EPERM)]
-        case "fcntl":  # otherwise the kernel sends a chosen signal to the owner of a descriptor
+        case "fcntl":  # else a candidate could make the kernel signal another process
             instructions = [_load(1)]
-            # A hint about a file stays when its process has ended.
+            # A hint about a file would outlast the candidate.
             hints = (_F_SETLEASE, _F_NOTIFY, _F_SET_RW_HINT, _F_SET_FILE_RW_HINT)
             for command in (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, *hints):
                 instructions += [Instruction(_EQUAL, 0, 1, command), _refuse(errno.EPERM)]
@@ -197,7 +199,7 @@ def _allow_values(values: Sequence[int], error: int) -> list[Instruction]:
 
 
 class Filter:
-    """Assembled filters, applied in a fork server and in one candidate process after the other.
+    """Both filters: one for a fork server, one for each of its candidate processes.
 
     Raises:
         OSError: The architecture is not supported.
@@ -221,7 +223,7 @@ class Filter:
         self._server.load(0)
 
     def apply(self, pid: int) -> None:
-        """Restricts this process (`pid`) and its children, irreversibly; `apply_to_server` came first.
+        """Restricts this process (`pid`) and its children, irreversibly. Call `apply_to_server` in its parent first.
 
         Raises:
             OSError: The kernel refused the call.
@@ -230,7 +232,7 @@ class Filter:
 
 
 class _Program:
-    """Filter program in memory. The process that loads it needs no_new_privs."""
+    """Filter program in memory. A process must set no_new_privs before it loads the program."""
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self._pid_positions = [index for index, instruction in enumerate(instructions) if instruction.k == _OWN_PID]

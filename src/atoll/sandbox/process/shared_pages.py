@@ -1,8 +1,9 @@
 """Reduces the memory pages that candidate processes must copy from the fork server.
 
-A fork shares every page until one process writes to it; a copy costs three microseconds. In a short evaluation most
-writes come from the interpreter: it counts references to existing functions, classes and constants, and fills the
-holes between them. Both can be avoided before the first fork.
+A fork shares every page until one of the processes writes to it. Then the kernel copies the page, which costs three
+microseconds. In a short evaluation most of these writes come from the interpreter. It changes the reference counts of
+existing functions, classes and constants, and puts new objects into the holes between them. This module prevents both
+kinds of writes before the first fork.
 """
 
 import ctypes
@@ -48,14 +49,14 @@ _ADJACENT_IN_NEW_POOL = 8
 _FUNCTION_OF_C = type(ctypes.CDLL(None).getpid)
 _EMPTY_BYTES_SIZE = sys.getsizeof(b"")
 
-_fillers = list[object]()
+_fillers = list[object]()  # objects in the holes, kept as long as the process lives
 
 
 def prepare_for_fork(*owners: object) -> None:
-    """Makes forks write to fewer existing pages; irreversible, so only for a fork server.
+    """Makes forks write to fewer existing pages. It is irreversible, so only a fork server calls it.
 
     Args:
-        owners: Objects of Atoll that every fork keeps, with the objects of Atoll in their attributes.
+        owners: Objects of Atoll that every fork uses. It also covers the objects of Atoll in their attributes.
     """
     gc.collect()
     if sys.getrefcount(None) == _IMMORTAL_REFCOUNT:
@@ -66,7 +67,7 @@ def prepare_for_fork(*owners: object) -> None:
 
 
 def _iter_immortals() -> Iterator[object]:
-    """Yields functions and classes with their parts and names, and constants, but no other data."""
+    """Yields functions, classes, their parts and names, and constants, but no other data."""
     known_tuples = dict[int, bool]()
     for obj in gc.get_objects():
         kind = type(obj)
@@ -81,7 +82,7 @@ def _iter_immortals() -> Iterator[object]:
 
 
 def _is_constant(value: object, known_tuples: dict[int, bool]) -> bool:
-    """Returns whether a value never changes: a text, a number, or a tuple that needs not be freed."""
+    """Returns whether a value never changes and need not be freed: a text, a number, or a tuple of such values."""
     if type(value) is not tuple:
         return type(value) in _CONSTANT_TYPES
     if id(value) not in known_tuples:
@@ -94,7 +95,7 @@ def _is_constant(value: object, known_tuples: dict[int, bool]) -> bool:
 
 
 def _iter_owned(owners: Iterable[object]) -> Iterator[object]:
-    """Yields objects of Atoll and what their attributes need, but no data of a job."""
+    """Yields objects of Atoll and the containers and constants in their attributes, but no data of a job."""
     known_ids, pending = set[int](), list(owners)
     while pending:
         obj = pending.pop()
@@ -120,7 +121,7 @@ def _iter_code_parts(code: types.CodeType) -> Iterator[object]:
 
 
 def _fill_holes() -> None:
-    """Fills the holes between small objects, so that new objects share pages."""
+    """Fills the holes between small objects, so that later objects are placed together on few new pages."""
     for size in range(_ALIGNMENT, _MAX_OBJECT_BYTES + 1, _ALIGNMENT):
         adjacent, previous = 0, 0
         for index in range(_MAX_POOLS * _POOL_BYTES // size):
