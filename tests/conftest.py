@@ -24,8 +24,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 TESTS = Path(__file__).resolve().parent
 pytest.register_assert_rewrite("atoll.testing")
-# The same examples on every machine; a loaded one may be slow, so no example has a deadline.
-hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=choose(20, 60))
+# The same examples on every machine; a loaded one may be slow, so there is no limit for making or running an example.
+hypothesis.settings.register_profile(
+    "atoll",
+    derandomize=True,
+    deadline=None,
+    max_examples=choose(20, 60),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("atoll")
 
 

@@ -194,8 +194,8 @@ def _run_session(session: runs.Session, reporter: ProgressReporter) -> None:
         except errors.RunFailed:
             raise interrupt from None
     except errors.RunFailed as error:
-        if "initial function" in str(error):
-            raise errors.SetupError(str(error).replace("initial function", "initial candidate")) from error
+        if str(error).startswith("The initial candidate"):
+            raise errors.SetupError(str(error)) from error
         raise
 
 
