@@ -156,3 +156,34 @@ def test_folders_of_killed_processes_are_found(capsys, tmp_path, monkeypatch):
     cli.main(["doctor", "--store", str(tmp_path / "a.db"), "--json"])
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert checks["temporary files"]["advice"] == f"remove them: rm -r {tmp_path}/atoll-{ended.pid}-*"
+
+
+def test_only_own_folders_with_plain_names_are_found(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    (tmp_path / f"atoll-{ended.pid}-file").write_text("")
+    (tmp_path / f"atoll-{ended.pid}-link").symlink_to(tmp_path)
+    for ending in ("a b", "$(id)", "a\nb", "'", "\x1b[31m", "\u0663", ""):
+        (tmp_path / f"atoll-{ended.pid}-{ending}").mkdir()
+    assert doctor.find_leftovers(tmp_path) == []
+    assert doctor.find_leftovers(tmp_path / "missing") == []
+
+
+@pytest.mark.parametrize("name", ["plain", "a b; $(id) 'c'"])
+@pytest.mark.parametrize("num_processes", [1, 5])
+def test_each_line_of_the_removal_can_be_pasted(tmp_path, monkeypatch, capsys, name, num_processes):
+    folder, kept = tmp_path / name, tmp_path / "a"
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr(doctor, "_exists", lambda pid: False)
+    monkeypatch.setenv("COLUMNS", "80")
+    kept.mkdir()
+    for pid in range(num_processes):
+        (folder / f"atoll-{pid}00-a").mkdir(parents=True)
+    cli.main(["doctor", "--store", str(tmp_path / "a.db")])
+    text = capsys.readouterr().out.partition("remove them:")[2]
+    lines = [line.strip() for line in text.strip().splitlines()]
+    assert all(line.startswith("rm -r ") for line in lines)
+    for line in lines:
+        subprocess.run(line, shell=True, check=True, cwd=tmp_path)
+    assert not list(folder.iterdir())
+    assert kept.exists()

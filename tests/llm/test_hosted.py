@@ -271,3 +271,10 @@ def _soon(holds: Callable[[], bool]) -> bool:
     while not holds() and time.monotonic() < end:
         time.sleep(0.005)
     return holds()
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70 + ".de", "\ud800"])
+def test_host_that_cannot_exist_is_one_sentence(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atoll.llm.endpoint._START_SECONDS", 0.0)
+    with pytest.raises(errors.SetupError, match="cannot be reached"):
+        llm.OpenAICompatibleLLM("m", base_url=f"http://{host}/v1", api_key=KEY).check_connection()

@@ -1,5 +1,6 @@
 """Notes on a run by an LLM: when they are due, how they are read, where they appear, and the same after a crash."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,23 @@ def test_notes_are_read_leniently(response):
 )
 def test_empty_or_copied_notes_are_none(response):
     assert parse_notes(response) is None
+
+
+@pytest.mark.parametrize(
+    "response", ["*" * 400_000, "`" * 400_000, "1. " + "_" * 400_000, "HELPED" + " " * 200_000 + "1" * 200_000]
+)
+def test_line_of_marks_takes_no_long_time(response):
+    start = time.process_time()
+    assert parse_notes(response) is None
+    assert time.process_time() - start < 5  # without possessive repeats: hours
+
+
+def test_many_lines_take_no_long_time():
+    start = time.process_time()
+    notes = parse_notes("\n".join(f"TRY: idea {number}" for number in range(30_000)))
+    assert notes is not None
+    assert list(notes.directions) == [f"idea {number}" for number in range(5)]
+    assert time.process_time() - start < 5
 
 
 def test_tried_method_is_no_new_direction():

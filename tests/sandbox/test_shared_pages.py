@@ -42,6 +42,20 @@ def test_constants_become_immortal_but_not_the_containers_that_hold_data():
     assert all(int(count) < 10 for count in counts.split()[3:])
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "import weakref\nodd = weakref.proxy(Thing())",
+        "odd = type('Odd', (), {'__class__': property(lambda self: 1 / 0)})()",
+        "Odd = type('Odd', (), {})\nOdd.__module__ = None\nodd = Odd()",
+        "odd = ()\nfor _ in range(100_000): odd = (odd,)",
+    ],
+)
+def test_odd_objects_do_no_harm(lines):
+    owner = "Thing.__module__ = 'atoll.thing'\nthing.odd, thing.pair = odd, (odd, 1)\n"
+    assert run_script("shared_pages.prepare_for_fork(thing)\nprint(thing.method())", f"{lines}\n{owner}") == "result"
+
+
 def test_program_still_works():
     output = run_script("print(thing.method(), Thing.method.__qualname__, [item for item in data])")
     assert output == "result Thing.method [1.5]"

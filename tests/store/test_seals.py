@@ -124,6 +124,28 @@ def test_removed_and_added_rows_are_found(tmp_path: Path) -> None:
             assert problems or not changed, statement
 
 
+@pytest.mark.parametrize("part", ["run", "records", "commands"])
+def test_part_whose_seals_were_all_removed_is_found(tmp_path: Path, part: str) -> None:
+    with store.open(str(tmp_path / "atoll.db")) as run_store:
+        run_id = write_run(run_store)
+        with run_store.database.begin_write() as connection:
+            connection.execute(text("DELETE FROM seals WHERE part = :part"), {"part": part})
+        name = "configuration" if part == "run" else part
+        assert find_damage(run_store.database) == [f"Run {run_id}: its {name} lost the seals."]
+
+
+@pytest.mark.parametrize("number", ["'abc'", "x'00'", "2.5", str(2**62), str(-(2**62))])
+@pytest.mark.parametrize("column", ["first", "last"])
+@pytest.mark.parametrize("row", [1, 9])
+def test_seal_with_any_number_is_found(tmp_path: Path, column: str, number: str, row: int) -> None:
+    with store.open(str(tmp_path / "atoll.db")) as run_store:
+        write_run(run_store)
+        with run_store.database.begin_write() as connection:
+            condition = f"part = 'records' AND last = {row}"
+            connection.execute(text(f'UPDATE seals SET "{column}" = {number} WHERE {condition}'))
+        assert find_damage(run_store.database)
+
+
 def test_runs_of_earlier_versions_are_said_to_be_unchained(tmp_path: Path) -> None:
     with store.open(str(tmp_path / "atoll.db")) as run_store:
         run_id = write_run(run_store)

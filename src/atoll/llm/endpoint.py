@@ -181,6 +181,8 @@ def check_connection(endpoint: Endpoint) -> None:
             return
         except OSError as error:
             reason = error.strerror or str(error)
+        except UnicodeError as error:  # of the host name
+            reason = str(error)
         if time.monotonic() >= until:
             remedy = "Check the network" if endpoint.is_public else "Start the server, or correct the address"
             raise errors.SetupError(

@@ -182,8 +182,8 @@ def _describe_tries(tries: object) -> str:
 
 
 _NAMES = {"helped": "HELPED|HELPS|WORKED", "failed": "FAILED|FAILS|FAILURES?", "directions": "TRY|TRIES|NEXT|UNTRIED"}
-_LINE = re.compile(
-    r"[\s>#*_`-]*(?:\d+[.):]\s*)?[*_`]*(?:WHAT (?:HAS )?)?"
+_LINE = re.compile(  # possessive repeats: a long line of marks would take hours otherwise
+    r"[\s>#*_`-]*+(?:\d++[.):]\s*+)?[*_`]*+(?:WHAT (?:HAS )?)?"
     rf"(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _NAMES.items())})\b"
     r"(?: (?:LINES|CHANGES|DIRECTIONS|IDEAS))?[*_` ]*(?:\d+[*_` ]*)?(?::|-|$)[*_` ]*(?P<text>.*)",
     re.I,
@@ -223,6 +223,7 @@ def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:
         tried: Known ideas, which do not count as new directions.
     """
     texts: dict[str, list[str]] = {name: [] for name in Notes._fields}
+    limits = dict(zip(Notes._fields, (_MAX_HELPED, _MAX_FAILED, _MAX_DIRECTIONS), strict=True))
     heading: str | None = None
     for line in mutation.clean_response(response).splitlines():
         if match := _LINE.fullmatch(line):
@@ -233,10 +234,11 @@ def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:
         else:
             heading = heading if not line.strip() else None
             continue
+        if len(texts[heading]) == limits[heading]:
+            continue
         text = sections.shorten(text.strip(" *_`"), _MAX_LINE_CHARS)
         is_known = _normalize(text) in _EXAMPLES or (heading == "directions" and _normalize(text) in tried)
         if not is_known and not _EMPTY.fullmatch(text) and text not in texts[heading]:
             texts[heading].append(text)
-    limits = (_MAX_HELPED, _MAX_FAILED, _MAX_DIRECTIONS)
-    notes = Notes(*(tuple(texts[name][:limit]) for name, limit in zip(Notes._fields, limits, strict=True)))
+    notes = Notes(*(tuple(texts[name]) for name in Notes._fields))
     return notes if any(notes) else None

@@ -3,7 +3,9 @@
 import os
 import platform
 import re
+import shlex
 import sqlite3
+import stat
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,7 +59,8 @@ EXTRAS_IN_USE = frozenset(
 )
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
-_TEMPORARY = re.compile(r"atoll-(\d{1,9})-\w+")  # folder of a process, by its id
+_TEMPORARY = re.compile(r"atoll-(\d{1,9})-\w+", re.ASCII)  # folder of a process, by its id
+_REMOVAL = re.compile(r"rm -r (?:'[^']*'|[^;'])*")  # a second line of a pasted command would be a command of its own
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
 
 
@@ -136,8 +139,11 @@ def _wrap_check(check: DoctorCheck, width: int) -> Sequence[str]:
     if len(full_text) <= width:
         return [full_text]
     texts = (f"{check.found};", check.advice) if check.advice else (check.found,)
+    unbroken = [_REMOVAL.sub(lambda match: match[0].replace(" ", "\xa0"), text) for text in texts]
     return [
-        line for text in texts for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        line.replace("\xa0", " ")
+        for text in unbroken
+        for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     ]
 
 
@@ -151,16 +157,31 @@ def run_checks(store: str) -> Iterator[DoctorCheck]:
     yield from _check_keys()
     yield DoctorCheck("cores", "ok", str(len(os.sched_getaffinity(0))))
     yield DoctorCheck("memory", "ok", f"{_get_memory_bytes() / 2**30:.1f} GiB")
-    if leftovers := find_leftovers(Path(tempfile.gettempdir())):
-        patterns = " ".join(sorted({f"{path.parent}/{path.name.rpartition('-')[0]}-*" for path in leftovers}))
-        found = f"{len(leftovers)} folders of killed processes"
-        yield DoctorCheck("temporary files", "ok", found, f"remove them: rm -r {patterns}")
+    folder = Path(tempfile.gettempdir())
+    if (leftovers := find_leftovers(folder)) and str(folder).isprintable():
+        prefixes = sorted({path.name.rpartition("-")[0] for path in leftovers})
+        commands = "; ".join(f"rm -r {shlex.quote(str(folder))}/{prefix}-*" for prefix in prefixes)
+        yield DoctorCheck(
+            "temporary files", "ok", f"{len(leftovers)} folders of killed processes", f"remove them: {commands}"
+        )
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """Returns the temporary folders whose process no longer exists."""
-    owners = {path: int(match[1]) for path in folder.iterdir() if (match := _TEMPORARY.fullmatch(path.name))}
-    return [path for path, pid in owners.items() if not _exists(pid)]
+    """Returns the temporary folders of this user whose process no longer exists."""
+    try:
+        names = os.listdir(folder)
+    except OSError:  # some machines hide the names of a shared folder
+        return []
+    owners = {folder / name: int(match[1]) for name in names if (match := _TEMPORARY.fullmatch(name))}
+    return [path for path, pid in owners.items() if _is_own_folder(path) and not _exists(pid)]
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _exists(pid: int) -> bool:

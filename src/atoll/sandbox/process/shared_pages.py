@@ -47,6 +47,7 @@ _MAX_OBJECT_BYTES, _ALIGNMENT = 512, 16
 _MAX_POOLS = 16  # per object size
 _ADJACENT_IN_NEW_POOL = 8
 _FUNCTION_OF_C = type(ctypes.CDLL(None).getpid)
+_MAX_DEPTH = 50  # of constant tuples
 _EMPTY_BYTES_SIZE = sys.getsizeof(b"")
 
 _fillers = list[object]()  # objects in the holes, kept as long as the process lives
@@ -81,14 +82,24 @@ def _iter_immortals() -> Iterator[object]:
             yield from _iter_code_parts(obj.__code__)
 
 
+<<<<<<< HEAD
 def _is_constant(value: object, known_tuples: dict[int, bool]) -> bool:
     """Returns whether a value never changes and need not be freed: a text, a number, or a tuple of such values."""
+=======
+def _is_constant(value: object, known_tuples: dict[int, bool], depth: int = 0) -> bool:
+    """Returns whether a value never changes: a text, a number, or a tuple that needs not be freed.
+
+    It asks for types only: `isinstance` would run code of proxies.
+    """
+>>>>>>> a65b608c5c8ea260ca6f214940ff512a4e6bb79e
     if type(value) is not tuple:
         return type(value) in _CONSTANT_TYPES
     if id(value) not in known_tuples:
         known_tuples[id(value)] = False
-        known_tuples[id(value)] = all(
-            type(item) in _IMMORTAL_TYPES or isinstance(item, type | None) or _is_constant(item, known_tuples)
+        known_tuples[id(value)] = depth < _MAX_DEPTH and all(
+            type(item) in _IMMORTAL_TYPES
+            or issubclass(type(item), type | None)
+            or _is_constant(item, known_tuples, depth + 1)
             for item in value
         )
     return known_tuples[id(value)]
@@ -100,15 +111,15 @@ def _iter_owned(owners: Iterable[object]) -> Iterator[object]:
     while pending:
         obj = pending.pop()
         kind = type(obj)
-        if id(obj) in known_ids or isinstance(obj, type | types.FunctionType | types.ModuleType):
+        if id(obj) in known_ids or issubclass(kind, type | types.FunctionType | types.ModuleType):
             continue
         known_ids.add(id(obj))
-        if kind.__module__.startswith("atoll.") or kind in (functools.partial, types.MethodType):
+        if str(kind.__module__).startswith("atoll.") or kind in (functools.partial, types.MethodType):
             yield obj
             for part in gc.get_referents(obj):
                 yield from (part,) if type(part) in (dict, list, tuple) else ()
                 pending += gc.get_referents(part) if type(part) in (dict, list, tuple) else [part]
-        elif kind in _CONSTANT_TYPES or isinstance(obj, ctypes._SimpleCData | _FUNCTION_OF_C):
+        elif kind in _CONSTANT_TYPES or issubclass(kind, ctypes._SimpleCData | _FUNCTION_OF_C):
             yield obj
 
 

@@ -76,15 +76,24 @@ class SealReader:
     def __init__(self, connection: Connection, run_number: int) -> None:
         query = select(_seals.part, _seals.first, _seals.last, _seals.hash).where(_seals.run == run_number)
         has_table = inspect(connection).has_table(seals.name)
-        self._rows = connection.execute(query.order_by(_seals.part, _seals.last)).all() if has_table else []
+        rows = connection.execute(query.order_by(_seals.part, _seals.last)).all() if has_table else []
+        # SQLite stores any type in any column.
+        self._rows = [row for row in rows if isinstance(row.first, int) and isinstance(row.last, int)]
+        self._has_invalid = len(self._rows) < len(rows)
+        self._parts = {seal.part for seal in self._rows}
+        self._is_chained = RUN in self._parts or any((seal.part, seal.first) == (RECORDS, 1) for seal in self._rows)
 
     def find_changes(self, part: str, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
         """Yields a description of each commit whose rows or seal changed."""
+        if self._has_invalid and part == RUN:
+            yield "a seal has an invalid number"
         expected = [seal for seal in self._rows if seal.part == part]
-        if not expected:
-            return
         iterator, previous, row = iter(rows), "", None
         row = next(iterator, None)
+        if not expected:
+            if row is not None and self._is_chained:  # the seals of all parts begin with the run
+                yield f"its {part if part != RUN else 'configuration'} lost the seals"
+            return
         while row is not None and row[0] < expected[0].first:
             row = next(iterator, None)  # not chained
         for _, first, last, stored_hash in expected:
@@ -93,7 +102,9 @@ class SealReader:
                 covered.append(row)
                 row = next(iterator, None)
             numbers = [item[0] for item in covered]
-            if numbers != list(range(first, last + 1)) or _compute_safely(previous, covered) != stored_hash:
+            # The length comes first: a range of a damaged seal could fill the memory.
+            is_complete = len(numbers) == last - first + 1 and numbers == list(range(first, last + 1))
+            if not is_complete or _compute_safely(previous, covered) != stored_hash:
                 yield f"{part} {first} to {last} were changed" if part != RUN else "its configuration was changed"
             previous = stored_hash
         if row is not None:
