@@ -71,7 +71,7 @@ def test_kernel_example_is_short_and_documented(path):
 def test_task_example_improves(task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # A constant priority improves slowly. An episode and an iteration of a law search take longer than others.
-    numbers = {"funsearch_capset": "600", "survival": "6", "llmsr_csv": "5", "mind_workspace": "25", "game_agent": "30"}
+    numbers = {"funsearch_capset": "600", "survival": "2", "llmsr_csv": "5", "mind_workspace": "8", "game_agent": "10"}
     iterations = numbers.get(task.name, "150" if task.name in TARGETS else "50")
     target = ["--target", str(TARGETS[task.name])] if task.name in TARGETS else []
     assert cli.main(["run", str(task), "--iterations", iterations, *target, "--json"]) == 0
