@@ -71,7 +71,7 @@ def test_kernel_example_is_short_and_documented(path):
 def test_task_example_improves(task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # A constant priority improves slowly. An episode and an iteration of a law search take longer than others.
-    numbers = {"funsearch_capset": "600", "survival": "6", "llmsr_csv": "5", "mind_workspace": "25", "game_agent": "30"}
+    numbers = {"funsearch_capset": "600", "survival": "2", "llmsr_csv": "5", "mind_workspace": "8", "game_agent": "10"}
     iterations = numbers.get(task.name, "150" if task.name in TARGETS else "50")
     target = ["--target", str(TARGETS[task.name])] if task.name in TARGETS else []
     assert cli.main(["run", str(task), "--iterations", iterations, *target, "--json"]) == 0
@@ -144,12 +144,14 @@ class TestFunsearchClusters:
 
 
 class TestMapElites:
-    @pytest.fixture
-    def result(self, run_store):
-        run = run_store.create_run()
-        evolver = map_elites.build(records=run_store.journal(run))
-        evolver.run()
-        return evolver, list(run_store.candidates(run))
+    @pytest.fixture(scope="class")
+    @classmethod
+    def result(cls):
+        with store.Store("sqlite://") as run_store:
+            run = run_store.create_run()
+            evolver = map_elites.build(records=run_store.journal(run))
+            evolver.run()
+            return evolver, list(run_store.candidates(run))
 
     def test_trip_has_its_best_evaluated_bag(self, result):
         evolver, rows = result
@@ -191,8 +193,9 @@ def read_evaluation(row: store.Row) -> evaluation.Evaluation:
 
 
 class TestRankedIslands:
-    @pytest.fixture
-    def result(self):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def result(cls):
         meter, records = ranked_islands.Meter(), store.MemoryJournal()
         evolver = ranked_islands.build(meter, records=records)
         evolver.run()
@@ -227,12 +230,14 @@ class TestRankedIslands:
 
 
 class TestPlaybookVersions:
-    @pytest.fixture
-    def result(self, run_store):
-        run = run_store.create_run()
-        evolver = playbook_versions.build(run_store, run)
-        evolver.run()
-        return run_store, run, list(playbook_versions.history(run_store, evolver))
+    @pytest.fixture(scope="class")
+    @classmethod
+    def result(cls):
+        with store.Store("sqlite://") as run_store:
+            run = run_store.create_run()
+            evolver = playbook_versions.build(run_store, run)
+            evolver.run()
+            yield run_store, run, list(playbook_versions.history(run_store, evolver))
 
     def test_last_version_reaches_maximal_energy(self, result):
         _, _, history = result

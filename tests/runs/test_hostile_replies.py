@@ -48,19 +48,20 @@ class HostileLLM:
             return next(self._replies)
 
 
-def run(folder: Path, store_path: Path, iterations: int) -> str:
+def run(folder: Path, store_path: Path, iterations: int, min_calls: int = 1, **sections: Any) -> str:
     """Runs a task, resumes it for one more iteration, and returns the run."""
     model = HostileLLM()
 
     def make_llm(run_config: config.RunConfig) -> llm.LLM:
         return llm.FunctionLLM(model)
 
-    run_config = config.load(folder, [{"run": {"llm": "python:a.py:b", "iterations": iterations, "workers": 2}}])
+    run_section = {"llm": "python:a.py:b", "iterations": iterations, "workers": 2}
+    run_config = config.load(folder, [{"run": run_section, **sections}])
     with store.Store(str(store_path)) as run_store:
         with runs.Session(run_store, run_config, llm_factory=make_llm) as session:
             session.run()
             session.conclude()
-        assert model.num_calls
+        assert model.num_calls >= min_calls
         assert runs.summarize(run_store, session.run_id).status == "done"
         with runs.resume(run_store, session.run_id, [{"run": {"iterations": 1}}], llm_factory=make_llm) as resumed:
             resumed.run()
@@ -79,7 +80,8 @@ def test_run_goes_on(tmp_path, task, iterations):
 
 @pytest.mark.process
 def test_survival_goes_on(tmp_path):
-    run(Path(shutil.copytree(EXAMPLES / "survival", tmp_path / "task")), tmp_path / "runs.db", 1)
+    folder = Path(shutil.copytree(EXAMPLES / "survival", tmp_path / "task"))
+    run(folder, tmp_path / "runs.db", 1, min_calls=3 * len(REPLIES), survival={"max_turns": 60})
 
 
 @pytest.mark.parametrize("initial", ["a text", {"a": "one text", "b": "another"}])

@@ -33,12 +33,7 @@ class WatchedPage:
 
     def reset(self, url: str) -> None:
         """Forgets everything that a test left in the page, and in what the browser stores for a server."""
-        self.page.unroute_all()
-        self.page.goto(f"{url}/ui/static/favicon.svg")  # of the same origin, without scripts
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
-        self.page.context.clear_cookies()
-        self.page.goto("about:blank")
-        self.page.emulate_media(color_scheme="null")
+        scenes.forget(self.page, url)
         self.console_errors.clear()
         self.hosts.clear()
 
@@ -103,12 +98,27 @@ def page(watched_page: WatchedPage) -> Page:
 @pytest.fixture
 def authorized_page(watched_page: WatchedPage, served_stage: stage.Stage) -> Page:
     """A page with the token."""
-    watched_page.page.goto(served_stage.login)
+    scenes.log_in(watched_page.page, served_stage.login)
     return watched_page.page
 
 
 @pytest.fixture
-def scene(browser: Browser, sample_store: sample_data.SampleStore) -> Iterator[scenes.Scene]:
+def moving(served_stage: stage.Stage) -> Iterator[None]:
+    """The live run makes steps."""
+    served_stage.moves.set()
+    yield
+    served_stage.moves.clear()
+
+
+@pytest.fixture(scope="package")
+def seat(browser: Browser) -> Iterator[scenes.Seat]:
+    context = browser.new_context()
+    yield scenes.Seat(context.new_page())
+    context.close()
+
+
+@pytest.fixture
+def scene(seat: scenes.Seat, sample_store: sample_data.SampleStore) -> Iterator[scenes.Scene]:
     """A page with the token and a copy of the sample store."""
-    with scenes.open_scene(browser, sample_store) as created:
+    with scenes.open_scene(seat, sample_store) as created:
         yield created

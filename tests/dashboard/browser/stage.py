@@ -1,7 +1,7 @@
 """Store with several runs, one of them running, and its dashboard on a free port."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -39,11 +39,12 @@ class Stage:
 
     Attributes:
         url: Address of the page.
-        kept: The store behind it.
+        run_store: The store behind it.
+        moves: Set while the live run makes steps.
     """
 
-    def __init__(self, run_store: store.Store, running_server: server.DashboardServer) -> None:
-        self.run_store, self.login = run_store, running_server.address
+    def __init__(self, run_store: store.Store, running_server: server.DashboardServer, moves: threading.Event) -> None:
+        self.run_store, self.login, self.moves = run_store, running_server.address, moves
         parts = urlsplit(running_server.address)
         self.host = parts.netloc
         self.url = f"{parts.scheme}://{parts.netloc}"
@@ -84,10 +85,24 @@ def fill_elites(run_store: store.Store) -> None:
     ).run()
 
 
+class CalmWalker(fixtures.Walker):
+    """Walks a few steps, and then only while `moves` is set: a page that follows steps takes half a core."""
+
+    def __init__(self, steps: int = 20) -> None:
+        super().__init__(delays=0.3)
+        self.moves = threading.Event()
+        self._steps = iter(range(steps))
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        if next(self._steps, None) is None:
+            self.moves.wait()
+        return super().propose(context)
+
+
 class Live:
     """A cheap live run that obeys commands."""
 
-    def __init__(self, run_store: store.Store, name: str = LIVE) -> None:
+    def __init__(self, run_store: store.Store, name: str = LIVE, walker: fixtures.Walker | None = None) -> None:
         section = {"danger_threshold": 0.7, "exploration_bonus": 1.0, "log_detail": "normal", "notifications": "all"}
         section |= {"tick_delay": None}
         plan = samples.plan(system="survival", survival=section)
@@ -97,7 +112,7 @@ class Live:
         written = {"sandbox": "L0", "llm": "none", "workers": 1, "plan": plan, "budget": asdict(budget)}
         records.write(Record("started", 0, -1, written))
         self.evolver: cluster.Evolver = fixtures.make_evolver(
-            fixtures.Walker(delays=0.3), records=records, inbox=run_store.inbox(name), budget=budget
+            walker or fixtures.Walker(delays=0.3), records=records, inbox=run_store.inbox(name), budget=budget
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -134,9 +149,11 @@ def stage(folder: Path) -> Iterator[Stage]:
         samples.fail(run_store, FAILING)
         fill_elites(run_store)
         fill_hostile(run_store)
-        live = Live(run_store)
+        walker = CalmWalker()
+        live = Live(run_store, walker=walker)
         with serve(run_store) as running_server:
-            yield Stage(run_store, running_server)
+            yield Stage(run_store, running_server, walker.moves)
+        walker.moves.set()  # a stop waits for the step
         live.close()
 
 

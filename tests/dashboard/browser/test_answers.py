@@ -134,6 +134,7 @@ def test_runs_fit_get_labels_and_are_compared(wide: Page, filled: Stage):
     expect(wide.get_by_role("columnheader", name="seed", exact=True)).to_be_visible()
 
 
+@pytest.mark.usefixtures("moving")
 def test_live_update_takes_less_than_a_second(wide: Page, filled: Stage):
     wide.goto(filled.at(f"runs/{stage.LIVE}/events"))
     expect(wide.locator("header .state")).to_have_text("live")

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from atoll.journal import Record
+from tests import fixtures
 from tests.dashboard.browser import stage
 from tests.dashboard.browser.stage import Stage
 
@@ -17,7 +18,7 @@ NUMBERS = itertools.count(1)
 def live(served_stage: Stage) -> Iterator[str]:
     """Id of a live run for one test."""
     name = f"live-{next(NUMBERS)}"
-    created = stage.Live(served_stage.run_store, name)
+    created = stage.Live(served_stage.run_store, name, fixtures.Walker(delays=1.5))  # a page draws each step
     yield name
     created.close()
 
@@ -31,6 +32,7 @@ def evaluations(page: Page) -> int:
     return int(text.replace(",", ""))
 
 
+@pytest.mark.usefixtures("moving")
 def test_running_run_is_followed_without_reload(page: Page, served_stage: Stage):
     page.goto(served_stage.at(f"runs/{stage.LIVE}/overview"))
     expect(page.locator(".state")).to_have_text("live")
@@ -51,6 +53,7 @@ def test_running_run_is_followed_without_reload(page: Page, served_stage: Stage)
     expect(items.first).to_contain_text("accept")
 
 
+@pytest.mark.usefixtures("moving")
 def test_page_polls_when_stream_fails(watched_page, served_stage: Stage):
     page = watched_page.page
     page.route("**/sse/timeline**", lambda route: route.abort())

@@ -50,23 +50,30 @@ def test_finished_episode_is_shown_turn_by_turn(scene, tmp_path):
 
 
 def test_running_episode_is_followed_and_controlled(scene):
-    layers = [config.parse_set(item) for item in ("run.iterations=1", "tick_delay=0.3", "run.seed=4")]
+    layers = [config.parse_set(item) for item in ("run.iterations=1", "tick_delay=600", "run.seed=4")]
     plan = config.load(sample_data.EXAMPLES / "survival", layers)
     with runs.Session(scene.run_store, plan) as session:
+        commands = scene.run_store.inbox(session.run_id)
         thread = threading.Thread(target=session.run)
         thread.start()
-        page = scene.go(f"/runs/{session.run_id}/life")
-        expect(page.get_by_role("meter", name="life")).to_be_visible()
-        expect(page.get_by_role("option", name="episode 1, running")).to_be_attached()
-        first = page.locator("output").inner_text()
-        expect(page.locator("output")).not_to_have_text(first)
-        page.get_by_text("Adjust").click()
-        page.get_by_label("Danger threshold").fill("0.15")
-        page.get_by_label("Notifications").select_option("all")
-        page.get_by_role("button", name="Apply").click()
-        expect(page.locator(".notices")).to_contain_text("danger_threshold 0.15")
-        scene.run_store.inbox(session.run_id).post("set", tick_delay=0)
-        thread.join(120)
+        try:
+            page = scene.go(f"/runs/{session.run_id}/life")
+            expect(page.get_by_role("meter", name="life")).to_be_visible()
+            expect(page.get_by_role("option", name="episode 1, running")).to_be_attached()
+            first = page.locator("output").inner_text()
+            commands.post("set", tick_delay=0.3)
+            expect(page.locator("output")).not_to_have_text(first)
+            commands.post("set", tick_delay=600)  # the life waits, however slow the page is
+            page.get_by_text("Adjust").click()
+            page.get_by_label("Danger threshold").fill("0.15")
+            page.get_by_label("Notifications").select_option("all")
+            page.get_by_role("button", name="Apply").click()
+            expect(page.get_by_role("table", name="Commands to this run")).to_contain_text("danger_threshold=0.15")
+            commands.post("set", tick_delay=0.3)
+            expect(page.locator(".notices")).to_contain_text("danger_threshold 0.15")
+        finally:
+            commands.post("set", tick_delay=0)
+            thread.join(120)
         assert not thread.is_alive()
         number = len(episode_reports.load_turns(scene.run_store, session.run_id, 1))
         expect(page.locator("output")).to_contain_text(f"of {number}")

@@ -143,6 +143,7 @@ def test_candidates_have_columns_for_origin_cost_and_reason(wide: Page, filled: 
         expect(row).to_contain_text(text)
 
 
+@pytest.mark.usefixtures("moving")
 def test_rows_of_events_do_not_move(wide: Page, filled: Stage):
     wide.goto(filled.at(f"runs/{stage.LIVE}/events"))
     expect(wide.locator("header .state")).to_have_text("live")

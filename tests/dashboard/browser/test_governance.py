@@ -64,7 +64,7 @@ def test_rollout_intervals_abort_and_audit(scene):
     expect(page.get_by_role("listitem").filter(has_text="canary 1 %")).to_have_attribute("aria-current", "step")
     shadow = page.get_by_role("table", name="Shadow run of risk/penalty")
     expect(shadow.get_by_role("row", name="fitness")).to_contain_text(" to ")
-    page.on("dialog", lambda dialog: dialog.accept())
+    page.once("dialog", lambda dialog: dialog.accept())
     scene.sign("Abort the rollout of risk/penalty", "ann", "customers complain", "Abort and roll back")
     expect(page.get_by_text("rolled back", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Audit").click()
