@@ -82,16 +82,11 @@ def _iter_immortals() -> Iterator[object]:
             yield from _iter_code_parts(obj.__code__)
 
 
-<<<<<<< HEAD
-def _is_constant(value: object, known_tuples: dict[int, bool]) -> bool:
-    """Returns whether a value never changes and need not be freed: a text, a number, or a tuple of such values."""
-=======
 def _is_constant(value: object, known_tuples: dict[int, bool], depth: int = 0) -> bool:
-    """Returns whether a value never changes: a text, a number, or a tuple that needs not be freed.
+    """Returns whether a value never changes: a text, a number, or a tuple that is never freed.
 
     It asks for types only: `isinstance` would run code of proxies.
     """
->>>>>>> a65b608c5c8ea260ca6f214940ff512a4e6bb79e
     if type(value) is not tuple:
         return type(value) in _CONSTANT_TYPES
     if id(value) not in known_tuples:
