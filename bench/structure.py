@@ -105,8 +105,15 @@ def main() -> int:
     now = measure(ROOT)
     before = measure(args.before.resolve()) if args.before else {}
     rows = [[name, before.get(name, ""), value, *_judge(name, value)] for name, value in now.items()]
-    outcome.keep("structure", {"Structure": (["figure", "before", "now", "wanted at most", "reached"], rows)})
+    columns = ["figure", "before", "now", "wanted at most", "reached"]
+    notes = [f"Before: commit {_find_commit(args.before)}."] if args.before else []
+    outcome.keep("structure", {"Structure": (columns, rows)}, notes)
     return 0
+
+
+def _find_commit(checkout: Path) -> str:
+    query = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(query, cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _judge(name: str, value: float) -> tuple[object, str]:
