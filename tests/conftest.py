@@ -39,7 +39,13 @@ hypothesis.settings.load_profile("atoll")
 TIERS = {
     "browser": ("dashboard/browser/",),
     "process": (
-        *("bench/", "chaos/", "cli/", "docs/", "executor/", "integration/", "mind/workspace/", "sandbox/", "testing/"),
+        *("bench/", "chaos/", "docs/", "executor/", "integration/", "mind/workspace/", "sandbox/", "testing/"),
+        # All of "cli/" but the verbs that only read or change a store: those run in the process of the test.
+        *(f"cli/test_{name}.py" for name in ("base_install", "baselines", "budget", "check", "compare", "dashboard")),
+        *(f"cli/test_{name}.py" for name in ("dashboard_during_run", "demo", "doctor", "export", "extras")),
+        *(f"cli/test_{name}.py" for name in ("import_checkpoint", "init", "join", "list_runs", "llm", "llm_failures")),
+        *(f"cli/test_{name}.py" for name in ("llm_progress", "mailbox", "main", "openevolve_options", "run", "show")),
+        *("cli/test_store.py", "cli/test_worldlines.py"),
         *(f"llm/test_{name}.py" for name in ("billing", "chaos", "command_line", "http_client", "pydantic_ai_chat")),
         *(f"llm/test_{name}.py" for name in ("mailbox", "model_server", "secrets", "services", "transcript")),
         *("llm/test_json_output.py", "llm/test_openai_http.py", "programs/test_folder_text.py"),

@@ -1,6 +1,11 @@
 """Option `--baselines` of `run` and `resume`, and the baselines in reports."""
 
+import contextlib
+import io
 import json
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,10 +21,36 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+class Search(NamedTuple):
+    """A run of six calls of an LLM with its baselines: the output, the messages and the number of all calls."""
+
+    result: dict[str, Any]
+    text: str
+    num_requests: int
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Search]:
+    """A store with a search, and the search."""
+    folder, output, messages = tmp_path_factory.mktemp("search"), io.StringIO(), io.StringIO()
+    tasks.make(folder / "task")
+    with (
+        testing.ModelServer(tasks.answer) as server,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(messages),
+    ):
+        command = ["run", "task", "--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines", "--json"]
+        assert cli.main(command) == 0, messages.getvalue()
+    result = json.loads(output.getvalue().splitlines()[-1])
+    return folder / "atoll.db", Search(result, messages.getvalue(), len(server.requests))
+
+
 @pytest.fixture
-def server():
-    with testing.ModelServer(tasks.answer) as server:
-        yield server
+def search(finished: tuple[Path, Search], folder: Path) -> Search:
+    path, result = finished
+    shutil.copy(path, folder)
+    return result
 
 
 def run(capsys, *arguments, status=0):
@@ -41,9 +72,8 @@ def test_run_without_baselines_prints_command(capsys):  # P19
     assert f"Baselines: not run. 'atoll resume {result['run']} --baselines' runs them." in report(capsys)
 
 
-def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19
-    model = ["--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines"]
-    result, text = run(capsys, "run", "task", *model)
+def test_llm_run_has_three_baselines_with_equal_budget(capsys, search):  # P19
+    result, text, num_requests = search
     data = result["baselines"]
     assert list(data) == ["best_of_n", "sequential", "no_llm"]
     assert "each gets as many evaluations and LLM calls as this run; LLM calls cost 3 times as much" in text
@@ -52,12 +82,12 @@ def test_llm_run_has_three_baselines_with_equal_budget(capsys, server):  # P19
     assert data["no_llm"]["calls"] == 0
     assert all(item["evaluations"] <= 1 + 6 for item in data.values())
     assert data["no_llm"]["evaluations"] == result["evaluations"]
-    assert len(server.requests) == 18
+    assert num_requests == 18
     assert all(f"| {title} | " in report(capsys) for title in baselines.TITLES.values())
 
 
-def test_best_of_n_derives_every_child_from_initial_program(capsys, server):
-    result, _ = run(capsys, "run", "task", "--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines")
+def test_best_of_n_derives_every_child_from_initial_program(search):
+    result = search.result
     with store.Store("atoll.db") as run_store:
         rows = list(run_store.candidates(result["baselines"]["best_of_n"]["run"]))
         chain = list(run_store.candidates(result["baselines"]["sequential"]["run"]))
