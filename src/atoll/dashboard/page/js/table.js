@@ -10,6 +10,7 @@ import { button, h, put } from "./dom.js";
  */
 export function table(caption, columns, options = {}) {
   let rows = [];
+  const data = new WeakMap(); // of each row element, as JSON
   let [sortBy, isDown] = options.sort ?? [null, false];
   const head = h("tr", {});
   const body = h("tbody", {});
@@ -29,6 +30,7 @@ export function table(caption, columns, options = {}) {
   function order(name) {
     isDown = name === sortBy ? !isDown : columns.find((each) => each.name === name).number === true;
     sortBy = name;
+    put(head, columns.map(heading));
     render();
     head.querySelectorAll("button").forEach((each, place) => {
       if (columns.filter((column) => column.sort)[place]?.name === name) each.focus();
@@ -43,19 +45,35 @@ export function table(caption, columns, options = {}) {
   }
 
   function render() {
-    put(head, columns.map(heading));
     const shown = sorted();
     const focused = nameOf(body.contains(document.activeElement) ? document.activeElement : null);
-    put(body, shown.length ? shown.map(rowOf) : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "none yet")));
+    const next = shown.length ? shown.map(rowOf) : [h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "none yet"))];
+    const old = [...body.children];
+    // A row that stays the same keeps its element, so that a click or a selection in it is not lost.
+    next.forEach((row, place) => {
+      if (place >= old.length) body.append(row);
+      else if (!isSame(old[place], row)) old[place].replaceWith(row);
+    });
+    old.slice(next.length).forEach((row) => row.remove());
     // Keeps the keyboard focus, though the row is a new element.
-    if (focused) [...body.querySelectorAll("a, button, input, select, summary")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
+    if (focused && nameOf(document.activeElement) !== focused) [...body.querySelectorAll("a, button, input, select, summary")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
   }
 
   function rowOf(row) {
-    return h("tr", { class: options.rowClass?.(row) }, columns.map((column) => {
+    const cells = columns.map((column) => {
       const kind = [column.number ? "number" : "", column.wide ? "wide" : "", column.wrap ? "wrap" : "", column.minor ? "minor" : ""].join(" ").trim() || null;
       return h("td", { class: kind, "data-label": column.title ?? column.name }, column.cell(row));
-    }));
+    });
+    const tr = h("tr", { class: options.rowClass?.(row) }, cells);
+    data.set(tr, JSON.stringify(row));
+    return tr;
+  }
+
+  /** Returns whether a row looks as before and its controls act on the same data. */
+  function isSame(old, row) {
+    const boxes = old.querySelectorAll("input");
+    return data.get(old) === data.get(row) && old.isEqualNode(row)
+      && [...row.querySelectorAll("input")].every((box, place) => box.checked === boxes[place].checked && box.value === boxes[place].value);
   }
 
   // A table that scrolls must be reachable with the keyboard.
@@ -66,6 +84,7 @@ export function table(caption, columns, options = {}) {
       else element.removeAttribute(name);
     }
   }).observe(element);
+  put(head, columns.map(heading));
   render();
   return { element, update(next) { rows = next; render(); } };
 }
