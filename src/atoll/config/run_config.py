@@ -118,10 +118,10 @@ class RunConfig:
             section: validate_settings(section, model, merged.get(section, {}), known_keys)
             for section, model in models.items()
         }
-        common = (cast(Any, settings[section]) for section in COMMON_SECTIONS)
-        config = cls(system, folder, settings["task"], settings[system], *common)
+        config = cls(system, folder, *(cast(Any, settings[section]) for section in models), bindings=bindings)
         config.get_budget()
-        return replace(config, bindings=bindings)
+        config.llm.to_options()
+        return config
 
     def bind_parameters(self, read_parameter: parameter_binding.ReadParameter) -> Self:
         """Returns the configuration with the values and versions of its bound parameters.

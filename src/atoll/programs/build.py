@@ -181,6 +181,6 @@ def _read_text(path: Path, key: str) -> str:
 def _describe_mutator(options: Options, model: llm.LLM | None) -> str:
     if model is None:
         return "syntax and tuner, no LLM"
-    if llm_build.uses_leader(options, model):
+    if llm_build.uses_leader(options):
         return "LLM, diffs and full rewrites" if options.diff_based_evolution else "LLM, full rewrites"
     return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"

@@ -24,10 +24,10 @@ _MAX_SYNTAX_LINES = 300
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "networkx", "sympy", "torch", "ortools", "highspy")
 
 
-def uses_leader(options: Options, model: llm.LLM | None) -> bool:
-    """Returns whether the run follows the policy `leader`."""
+def uses_leader(options: Options) -> bool:
+    """Returns whether a run with an LLM follows the policy `leader`."""
     is_own = options.population or options.selector or options.schedule or options.mutator
-    return model is not None and options.policy == "leader" and not is_own
+    return options.policy == "leader" and not is_own
 
 
 def count_calls(parts: system.BuildContext) -> int | None:
@@ -78,7 +78,7 @@ def make_llm_mutator(
     names = mutation.find_required_names(text, evaluator_source) if language == "python" else ()
     templates = read_templates(options, parts.folder)
     make_prompt: Callable[..., Any] = _make_prompt_builder
-    if uses_leader(options, model) and not _has_own_templates(options, parts.folder):
+    if uses_leader(options) and not _has_own_templates(options, parts.folder):
         make_prompt = partial(
             _make_search_prompt, names=names, evaluator_source=evaluator_source, text=text, limits=limits
         )

@@ -159,11 +159,10 @@ def make_program_search(inputs: SearchInputs) -> ProgramSearch:
         SetupError: The program cannot change without an LLM, or a setting does not fit.
     """
     text, options, parts = inputs.text, inputs.options, inputs.parts
-    policy = None
-    if llm_build.uses_leader(options, parts.llm):
-        policy = llm_build.make_search(text, options, parts, inputs.language, inputs.make_policy)
-    program_index = None
+    policy = program_index = None
     if parts.llm is not None:
+        if llm_build.uses_leader(options):
+            policy = llm_build.make_search(text, options, parts, inputs.language, inputs.make_policy)
         program_index = ProgramIndex(text, is_python=inputs.is_python, threshold=options.similarity_threshold)
     mutator = _make_mutator(inputs, program_index)
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
@@ -250,7 +249,7 @@ def _make_mutator(inputs: SearchInputs, program_index: ProgramIndex | None) -> m
             inputs.limits,
         )
         wrapped = inputs.wrap(llm_mutator)
-        if llm_build.uses_leader(options, parts.llm):
+        if llm_build.uses_leader(options):
             return llm_build.mix_mutators(wrapped, task, text, options, inputs.language, parts, inputs.max_trials)
         return mutation.add_mutators(wrapped, text, llm_mutator.mode, options.engine_weights)
     if not inputs.is_python or not (mutation.is_mutable(text) or mutation.find_choices(text)):

@@ -67,6 +67,14 @@ def find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> s
     return find_run(run_store, source) if is_run else None
 
 
+def fix_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> config.RunConfig:
+    """Replaces the name of a recorded run by its id: `latest` would mean the new run itself when it resumes."""
+    run_id = find_recorded_run(run_config, run_store)
+    if run_id is None:
+        return run_config
+    return replace(run_config, run=run_config.run.model_copy(update={"llm": f"recorded:{run_id}"}))
+
+
 @dataclass(frozen=True, slots=True)
 class RunLLM:
     """The LLM of a run with its limits.
@@ -147,11 +155,9 @@ def make_run_llm(
 
 
 def add_routing(
-    evolver_config: cluster.EvolverConfig, base_llm: llm.LLM | None, settings: config.LLMSettings
+    evolver_config: cluster.EvolverConfig, base_llm: llm.EnsembleLLM, settings: config.LLMSettings
 ) -> cluster.EvolverConfig:
-    """Lets every iteration choose among the LLMs of an ensemble; changes nothing for a single LLM."""
-    if not isinstance(base_llm, llm.EnsembleLLM):
-        return evolver_config
+    """Lets every iteration choose among the LLMs of an ensemble."""
     router = ensemble.make_router(settings.route, base_llm, plateau_iterations=settings.plateau_steps)
     islands = evolver_config.island_config
     proposer = llm.RoutedProposer(islands.mutation_engine, ensemble.find_cheapest(base_llm))

@@ -1,10 +1,11 @@
 """Session: builds the parts of a run, locks the run in the store, and runs it until it ends. Also `resume`."""
 
+import functools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -79,12 +80,16 @@ class Session:
         needs_price: bool = True,
     ) -> None:
         self._store = run_store
-        is_recording_fixed = run_id is not None or llm_factory is not None
-        self.run_config = run_config = _resolve_config(run_config, run_store, is_recording_fixed)
+        self.run_config = run_config = _bind_parameters(run_config, run_store)
         self.budget = budget or run_config.get_budget()
 
-        make_llm = llm_factory or (lambda run_config: run_llm.make_llm(run_config, run_store, self.budget))
-        base_llm = make_llm(run_config)
+        base_llm: llm.LLM | None = None
+        if llm_factory is not None:
+            base_llm = llm_factory(run_config)
+        elif run_config.run.llm != "none":
+            if run_id is None:
+                self.run_config = run_config = run_llm.fix_recorded_run(run_config, run_store)
+            base_llm = run_llm.make_llm(run_config, run_store, self.budget)
         has_llm = base_llm is not None
         limits.check_budget(self.budget, has_llm=has_llm)
         self._run_llm: run_llm.RunLLM | None = None
@@ -94,8 +99,7 @@ class Session:
             )
 
         self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=has_llm)
-        reference = _RunReference()
-        context = self._make_context(reference, run_id, has_dashboard)
+        context = self._make_context(run_id, has_dashboard)
         built_system = _build(run_config, context, build_system, base_llm)
         self._close = built_system.close
         self.sandbox = built_system.sandbox
@@ -109,7 +113,6 @@ class Session:
             self.run_id = self._open_run(run_id, built_system.files, extra_config)
             self._run_lock = self._lock_run(built_system)
             on_error.callback(self._run_lock.release)
-            reference.run_id, reference.channel = self.run_id, StoreLiveChannel(run_store, self.run_id)
 
             self.time_limit = self.budget.seconds if self._order.is_ordered else None
             run_journal = self._open_journal()
@@ -123,7 +126,7 @@ class Session:
             run_journal.write(journal.Record(journal.STARTED, 0, ALL_ISLANDS, self._describe_start()))
             on_error.pop_all()
 
-    def _make_context(self, reference: "_RunReference", run_id: str | None, has_dashboard: bool) -> system.BuildContext:
+    def _make_context(self, run_id: str | None, has_dashboard: bool) -> system.BuildContext:
         settings, stored_config = self.run_config.run, self._store.get_run(run_id).config if run_id else None
         return system.BuildContext(
             folder=self.run_config.folder,
@@ -132,9 +135,9 @@ class Session:
             workers=settings.workers,
             seed=settings.seed,
             blobs=self._store.blobs(),
-            versions=self._store.versions(),
-            get_run_id=lambda: reference.run_id,
-            get_channel=lambda: reference.channel,
+            get_versions=self._store.versions,
+            get_run_id=lambda: self.run_id,
+            get_channel=functools.cache(lambda: StoreLiveChannel(self._store, self.run_id)),
             has_dashboard=has_dashboard,
             budget=self.budget,
             first_budget=limits.get_first_budget(self.run_config, stored_config) or self.budget,
@@ -222,7 +225,8 @@ class Session:
         limit_texts += [f"{settings.patience} iterations without a gain"] if settings.patience is not None else []
         parameters = [f"{name} = {p['key']}@{p['version']}" for name, p in self.run_config.parameters.items()]
         report: dict[str, Any] = {"model": settings.llm}
-        report["model options"] = run_llm.describe_unused_options(self.run_config)
+        if self._run_llm is not None:
+            report["model options"] = run_llm.describe_unused_options(self.run_config)
         if parameters:
             report["parameters"] = ", ".join(parameters)
         if call_price:
@@ -309,22 +313,11 @@ class Session:
         self._run_lock.release()
 
 
-@dataclass
-class _RunReference:
-    """Holds the id and live channel of a run. The system is built before its run exists, and reads them later."""
-
-    run_id: str = ""
-    channel: system.LiveChannel | None = None
-
-
-def _resolve_config(run_config: config.RunConfig, run_store: store.Store, is_recording_fixed: bool) -> config.RunConfig:
-    """Reads the parameters that a configuration names, and replaces the name of a recorded run by its id."""
-    run_config = run_config.bind_parameters(make_parameter_reader(ledger.VersionLedger(run_store.change_log())))
-    recorded_run = None if is_recording_fixed else run_llm.find_recorded_run(run_config, run_store)
-    if recorded_run is None:
+def _bind_parameters(run_config: config.RunConfig, run_store: store.Store) -> config.RunConfig:
+    """Reads the parameters that a configuration names."""
+    if not run_config.bindings:
         return run_config
-    # `latest` would mean this run itself when it resumes.
-    return replace(run_config, run=run_config.run.model_copy(update={"llm": f"recorded:{recorded_run}"}))
+    return run_config.bind_parameters(make_parameter_reader(ledger.VersionLedger(run_store.change_log())))
 
 
 def make_parameter_reader(version_ledger: ledger.VersionLedger) -> Callable[[str], config.BoundParameter]:
@@ -345,8 +338,12 @@ def _build(
 ) -> system.BuiltSystem:
     """Builds the system and changes it for the search method, and for an ensemble of LLMs."""
     built_system = run_config.build(context) if build_system is None else build_system(context)
-    built_system = search_methods.apply_method(run_config.run.method, built_system)
-    return built_system._replace(config=run_llm.add_routing(built_system.config, base_llm, run_config.llm))
+    if run_config.run.method != "evolve":
+        built_system = search_methods.apply_method(run_config.run.method, built_system)
+    if isinstance(base_llm, llm.EnsembleLLM):
+        routed = run_llm.add_routing(built_system.config, base_llm, run_config.llm)
+        built_system = built_system._replace(config=routed)
+    return built_system
 
 
 def resume(

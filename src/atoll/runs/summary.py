@@ -113,7 +113,7 @@ def compute_totals(run_store: store.Store, run_id: str) -> Totals:
 def summarize(run_store: store.Store, run_id: str) -> Summary:
     """Summarizes a run."""
     stored_run, rows = run_store.get_run(run_id), run_store.candidates(run_id)
-    status, reason = _find_status(run_store, run_id)
+    status, reason = _find_status(run_store, stored_run)
     initial_rows, best = [row for row in (rows.find("0.0"),) if row], rows.list_best()
     start_records = [record.data for record in run_store.journal(run_id).read_kinds(journal.STARTED)]
     last_start = start_records[-1] if start_records else {}
@@ -213,8 +213,9 @@ def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | Non
     return last_record if last_record is not None and last_record.kind in _END_KINDS else None
 
 
-def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
-    if run_store.has_writer(run_id):
+def _find_status(run_store: store.Store, run: store.Run) -> tuple[Status, str]:
+    run_id, is_shared = run.id, "shared" in run.config
+    if run_store.get_writer_pid(run_id) is not None or (is_shared and run_store.list_coordinators(run_id)):
         commands = list[str]()
         for record in run_store.journal(run_id).read_kinds(
             journal.STARTED, journal.CONTROLLED

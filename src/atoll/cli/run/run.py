@@ -164,7 +164,7 @@ def run(
     run_options |= {"workers": workers, "deterministic": deterministic or None}
     option_layers = [
         *build_option_layers(overrides, run_options, require_sandbox, executor, scoring),
-        *survival_files.make_delay_layer(tick_delay),
+        *([{"survival": {"tick_delay": tick_delay}}] if tick_delay is not None else []),
         *([{"task": {"goal": goal}}] if goal else []),
         *([{"task": {"derivative": derivative}}] if derivative is not None else []),
     ]
@@ -181,9 +181,11 @@ def run(
         )
     set_log_level(log_level)
     unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
-    recorder = survival_files.SurvivalRecorder(save_run, save_report)
-    recorder.check(run_config.system)
-    survival_files.check_episodes(run_config.system, episodes, iterations)
+    recorder = None
+    if save_run or save_report:
+        recorder = survival_files.SurvivalRecorder(run_config.system, save_run, save_report)
+    if episodes is not None:
+        survival_files.check_episodes(run_config.system, episodes, iterations)
     if shared:
         file_options = {"--save-run": save_run, "--save-report": save_report, "--output": checkpoint_folder}
         check_shared_options({**file_options, "--baselines": baselines, "--dashboard": dashboard, "--linger": linger})
@@ -198,7 +200,8 @@ def run(
     with stores.Store(store) as run_store, serve_during_run(run_store) if dashboard else nullcontext():
         has_viewer = dashboard and not as_json  # a program that reads JSON does not watch
         session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
-        recorder.attach(session)
+        if recorder:
+            recorder.attach(session)
         status = session_output.run_session(
             session,
             run_store,
@@ -210,8 +213,10 @@ def run(
         if checkpoint_folder is not None:
             folder = data_export.export_output_folder(run_store, session.run_id, checkpoint_folder)
             print(f"atoll: Written to {folder}.", file=sys.stderr)
-        recorder.write_report()
-        survival_files.linger(linger)
+        if recorder:
+            recorder.write_report()
+        if linger:
+            survival_files.linger(linger)
     return status
 
 
@@ -311,7 +316,8 @@ def resume(
     with options.open_existing_store(store) as run_store, serve_during_run(run_store) if dashboard else nullcontext():
         option_layers = build_option_layers(overrides, run_options, require_sandbox, executor, scoring)
         has_viewer, run_id = dashboard and not as_json, runs.find_run(run_store, run)
-        survival_files.check_episodes(run_store.get_run(run_id).config.get("system", ""), episodes, iterations)
+        if episodes is not None:
+            survival_files.check_episodes(run_store.get_run(run_id).config.get("system", ""), episodes, iterations)
         session = runs.resume(run_store, run_id, option_layers, allowed=unsafe_options, has_dashboard=has_viewer)
         status = session_output.run_session(
             session,
@@ -321,7 +327,8 @@ def resume(
             baseline_options=unsafe_options if baselines else None,
             trackers=track or (),
         )
-        survival_files.linger(linger)
+        if linger:
+            survival_files.linger(linger)
     return status
 
 

@@ -30,16 +30,11 @@ LingerOption = Annotated[
 _MAX_SLEEP_SECONDS = 1e9  # time.sleep() rejects much longer times
 
 
-def make_delay_layer(seconds: float | None) -> list[dict[str, Any]]:
-    """Returns the configuration layer for `--tick-delay`."""
-    return [] if seconds is None else [{"survival": {"tick_delay": seconds}}]
-
-
-def check_episodes(system: str, episodes: int | None, iterations: int | None) -> None:
+def check_episodes(system: str, episodes: int, iterations: int | None) -> None:
     """Raises SetupError if `--episodes` is given to another system, or together with `--iterations`."""
-    if episodes is not None and system != EPISODE_SYSTEM:
+    if system != EPISODE_SYSTEM:
         raise errors.SetupError(f"System {system} has no episodes. Use --iterations {episodes}.")
-    if episodes is not None and iterations is not None:
+    if iterations is not None:
         raise errors.SetupError("--episodes and --iterations mean the same. Leave out one of them.")
 
 
@@ -50,21 +45,21 @@ def linger(seconds: float) -> None:
 
 
 class SurvivalRecorder:
-    """Writes ticks and episodes of a session to files. Does nothing without a path."""
+    """Writes ticks and episodes of a session to files. Creates the folder for ticks at once, before the run.
 
-    def __init__(self, ticks_folder: Path | None, report_path: Path | None) -> None:
+    Args:
+        system: System of the run.
+        ticks_folder: Folder for ticks, or None.
+        report_path: File for episodes, or None.
+
+    Raises:
+        SetupError: The system has no episodes, or one of the paths cannot be written.
+    """
+
+    def __init__(self, system: str, ticks_folder: Path | None, report_path: Path | None) -> None:
         self._ticks_folder, self._report_path = ticks_folder, report_path
         self._episodes: list[Any] = []
         self._started_at = f"{datetime.now():%Y%m%d-%H%M%S}"
-
-    def check(self, system: str) -> None:
-        """Creates the folder for ticks before the run.
-
-        Raises:
-            SetupError: The system has no episodes, or one of the paths cannot be written.
-        """
-        if self._ticks_folder is None and self._report_path is None:
-            return
         if system != EPISODE_SYSTEM:
             raise errors.SetupError(f"System {system} has no episodes. Leave out --save-run and --save-report.")
         if self._report_path is not None and (self._report_path.is_dir() or not self._report_path.parent.is_dir()):
@@ -78,8 +73,7 @@ class SurvivalRecorder:
 
     def attach(self, session: Any) -> None:
         """Writes the events of a session from now on."""
-        if self._ticks_folder is not None or self._report_path is not None:
-            session.evolver.use_profiler(self._on_event)
+        session.evolver.use_profiler(self._on_event)
 
     def _on_event(self, event: Any) -> None:
         if event.type == "on_turn" and self._ticks_folder is not None:

@@ -155,8 +155,7 @@ class FolderEvaluator:
         The initial program may have a score of zero with another error: evolution can repair it.
         """
         error = failures.find_error(result)
-        remedy = missing_modules.describe_missing(error) if error and not result.score else ""
-        if is_initial and remedy:
+        if is_initial and error and not result.score and (remedy := missing_modules.describe_missing(error)):
             raise errors.SetupError(f"The initial program cannot be evaluated: {error.rstrip('.')}. {remedy}")
         if result.score != 0 or not error or is_initial or not self.fail_on_error:
             return result

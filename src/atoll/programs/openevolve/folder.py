@@ -61,8 +61,9 @@ def make_sections(
     """
     raw_config = read_config(file) if file else {}
     settings, notes = translate_config(raw_config)
-    models = model_names.parse_llm_section(raw_config.get("llm"), file)
-    settings |= {"task.model": models.name, "llm.models": models.options}
+    llm_section = raw_config.get("llm")
+    models = model_names.ConfigModels() if llm_section is None else model_names.parse_llm_section(llm_section, file)
+    settings |= {"task.model": models.name, "llm.models": dict(models.options)}
     settings["task.notes"] = [
         *initial_notes,
         *(f"{file.name if file else ''}: {note}" for note in (*models.notes, *notes)),
@@ -107,9 +108,10 @@ def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path
     elif isinstance(patience, int) and patience < 0:  # OpenEvolve's "event based" mode: stop at this score
         settings["run.target"] = gain
     effort = settings.pop("llm.thinking", None)
-    settings["llm.thinking"] = model_names.translate_effort(effort)
-    if effort is not None and settings["llm.thinking"] is None:
-        settings["task.notes"].append(model_names.make_effort_note("llm.reasoning_effort", effort))
+    if effort is not None:
+        settings["llm.thinking"] = model_names.translate_effort(effort)
+        if settings["llm.thinking"] is None:
+            settings["task.notes"].append(model_names.make_effort_note("llm.reasoning_effort", effort))
     if settings.get("programs.migration_interval") == 0:
         settings["programs.migration_interval"] = 1
     if settings.get("sandbox.memory_mb") is not None:
@@ -128,7 +130,7 @@ def _adjust_templates(settings: dict[str, Any], folder: Path | None) -> None:
     if folder is not None and "programs.template_dir" in settings:
         settings["programs.template_dir"] = str(folder)
     messages = {"system_message": "task.description", "evaluator_system_message": "programs.llm_feedback_prompt"}
-    used_names = set(templates.Templates.read().texts)
+    used_names = set(templates.Templates.read().texts) if names else set[str]()
     for name, setting in messages.items():
         message = settings.setdefault(setting, name)
         used_names.add(str(message))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from atoll import errors
+from atoll.candidate import EMPTY
 from atoll.programs.openevolve.config_keys import LLM_KEYS, suggest_key
 
 PUBLIC_URL = "https://api.openai.com/v1"
@@ -34,9 +35,9 @@ class ConfigModels(NamedTuple):
         notes: Sentences about keys without effect.
     """
 
-    name: str | None
-    options: Mapping[str, Mapping[str, Any]]
-    notes: Sequence[str]
+    name: str | None = None
+    options: Mapping[str, Mapping[str, Any]] = EMPTY
+    notes: Sequence[str] = ()
 
 
 def choose_model_name(
@@ -85,7 +86,7 @@ def parse_llm_section(section: object, file: Path | None = None) -> ConfigModels
         file: The file.
     """
     config: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
-    notes = [] if section is None or config is section else ["llm has no effect: it must be keys with values."]
+    notes = [] if config is section else ["llm has no effect: it must be keys with values."]
     notes += _make_provider_notes("llm", config)
     weights, options = dict[str, float](), dict[str, dict[str, Any]]()
     for path, model in _iter_models(config, notes):
