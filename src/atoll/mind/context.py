@@ -14,7 +14,7 @@ from atoll import errors, llm
 from atoll.evaluation import Cost
 from atoll.mind.worldline import Checkpoint, Worldline
 
-CHECKPOINT_ROLE, USAGE_ROLE, SYSTEM_ROLE = "_checkpoint", "_usage", "_system_prompt"
+CHECKPOINT_ROLE = "_checkpoint"
 
 
 def to_lines(worldline: Worldline) -> Iterator[str]:

@@ -14,7 +14,6 @@ type Outcome = Literal["applied", "held", "rejected"]
 KINDS: tuple[Kind, ...] = get_args(Kind.__value__)
 TAGS: tuple[Tag, ...] = get_args(Tag.__value__)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority.__value__)
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome.__value__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from atoll import store
@@ -390,10 +389,6 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def get_task_name(task: str) -> str:
-    return Path(task).name if task else ""
 
 
 def _count(number: int, noun: str) -> str:

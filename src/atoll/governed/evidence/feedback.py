@@ -1,15 +1,16 @@
 """Feedback: measurements of decisions, their JSON lines, the channel interface, and the channel in memory."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from atoll import errors
 from atoll.governed.evidence.log_stores import now
-from atoll.governed.evidence.logs import to_utc
+from atoll.governed.evidence.logs import LineDecoder, to_utc
 
 
 class EntityRequired(errors.SetupError):
@@ -44,33 +45,7 @@ class Feedback(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     observed_at: datetime | None = None
 
 
-class _GoFeedback(
-    msgspec.Struct,
-    rename={
-        "timestamp": "Timestamp",
-        "entity": "Entity",
-        "metric": "Metric",
-        "value": "Value",
-        "confidence": "Confidence",
-        "meta": "Meta",
-        "decision_id": "DecisionID",
-        "observed_at": "ObservedAt",
-    },
-):
-    """`Feedback` with the field names of Go structs without tags."""
-
-    timestamp: datetime
-    entity: str
-    metric: str
-    value: float
-    confidence: float = 1.0
-    meta: dict[str, Any] | None = None
-    decision_id: str | None = None
-    observed_at: datetime | None = None
-
-
-_decoder, _go_decoder = msgspec.json.Decoder(Feedback), msgspec.json.Decoder(_GoFeedback)
-_encoder = msgspec.json.Encoder()
+_encoder, _decoder = msgspec.json.Encoder(), LineDecoder(Feedback)
 
 
 def check_measurement(entity: str, metric: str, value: float, confidence: float) -> None:
@@ -114,16 +89,7 @@ def decode(line: bytes) -> Feedback:
         msgspec.MsgspecError: The line is not feedback.
         RecursionError: The line is nested too deep.
     """
-    try:
-        record = _decoder.decode(line)
-    except msgspec.ValidationError:
-        try:
-            record = Feedback(*msgspec.structs.astuple(_go_decoder.decode(line)))
-        except msgspec.ValidationError:
-            record = _decoder.decode(line)  # raises an error with the documented field names
-    if record.timestamp.tzinfo is UTC:
-        return record
-    return msgspec.structs.replace(record, timestamp=to_utc(record.timestamp))
+    return _decoder.decode(line)
 
 
 def decode_lines(lines: bytes) -> list[Feedback]:
@@ -176,18 +142,15 @@ class ListsEntities(Protocol):
         """Returns all entities, sorted."""
 
 
-class MemoryFeedback:
-    """Feedback channel in memory. `add` stores records with their own times, for tests and imports."""
+class ReportingChannel(ABC):
+    """Base of channels that record measurements.
 
-    def __init__(self, *records: Feedback, clock: Callable[[], datetime] = now) -> None:
+    Args:
+        clock: Time of a report.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
-        self._records: dict[str, list[Feedback]] = {}
-        self.add(*records)
-
-    def add(self, *records: Feedback) -> None:
-        for record in records:
-            check_measurement(record.entity, record.metric, record.value, record.confidence)
-            self._records.setdefault(record.entity, []).append(record)
 
     def report(
         self,
@@ -202,9 +165,30 @@ class MemoryFeedback:
     ) -> Feedback:
         meta_copy = dict(meta) if meta else None
         record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+        self._write(record)
+        return record
+
+    @abstractmethod
+    def _write(self, record: Feedback) -> None:
+        """Checks and stores a record."""
+
+
+class MemoryFeedback(ReportingChannel):
+    """Feedback channel in memory. `add` stores records with their own times, for tests and imports."""
+
+    def __init__(self, *records: Feedback, clock: Callable[[], datetime] = now) -> None:
+        super().__init__(clock)
+        self._records: dict[str, list[Feedback]] = {}
+        self.add(*records)
+
+    def add(self, *records: Feedback) -> None:
+        for record in records:
+            check_measurement(record.entity, record.metric, record.value, record.confidence)
+            self._records.setdefault(record.entity, []).append(record)
+
+    def _write(self, record: Feedback) -> None:
         encode(record)  # rejects data that other channels cannot store
         self.add(record)
-        return record
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         check_entity(entity)

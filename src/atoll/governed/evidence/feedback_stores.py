@@ -1,10 +1,9 @@
 """Feedback channels in files (one folder per entity, one file per UTC day) and in a store."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -12,14 +11,22 @@ import msgspec
 from atoll import store
 from atoll.governed.evidence import day_files
 from atoll.governed.evidence.day_files import LineAppender, LineBlock, LineReader
-from atoll.governed.evidence.feedback import Feedback, check_entity, check_measurement, decode, decode_lines, encode
+from atoll.governed.evidence.feedback import (
+    Feedback,
+    ReportingChannel,
+    check_entity,
+    check_measurement,
+    decode,
+    decode_lines,
+    encode,
+)
 from atoll.governed.evidence.log_stores import now
 from atoll.governed.evidence.logs import IssuePolicy, ReadIssues, to_utc
 from atoll.governed.parameters import file_layout
 from atoll.store import event_streams
 
 
-class FileFeedback:
+class FileFeedback(ReportingChannel):
     """Feedback in `FOLDER/ENTITY/YYYY-MM-DD.jsonl`. Any number of processes may report and query at once.
 
     Args:
@@ -39,28 +46,17 @@ class FileFeedback:
         with_lock: bool = False,
         clock: Callable[[], datetime] = now,
     ) -> None:
+        super().__init__(clock)
         self.folder = os.fspath(folder)
         os.makedirs(self.folder, exist_ok=True)
-        self.issues, self._clock = ReadIssues(on_issue), clock
+        self.issues = ReadIssues(on_issue)
         self._appender = LineAppender(with_lock=with_lock)
 
-    def report(
-        self,
-        entity: str,
-        metric: str,
-        value: float,
-        confidence: float = 1.0,
-        meta: Mapping[str, Any] | None = None,
-        *,
-        decision_id: str | None = None,
-        observed_at: datetime | None = None,
-    ) -> Feedback:
-        check_measurement(entity, metric, value, confidence)
-        meta_copy = dict(meta) if meta else None
-        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
-        path = os.path.join(self.folder, file_layout.folder_name(entity), day_files.make_file_name(record.timestamp))
+    def _write(self, record: Feedback) -> None:
+        check_measurement(record.entity, record.metric, record.value, record.confidence)
+        folder = file_layout.folder_name(record.entity)
+        path = os.path.join(self.folder, folder, day_files.make_file_name(record.timestamp))
         self._appender.append(path, encode(record))
-        return record
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         check_entity(entity)
@@ -120,7 +116,7 @@ class FileFeedback:
 STREAM = "feedback"
 
 
-class SQLFeedback:
+class SQLFeedback(ReportingChannel):
     """Feedback in a store: `SQLFeedback(store.open("atoll.db"))`, indexed by entity.
 
     Args:
@@ -129,23 +125,11 @@ class SQLFeedback:
     """
 
     def __init__(self, run_store: store.Store, *, stream: str = STREAM, clock: Callable[[], datetime] = now) -> None:
-        self._stream, self._clock = event_streams.EventStream(run_store.database, stream), clock
+        super().__init__(clock)
+        self._stream = event_streams.EventStream(run_store.database, stream)
 
-    def report(
-        self,
-        entity: str,
-        metric: str,
-        value: float,
-        confidence: float = 1.0,
-        meta: Mapping[str, Any] | None = None,
-        *,
-        decision_id: str | None = None,
-        observed_at: datetime | None = None,
-    ) -> Feedback:
-        meta_copy = dict(meta) if meta else None
-        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+    def _write(self, record: Feedback) -> None:
         self.add(record)
-        return record
 
     def add(self, *records: Feedback) -> None:
         """Writes records with their own times in one commit, for imports.

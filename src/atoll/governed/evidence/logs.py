@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -35,40 +36,40 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     policy_version: str | None = None
 
 
-class _GoLogEntry(
-    msgspec.Struct,
-    rename={
-        "timestamp": "Timestamp",
-        "decision_id": "DecisionID",
-        "entity": "Entity",
-        "payload": "Payload",
-        "meta": "Meta",
-        "action": "Action",
-        "propensity": "Propensity",
-        "policy_version": "PolicyVersion",
-    },
-):
-    """`LogEntry` with the field names of Go structs without tags."""
-
-    timestamp: datetime
-    decision_id: str = ""
-    entity: str = ""
-    payload: Any = None
-    meta: dict[str, Any] | None = None
-    action: str | None = None
-    propensity: float | None = None
-    policy_version: str | None = None
-
-
-_decoder, _go_decoder = msgspec.json.Decoder(LogEntry), msgspec.json.Decoder(_GoLogEntry)
-_encoder = msgspec.json.Encoder()
-
-
 def to_utc(timestamp: datetime) -> datetime:
     """Returns a time in UTC. A time without a zone is taken as UTC."""
     if timestamp.tzinfo is UTC:
         return timestamp
     return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
+
+
+class LineDecoder[R: msgspec.Struct]:
+    """Decodes JSON lines of records whose first field is `timestamp`, also with the field names of Go structs."""
+
+    def __init__(self, record_type: type[R]) -> None:
+        fields = [
+            (field.name, field.type) if field.required else (field.name, field.type, field.default)
+            for field in msgspec.structs.fields(record_type)
+        ]
+        go_names = {name: re.sub("Id$", "ID", name.title().replace("_", "")) for name, *_ in fields}  # without tags
+        go_type = msgspec.defstruct(f"Go{record_type.__name__}", fields, rename=go_names)
+        self._record_type = record_type
+        self._decoder, self._go_decoder = msgspec.json.Decoder(record_type), msgspec.json.Decoder(go_type)
+        self.decode_lines = self._decoder.decode_lines
+
+    def decode(self, line: bytes) -> R:
+        try:
+            record = self._decoder.decode(line)
+        except msgspec.ValidationError:
+            try:
+                record = self._record_type(*msgspec.structs.astuple(self._go_decoder.decode(line)))
+            except msgspec.ValidationError:
+                record = self._decoder.decode(line)  # raises an error with the documented field names
+        timestamp: datetime = msgspec.structs.astuple(record)[0]
+        return record if timestamp.tzinfo is UTC else msgspec.structs.replace(record, timestamp=to_utc(timestamp))
+
+
+_encoder, _decoder = msgspec.json.Encoder(), LineDecoder(LogEntry)
 
 
 def encode(entry: LogEntry) -> bytes:
@@ -90,14 +91,7 @@ def decode(line: bytes) -> LogEntry:
         msgspec.MsgspecError: The line is not an entry.
         RecursionError: The line is nested too deep.
     """
-    try:
-        entry = _decoder.decode(line)
-    except msgspec.ValidationError:
-        try:
-            entry = LogEntry(*msgspec.structs.astuple(_go_decoder.decode(line)))
-        except msgspec.ValidationError:
-            entry = _decoder.decode(line)  # raises an error with the documented field names
-    return entry if entry.timestamp.tzinfo is UTC else msgspec.structs.replace(entry, timestamp=to_utc(entry.timestamp))
+    return _decoder.decode(line)
 
 
 def decode_lines(lines: bytes) -> list[LogEntry]:

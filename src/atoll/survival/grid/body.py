@@ -107,7 +107,7 @@ class Body:
                 self.life, self.cause = 0.0, cause
 
 
-UNSEEN_TILE, SELF_TILE = "unseen", "you"
+UNSEEN_TILE = "unseen"
 _PLAIN_TILES = (UNSEEN_TILE, GROUND, ROCK, BUSH, BARE_BUSH, POOL, DRY_POOL, SHELTER, BEAST)
 TILES = (*_PLAIN_TILES, *(f"sign {sign}" for sign in SIGNS))
 TILE_CODES: Mapping[str, int] = {tile: code for code, tile in enumerate(TILES)}
