@@ -102,7 +102,7 @@ class BuildContext(NamedTuple):
         workers: Iterations in parallel.
         seed: Random seed.
         blobs: Storage for artifacts.
-        get_versions: Returns the storage for versioned values; None: keep them in memory.
+        versions: Storage for versioned values; None: keep them in memory.
         get_run_id: Returns the run id. Call it only after the build.
         get_channel: Returns the live channel of the run, or None. Call it only after the build.
         has_dashboard: Whether the dashboard is open during the run.
@@ -118,7 +118,7 @@ class BuildContext(NamedTuple):
     workers: int
     seed: int
     blobs: BlobStore
-    get_versions: Callable[[], Versions | None] = lambda: None
+    versions: Versions | None = None
     get_run_id: Callable[[], str] = lambda: "run"
     get_channel: Callable[[], LiveChannel | None] = lambda: None
     has_dashboard: bool = False
@@ -126,11 +126,6 @@ class BuildContext(NamedTuple):
     first_budget: control.Budget = control.UNLIMITED
     target: float | None = None
     is_deterministic: bool = False
-
-    @property
-    def versions(self) -> Versions | None:
-        """Storage for versioned values, opened now."""
-        return self.get_versions()
 
 
 class CandidateSummary(NamedTuple):

@@ -118,10 +118,10 @@ class RunConfig:
             section: validate_settings(section, model, merged.get(section, {}), known_keys)
             for section, model in models.items()
         }
-        config = cls(system, folder, *(cast(Any, settings[section]) for section in models), bindings=bindings)
+        config = cls(system, folder, *(cast(Any, settings[section]) for section in models))
         config.get_budget()
         config.llm.to_options()
-        return config
+        return replace(config, bindings=bindings)
 
     def bind_parameters(self, read_parameter: parameter_binding.ReadParameter) -> Self:
         """Returns the configuration with the values and versions of its bound parameters.

@@ -159,9 +159,7 @@ def build_system(
     except BaseException:
         candidate_executor.close()
         raise
-    built = built._replace(close=candidate_executor.close)
-    if options.method != "evolve":
-        built = search_methods.apply_method(options.method, built)
+    built = search_methods.apply_method(options.method, built._replace(close=candidate_executor.close))
     built = _add_limits(problem, max_calls, memory, built)
     report = {"kind": representation.kind, "engine": "LLM" if context.llm else "no LLM", "workers": options.workers}
     return built._replace(report=report, sandbox=candidate_executor.level, repeated=repeated)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from atoll import archipelago, cluster, function, gate, system
+from atoll import archipelago, cluster, config, function, gate, system
 
 
 class BestOfNPopulation(cluster.NichedPopulation):
@@ -19,12 +19,14 @@ class BestOfNPopulation(cluster.NichedPopulation):
         return super().select() if self._initial is None else archipelago.Selection((self._initial,))
 
 
-def apply_method(method: str, built_system: system.BuiltSystem) -> system.BuiltSystem:
-    """Changes a built system for a baseline.
+def apply_method(method: config.Method, built_system: system.BuiltSystem) -> system.BuiltSystem:
+    """Changes a built system for a search method.
 
     `best_of_n` makes every child from the initial candidate, without memory. `sequential` makes every child from the
     best so far, with the memory of the mutator. Both have one island and use only the LLM if the run has one.
     """
+    if method == "evolve":
+        return built_system
     islands = built_system.config.island_config
     proposer = built_system.baseline_proposer or islands.mutation_engine
     single_island = replace(islands, num_islands=1, mutation_engine=proposer, make_population=_POPULATIONS[method])

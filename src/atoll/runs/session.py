@@ -135,7 +135,7 @@ class Session:
             workers=settings.workers,
             seed=settings.seed,
             blobs=self._store.blobs(),
-            get_versions=self._store.versions,
+            versions=self._store.versions(),
             get_run_id=lambda: self.run_id,
             get_channel=functools.cache(lambda: StoreLiveChannel(self._store, self.run_id)),
             has_dashboard=has_dashboard,

@@ -1,5 +1,6 @@
 """Ledger: checks changes (versions, locks, aliases, notes), appends them to a change log, and reads versions."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -237,7 +238,12 @@ class LedgerVersions:
     """`Versions` on any change log. A parameter value other than a string is returned as JSON text."""
 
     def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = now) -> None:
-        self.ledger = VersionLedger(change_log, clock)
+        self._make_change_log: Callable[[], ChangeLog] = lambda: change_log
+        self._clock = clock
+
+    @functools.cached_property
+    def ledger(self) -> VersionLedger:
+        return VersionLedger(self._make_change_log(), self._clock)
 
     def get(self, key: str, n: int | None = None) -> versions.Version:
         return _to_version(self.ledger.get(key, n))
@@ -288,10 +294,10 @@ class LedgerVersions:
 
 
 class StoredVersions(LedgerVersions):
-    """Versions in the database, shared by processes."""
+    """Versions in the database, shared by processes. Statements are prepared on first use."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = now) -> None:
-        super().__init__(SQLChangeLog(database), clock)
+        self._make_change_log, self._clock = functools.partial(SQLChangeLog, database), clock
 
 
 def _to_version(entry: ChangeEntry) -> versions.Version:
