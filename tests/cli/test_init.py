@@ -76,11 +76,11 @@ def test_init_takes_own_table(shell, tmp_path):
 def test_init_names_the_python_of_scripts(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    assert shell("init", "agent", str(tmp_path / "one")).lines[1].endswith(f" python {tmp_path / 'one'}/agent.py")
+    assert shell("init", "agent", "one").lines[1].endswith(" python one/agent.py")
     monkeypatch.setenv("PATH", str(tmp_path))
     python = shlex.quote(sys.executable)
-    assert f" {python} " in shell("init", "agent", str(tmp_path / "two")).lines[1]
-    assert f"    {python} {tmp_path / 'two'}/agent.py" in (tmp_path / "two" / "README.md").read_text()
+    assert f" {python} two/agent.py" in shell("init", "agent", "two").lines[1]
+    assert f"    {python} two/agent.py" in (tmp_path / "two" / "README.md").read_text()
 
 
 def test_agent_uses_an_approved_proposal(capsys, tmp_path, monkeypatch):
