@@ -44,6 +44,14 @@ def test_check_names_missing_modules_with_the_command(shell, tmp_path):
     assert "no_such_module_x" in output.json()["failure"]
 
 
+def test_syntax_error_of_the_program_is_named(shell, tmp_path):
+    task = make_task(tmp_path / "task", "def evaluate(path):\n    return 1\n", "x = [\n")
+    message = shell.fail("run", task, "--store", str(tmp_path / "a.db"))
+    assert (
+        message == "initial_program.py is not valid Python: '[' was never closed (initial_program.py, line 1). Fix it."
+    )
+
+
 @pytest.mark.parametrize(
     "evaluator",
     [

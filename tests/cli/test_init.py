@@ -1,7 +1,10 @@
 """`atoll init`: a folder that runs as it is."""
 
 import io
+import os
 import runpy
+import shlex
+import sys
 
 import pytest
 
@@ -66,6 +69,37 @@ def test_init_takes_own_table(shell, tmp_path):
     assert not (folder / "test_id.csv").exists()
     assert "does not work with function" in shell.fail("init", "function", "x", "--from", "mine.csv")
     assert "cannot be read" in shell.fail("init", "table", "x", "--from", "no.csv")
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    assert "has no rows" in shell.fail("init", "table", "x", "--from", str(tmp_path / "empty.csv"))
+
+
+def test_init_names_the_python_of_scripts(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    assert shell("init", "agent", "one").lines[1].endswith(" python one/agent.py")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    python = shlex.quote(sys.executable)
+    assert f" {python} two/agent.py" in shell("init", "agent", "two").lines[1]
+    assert f"    {python} two/agent.py" in (tmp_path / "two" / "README.md").read_text()
+
+
+def test_agent_uses_an_approved_proposal(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shell = apps.Shell(capsys, "agent.db")
+    shell("init", "agent", "own")
+    start_agent = runpy.run_path("own/agent.py")["main"]
+    start_agent()
+    options = ("--title", "Be friendly", "--author", "agent", "--json")
+    proposal = shell("proposals", "submit", "optimize", "own/proposal.json", *options).json()
+    content_hash = shell("proposals", "show", proposal["id"], "--json").json()["content_hash"]
+    review = ("--reason", "reads well", "--author", "bea", "--hash", content_hash)
+    shell("proposals", "approve", proposal["id"], *review)
+    capsys.readouterr()
+    start_agent("Why?")
+    assert capsys.readouterr().out == "version 2: [Be friendly. Name the next step.] Why?\n"
+    shell("params", "rollback", "agent/prompt", "1", "--reason", "complaints", "--author", "bea")
+    start_agent("Why?")
+    assert capsys.readouterr().out == "version 3: [Be brief.] Why?\n"
 
 
 def test_init_asks_in_a_terminal(shell, tmp_path, monkeypatch):

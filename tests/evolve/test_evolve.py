@@ -236,6 +236,14 @@ class TestResults:
         scores = {name: score for name, score in result.baselines.items() if name != "initial"}
         assert (stored["test"], stored["baselines"], status) == (result.test, scores, "done")
 
+    def test_stored_gain_can_be_shown(self, tmp_path):
+        parts: dict[str, Any] = {"data": list("ab"), "test": ["y", "z"], "budget": "20evals"}
+        result = atoll.evolve("go", letters, **parts, store=str(tmp_path / "a.db"))
+        with store.Store(str(tmp_path / "a.db")) as run_store:
+            lines = list(summary.format_result(summary.find_result(run_store, result.run)))
+        assert result.gain is not None
+        assert f"gain: {result.gain.mean:+.4g}, 95 % within {result.gain.low:+.4g} to {result.gain.high:+.4g}" in lines
+
     def test_lineage_ends_at_initial_candidate(self):
         result = atoll.evolve("a b c d e", lambda text: -len(text), budget="30evals")
         assert result.lineage[0].content == result.content

@@ -65,7 +65,7 @@ def test_conversation_adds_num_seq_plans(trips):  # A21, 1.1
     applied = [record for record in records.read() if record.kind == "applied"]
     assert [len(record.data["children"]) for record in applied] == [2] * (3 * 2 * 2)
     assert result.stats["calls"] == model.num_requests == 3 * 2 * 2 * 2
-    assert result.reason == "3 generations done"
+    assert result.reason == "ended after 3 generations"
 
 
 def test_first_solved_plan_ends_search(trips):  # A21

@@ -166,7 +166,7 @@ class TestProblemStatus:
         status.learn(self.make_result(2, make_function("2.0", 1.0, solved=1.0)))
         for step in (1, 3, 5, 7):
             status.learn(self.make_result(step, make_function(f"{step}.0", 0.5)))
-        assert status.stop_rule(NOW) == "all 2 problems ended: 1 4 generations done, 1 satisfied the evaluator"
+        assert status.stop_rule(NOW) == "all 2 problems ended: 1 ended after 4 generations, 1 satisfied the evaluator"
 
 
 def test_population_selects_gets_and_updates():

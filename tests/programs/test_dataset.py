@@ -49,6 +49,11 @@ def test_invalid_share_raises_setup_error(validation, test, message):
         minibatch.split_dataset(range(4), validation, test)
 
 
+def test_no_data_raises_setup_error():
+    with pytest.raises(errors.SetupError, match="data has no instances"):
+        minibatch.split_dataset([], None, 0.3)
+
+
 def test_minibatches_are_disjoint_and_reproducible():
     data, _ = minibatch.split_dataset(range(10))
     batches = data.make_batches(3, seed=4)

@@ -49,6 +49,12 @@ class TestFiles:
     def test_configuration_is_found_by_its_usual_names(self, load_config, name):
         assert load_config("max_iterations: 7", name).run.iterations == 7
 
+    def test_budget_of_the_user_replaces_iterations(self, load_config, tmp_path):
+        load_config("max_iterations: 7")
+        budget = config.load(tmp_path, [{"run": {"budget": "60s"}}]).get_budget()
+        assert (budget.seconds, budget.iterations) == (60, None)
+        assert config.load(tmp_path, [{"run": {"budget": "60s", "iterations": 9}}]).get_budget().iterations == 9
+
     def test_first_phase_is_used_and_others_are_named(self, load_config, tmp_path):
         (tmp_path / "config_phase_2.yaml").write_text("max_iterations: 9")
         (tmp_path / "config_phase_1_other.yaml").write_text("max_iterations: 8")

@@ -1,26 +1,28 @@
-"""A parameter of an agent in production: used, proposed, approved, changed and rolled back. Usage: python agent.py."""
+"""An agent whose prompt is a parameter, with versions and approvals. Usage: python agent.py QUESTION."""
+
+import contextlib
+import sys
 
 from atoll import governed
+from atoll.governed import errors
 
 KEY = "agent/prompt"
 
 
-def answer(parameters: governed.ParameterStore, question: str) -> str:
-    """Your agent. It reads its prompt from the store at every call, so an approved change works at once."""
-    return f"[{parameters.get(KEY).value}] {question}"  # call your LLM here
+def answer(prompt: str, question: str) -> str:
+    """Your agent."""
+    return f"[{prompt}] {question}"  # call your LLM here
 
 
-def main() -> None:
-    """Uses the prompt, changes it, and rolls it back. Every change has an author and a reason."""
+def main(question: str = "Where is my parcel?") -> None:
+    """Answers with the current prompt, so an approved change works from the next question on."""
     parameters = governed.StoredParameters("agent.db")
-    version = parameters.set(KEY, "Be brief.", "initial prompt", author="ann")
-    print(answer(parameters, "Where is my parcel?"))
-    parameters.set(KEY, "Be brief. Name the next step.", "users ask what to do next", author="ann")
-    print(answer(parameters, "Where is my parcel?"))
-    parameters.rollback(KEY, version, "complaints", author="bea")
-    print(answer(parameters, "Where is my parcel?"))
+    with contextlib.suppress(errors.VersionConflict):  # it exists
+        parameters.set(KEY, "Be brief.", "initial prompt", author="ann", expected_version=0)
+    prompt, version = parameters.get(KEY)
+    print(f"version {version}: {answer(prompt, question)}")
     parameters.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -8,7 +8,8 @@ from typing import Any
 import atoll
 from atoll import errors, llm
 
-EXAMPLES = [json.loads(line) for line in Path(__file__).with_name("examples.jsonl").read_text("utf-8").splitlines()]
+LINES = Path(__file__).with_name("examples.jsonl").read_text("utf-8").splitlines()
+EXAMPLES = [json.loads(line) for line in LINES if line.strip()]
 PROMPT = "Classify the message of a customer."  # the initial prompt: put yours here
 
 
@@ -23,15 +24,20 @@ def make_evaluator(model: llm.LLM) -> Any:
     return evaluate
 
 
-if __name__ == "__main__":
-    try:
-        model = llm.make_llm(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
-    except errors.SetupError as error:  # no API key, or a package is missing: the message says what to do
-        raise SystemExit(str(error)) from None
+def main(name: str = "openai:gpt-5-mini") -> None:
+    """Evolves the prompt with an LLM, and prints the result."""
+    model = llm.make_llm(name)
     if model is None:
-        raise SystemExit("Name an LLM, such as openai:gpt-5-mini.")
+        raise errors.SetupError("Name an LLM, such as openai:gpt-5-mini.")
     result = atoll.evolve(
         PROMPT, make_evaluator(model), llm=model, data=EXAMPLES, test=0.3, budget="150evals", store="atoll.db"
     )
     print(result)
     print(result.best)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:2])
+    except errors.SetupError as error:  # no API key, no examples, a missing package: the message says what to do
+        raise SystemExit(str(error)) from None

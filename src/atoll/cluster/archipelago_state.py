@@ -237,7 +237,8 @@ class ArchipelagoState:
     def _warn_first_failure(self, failure: str | None) -> None:
         """Logs the first failure of a mutator or a gate, since all later ones may be like it."""
         if failure and not self.last_failure:
-            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, failure)
+            text = failure.removeprefix("the mutator raised UnusableResponse: ")
+            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, text)
         self.last_failure = failure or self.last_failure
 
     def _make_island(self, index: int, epoch: int) -> Island:

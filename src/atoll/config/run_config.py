@@ -31,6 +31,7 @@ from atoll.config.settings import (
     SandboxSettings,
     Sections,
     parse_budget,
+    replace_iterations,
 )
 from atoll.system import (
     BuildContext,
@@ -188,7 +189,7 @@ def load(
             return _build_config(folder.parent, [implied_sections, *changes])
         raise errors.SetupError(f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'.")
     if not folder.is_dir():
-        hint = "a table or a program" if folder.suffix else f"a task folder, or make one: 'atoll init llmsr {task}'"
+        hint = "a table or a program" if folder.suffix else f"a task folder, or make one: 'atoll init function {task}'"
         raise errors.SetupError(f"{task} does not exist. Name {hint}.")
     file_sections = _read_toml(file) if (file := folder / CONFIG_FILE).is_file() else {}
     implied_sections = systems.discover_sections(folder, file_sections.get("system"))
@@ -200,22 +201,21 @@ def load(
         raise errors.SetupError(f"-c {settings} is for OpenEvolve folders, and {task} is not one. Use --set.")
     if not file_sections and not implied_sections:
         raise errors.SetupError(
-            f"{task} has no {CONFIG_FILE}, no data (train.csv) and no OpenEvolve program "
-            f"(initial_program.py with evaluator.py). Make a task folder: 'atoll init llmsr DIR'."
+            f"{task} has no {CONFIG_FILE}, no data (train.csv) and no OpenEvolve program (initial_program.py with "
+            "evaluator.py). Its README.md may name another command. 'atoll init' creates a task folder."
         )
     return _build_config(folder, [implied_sections, file_sections, *changes])
 
 
 def _build_config(folder: Path, layers: Sequence[Sections]) -> RunConfig:
     """Makes the configuration; the LLM name `config` stands for the LLM of the folder's OpenEvolve configuration."""
-    models = _get_models(_find_system(layers))
+    models, layers = _get_models(_find_system(layers)), replace_iterations(layers)
     for setting, name in _iter_renamed(layers[1:], models):  # the folder implies the first layer
         _logger.warning("%s is now called %s.", setting, name)
     merged = _merge_layers(layers, models)
     if merged.get("run", {}).get("llm") != LLM_FROM_CONFIG:
         return RunConfig.from_layers(folder, layers)
-    llm = merged.get("task", {}).get("model")
-    if not llm:
+    if not (llm := merged.get("task", {}).get("model")):
         raise errors.SetupError(f"{folder.name} has no configuration that names an LLM. Pass --llm openai:NAME.")
     return RunConfig.from_layers(folder, [*layers, {"run": {"llm": llm}}])
 

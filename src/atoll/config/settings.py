@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -271,6 +271,15 @@ def parse_set(text: str) -> Sections:
     except (ValueError, RecursionError) as error:
         raise errors.SetupError(f"The value of --set {path.strip()} is not valid: {error}.") from error
     return {section: {key: parsed}}
+
+
+def replace_iterations(layers: Sequence[Sections]) -> Sequence[Sections]:
+    """Removes the iterations that an OpenEvolve folder implies, in the first layer, if a later layer has a budget."""
+    implied, *own = layers
+    if not any(layer.get("run", {}).get("budget") for layer in own):
+        return layers
+    run = {key: value for key, value in implied.get("run", {}).items() if key != "iterations"}
+    return [{**implied, "run": run}, *own]
 
 
 _AMOUNT_PATTERNS = {

@@ -293,7 +293,7 @@ class ProblemStatus:
             return f"converged: no improvement in {self._patience} generations"
         is_first_stage = self._num_first_gens and not state.is_second_stage
         max_gens = self._num_first_gens if is_first_stage else self._clock.num_gens
-        return f"{max_gens} generations done" if generation + 1 >= max_gens else ""
+        return f"ended after {max_gens} generations" if generation + 1 >= max_gens else ""
 
     def stop_rule(self, progress: control.RunProgress) -> str | None:
         """Ends the run when the search for every problem has ended. Returns the reasons."""

@@ -253,6 +253,10 @@ def _make_mutator(inputs: SearchInputs, program_index: ProgramIndex | None) -> m
             return llm_build.mix_mutators(wrapped, task, text, options, inputs.language, parts, inputs.max_trials)
         return mutation.add_mutators(wrapped, text, llm_mutator.mode, options.engine_weights)
     if not inputs.is_python or not (mutation.is_mutable(text) or mutation.find_choices(text)):
+        try:
+            compile(text if inputs.is_python else "", task.program, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise errors.SetupError(f"{task.program} is not valid Python: {error}. Fix it.") from error
         raise errors.SetupError(
             f"{task.program} is not Python that the syntax mutator can change: pass an LLM with --llm."
         )

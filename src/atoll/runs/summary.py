@@ -253,14 +253,22 @@ def format_result(result: Mapping[str, Any]) -> Iterator[str]:
     for name, value in result.items():
         if name == "predictions":  # for plots only
             continue
-        if isinstance(value, Mapping):
+        if name == "gain" and isinstance(value, Sequence):
+            mean, low, high = value
+            yield f"gain: {mean:+.4g}, 95 % within {low:+.4g} to {high:+.4g}"
+        elif isinstance(value, Mapping):
             yield f"{name}: {', '.join(f'{key} {_format_value(item)}' for key, item in value.items())}"
-        elif not isinstance(value, Sequence) or isinstance(value, str):
+        elif not _is_table(value):
             yield f"{name}: {_format_value(value)}"
     for name, rows in result.items():
-        if isinstance(rows, Sequence) and not isinstance(rows, str) and rows:
+        if _is_table(rows) and rows:
             yield from ("", f"{name}:", "", f"| {' | '.join(rows[0])} |", f"|{'|'.join(' --- ' for _ in rows[0])}|")
             yield from (f"| {' | '.join(_format_value(cell) for cell in row.values())} |" for row in rows)
+
+
+def _is_table(value: object) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(isinstance(row, Mapping) for row in value)
 
 
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[+-]?\d+)?")

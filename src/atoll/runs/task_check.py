@@ -19,6 +19,7 @@ from atoll.sandbox import missing_modules
 _MIN_SECONDS, _MAX_SECONDS = 60, 3600  # of the suggested budget
 _EVALUATIONS = 1000  # that the suggested budget allows without an LLM, if they fit
 _MEASURED_SYSTEMS = ("programs", "llmsr")  # systems whose evaluations take most of the time
+_MIN_MEAN = 1e-3  # seconds of an evaluation; below it the search takes more time than the evaluations
 _LLM_CALLS = 100  # a first run with an LLM
 
 
@@ -71,10 +72,9 @@ class TaskCheck:
 
     def describe(self) -> Mapping[str, str]:
         """Returns the findings by title, for the terminal."""
-        facts = {
-            "system": self.system,
-            "sandbox": f"{self.sandbox}: {sandbox.LEVELS.get(self.sandbox, '')}".rstrip(": "),
-        }
+        facts = {"system": self.system}
+        if self.sandbox:  # empty if no sandbox started
+            facts["sandbox"] = f"{self.sandbox}: {sandbox.LEVELS.get(self.sandbox, '')}".rstrip(": ")
         if self.missing:
             facts["missing"] = f"{', '.join(self.missing)}. Install: {self._get_install_command()}"
         if self.failure:
@@ -110,9 +110,10 @@ class TaskCheck:
 
     def _describe_budget(self) -> str:
         seconds, mean = self.suggest_seconds(), statistics.fmean(self.seconds)
-        count = min(seconds * self.workers / max(mean, 1e-3), 10_000_000)
-        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
-        without = f"--budget {seconds}s without an LLM, about {_round(count)} evaluations with {workers}"
+        without = f"--budget {seconds}s without an LLM"
+        if mean >= _MIN_MEAN:
+            workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+            without += f", up to {_round(seconds * self.workers / mean)} evaluations with {workers}"
         wait = _LLM_CALLS * mean / self.workers
         wait_note = f" ({wait:,.0f} s of evaluations)" if wait >= 1 else ""
         return f"{without}; --budget {_LLM_CALLS}calls with an LLM{wait_note}"

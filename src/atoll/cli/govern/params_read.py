@@ -103,9 +103,7 @@ def list_keys(
     headings = ["key", "version", "value", "aliases", "locked"]
     console.print_result_table(headings, cells, right_aligned=["version"], flexible="value")
     if len(keys) < len(all_values):
-        console.print_note(
-            f"{len(all_values) - len(keys):,} more are managed by other commands. List them with --all.", "dim"
-        )
+        console.print_note(f"{len(all_values) - len(keys):,} more with --all: keys of other commands.", "dim")
 
 
 def _is_reserved(key: str, prefix: str) -> bool:

@@ -54,13 +54,13 @@ _RUN = {
     "without an LLM": "{program} run {folder}",
     "with an LLM": "{program} run {folder} --llm openai:MODEL --budget '$1'",
 }
-_SCRIPT = {"run it": "python {folder}/agent.py"}
+_SCRIPT = {"run it": "{python} {folder}/agent.py"}
 # What you have -> where to start. The names of systems and examples work too.
 KINDS: Mapping[str, Template] = {
     "function": Template("templates/function", "a Python function and a score", _RUN),
     "program": Template("templates/program", "a program and an evaluator", _RUN),
     "prompt": Template(
-        "templates/prompt", "a prompt and examples", {"with an LLM": "python {folder}/optimize.py openai:MODEL"}
+        "templates/prompt", "a prompt and examples", {"with an LLM": "{python} {folder}/optimize.py openai:MODEL"}
     ),
     "table": Template("llmsr_csv", "a table of numbers (CSV)", {"find a law": "{program} run {folder}"}),
     "plan": Template("mind_rota", "a planning problem", _RUN),
@@ -114,8 +114,9 @@ def init(
     terminal.print_result(f"Created {', '.join(str(file) for file in files)} in {folder}. Read README.md. Next:")
     commands = KINDS[kind].commands if kind in KINDS else _RUN
     width = max(map(len, commands)) + 1
+    names = {"program": terminal.get_program_name(), "python": terminal.get_python_name()}
     for purpose, command in commands.items():
-        text = command.format(program=terminal.get_program_name(), folder=terminal.format_path(folder))
+        text = command.format(**names, folder=terminal.format_path(folder))
         terminal.print_result(f"  {purpose + ':':{width}}  {text}")
 
 
@@ -140,9 +141,12 @@ def _read_table(source: Path, kind: str) -> bytes:
     if kind != "table":
         raise errors.SetupError(f"--from names a table. It does not work with {kind}: use 'atoll init table DIR'.")
     try:
-        return source.read_bytes()
+        table = source.read_bytes()
     except OSError as error:
         raise errors.SetupError(f"{source} cannot be read: {error.strerror}.") from error
+    if len(table.split(b"\n", 1)[-1].strip()) == 0:
+        raise errors.SetupError(f"{source} has no rows. Write a header and one row of numbers per data point.")
+    return table
 
 
 def _write_table(folder: Path, table: bytes) -> Sequence[Path]:
@@ -197,6 +201,8 @@ def copy_template(template: Path, folder: Path, name: str) -> Sequence[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         problem = "is not empty" if folder.is_dir() else "is a file"
         raise errors.SetupError(f"{folder} {problem}. Choose a new folder.")
+    from atoll.cli.terminal import console as terminal  # slow import: rich
+
     relative_paths = (path.relative_to(template) for path in sorted(template.rglob("*")) if path.is_file())
     files = [path for path in relative_paths if not any(part.endswith(_EXCLUDED_SUFFIXES) for part in path.parts)]
     try:
@@ -205,7 +211,10 @@ def copy_template(template: Path, folder: Path, name: str) -> Sequence[Path]:
             shutil.copyfile(template / path, folder / path)
         readme = folder / "README.md"
         if readme.exists():  # its commands name the folder
-            readme_text = readme.read_text("utf-8").replace(f"examples/{name}", folder.as_posix())
+            own, text = f"examples/{name}", readme.read_text("utf-8")
+            readme_text = text.replace(f"python {own}", f"{terminal.get_python_name()} {own}").replace(
+                own, folder.as_posix()
+            )
             readme.write_text(readme_text, "utf-8")
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be created: {error.strerror}.") from error

@@ -150,6 +150,16 @@ def get_program_name() -> str:
     return program.name if on_path and program.exists() and program.samefile(on_path) else format_path(program)
 
 
+def get_python_name() -> str:
+    """Returns the command that starts the Python in which Atoll is installed."""
+    on_path = shutil.which("python")
+    return (
+        "python"
+        if on_path and Path(on_path).parent == Path(sys.executable).parent
+        else format_path(Path(sys.executable))
+    )
+
+
 def format_path(path: Path) -> str:
     """Returns a path relative to the current folder if possible, quoted for a shell."""
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

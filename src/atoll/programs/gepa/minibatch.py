@@ -87,7 +87,8 @@ def split_dataset(
     remaining = list(data)
     if any(isinstance(part, float) for part in (validation, test)):
         Random(f"{seed}/split").shuffle(remaining)
-    total = len(remaining)
+    if not (total := len(remaining)):
+        raise errors.SetupError("data has no instances: pass at least two, better twenty.")
     test_instances, remaining = _take_part("test", test, remaining, total)
     validation_instances, remaining = _take_part("validation", validation, remaining, total)
     if not remaining:

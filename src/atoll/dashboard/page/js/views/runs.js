@@ -159,7 +159,7 @@ function welcome() {
   return h("section", { class: "card welcome", hidden: true, "aria-label": "Welcome" }, h("h2", {}, "Welcome. This store has no runs yet."),
     h("p", {}, "Start one in a terminal. It appears here at once."),
     h("ol", {}, step("See it work:", "./atoll demo", "Rediscovers a formula in about ten seconds, without an API key."),
-      step("Make your own task:", "./atoll init llmsr my_task", "Creates a folder with a task to edit."),
+      step("Make your own task:", "./atoll init function my_task", "Creates a folder with a task to edit."),
       step("Run it:", "./atoll run my_task --budget 60s", "Evolves it for a minute.")),
     h("p", { class: "soft" }, "The dashboard shows the store that it was started with. Use --store, or ATOLL_STORE, to show another one."));
 }
