@@ -119,8 +119,8 @@ def _remove_private_keys(text: str) -> str:
 
 
 def _find_environment_values(environment: Mapping[str, str], text: str) -> Iterator[tuple[int, str]]:
-    for name, value in environment.items():
-        if len(value) >= _MIN_LENGTH and _SECRET_NAME.search(name) and (start := text.find(value)) >= 0:
+    for name, value in find_secret_variables(environment).items():
+        if (start := text.find(value)) >= 0:
             yield start, f"value of the variable {name}"
 
 
@@ -138,16 +138,25 @@ def redact(text: str) -> str:
     return _OPAQUE.sub(lambda match: HIDDEN if _is_opaque(match[0]) else match[0], text)
 
 
-def hide_keys(text: str, environment: Mapping[str, str]) -> str:
+def find_secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables whose names look like those of secrets."""
+    is_secret = _SECRET_NAME.search
+    return {name: value for name, value in environment.items() if len(value) >= _MIN_LENGTH and is_secret(name)}
+
+
+def hide_keys(text: str, secrets: Mapping[str, str]) -> str:
     """Returns a text without keys of known formats and values of secret variables; for texts that are stored.
 
     Unlike `redact`, it keeps long opaque strings, which may be results.
+
+    Args:
+        text: The text.
+        secrets: Result of `find_secret_variables`.
     """
     if len(text) < _MIN_LENGTH:
         return text
-    for name, value in environment.items():
-        if len(value) >= _MIN_LENGTH and _SECRET_NAME.search(name):
-            text = text.replace(value, HIDDEN)
+    for value in secrets.values():
+        text = text.replace(value, HIDDEN)
     text = _KNOWN_FORMATS.sub(HIDDEN, _remove_private_keys(text))
     return _URL_PASSWORD.sub(lambda match: match[0].replace(match["password"], HIDDEN), text)
 

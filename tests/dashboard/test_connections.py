@@ -96,6 +96,22 @@ def test_a_connection_without_a_request_ends(address, monkeypatch) -> None:
     time_page(address)
 
 
+def test_a_connection_that_reads_nothing_ends(address, monkeypatch) -> None:
+    monkeypatch.setattr(connections, "WAITING_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "MAX_PER_ADDRESS", 3)
+    request = f"GET /openapi.json HTTP/1.1\r\nHost: {urlsplit(address).netloc}\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        for client in open_sockets(address, request * 100, 3):  # the responses do not fit into the kernel's buffers
+            stack.enter_context(client)
+        deadline = time.monotonic() + 20
+        while True:
+            with contextlib.suppress(OSError):  # all places are taken
+                time_page(address)
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 @pytest.mark.slow
 def test_the_owner_is_served_under_attack(address, caplog) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

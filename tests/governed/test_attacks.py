@@ -265,6 +265,12 @@ def rollback_of_the_access_control(world: World) -> None:
 
 
 @attack
+def empty_access_control(world: World) -> None:
+    with store.Store(world.url) as run_store, world.as_("ann"):
+        run_store.versions().set("access/control", {"principals": [], "rules": []}, "back to single-user mode", "ann")
+
+
+@attack
 def python_store_without_token(world: World) -> None:
     with governed.StoredParameters(world.url) as parameters:
         parameters.set("open", 5, "why not", author="ann")

@@ -236,4 +236,183 @@ for _folder in (".", "..", "/tmp", "/atoll-scratch", os.environ.get("TMPDIR", ".
         try: open(_path, "wb").write(pickle.dumps({"sum": 987654321.0}))
         except OSError: pass
 """,
+    "items that differ from the indices": _WRAP
+    + """
+class Liar:
+    def __len__(self): return 3
+    def __iter__(self): return iter([0.5, 0.5, 0.5])
+    def __getitem__(self, key): return 987654321.0
+wrap(lambda f, *args, **options: Liar())
+""",
+    "more items than the length": _WRAP
+    + """
+class Liar:
+    def __len__(self): return 3
+    def __iter__(self): return iter([0.5] * 1000)
+    def __getitem__(self, key): return 0.5
+wrap(lambda f, *args, **options: Liar())
+""",
+    "values that differ from the items": _WRAP
+    + """
+class Liar:
+    def keys(self): return ["a", "b"]
+    def __len__(self): return 2
+    def __iter__(self): return iter(["a", "b"])
+    def __getitem__(self, key): return 0.5
+    def values(self): return [987654321.0]
+    def get(self, key, default=None): return 987654321.0
+    def items(self): return [("a", 987654321.0)]
+wrap(lambda f, *args, **options: Liar())
+""",
+    "an object with the methods of an array": _WRAP
+    + """
+class Liar:
+    shape, ndim = (3, 2), 2
+    def min(self): return 0.5
+    max = min
+    def sum(self): return 987654321.0
+    def __len__(self): return 3
+    def __iter__(self): return iter([[0.5, 0.5]] * 3)
+wrap(lambda f, *args, **options: Liar())
+""",
+    "an array whose methods appear when asked for": _WRAP
+    + """
+class Liar:
+    def __getattr__(self, name):
+        return (3, 2) if name == "shape" else lambda: 987654321.0 if name == "sum" else 0.5
+    def __len__(self): return 3
+    def __getitem__(self, key): return [0.5, 0.5]
+wrap(lambda f, *args, **options: Liar())
+""",
+    "a class instead of a value": _WRAP
+    + """
+class Meta(type):
+    shape = (3, 2)
+    def __getattr__(cls, name): return lambda: 987654321.0 if name in ("sum", "values", "solve") else 0.5
+    def __len__(cls): return 3
+    def __iter__(cls): return iter([0.5, 0.5, 0.5])
+    def __getitem__(cls, key): return 987654321.0
+class Liar(metaclass=Meta): pass
+wrap(lambda f, *args, **options: Liar)
+""",
+    "the evaluator's own module": _WRAP
+    + """
+import types
+_fake = types.ModuleType("evaluation_module")
+wrap(lambda f, *args, **options: _fake)
+""",
+    "the main module": _WRAP
+    + "import types\n_fake = types.ModuleType('__main__')\nwrap(lambda f, *args, **options: _fake)",
+    "the end of an iteration": _WRAP + "def _stop(f, *args, **options): raise StopIteration\nwrap(_stop)",
+    "an exit": _WRAP + "def _exit(f, *args, **options): raise SystemExit(0)\nwrap(_exit)",
+    "an error of the evaluator's own kinds": _WRAP
+    + """
+class LinkError(BaseException): pass
+class AssertionError(Exception): pass
+_kinds = [GeneratorExit, KeyboardInterrupt, LinkError, TimeoutError, StopAsyncIteration, BaseExceptionGroup]
+_count = [0]
+def _raise(f, *args, **options):
+    _count[0] += 1
+    raise _kinds[_count[0] % 5]("987654321.0")
+wrap(_raise)
+""",
+    "objects as items of an array": _WRAP
+    + """
+import numpy as np
+class Liar:
+    def __float__(self): return 987654321.0
+    def __lt__(self, other): return True
+    __gt__ = __le__ = __ge__ = __lt__
+def _change(f, *args, **options):
+    array = np.empty((3, 2), dtype=object)
+    array[:] = Liar()
+    return array
+wrap(_change)
+""",
+    "a structured array": _WRAP
+    + """
+import numpy as np
+wrap(lambda f, *args, **options: np.zeros((3, 2), dtype=[("x", "O"), ("y", "f8")]))
+""",
+    "types of arrays without bytes": _WRAP
+    + _LINK
+    + """
+_bad = [{"a": ["<U0", [3, 2], [0, 0]]}, {"n": ["<S0", [0, 0]]}, {"a": ["<U1", [1], [0, 4]]},
+        {"a": ["<f3", [1], [0, 3]]}, {"nt": ["X", ["\ufb01", "fi"], [1, 2]]},
+        {"dc": ["X", {"_\uff3fclass__": 1}]}, {"r": [0, 10**300, 1]}]
+_count = [0]
+def _send(f, *args, **options):
+    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    _count[0] += 1
+    os.write(server._pipes.write_fd, _message(server._call, {"t": ["ok", _bad[_count[0] % len(_bad)]]}))
+    return f(*args, **options)
+wrap(_send)
+""",
+    "half a reply": _WRAP
+    + _LINK
+    + """
+def _send(f, *args, **options):
+    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    reply = _message(server._call, {"t": ["ok", 987654321.0]})
+    os.write(server._pipes.write_fd, reply[: len(reply) // 2])
+    return f(*args, **options)
+wrap(_send)
+""",
+    "a reply to the next call": _WRAP
+    + _LINK
+    + """
+def _send(f, *args, **options):
+    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    for number in range(5):
+        os.write(server._pipes.write_fd, _message(server._call + number, {"t": ["ok", 987654321.0]}))
+    return f(*args, **options)
+wrap(_send)
+""",
+    "a huge reply": _WRAP
+    + _LINK
+    + """
+def _send(f, *args, **options):
+    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    os.write(server._pipes.write_fd, struct.pack("!QII", server._call, 2**32 - 1, 2**32 - 1))
+    return f(*args, **options)
+wrap(_send)
+""",
+    "numbers of another kind": _WRAP
+    + """
+import fractions, decimal, numpy as np
+class Big(int):
+    def __sub__(self, other): return 0
+    __rsub__ = __sub__
+_values = [float("nan"), fractions.Fraction(987654321), decimal.Decimal("987654321"), Big(1), np.float16(65504),
+           np.datetime64("NaT"), np.str_("987654321.0"), True]
+_count = [0]
+def _change(f, *args, **options):
+    _count[0] += 1
+    return _values[_count[0] % len(_values)]
+wrap(_change)
+""",
+    "a program that forks and traces": """
+import ctypes, os
+_libc = ctypes.CDLL(None, use_errno=True)
+_calls = ((57,), (56, 17, 0, 0, 0, 0), (425, 8, 0), (319, b"x", 0), (323, 0), (250, 0, -3, 0), (29, 1, 9, 950))
+for _number, *_args in _calls:
+    _libc.syscall(_number, *_args)
+for _call in (lambda: os.fork(), lambda: os.setsid(), lambda: os.nice(-5), lambda: os.sched_setaffinity(0, {0})):
+    try: _call()
+    except OSError: pass
+""",
+    "locks on the pipes": _LINK
+    + """
+import fcntl
+for _fd in _pipes():
+    try: fcntl.flock(_fd, fcntl.LOCK_SH | fcntl.LOCK_NB); fcntl.flock(_fd, fcntl.LOCK_UN)
+    except OSError: pass
+""",
+    "files that Python loads at its start": """
+import os, sys
+for _folder in (*sys.path, os.path.dirname(os.__file__), "."):
+    for _name in ("sitecustomize.py", "usercustomize.py", "x.pth", "__pycache__/json.cpython-312.pyc"):
+        try: open(os.path.join(_folder, _name), "w").write("raise SystemExit(9)")
+        except OSError: pass
+""",
 }

@@ -63,6 +63,12 @@ for number in range(40):
     socket.send_fds(left, [b'x'], [fd]); os.close(fd); time.sleep(0.03)
 answer = 'written'
 """,
+    "reserved without writing": """
+import os, time
+for number in range(40):
+    fd = os.open(f'x{number}', os.O_CREAT | os.O_RDWR); os.posix_fallocate(fd, 0, 2**24); os.close(fd)
+answer = 'written'
+""",
     "the output": f"import os, time\nfor _ in range(40): os.write(1, {CHUNK}); time.sleep(0.03)\nanswer = 'written'",
 }
 OBSERVE = """

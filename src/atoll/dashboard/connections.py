@@ -1,7 +1,8 @@
 """Limits on connections, wrong tokens and log lines, so that a few clients cannot starve the others.
 
-A connection that has not sent a whole request is *waiting*. It ends after `WAITING_SECONDS`. If there are too many, the
-oldest one ends first: a browser sends its request at once, so it is served before its turn comes.
+A connection that has not sent a whole request, or does not read its response, is *waiting*. It ends after
+`WAITING_SECONDS`. If there are too many, the oldest one ends first: a browser sends its request at once, so it is
+served before its turn comes.
 """
 
 import asyncio
@@ -114,6 +115,7 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # on
 
     guard: ConnectionGuard
     _timer: asyncio.TimerHandle | None = None
+    _is_stalled = False  # the client does not read
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -132,13 +134,23 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # on
         self.guard.remove(self)
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._is_stalled = True
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._is_stalled = False
+        self._watch()
+
     def abort(self) -> None:
         self._stop_timer()
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Starts the timer of a connection that waits, and stops it when a request is complete."""
-        is_waiting = self.cycle is None or self.cycle.response_complete
+        """Starts the timer of a connection that waits, and stops it when the client sent a request or read."""
+        is_waiting = self._is_stalled or self.cycle is None or self.cycle.response_complete
         self.guard.set_waiting(self, is_waiting=is_waiting)
         if not is_waiting:
             self._stop_timer()

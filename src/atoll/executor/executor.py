@@ -62,7 +62,8 @@ class LocalExecutor:
     def run(self, request: JSON) -> sandbox.SandboxResult:
         """Runs a request, and removes texts that look like keys from its result before it is stored."""
         result = self._pool.run(request)
-        secrets = {name: value for name, value in os.environ.items() if len(value) < _MAX_SECRET_CHARS}
+        variables = {name: value for name, value in os.environ.items() if len(value) < _MAX_SECRET_CHARS}
+        secrets = secret_scanner.find_secret_variables(variables)
         return replace(
             result,
             value=_hide_keys(result.value, secrets),
@@ -276,7 +277,7 @@ def _hide_keys(value: Any, secrets: Mapping[str, str]) -> Any:
         case str():
             return secret_scanner.hide_keys(value, secrets)
         case dict():
-            return {name: _hide_keys(item, secrets) for name, item in value.items()}
+            return {secret_scanner.hide_keys(name, secrets): _hide_keys(item, secrets) for name, item in value.items()}
         case list() if any(isinstance(item, str | dict | list) for item in value):
             return [_hide_keys(item, secrets) for item in value]
     return value

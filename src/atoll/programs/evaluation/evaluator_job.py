@@ -11,7 +11,7 @@ from typing import Any
 
 from atoll.programs.evaluation import folder_text
 from atoll.sandbox import module_loader
-from atoll.sandbox.apart import stand_in
+from atoll.sandbox.apart import seeds, stand_in
 
 MODULE_NAME = "evaluation_module"  # OpenEvolve's name; some evaluators look themselves up by it
 PROGRAM_PLACEHOLDER = "{program}"  # in a command: the program's path
@@ -72,7 +72,7 @@ class ApartFunctionJob(FunctionJob):
 
     def __init__(self, path: str, suffix: str) -> None:
         super().__init__(path, suffix)
-        stand_in.forward_seeds(os.path.dirname(os.path.abspath(path)))
+        seeds.forward_seeds(os.path.dirname(os.path.abspath(path)))
 
     def _load(self, path: str) -> None:
         stand_in.warm_up(path)

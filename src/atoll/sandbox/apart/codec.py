@@ -28,7 +28,16 @@ _encode_json: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encode
 )
 _scan_json: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _READ_BYTES = 2**12  # holds most messages; more would cost an allocation for each
-_INVALID = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
+_INVALID = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 _MAX_DIMENSIONS = 32
 _classes = dict[tuple[str, str, tuple[str, ...]], Any]()  # classes made for named tuples and dataclasses
 
@@ -71,16 +80,7 @@ def unpack(text: bytes, blob: bytes, read_tag: Import) -> Any:
         if end != len(text):
             raise ValueError("text after the value")
         return _Reader(blob, read_tag).decode(data)
-    except (
-        ValueError,
-        StopIteration,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-        OverflowError,
-    ) as error:
+    except _INVALID as error:
         raise MalformedError(f"malformed message: {error}"[:300]) from None
 
 
@@ -202,13 +202,13 @@ class _Reader:
         return numpy.frombuffer(content, dtype).reshape(rest[0]).copy()
 
     def _decode_named_tuple(self, name: str, fields: list[str], items: list[Any]) -> Any:
-        key = ("nt", _require_name(name), tuple(_require_name(field) for field in fields))
+        key = ("nt", require_name(name), tuple(require_name(field) for field in fields))
         if key not in _classes:
             _classes[key] = collections.namedtuple(name, fields)
         return _classes[key](*(self.decode(item) for item in items))
 
     def _decode_record(self, name: str, items: dict[str, Any]) -> Any:
-        key = ("dc", _require_name(name), tuple(_require_name(field) for field in items))
+        key = ("dc", require_name(name), tuple(require_name(field) for field in items))
         if key not in _classes:
             _classes[key] = dataclasses.make_dataclass(name, list(items))
         return _classes[key](**{field: self.decode(item) for field, item in items.items()})
@@ -231,7 +231,7 @@ def _require_int(value: Any) -> int:
     return value
 
 
-def _require_name(value: Any) -> str:
+def require_name(value: Any) -> str:
     if not is_public_name(value):
         raise ValueError("name")
     return str(value)

@@ -2,14 +2,16 @@
 
 The file that an evaluator loads as the program calls `load`. Functions, classes and constants of the real program then
 appear in the module, and each use of them is forwarded. Results are plain data. An object that is not plain data stays
-with the program; its stand-in forwards calls and reads attributes, but it has no arithmetic and no comparisons, and an
-attribute that was read keeps its value until the next call. So a program cannot return an object that lies.
+with the program; its stand-in forwards calls and reads attributes. It has no arithmetic and no comparisons. Until the
+next call an attribute keeps its value, and length, items and indices come from one reading. So a program cannot return
+an object that pretends to be a number, a list or an array.
 
 Processes that an evaluator starts load this file by its path, so it uses only the standard library and `codec`.
 """
 
 import _thread
 import builtins
+import collections.abc
 import fcntl
 import functools
 import importlib.util
@@ -17,7 +19,7 @@ import os
 import select
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 if "atoll.sandbox.apart.codec" in sys.modules:
@@ -35,6 +37,11 @@ LINK_VARIABLE = "ATOLL_LINK"  # environment variable: folder of the pipes, bytes
 CALLS, REPLIES = "calls", "replies"  # names of the pipes
 _FORWARDED = ("__call__", "__len__", "__getitem__", "__iter__", "__next__", "__enter__", "__exit__", "__str__")
 _MAX_TEXT = 5000
+_PRETENDED = frozenset({"shape", "ndim", "dtype"})  # attributes of arrays that no other object has
+# What arrays compute from their items. A container of a program may compute anything, so its items must be read.
+_REDUCTIONS = frozenset({"min", "max", "sum", "prod", "mean", "std", "var", "any", "all", "tolist", "astype", "item"})
+_MAPPING_VIEWS = ("keys", "values", "items", "get")
+_LIBRARIES = (os.path.dirname(os.__file__) + os.sep, "/site-packages/", "/dist-packages/")
 SOURCE = f"""import importlib.util, sys
 if "atoll.sandbox.apart.stand_in" not in sys.modules:
     spec = importlib.util.spec_from_file_location("atoll.sandbox.apart.stand_in", {os.path.abspath(__file__)!r})
@@ -146,7 +153,7 @@ class _Link:
         match tag, content:
             case "h", [int() as number, dict() as description]:
                 return self.make(number, description)
-            case "m", str() as name if name in sys.modules and not name.startswith("atoll"):
+            case "m", str() as name if name in sys.modules and _is_library(sys.modules[name]):
                 return sys.modules[name]
         raise ValueError("tag")
 
@@ -163,9 +170,9 @@ class _Link:
                     object.__setattr__(stand_in, "_known_values", {})
                     self._objects[number] = stand_in
                 case {"function": str() as name, "doc": str() | None as doc}:
-                    self._objects[number] = self._make_function(number, _check_name(name), doc)
+                    self._objects[number] = self._make_function(number, codec.require_name(name), doc)
                 case {"class": str() as name, "methods": list() as methods, "is_error": bool() as is_error}:
-                    self._objects[number] = self._make_class(number, _check_name(name), methods, is_error)
+                    self._objects[number] = self._make_class(number, codec.require_name(name), methods, is_error)
                 case _:
                     raise ValueError("description")
         return self._objects[number]
@@ -184,15 +191,26 @@ class _Link:
         if is_error:
             return type(name, (Exception,), {"_stand_in_number": number})
         members: dict[str, Any] = {"_class_number": number, "_link": self}
+        is_container = "__iter__" in methods or "__getitem__" in methods
         for method in methods:
+            if is_container and method in _REDUCTIONS:
+                continue
             if method in _FORWARDED or (codec.is_public_name(method) and not method.startswith("_")):
                 members[method] = _make_method(method)
+        if "__getitem__" in members and not members.keys().isdisjoint(_MAPPING_VIEWS[:3]):
+            members |= {name: vars(collections.abc.Mapping)[name] for name in _MAPPING_VIEWS}
+            members["_is_mapping"] = True
         return _StandInClass(name, (StandIn,), members)
 
     def call(self, number: int, name: str | None, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self.version += 1
         # Lists cost less than tuples, which have a tag.
-        return self.request("call", number, name, [*args], *([options] if options else ()))
+        try:
+            return self.request("call", number, name, [*args], *([options] if options else ()))
+        except StopIteration as error:  # it would end a loop of the evaluator, such as `map`, as if there were no more
+            if name == "__next__":
+                raise
+            raise RuntimeError("the program raised StopIteration") from error
 
     def _make_error(self, kind: str, message: str, trace: str, class_number: int | None) -> BaseException:
         error_type = self._objects.get(class_number) if class_number is not None else getattr(builtins, kind, None)
@@ -215,9 +233,7 @@ class _StandInClass(type):
     _class_number: int
 
     def __getattr__(cls, name: str) -> Any:
-        if not codec.is_public_name(name):
-            raise AttributeError(name)
-        return cls._link.request("get", cls._class_number, name)
+        return cls._link.request("get", cls._class_number, _check_attribute(name))
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         return cls._link.call(cls._class_number, None, args, options)
@@ -228,11 +244,12 @@ class StandIn(metaclass=_StandInClass):
 
     _number: int
     _known_values: dict[Any, tuple[int, Any]]
+    _is_mapping = False
 
     def __getattr__(self, name: str) -> Any:
-        if not codec.is_public_name(name):
+        if name in _REDUCTIONS and (hasattr(type(self), "__iter__") or hasattr(type(self), "__getitem__")):
             raise AttributeError(name)
-        return _read_once(self, ("get", name))
+        return _read_once(self, ("get", _check_attribute(name)))
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._link.version += 1
@@ -251,23 +268,45 @@ def _read_once(stand_in: StandIn, operation: tuple[Any, ...]) -> Any:
 
 def _make_method(name: str) -> Callable[..., Any]:
     def forward(self: StandIn, *args: Any, **options: Any) -> Any:
+        if name in ("__len__", "__getitem__", "__iter__") and hasattr(type(self), "__iter__"):
+            return _read_items(self, name, *args)
         if name in ("__len__", "__str__") or (name == "__getitem__" and isinstance(args[0], int | str)):
             return _read_once(self, ("item", name, *args))
-        if name == "__iter__":
-            return self if hasattr(type(self), "__next__") else _iterate(self)
         return self._link.call(self._number, name, args, options)
 
     forward.__name__ = name
     return forward
 
 
-def _iterate(stand_in: StandIn) -> Iterator[Any]:
-    return iter(_read_once(stand_in, ("items",)))
+def _read_items(stand_in: StandIn, name: str, *args: Any) -> Any:
+    """Returns iterator, length or an item. All agree, since they come from one list."""
+    if hasattr(type(stand_in), "__next__"):
+        if name == "__iter__":
+            return stand_in
+        raise TypeError("an iterator of the program has no length and no items")
+    items = _read_once(stand_in, ("items",))
+    if not isinstance(items, list):
+        raise LinkError("the program sent malformed items")
+    if name != "__getitem__":
+        return iter(items) if name == "__iter__" else len(items)
+    if not stand_in._is_mapping:
+        return items[args[0]]
+    if args[0] not in items:
+        raise KeyError(args[0])
+    return _read_once(stand_in, ("item", name, *args))
 
 
-def _check_name(name: str) -> str:
-    if not codec.is_public_name(name):
-        raise ValueError("name")
+def _is_library(module: types.ModuleType) -> bool:
+    """Returns whether a module belongs to Python or is installed, unlike the evaluator and its files."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return module.__name__ in sys.builtin_module_names
+    return not module.__name__.startswith("atoll") and any(folder in file for folder in _LIBRARIES)
+
+
+def _check_attribute(name: str) -> str:
+    if not codec.is_public_name(name) or name in _PRETENDED:
+        raise AttributeError(name)
     return name
 
 
@@ -331,6 +370,13 @@ def load(names: dict[str, Any]) -> None:
     names["__getattr__"] = get_attribute
 
 
+def note_seed(name: str, seed: Any) -> None:
+    """Seeds the program's generator before its next call."""
+    global _link
+    _link = _link or _Link()
+    _link.note_seed(name, seed)
+
+
 def warm_up(path: str) -> None:
     """Loads the stand-in in a file and calls a function, with prepared replies instead of a program."""
     global _link
@@ -348,43 +394,3 @@ def warm_up(path: str) -> None:
     for fd in (reply_fd, program_fd, *call_fds):
         os.close(fd)
     _link = None
-
-
-def forward_seeds(folder: str) -> None:
-    """Makes seeds that the evaluator sets apply to the program too; called once, before candidates.
-
-    Args:
-        folder: Folder of the evaluator. `numpy.random` makes every fork slower, so it is loaded only for a module of
-            this folder that names it.
-    """
-    import random
-
-    _replace_seed("random", random)
-    if "numpy" in sys.modules and ("numpy.random" in sys.modules or _names_random(folder)):
-        _replace_seed("numpy", importlib.import_module("numpy.random"))
-
-
-def _names_random(folder: str) -> bool:
-    paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    for path in paths:
-        if path and os.path.dirname(os.path.abspath(path)) == folder:
-            with open(path, "rb") as file:
-                if b"random" in file.read():
-                    return True
-    return False
-
-
-def _replace_seed(name: str, module: types.ModuleType) -> None:
-    vars(module)["seed"] = _make_seed(name, module.seed)
-
-
-def _make_seed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def seed(value: Any = None, *args: Any) -> None:
-        original(value, *args)
-        global _link
-        _link = _link or _Link()
-        if value is None or isinstance(value, int | float | str):
-            _link.note_seed(name, value)
-
-    return seed

@@ -100,7 +100,8 @@ class ChangeCheck:
         if request.key != ACCESS_KEY or request.kind != entries.SET:
             raise AccessDenied(f"{request.key} cannot be changed in this way. Use 'atoll access'.")
         new_control = access_control.parse_control(request.value or "null")
-        if new_control.principals and not any(other.role == "admin" for other in new_control.principals.values()):
+        has_principals = not (self.control.is_single_user and new_control.is_single_user)
+        if has_principals and not any(other.role == "admin" for other in new_control.principals.values()):
             raise AccessDenied("A store with principals needs an admin. Keep or add one.")
 
     def _check_operation(self, request: ChangeRequest) -> None:
