@@ -37,6 +37,14 @@ def test_level_needs_all_its_features(probed, level):
     )
 
 
+def test_package_that_only_pythonpath_finds_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(levels, "_PROBE_SCRIPT", "import found_by_pythonpath")
+    (tmp_path / "found_by_pythonpath.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (sentence,) = describe_missing(levels.probe.__wrapped__())
+    assert "No module named 'found_by_pythonpath'. Sandboxes do not read PYTHONPATH" in sentence
+
+
 def test_missing_features_are_described_with_a_remedy():
     [message] = describe_missing(Probe(namespaces=NO, advice="run `sudo sysctl -w kernel.unprivileged_userns_clone=1`"))
     assert message == f"No namespaces ({NO}): for L3, run `sudo sysctl -w kernel.unprivileged_userns_clone=1`."

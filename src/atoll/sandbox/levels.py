@@ -47,6 +47,7 @@ class Probe:
 
 
 NOT_PROBED = "not Linux"
+_FAILED = "the probe failed: "
 
 
 @functools.cache
@@ -54,18 +55,20 @@ def probe() -> Probe:
     """Probes this machine; cached for this process."""
     if not sys.platform.startswith("linux"):
         return Probe(NOT_PROBED, False, NOT_PROBED, 0, NOT_PROBED, NOT_PROBED)
+    completed = None
     try:
         completed = subprocess.run(
             [sys.executable, "-P", "-c", _PROBE_SCRIPT, PACKAGES_FOLDER],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROBE_SECONDS,
-            check=True,
+            check=False,
             env={name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TMPDIR") if name in os.environ},
         )
         return Probe(**json.loads(completed.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
-        message = f"the probe failed: {error}"
+        lines = completed.stderr.decode(errors="replace").split("\n") if completed else []
+        message = f"{_FAILED}{next((line for line in reversed(lines) if line.strip()), error)}"
         return Probe(message, False, message, 0, message, message)
 
 
@@ -80,6 +83,11 @@ def get_level(probe_result: Probe) -> str:
 
 def describe_missing(probe_result: Probe) -> Sequence[str]:
     """Returns a sentence for each feature missing for L3: the feature, the error, the remedy."""
+    if probe_result.forks.startswith(_FAILED):
+        return [
+            f"The features of this machine are unknown: {probe_result.forks}. Sandboxes do not read PYTHONPATH: "
+            "install Atoll and its packages with pip."
+        ]
     sentences = []
     if probe_result.namespaces:
         advice = probe_result.advice or "allow this user to create namespaces"
