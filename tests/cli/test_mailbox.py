@@ -43,6 +43,19 @@ def test_mailbox_lists_shows_and_answers_prompts(shell, tmp_path, monkeypatch):
     assert "has an answer already" in shell.fail("mailbox", "box", name, "--reply", "initial_program.py")
 
 
+def test_mailbox_ignores_links_to_nothing(shell, tmp_path):
+    (tmp_path / "a.prompt.md").write_text("prompt")
+    (tmp_path / "b.prompt.md").symlink_to(tmp_path / "nothing")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "a.reply.part").symlink_to(victim)
+    answer = tmp_path / "answer"
+    answer.write_text("my answer")
+    shell("mailbox", str(tmp_path), "next", "--reply", str(answer), "--wait", "0")
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "a.reply.md").read_text() == "my answer"
+
+
 def test_mailbox_errors_are_one_sentence(shell, tmp_path):
     assert "not found" in shell.fail("mailbox", str(tmp_path / "no"))
     (tmp_path / "box").mkdir()

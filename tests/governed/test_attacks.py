@@ -266,8 +266,8 @@ def rollback_of_the_access_control(world: World) -> None:
 
 @attack
 def empty_access_control(world: World) -> None:
-    with store.Store(world.url) as run_store, world.as_("ann"):
-        run_store.versions().set("access/control", {"principals": [], "rules": []}, "back to single-user mode", "ann")
+    with world.as_("ann"):
+        world.parameters.set("access/control", {"principals": [], "rules": []}, "to single-user mode", author="ann")
 
 
 @attack

@@ -63,6 +63,25 @@ def test_an_answer_that_came_while_nobody_waited_is_found(tmp_path):
     assert model("hi").text == "late"
 
 
+def test_links_in_the_folder_lead_nowhere(tmp_path):
+    model, victim = llm.MailboxLLM(tmp_path / "box", timeout_seconds=0.8), tmp_path / "victim"
+    victim.write_text("precious")
+    with pytest.raises(llm.LLMError):
+        model("hi")
+    (prompt_path,) = (tmp_path / "box").glob("*.prompt.md")
+    reply = prompt_path.with_name(prompt_path.name.replace(".prompt.", ".reply."))
+    prompt_path.with_suffix(".part").symlink_to(victim)
+    reply.symlink_to(victim)
+    with pytest.raises(llm.LLMError, match="did not appear"):  # the reply is not the file that the link names
+        model("hi")
+    reply.unlink()
+    reply.mkdir()
+    with pytest.raises(llm.LLMError, match="did not appear"):
+        model("hi")
+    assert victim.read_text() == "precious"
+    assert prompt_path.read_text() == "hi"
+
+
 def test_a_folder_that_cannot_be_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.SetupError, match="cannot be created"):

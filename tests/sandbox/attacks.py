@@ -24,7 +24,15 @@ FORBIDDEN = """
     perf_event_open:298:241 pidfd_open:434:434 pivot_root:155:41 prctl:157:167 process_vm_readv:310:270 ptrace:101:117
     reboot:169:142 setns:308:268 setuid:105:146 shmget:29:194 umount2:166:39 unshare:272:97 userfaultfd:323:282
 """
-NUMBERS = syscalls.get_numbers(FORBIDDEN, arch=syscalls.detect_arch() or syscalls.ARCHS["x86_64"])
+# Refused whatever their arguments are: other ways to reach processes, memory, files, devices and the scheduler.
+ALWAYS_FORBIDDEN = """
+    acct:163:89 execveat:322:281 fanotify_init:300:262 init_module:175:105 inotify_init1:294:26 ioprio_set:251:30
+    kcmp:312:272 kexec_load:246:104 memfd_secret:447:447 mlock:149:228 mq_open:240:180 msgget:68:186
+    name_to_handle_at:303:264 personality:135:92 pidfd_getfd:438:438 process_madvise:440:440 process_vm_writev:311:271
+    rt_sigqueueinfo:129:138 sched_setaffinity:203:122 sched_setscheduler:144:119 seccomp:317:277 semget:64:190
+    setpriority:141:140 setxattr:188:5 splice:275:76 syslog:103:116 tkill:200:130 vmsplice:278:75
+"""
+NUMBERS = syscalls.get_numbers(FORBIDDEN, ALWAYS_FORBIDDEN, arch=syscalls.detect_arch() or syscalls.ARCHS["x86_64"])
 
 
 class Attack(NamedTuple):
@@ -226,6 +234,7 @@ CALLS = {
         "import fcntl; fcntl.ioctl(1, 0x5412, b'x')", r"it raised OSError: \[Errno 25\]|the sandbox does not allow it"
     ),
     "a call of another architecture": Attack(f"{SYSCALL}\ncall(0x40000000 + 57)", BLOCKED),
+    **{f"{row.partition(':')[0]} by number": calling(row.partition(":")[0]) for row in ALWAYS_FORBIDDEN.split()},
 }
 
 FORGERIES = {

@@ -88,6 +88,14 @@ TRACES = {
     "flags": "import fcntl, os; fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK); os.lseek(1, 77, 0); os.umask(0o77)",
     "leases and locks": "import fcntl; fcntl.flock(1, fcntl.LOCK_EX); fcntl.fcntl(1, 1024, fcntl.F_WRLCK)",
     "many files": "import os\nfor n in range(3000): os.close(os.open(f'{n:0200}', os.O_CREAT | os.O_WRONLY))",
+    "limits and timers": """
+import os, resource, signal
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+for kind in range(16):
+    try: resource.setrlimit(kind, (1, 1))
+    except (OSError, ValueError): pass
+os._exit(0)
+""",
     "output": "import os; os.write(1, b'x' * 5000); os.ftruncate(1, 3)",
 }
 pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.describe_missing(sandbox.probe())))

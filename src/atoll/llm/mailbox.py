@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from atoll.llm.retry_policy import check_range
 
 _POLL_SECONDS = 0.2
 _MIN_AGE_SECONDS = 0.5  # a file that changed later may be incomplete
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # others may write to the folder, and a link could lead to any file
 
 
 class MailboxLLM:
@@ -59,7 +61,7 @@ class MailboxLLM:
         prompt_path, response_path = self._folder / f"{name}.prompt.md", self._folder / f"{name}.reply.md"
         started_at = time.monotonic()
         if not response_path.exists():
-            _write(prompt_path, prompt)
+            write_file(prompt_path, prompt)
         while not _is_complete(response_path):
             if self._timeout_seconds is not None and time.monotonic() - started_at >= self._timeout_seconds:
                 raise LLMError(
@@ -72,7 +74,8 @@ class MailboxLLM:
                     f"The run was stopped before {response_path.name} appeared. Add the file and resume the run."
                 )
             time.sleep(_POLL_SECONDS)
-        with response_path.open(encoding="utf-8", errors="replace") as file:
+        fd = os.open(response_path, os.O_RDONLY | _NO_LINK)
+        with open(fd, encoding="utf-8", errors="replace") as file:
             return Response(file.read(MAX_RESPONSE_CHARS), "mailbox")
 
     def _make_name(self, prompt: str) -> str:
@@ -83,15 +86,19 @@ class MailboxLLM:
         return f"{iteration:06}-{call.replace('/', '.')}-{digest}"
 
 
-def _write(path: Path, text: str) -> None:
-    """Writes a file atomically."""
+def write_file(path: Path, text: str) -> None:
+    """Writes a file atomically, and not through a link."""
     temporary = path.with_suffix(".part")
-    temporary.write_text(text, encoding="utf-8", errors="replace")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
+    with open(fd, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
     temporary.replace(path)
 
 
 def _is_complete(path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        stat = path.stat()
-        return stat.st_size > 0 and time.time() - stat.st_mtime >= _MIN_AGE_SECONDS
+        status = path.lstat()
+        is_file = stat.S_ISREG(status.st_mode) and status.st_size > 0
+        return is_file and time.time() - status.st_mtime >= _MIN_AGE_SECONDS
     return False

@@ -131,6 +131,11 @@ def test_parquet_without_library_is_rejected(folder, monkeypatch):
         table.TableReader().read(folder / "data.parquet")
 
 
+def test_names_of_variables_are_as_python_reads_them():
+    names = table.make_identifiers(["x\u00b2", "x2", "\ufb01", "fi", "1.5", "class", "__import__('os')", ""])
+    assert names == ["x2", "x2_1", "fi", "fi_3", "x1_5", "class_", "__import____os__", "x"]
+
+
 def test_model_of_srbench_has_names_of_columns():
     pandas = pytest.importorskip("pandas")
     sympy = pytest.importorskip("sympy")

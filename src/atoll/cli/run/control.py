@@ -202,7 +202,8 @@ def read_letters(folder: Path) -> list[Letter]:
     """
     if not folder.is_dir():
         raise errors.SetupError(f"Mailbox {folder} not found. Start a run with --llm mailbox:{folder}.")
-    paths = sorted(folder.glob(f"*{_PROMPT}"), key=lambda path: (path.stat().st_mtime, path.name))
+    files = [path for path in folder.glob(f"*{_PROMPT}") if path.is_file()]  # not a link to nothing
+    paths = sorted(files, key=lambda path: (path.stat().st_mtime, path.name))
     names = [path.name.removesuffix(_PROMPT) for path in paths]
     return [Letter(name, path, (folder / f"{name}{_REPLY}").exists()) for name, path in zip(names, paths, strict=True)]
 
@@ -247,10 +248,9 @@ def write_reply(letter: Letter, text: str) -> None:
     """
     if letter.is_answered:
         raise errors.Conflict(f"{letter.name} has an answer already.")
-    path = letter.path.with_name(f"{letter.name}{_REPLY}")
-    temporary = path.with_suffix(".part")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+    from atoll.llm.mailbox import write_file  # slow to import
+
+    write_file(letter.path.with_name(f"{letter.name}{_REPLY}"), text)
 
 
 def wait_for_scores(store_url: str, folder: Path, letter: Letter, seconds: float) -> list[dict[str, object]]:

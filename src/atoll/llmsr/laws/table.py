@@ -4,6 +4,7 @@ import csv
 import importlib
 import keyword
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -190,7 +191,7 @@ def make_identifiers(names: Sequence[str]) -> list[str]:
     """Returns unique Python identifiers. Invalid characters become underscores."""
     unique_names: list[str] = []
     for name in names:
-        identifier = re.sub(r"\W", "_", name) or "x"
+        identifier = re.sub(r"\W", "_", unicodedata.normalize("NFKC", name)) or "x"  # as Python reads identifiers
         identifier = f"x{identifier}" if identifier[0].isdigit() else identifier
         identifier = f"{identifier}_" if keyword.iskeyword(identifier) or identifier in ("np", "params") else identifier
         unique_names.append(identifier if identifier not in unique_names else f"{identifier}_{len(unique_names)}")

@@ -26,6 +26,7 @@ _HIDDEN = (".*", "*.db", "*.db-*", "*.sqlite*", "*.duckdb", "*.pem", "*.key", "i
 _MAX_FILES = 1000
 _TOLERANCE = 1e-9
 _NOISE_FACTOR = 2.0  # standard deviations within which two means of scores agree
+_TIME_SHARE = 1e-4  # of a score that varies: calls take longer apart, which a score by time shows
 _NUM_COMPARISONS = 4  # evaluations in each mode, after the first, until noisy scores agree
 _SLOWDOWN, _SLOW_SECONDS = 2.0, 0.5  # apart may take this much longer than together
 
@@ -192,9 +193,11 @@ def _compare(trial: _Trial, together: _Trial, try_together: Any, try_apart: Any)
         scores.append(again)
         apart_scores.append(apart_again)
         noise = _NOISE_FACTOR * max(statistics.pstdev(scores), statistics.pstdev(apart_scores))
+        is_varying = noise > _TOLERANCE * abs(first)
+        noise = max(noise, _TIME_SHARE * abs(first)) if is_varying else noise
         if abs(statistics.fmean(scores) - statistics.fmean(apart_scores)) <= noise:
             return ""
-        if noise <= _TOLERANCE * abs(first):
+        if not is_varying:
             break  # the scores do not vary, they differ
     return f"apart, the initial program scores {apart:g} instead of {first:g}"
 
