@@ -266,8 +266,9 @@ def format_result(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_table(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and all(isinstance(row, Mapping) for row in value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return all(isinstance(row, Mapping) for row in value)
 
 
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[+-]?\d+)?")
