@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -266,9 +266,10 @@ def format_result(result: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"| {' | '.join(_format_value(cell) for cell in row.values())} |" for row in rows)
 
 
-def _is_table(value: object) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and all(isinstance(row, Mapping) for row in value)
+def _is_table(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return all(isinstance(row, Mapping) for row in value)
 
 
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[+-]?\d+)?")

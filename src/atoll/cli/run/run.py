@@ -36,7 +36,8 @@ RequireOption = Annotated[
     typer.Option("--require-sandbox", metavar="LEVEL", help="Fail if the sandbox is weaker than L1, L2 or L3."),
 ]
 ScoringOption = Annotated[
-    str | None, typer.Option("--scoring", metavar="MODE", help="Score candidates apart or together; default: auto.")
+    str | None,
+    typer.Option("--scoring", metavar="MODE", help="Evaluator apart from or together with candidates; default: auto."),
 ]
 ExecutorOption = Annotated[
     str | None, typer.Option("--executor", metavar="KIND", help="Where to evaluate: local or ray.")
@@ -297,7 +298,8 @@ def resume(
 ) -> int:
     """Continue a run; nothing is evaluated or paid for twice.
 
-    The run continues where it ended, was stopped or crashed. New limits replace all old ones, including the target.
+    The run continues where it ended, was stopped or crashed. With --iterations, --budget or --target the earlier
+    limits no longer apply, and iterations and budget count from here.
 
     \b
     Examples:
