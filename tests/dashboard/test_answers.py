@@ -93,6 +93,19 @@ def test_answer_says_what_was_found_with_diff_settings_and_next_steps(answers):
     assert any("failed" in step["text"] and "Invalid shapes" in step["text"] for step in data["next_steps"])
 
 
+def test_headline_says_that_a_gain_is_within_noise(tmp_path):
+    with store.Store(tmp_path / "atoll.db") as run_store:
+        run_store.create_run("noisy", samples.plan(1))
+        start, better = founded(1.0), judged("1.0", 1.25)
+        start.data["evaluation"]["metrics"] = better.data["evaluation"]["metrics"] = {"score_error": 0.125}
+        end = Record("ended", 1, -1, {"reason": "budget of 1 iterations used"})
+        run_store.journal("noisy").write(start, better, applied(1, child("1.0")), end)
+        app = server.create_app(run_store, token=TOKEN)
+        with TestClient(app, base_url="http://127.0.0.1:8765", headers={"x-atoll-token": TOKEN}) as client:
+            headline = get(client, "/api/runs/noisy/answer")["headline"]
+    assert headline == "The best score is 1.25, up from 1 (+25%), which is within the noise of the evaluator."
+
+
 def test_failures_are_grouped_by_reason_with_examples(answers):
     first, second = get(answers, "/api/runs/answers/answer")["failures"]
     assert (first["count"], first["source"], first["text"]) == (10, "evaluation", "Invalid shapes: N")

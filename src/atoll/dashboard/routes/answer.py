@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from atoll import errors, runs, store
+from atoll import errors, noise, runs, store
 from atoll.dashboard import text_limits
 from atoll.dashboard.dependencies import MAX_TEXT, CacheDep, RunId, StatusReaderDep, StoreDep
 from atoll.dashboard.run_status import RunRow, RunStatusReader
 from atoll.dashboard.run_totals import FailureGroup
 from atoll.runs import answer, baselines, comparison, html_export, text_format
+from atoll.store.candidates import Row
 
 READ_SECONDS = 0.15
 MAX_COMPARED = 60
@@ -104,6 +105,8 @@ def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: A
     group = [run] if row.group is None else answer.find_seed_group(run_store, run)
     seeds = answer.load_seed_scores(run_store, group)
     best_step = int(row.best.partition(".")[0]) if row.best and totals.is_counted else None
+    candidates = run_store.candidates(run)
+    initial_candidate, best_candidate = candidates.find("0.0"), candidates.find(row.best) if row.best else None
     facts = answer.AnswerFacts(
         run=run,
         system=row.system,
@@ -125,9 +128,11 @@ def _make_answer(run_store: store.Store, status: RunStatusReader, read_status: A
         seeds=seeds,
         life_scores=answer.load_life_scores(run_store, run, row.system),
         is_baseline=row.baseline_of is not None,
+        is_gain_within_noise=_is_gain_within_noise(initial_candidate, best_candidate),
         is_counted=totals.is_counted,
     )
-    sentences, best = answer.make_answer(facts), _load_best(run_store, run, row.best)
+    sentences = answer.make_answer(facts)
+    best = _make_best(text_format.get_system_name(run_store, run), initial_candidate, best_candidate)
     return Answer(
         run=run,
         headline=text_limits.limit_text(sentences.headline, 2000),
@@ -162,16 +167,19 @@ def _iter_baselines(run_store: store.Store, run: str, read_status: Any) -> Itera
             yield answer.BaselineScore(baselines.TITLES.get(name, name), row.best_score, stored_run.id, row.status)
 
 
-def _load_best(run_store: store.Store, run: str, best_id: str | None) -> BestCandidate | None:
-    rows = run_store.candidates(run)
-    best, initial = rows.find(best_id) if best_id else None, rows.find("0.0")
+def _is_gain_within_noise(initial: Row | None, best: Row | None) -> bool:
+    if initial is None or best is None or initial.score is None or best.score is None:
+        return False
+    score_errors = noise.get_error(initial.metrics), noise.get_error(best.metrics)
+    return noise.is_within_noise(best.score - initial.score, *score_errors)
+
+
+def _make_best(system: str, initial: Row | None, best: Row | None) -> BestCandidate | None:
     if best is None:
         return None
-    system = text_format.get_system_name(run_store, run)
     text = text_format.format_candidate(system, best.content)
-    is_initial = initial is None or initial.id == best.id
     diff = None
-    if initial is not None and not is_initial:
+    if initial is not None and initial.id != best.id:
         diff = text_limits.compare_texts(initial.id, text_format.format_candidate(system, initial.content), text)
     return BestCandidate(
         id=best.id,
