@@ -18,6 +18,10 @@ from tests.repetitions import choose
 # time. NumPy reads this when it is imported. Processes that tests start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# The size of the terminal that started the tests. GNU Readline sets it for the processes of pytest-xdist.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 # A shell that starts the tests in the background makes them ignore SIGINT, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -148,13 +152,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
         return None
     config.option.loadscopereorder = False  # the items are in order
     return SharedFileScheduling(config, log)
-
-
-@pytest.fixture(autouse=True)
-def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hides the size of the terminal that started the tests."""
-    for name in ("COLUMNS", "LINES"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
