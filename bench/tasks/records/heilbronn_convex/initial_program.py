@@ -8,6 +8,7 @@ from scipy.spatial import ConvexHull
 
 COUNT = 13
 TRIPLES = np.array(list(itertools.combinations(range(COUNT), 3)))
+IMAGE = np.array([*range(6, 12), *range(6), 12])  # in a symmetric set; the last point is on the axis
 
 # EVOLVE-BLOCK-START
 START = 0  # tunable: 0..9999
@@ -16,19 +17,26 @@ SHRINK = 0.5  # tunable: 0.1..0.8
 NUM_MOVED = 1  # tunable: 1..4
 NUM_DRAWS = 10  # tunable: 1..60
 JITTER = 0.0  # tunable: 0.0..0.1
-NUM_TRIALS = 50
+MIRRORED = 1  # tunable: 0..1
+PATIENCE = 40  # tunable: 5..100
+NUM_TRIALS = 200
 MAX_PROGRAMS = 100
 
 
 def construct():
     """Returns 13 points of the plane."""
     rng = np.random.default_rng(START)
-    points = climb(draw(rng, COUNT), 1e-3)
+    best = points = climb(draw(rng, COUNT), 1e-3)
+    failures = 0
     for _ in range(NUM_TRIALS):
         trial = climb(move(points, rng), 1e-3)
+        failures += 1
         if measure(trial) > measure(points):
-            points = trial
-    return climb(points, 1e-9)
+            points, failures = trial, 0
+        if failures > PATIENCE:
+            points, failures = climb(draw(rng, COUNT), 1e-3), 0
+        best = max(best, points, key=measure)
+    return climb(best, 1e-9)
 
 
 def move(points, rng):
@@ -38,16 +46,18 @@ def move(points, rng):
     for _ in range(NUM_DRAWS):
         trial = points + JITTER * rng.standard_normal(points.shape)
         trial[chosen] = draw(rng, NUM_MOVED)
-        drawn.append(repair(trial))
+        if MIRRORED:
+            trial[IMAGE[chosen]] = trial[chosen] * (-1, 1)
+        drawn.append(repair(mirror(trial)))
     return max(drawn, key=measure)
 
 
 def climb(points, precision):
     """Returns better points. Each linear program moves every coordinate by at most a step."""
-    points = repair(points)
+    points = repair(mirror(points))
     step, score = STEP, measure(points)
     for _ in range(MAX_PROGRAMS):
-        trial = repair(improve(points, step))
+        trial = repair(mirror(improve(points, step)))
         trial_score = measure(trial)
         step *= SHRINK if trial_score < score * (1 + step) else 1.0
         if trial_score > score:
@@ -55,6 +65,11 @@ def climb(points, precision):
         if step < precision:
             break
     return points
+
+
+def mirror(points):
+    """Returns the mean of the points and their mirror images at the line x = 0."""
+    return (points + points[IMAGE] * (-1, 1)) / 2 if MIRRORED else points
 
 
 # EVOLVE-BLOCK-END

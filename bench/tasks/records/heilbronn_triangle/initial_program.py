@@ -7,6 +7,7 @@ from scipy.optimize import linprog
 
 COUNT = 11
 TRIPLES = np.array(list(itertools.combinations(range(COUNT), 3)))
+IMAGE = np.array([*range(5, 10), *range(5), 10])  # in a symmetric set; the last point is on the axis
 
 # EVOLVE-BLOCK-START
 START = 0  # tunable: 0..9999
@@ -15,6 +16,7 @@ SHRINK = 0.5  # tunable: 0.1..0.8
 NUM_MOVED = 1  # tunable: 1..4
 NUM_DRAWS = 10  # tunable: 1..60
 JITTER = 0.0  # tunable: 0.0..0.1
+MIRRORED = 1  # tunable: 0..1
 PATIENCE = 20  # tunable: 5..60
 NUM_TRIALS = 80
 MAX_PROGRAMS = 100
@@ -43,16 +45,18 @@ def move(points, rng):
     for _ in range(NUM_DRAWS):
         trial = points + JITTER * rng.standard_normal(points.shape)
         trial[chosen] = draw(rng, NUM_MOVED)
-        drawn.append(repair(trial))
+        if MIRRORED:
+            trial[IMAGE[chosen]] = trial[chosen, ::-1]
+        drawn.append(repair(mirror(trial)))
     return max(drawn, key=measure)
 
 
 def climb(points, precision):
     """Returns better points. Each linear program moves every coordinate by at most a step."""
-    points = repair(points)
+    points = repair(mirror(points))
     step, score = STEP, measure(points)
     for _ in range(MAX_PROGRAMS):
-        trial = repair(improve(points, step))
+        trial = repair(mirror(improve(points, step)))
         trial_score = measure(trial)
         step *= SHRINK if trial_score < score * (1 + step) else 1.0
         if trial_score > score:
@@ -60,6 +64,11 @@ def climb(points, precision):
         if step < precision:
             break
     return points
+
+
+def mirror(points):
+    """Returns the mean of the points and their mirror images at the diagonal."""
+    return (points + points[IMAGE, ::-1]) / 2 if MIRRORED else points
 
 
 # EVOLVE-BLOCK-END
