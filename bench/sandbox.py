@@ -380,10 +380,17 @@ def main() -> None:
     parser.add_argument(
         "--stress", type=int, default=0, metavar="N", help="run N evaluations instead, every fifth with a fault"
     )
-    parser.add_argument("--folders", type=Path, metavar="DIR", help="also forge scores of OpenEvolve's examples in DIR")
+    parser.add_argument(
+        "--folders", type=Path, metavar="DIR", help="forge scores of OpenEvolve's examples in DIR instead"
+    )
     options = parser.parse_args()
     if options.stress:
         outcome.show("sandbox", {"after many evaluations": (["what", "found"], stress(options.stress))})
+        return
+    if options.folders:
+        rows, notes = forge(options.folders)
+        columns = ["folder", "start score together", "start score", "scoring", "attacks", "forged"]
+        outcome.keep("sandbox_folders", {"forged scores": (columns, rows)}, notes, bench="sandbox")
         return
     rounds = 50 if options.quick else 400
     rows = table({**latencies(rounds), **streamed(rounds)})
@@ -392,11 +399,6 @@ def main() -> None:
     costs = scoring_costs(rounds)
     notes = [*verdicts(rows, 1000 * statistics.median(per_input)), *scoring_notes(costs), priority()]
     tables = {"one evaluation": (columns, rows), "apart and together": (["way", "times", "CPU ms", "wall ms"], costs)}
-    if options.folders:
-        forged, forged_notes = forge(options.folders)
-        notes += forged_notes
-        header = ["folder", "start score together", "start score", "scoring", "attacks", "forged"]
-        tables["forged scores"] = (header, forged)
     (outcome.show if options.quick else outcome.keep)("sandbox", tables, notes)
 
 
