@@ -36,6 +36,25 @@ def test_check_reports_noise_time_sandbox_and_budget(shell, tmp_path):
     assert not list(tmp_path.glob("**/*.db"))
 
 
+def test_check_of_a_prompt_needs_no_llm(shell, tmp_path):
+    (tmp_path / "initial_prompt.txt").write_text("Answer.\n")
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return len(open(path).read())\n")
+    data = shell("check", str(tmp_path), "--repeats", "1", "--json").json()
+    assert (data["ok"], data["scores"], data["needs_llm"]) == (True, [8.0], True)
+    assert f"run {tmp_path} --llm LLM --budget 100calls" in shell("check", str(tmp_path), "--repeats", "1").out
+    assert "pass an LLM with --llm" in shell.fail("run", str(tmp_path), "--store", str(tmp_path / "a.db"))
+
+
+def test_block_without_end_is_named(shell, tmp_path):
+    program = "# EVOLVE-BLOCK-START\nx = 1\n"
+    task = make_task(tmp_path / "task", "def evaluate(path):\n    return 1\n", program)
+    message = shell.fail("run", task, "--store", str(tmp_path / "a.db"))
+    assert message == (
+        "The numbers of EVOLVE-BLOCK-START (1) and EVOLVE-BLOCK-END (0) in initial_program.py differ. Close every "
+        "block."
+    )
+
+
 def test_check_names_missing_modules_with_the_command(shell, tmp_path):
     task = make_task(tmp_path / "task", "def evaluate(path):\n    import no_such_module_x\n    return 1\n")
     output = shell("check", task, "--json", status=1)
