@@ -34,6 +34,7 @@ def test_help_lists_commands_and_examples(arguments, capsys):
             ["demo", "--iterations", "0"],
             "atoll: Invalid value for '--iterations' / '-i': Input should be greater than ",
         ),
+        (["run", "task", "--budget"], "atoll: Option '--budget' requires an argument. Try 'atoll run --help'."),
         (["demo", "--workers", "two"], "atoll: Invalid value for '--workers': "),
         (["demo", "now"], "atoll: Got unexpected extra argument(s) (now). Try 'atoll demo --help'."),
         (
