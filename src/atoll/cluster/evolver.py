@@ -197,8 +197,9 @@ class Evolver:
         result = fn.evaluation or evaluation.failed("it was not evaluated")
         result = replace(result, cost=result.cost + call_cache.cost)
         if result.failure is not None:
-            failure = result.failure.rstrip(".")
-            raise errors.RunFailed(f"The initial candidate has no score: {failure}. Correct it or its evaluator.")
+            raise errors.RunFailed(
+                f"The initial candidate has no score: {result.failure.rstrip('.')}. Correct it or its evaluator."
+            )
         self._cache.put(content_hash(candidate.content), 0, result)
         (record,) = self._state.add_initial(initial.with_evaluation(candidate, result))
         return [record._replace(data={**record.data, "setup": self._setup})]
