@@ -109,3 +109,13 @@ def test_package_names_of_modules():
     source = "import os, no_such_a\nfrom no_such_b.c import d\ntry:\n    import no_such_c\nexcept ImportError: pass\n"
     assert missing_modules.find_missing(source, Path(os.curdir)) == ["no_such_a", "no_such_b"]
     assert missing_modules.find_missing("import (", Path(os.curdir)) == ()
+
+
+def test_header_says_that_a_program_without_a_block_changes_as_a_whole(shell, tmp_path):
+    evaluator = "def evaluate(path):\n    return 1\n"
+    store = str(tmp_path / "a.db")
+    task = make_task(tmp_path / "plain", evaluator)
+    remark = "the whole program: it has no EVOLVE-BLOCK-START"
+    assert remark in shell("run", task, "-i", "0", "--store", store).err
+    task = make_task(tmp_path / "marked", evaluator, "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n")
+    assert remark not in shell("run", task, "-i", "0", "--store", store).err
