@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
-from atoll.config import parameter_binding, systems
+from atoll.config import no_task, parameter_binding, systems
+from atoll.config.no_task import CONFIG_FILE
 from atoll.config.settings import (
     COMMON_SECTIONS,
     NO_SECTION,
@@ -43,14 +44,12 @@ from atoll.system import (
     validate_settings,
 )
 
-CONFIG_FILE = "atoll.toml"
 OPENEVOLVE_SYSTEM = "programs"  # runs the files of OpenEvolve
 LLM_FROM_CONFIG = "config"  # as name of an LLM: the one in the OpenEvolve configuration of the folder
 PARAMETERS_KEY = "parameters"  # key of a stored configuration: versions of the bound parameters
 ADVICE_KEYS = ("mode", "engine", "llm")  # live settings that are not keys of a section
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # iterations in flight for any number of workers: the result depends on it
-_TASK_SETTINGS = f'Write {CONFIG_FILE} with system = "llmsr" and, in the section [task], function = "NAME".'
 _logger = logging.getLogger(__name__)
 
 
@@ -188,7 +187,7 @@ def load(
     if folder.is_file():
         if implied_sections := systems.discover_sections(folder, None):
             return _build_config(folder.parent, [implied_sections, *changes])
-        raise errors.SetupError(_explain_file(task, folder))
+        raise errors.SetupError(no_task.explain_file(task, folder))
     if not folder.is_dir():
         hint = "a table or a program" if folder.suffix else f"a task folder, or make one: 'atoll init function {task}'"
         raise errors.SetupError(f"{task} does not exist. Name {hint}.")
@@ -201,32 +200,8 @@ def load(
     elif settings is not None:
         raise errors.SetupError(f"-c {settings} is for OpenEvolve folders, and {task} is not one. Use --set.")
     if not file_sections and not implied_sections:
-        raise errors.SetupError(_explain_folder(task, folder))
+        raise errors.SetupError(no_task.explain_folder(task, folder))
     return _build_config(folder, [implied_sections, file_sections, *changes])
-
-
-def _explain_file(task: Path, file: Path) -> str:
-    """Returns why a file is not a task, and what to run instead."""
-    text = file.read_text("utf-8", "replace") if file.suffix == ".py" else ""
-    if (file.parent / CONFIG_FILE).is_file():
-        return f"{task} is a file of a task folder. Run the folder: 'atoll run {task.parent}'."
-    if "atoll.evolve(" in text:
-        return f"{task} calls atoll.evolve. Run it with Python: 'python {task}'."
-    if "def inputs(" in text and "def evaluate(" in text:
-        return f"{task} is a task file, but no {CONFIG_FILE} is beside it. {_TASK_SETTINGS}"
-    return f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'."
-
-
-def _explain_folder(task: Path, folder: Path) -> str:
-    """Returns why a folder is not a task, and what is missing."""
-    if (folder / "task.py").is_file():
-        return f"{task} has task.py, but no {CONFIG_FILE}. {_TASK_SETTINGS}"
-    if any(folder.glob("initial_program*")) and not (folder / "evaluator.py").is_file():
-        return f"{task} has an initial program, but no evaluator.py. Write evaluate(path) in it."
-    return (
-        f"{task} has no {CONFIG_FILE}, no data (train.csv) and no OpenEvolve program (initial_program.py with "
-        "evaluator.py). Its README.md may name another command. 'atoll init' creates a task folder."
-    )
 
 
 def _build_config(folder: Path, layers: Sequence[Sections]) -> RunConfig:
