@@ -4,6 +4,7 @@
     ├── SetupError            wrong set-up; one sentence says what to do; the command line exits with 2
     │   ├── NotEvaluated      `score()` or `signature()` was called before `evaluate()`
     │   ├── AlreadyEvaluated  `evaluate()` was called twice on one function
+    │   ├── LLMRequired       the task changes only with an LLM, and the run has none
     │   └── MissingExtra      an optional package is not installed
     ├── NotFound              a run, candidate, version or blob does not exist
     ├── Conflict              another writer changed it first (compare-and-set), or it is locked
@@ -37,6 +38,10 @@ class NotEvaluated(SetupError):
 
 class AlreadyEvaluated(SetupError):
     """A function was evaluated a second time."""
+
+
+class LLMRequired(SetupError):
+    """The task changes only with an LLM, and the run has none."""
 
 
 class MissingExtra(SetupError):

@@ -36,6 +36,25 @@ def test_check_reports_noise_time_sandbox_and_budget(shell, tmp_path):
     assert not list(tmp_path.glob("**/*.db"))
 
 
+def test_check_of_a_prompt_needs_no_llm(shell, tmp_path):
+    (tmp_path / "initial_prompt.txt").write_text("Answer.\n")
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return len(open(path).read())\n")
+    data = shell("check", str(tmp_path), "--repeats", "1", "--json").json()
+    assert (data["ok"], data["scores"], data["needs_llm"]) == (True, [8.0], True)
+    assert f"run {tmp_path} --llm LLM --budget 100calls" in shell("check", str(tmp_path), "--repeats", "1").out
+    assert "pass an LLM with --llm" in shell.fail("run", str(tmp_path), "--store", str(tmp_path / "a.db"))
+
+
+def test_block_without_end_is_named(shell, tmp_path):
+    program = "# EVOLVE-BLOCK-START\nx = 1\n"
+    task = make_task(tmp_path / "task", "def evaluate(path):\n    return 1\n", program)
+    message = shell.fail("run", task, "--store", str(tmp_path / "a.db"))
+    assert message == (
+        "The numbers of EVOLVE-BLOCK-START (1) and EVOLVE-BLOCK-END (0) in initial_program.py differ. Close every "
+        "block."
+    )
+
+
 def test_check_names_missing_modules_with_the_command(shell, tmp_path):
     task = make_task(tmp_path / "task", "def evaluate(path):\n    import no_such_module_x\n    return 1\n")
     output = shell("check", task, "--json", status=1)
@@ -90,3 +109,13 @@ def test_package_names_of_modules():
     source = "import os, no_such_a\nfrom no_such_b.c import d\ntry:\n    import no_such_c\nexcept ImportError: pass\n"
     assert missing_modules.find_missing(source, Path(os.curdir)) == ["no_such_a", "no_such_b"]
     assert missing_modules.find_missing("import (", Path(os.curdir)) == ()
+
+
+def test_header_says_that_a_program_without_a_block_changes_as_a_whole(shell, tmp_path):
+    evaluator = "def evaluate(path):\n    return 1\n"
+    store = str(tmp_path / "a.db")
+    task = make_task(tmp_path / "plain", evaluator)
+    remark = "the whole program: it has no EVOLVE-BLOCK-START"
+    assert remark in shell("run", task, "-i", "0", "--store", store).err
+    task = make_task(tmp_path / "marked", evaluator, "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n")
+    assert remark not in shell("run", task, "-i", "0", "--store", store).err

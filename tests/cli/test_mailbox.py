@@ -43,6 +43,36 @@ def test_mailbox_lists_shows_and_answers_prompts(shell, tmp_path, monkeypatch):
     assert "has an answer already" in shell.fail("mailbox", "box", name, "--reply", "initial_program.py")
 
 
+@pytest.mark.process
+def test_mailbox_says_why_an_answer_has_no_candidate(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "initial_program.py").write_text(TASK)
+    (tmp_path / "evaluator.py").write_text(EVALUATOR)
+    (tmp_path / "answer").write_text("I do not know.")
+    arguments = ["run", ".", "--llm", "mailbox:box", "--budget", "2calls", "--workers", "1", "-q", "--store", "a.db"]
+    run = threading.Thread(target=cli.main, args=[[*arguments, "--unsafe"]])
+    monkeypatch.setattr("signal.signal", lambda *arguments: None)  # only a main thread may set one
+    run.start()
+    notes = []
+    for _ in range(2):
+        while not shell("mailbox", "box", "--json").json()["waiting"] if (tmp_path / "box").is_dir() else True:
+            run.join(0.1)
+            assert run.is_alive()
+        notes.append(shell("mailbox", "box", "next", "--reply", "answer").out)
+    run.join(30)
+    assert "The response was not usable. The next prompt says why: atoll mailbox box next" in notes[0]
+    assert "It brought no candidate: " in notes[1]
+    assert "0 waiting, 2 answered." in shell("mailbox", "box").out
+
+
+def test_mailbox_without_a_run_in_the_store_says_so(shell, tmp_path):
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box" / "000001-0-abc.prompt.md").write_text("hello")
+    (tmp_path / "answer").write_text("my answer")
+    output = shell("mailbox", str(tmp_path / "box"), "next", "--reply", str(tmp_path / "answer"))
+    assert "has no run with this mailbox, so the score is not shown here." in output.out
+
+
 def test_mailbox_ignores_links_to_nothing(shell, tmp_path):
     (tmp_path / "a.prompt.md").write_text("prompt")
     (tmp_path / "b.prompt.md").symlink_to(tmp_path / "nothing")

@@ -1,5 +1,6 @@
 """The command line in general: version, help, wrong usage."""
 
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -33,6 +34,7 @@ def test_help_lists_commands_and_examples(arguments, capsys):
             ["demo", "--iterations", "0"],
             "atoll: Invalid value for '--iterations' / '-i': Input should be greater than ",
         ),
+        (["run", "task", "--budget"], "atoll: Option '--budget' requires an argument. Try 'atoll run --help'."),
         (["demo", "--workers", "two"], "atoll: Invalid value for '--workers': "),
         (["demo", "now"], "atoll: Got unexpected extra argument(s) (now). Try 'atoll demo --help'."),
         (
@@ -66,3 +68,17 @@ def test_python_m_atoll_works():
     result = subprocess.run([sys.executable, "-m", "atoll", "dmo"], capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("4", "4")])
+def test_command_uses_one_thread_of_openblas_unless_told_otherwise(given, expected):
+    program = (
+        "import os, sys\nfrom atoll import __main__\nsys.argv = ['atoll', '--version']\n"
+        "try:\n    __main__.start()\nexcept SystemExit:\n    print(os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split()[-1] == expected

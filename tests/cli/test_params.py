@@ -207,7 +207,9 @@ def test_reserved_keys_are_listed_with_all(shell):
 
 
 def test_unknown_parameter_is_named(shell):
-    assert shell("params", "get", "nope", status=2) == "atoll: Parameter nope not found.\n"
+    assert (
+        shell("params", "get", "nope", status=2) == "atoll: Parameter nope not found. 'atoll params list' shows all.\n"
+    )
     assert shell("params", "get", "ema/alpha@9", status=2) == "atoll: Version ema/alpha@9 not found.\n"
 
 

@@ -151,6 +151,18 @@ def test_run_without_new_candidates_ends_with_failure(
     assert [record.getMessage() for record in caplog.records] == message
 
 
+def test_run_whose_llm_repeats_itself_ends_after_fewer_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asking:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            llm.JournaledLLM(fixtures.CountingLLM())("how far?")
+            return []
+
+    monkeypatch.setattr(evolver_module, "MAX_IDLE_LLM_ITERATIONS", 3)
+    evolver = fixtures.make_evolver(Asking(), budget=control.Budget(evaluations=10))
+    evolver.run()
+    assert evolver.reason == "no new candidate to evaluate in 3 iterations"
+
+
 def test_active_iteration_reserves_llm_call() -> None:
     class Asking:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
@@ -467,6 +479,6 @@ def test_initial_function_is_evaluated_again_with_llm_calls() -> None:
             return 7.0
 
     forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=fixtures.evaluate))
-    message = "The initial candidate has no score: it was not evaluated"
+    message = "The initial candidate has no score: it was not evaluated. Correct it or its evaluator."
     with pytest.raises(errors.RunFailed, match=f"^{message}$"):
         fixtures.make_evolver(start=forgetful).run()

@@ -99,7 +99,7 @@ def test_skeleton_that_cannot_be_restored_is_rejected() -> None:
 
 def test_initial_function_without_score_has_reason() -> None:
     start = fixtures.make_initial(evaluator=lambda skeleton: evaluation.failed("no data"))
-    message = "The initial candidate has no score: no data"
+    message = "The initial candidate has no score: no data. Correct it or its evaluator."
     assert get_message(errors.RunFailed, fixtures.make_evolver(start=start).run) == message
 
 

@@ -114,6 +114,25 @@ def make_openevolve_folder(folder, config: str):
     return folder
 
 
+def test_files_and_folders_without_a_task_name_what_is_missing(tmp_path):
+    def explain(path):
+        with pytest.raises(errors.SetupError) as caught:
+            config.load(path)
+        return str(caught.value)
+
+    task = tmp_path / "task.py"
+    task.write_text("def f(x):\n    return x\ndef inputs():\n    return [1]\ndef evaluate(f, x):\n    return f(x)\n")
+    assert "has task.py, but no atoll.toml. Write atoll.toml with system" in explain(tmp_path)
+    assert "is a task file, but no atoll.toml is beside it. Write atoll.toml" in explain(task)
+    (tmp_path / "atoll.toml").write_text('system = "llmsr"\n')
+    assert f"Run the folder: 'atoll run {tmp_path}'." in explain(task)
+    (tmp_path / "other").mkdir()
+    script = tmp_path / "other" / "initial_program.py"
+    script.write_text("import atoll\nprint(atoll.evolve(1, 2))\n")
+    assert f"calls atoll.evolve. Run it with Python: 'python {script}'." in explain(script)
+    assert "has an initial program, but no evaluator.py." in explain(script.parent)
+
+
 def test_empty_yaml_changes_nothing(tmp_path):
     assert config.load(make_openevolve_folder(tmp_path, "")).run.iterations is None
 

@@ -10,6 +10,7 @@ import pytest
 
 import atoll
 from atoll import control, errors, evaluation, function, store
+from atoll.evolve import result as result_module
 from atoll.runs import summary
 
 
@@ -243,6 +244,15 @@ class TestResults:
             lines = list(summary.format_result(summary.find_result(run_store, result.run)))
         assert result.gain is not None
         assert f"gain: {result.gain.mean:+.4g}, 95 % within {result.gain.low:+.4g} to {result.gain.high:+.4g}" in lines
+
+    def test_printed_gain_names_its_set_and_may_be_chance(self):
+        result = atoll.evolve("go", letters, data=list("ab"), test=["y", "z"], budget="20evals")
+        unsure = result._replace(test=0.5, gain=result_module.Gain(0.5, -0.5, 1.5))
+        assert "+0.5 on the test set, 95 % within -0.5 to +1.5" in str(unsure)
+        assert "the gain may be chance: its interval includes 0" in str(unsure)
+        sure = unsure._replace(test=None, gain=result_module.Gain(0.5, 0.4, 0.6))
+        assert "+0.5 on the validation set, 95 % within +0.4 to +0.6" in str(sure)
+        assert "chance" not in str(sure)
 
     def test_lineage_ends_at_initial_candidate(self):
         result = atoll.evolve("a b c d e", lambda text: -len(text), budget="30evals")

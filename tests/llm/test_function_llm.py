@@ -1,12 +1,15 @@
 """Any function of a prompt is a model."""
 
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atoll import errors, llm
 from atoll.evaluation import Cost
+from atoll.llm import function_llm
 
 
 def shout(prompt: str) -> str:
@@ -64,3 +67,23 @@ def test_an_async_function_is_told_so() -> None:
 def test_what_is_no_function_is_told_so() -> None:
     with pytest.raises(errors.SetupError, match="'text' is not a function"):
         llm.FunctionLLM("text")  # type: ignore[arg-type]
+
+
+def test_a_file_imports_modules_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "neighbour_of_answer.py").write_text("TEXT = 'hello'\n")
+    (tmp_path / "answer.py").write_text(
+        "def answer(prompt):\n    import neighbour_of_answer\n    return neighbour_of_answer.TEXT\n"
+    )
+    assert function_llm.load_function_llm(f"{tmp_path}/answer.py:answer")("").text == "hello"
+
+
+def test_errors_of_a_file_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "answer.py"
+    with pytest.raises(errors.SetupError, match=r"answer.py of 'python:.*' not found. Check the path."):
+        function_llm.load_function_llm(f"{path}:answer")
+    for text in ("import no_such_module_x\n", "def answer(:\n"):
+        path.write_text(text)
+        with pytest.raises(errors.SetupError, match=r"does not load: .* Check its code and imports\."):
+            function_llm.load_function_llm(f"{path}:answer")

@@ -71,6 +71,8 @@ def test_a_replay_is_made_of_a_file(tmp_path: Path) -> None:
         ("gpt-4o", "LLM 'gpt-4o' not found; did you mean openai:gpt-4o"),
         ("http://127.0.0.1:80/v1", "LLM 'http://127.0.0.1:80/v1' not found; did you mean openai:NAME@http"),
         ("non", "did you mean none"),
+        ("mailbox", "did you mean mailbox:DIR?"),
+        ("python", "did you mean python:FILE.py:FUNCTION?"),
         ("none:x", "LLM 'none:x' not found; did you mean none"),
         ("record:file.jsonl", "did you mean recorded:file.jsonl"),
         ("recorded", "did you mean recorded:FILE"),

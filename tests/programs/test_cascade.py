@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from atoll.programs.evaluation import cascade
+from atoll.programs.evaluation import cascade, evaluator_job
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,16 @@ def test_one_metric_can_be_minimized():
 )
 def test_stage_passes_by_its_threshold(metrics, passed):
     assert cascade.passes_threshold(metrics, 0.5) is passed
+
+
+@pytest.mark.parametrize(
+    ("returned", "failure"),
+    [
+        ("good", "the evaluator returned 'good', not a number"),
+        (None, "the evaluator returned None, not a number"),
+        ({"score": "high"}, "the evaluator returned 'high', not a number"),
+        ({"note": "high"}, "the evaluator returned no number"),
+    ],
+)
+def test_failure_names_what_the_evaluator_returned(returned, failure):
+    assert cascade.describe_missing_score(evaluator_job.to_plain_result(returned)["artifacts"]) == failure

@@ -61,3 +61,9 @@ def test_minibatches_are_disjoint_and_reproducible():
     assert [len(batch) for batch in batches] == [3, 3, 3]
     assert len({index for batch in batches for index in batch}) == 9
     assert data.make_batches(30, seed=4) == [tuple(range(10))]
+
+
+@pytest.mark.parametrize("data", [5, "questions.jsonl", {"question": "answer"}])
+def test_data_that_is_no_list_is_rejected(data):
+    with pytest.raises(errors.SetupError, match=r"^data is .*\. Pass a list of instances\.$"):
+        minibatch.split_dataset(data)

@@ -155,7 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = parse(args=words, prog_name="atoll", standalone_mode=False)
     except typer.TyperException as error:
         context: typer.Context | None = getattr(error, "ctx", None)  # command that the parser reached
-        message, command_path = error.format_message(), context.command_path if context else "atoll"
+        default_path = f"atoll {words[0]}" if is_single else "atoll"
+        message, command_path = error.format_message(), context.command_path if context else default_path
         return _print_error(
             f"{message}{'' if message[-1:] in '.?' else '.'} Try '{command_path} --help'.", error.exit_code
         )

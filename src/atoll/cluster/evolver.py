@@ -21,6 +21,7 @@ from atoll.cluster.recovery import JournalRecovery
 from atoll.cluster.schedules import RoundRobin
 
 MAX_IDLE_ITERATIONS = 2000  # without an evaluation: then a run with an evaluation budget ends
+MAX_IDLE_LLM_ITERATIONS = 100  # the same for a run that calls an LLM, since each of them may cost two calls
 
 
 class Evolver:
@@ -196,7 +197,9 @@ class Evolver:
         result = fn.evaluation or evaluation.failed("it was not evaluated")
         result = replace(result, cost=result.cost + call_cache.cost)
         if result.failure is not None:
-            raise errors.RunFailed(f"The initial candidate has no score: {result.failure}")
+            raise errors.RunFailed(
+                f"The initial candidate has no score: {result.failure.rstrip('.')}. Correct it or its evaluator."
+            )
         self._cache.put(content_hash(candidate.content), 0, result)
         (record,) = self._state.add_initial(initial.with_evaluation(candidate, result))
         return [record._replace(data={**record.data, "setup": self._setup})]
@@ -325,8 +328,9 @@ class Evolver:
         usage.iterations, usage.seconds = self._last_iteration, self._config.clock() - self._started_at
         best = state.best.evaluation if state.best else None
         progress = control.RunProgress(state.applied_count, best.score if best else None, state.last_improved)
-        if self._control_state.budget.evaluations is not None and state.idle_iterations >= MAX_IDLE_ITERATIONS:
-            reason = f"no new candidate to evaluate in {MAX_IDLE_ITERATIONS} iterations"
+        max_idle = MAX_IDLE_LLM_ITERATIONS if usage.cost.calls else MAX_IDLE_ITERATIONS
+        if self._control_state.budget.evaluations is not None and state.idle_iterations >= max_idle:
+            reason = f"no new candidate to evaluate in {max_idle} iterations"
             return f"{reason}; {state.last_failure}" if state.last_failure else reason
         reasons = (rule(progress) for rule in self._config.stop_rules)
         return self._control_state.budget.find_exhausted_limit(usage) or next(filter(None, reasons), None)

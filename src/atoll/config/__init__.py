@@ -1,8 +1,8 @@
 """Configuration of a run: sections, layers, bound parameters, and the systems that are installed."""
 
+from atoll.config.no_task import CONFIG_FILE
 from atoll.config.parameter_binding import BoundParameter
 from atoll.config.run_config import (
-    CONFIG_FILE,
     DETERMINISTIC_WINDOW,
     LLM_FROM_CONFIG,
     PARAMETERS_KEY,

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
-from atoll.config import parameter_binding, systems
+from atoll.config import no_task, parameter_binding, systems
+from atoll.config.no_task import CONFIG_FILE
 from atoll.config.settings import (
     COMMON_SECTIONS,
     NO_SECTION,
@@ -43,7 +44,6 @@ from atoll.system import (
     validate_settings,
 )
 
-CONFIG_FILE = "atoll.toml"
 OPENEVOLVE_SYSTEM = "programs"  # runs the files of OpenEvolve
 LLM_FROM_CONFIG = "config"  # as name of an LLM: the one in the OpenEvolve configuration of the folder
 PARAMETERS_KEY = "parameters"  # key of a stored configuration: versions of the bound parameters
@@ -187,7 +187,7 @@ def load(
     if folder.is_file():
         if implied_sections := systems.discover_sections(folder, None):
             return _build_config(folder.parent, [implied_sections, *changes])
-        raise errors.SetupError(f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'.")
+        raise errors.SetupError(no_task.explain_file(task, folder))
     if not folder.is_dir():
         hint = "a table or a program" if folder.suffix else f"a task folder, or make one: 'atoll init function {task}'"
         raise errors.SetupError(f"{task} does not exist. Name {hint}.")
@@ -200,10 +200,7 @@ def load(
     elif settings is not None:
         raise errors.SetupError(f"-c {settings} is for OpenEvolve folders, and {task} is not one. Use --set.")
     if not file_sections and not implied_sections:
-        raise errors.SetupError(
-            f"{task} has no {CONFIG_FILE}, no data (train.csv) and no OpenEvolve program (initial_program.py with "
-            "evaluator.py). Its README.md may name another command. 'atoll init' creates a task folder."
-        )
+        raise errors.SetupError(no_task.explain_folder(task, folder))
     return _build_config(folder, [implied_sections, file_sections, *changes])
 
 

@@ -190,11 +190,15 @@ def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
     initial_score = _format_score(result.initial_score, result.initial_error)
     yield "score", f"{_format_score(result.score, result.score_error)} (initial {initial_score})"
     if result.is_gain_within_noise:
-        yield "noise", "the difference is within the noise of the evaluator, so it is not a gain"
+        noise_note = "the difference is within the noise of the evaluator, so it is not a gain"
+        few_note = "the gain may be chance: its interval includes 0; more instances make it narrower"
+        yield "noise", noise_note if result.gain is None else few_note
     if result.test is not None:
         yield "test", f"{result.test:.6g}, scored once"
     if result.gain is not None:
-        yield "gain", f"{result.gain.mean:+.4g}, 95 % within {result.gain.low:+.4g} to {result.gain.high:+.4g}"
+        part = "validation" if result.test is None else "test"
+        interval = f"95 % within {result.gain.low:+.4g} to {result.gain.high:+.4g}"
+        yield "gain", f"{result.gain.mean:+.4g} on the {part} set, {interval}"
     for name, score in result.baselines.items():
         if name != "initial":
             yield name, score if isinstance(score, str) else f"{score:.6g}"

@@ -3,9 +3,11 @@
 import importlib
 import inspect
 import runpy
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from atoll import errors
@@ -60,12 +62,24 @@ def load_function_llm(text: str) -> FunctionLLM:
     if not source or not name.isidentifier():
         raise errors.SetupError(f"'python:{text}' does not name a function. Write python:FILE.py:FUNCTION.")
     try:
-        function = runpy.run_path(source).get(name) if source.endswith(".py") else _load_from_module(source, name)
-    except (OSError, ImportError) as error:
-        raise errors.SetupError(f"The function of 'python:{text}' does not load: {error}. Check the path.") from error
+        function = _load_from_file(source, name) if source.endswith(".py") else _load_from_module(source, name)
+    except FileNotFoundError as error:
+        raise errors.SetupError(f"{error.filename or source} of 'python:{text}' not found. Check the path.") from error
+    except (OSError, ImportError, SyntaxError) as error:
+        raise errors.SetupError(
+            f"The function of 'python:{text}' does not load: {error}. Check its code and imports."
+        ) from error
     if function is None:
         raise errors.SetupError(f"{source} has no function {name!r}. Name one that takes a prompt and returns a str.")
     return FunctionLLM(function, name=name)
+
+
+def _load_from_file(path: str, name: str) -> Any:
+    """Returns a value of a file, which may import modules beside it, also when the function is called."""
+    folder = str(Path(path).resolve().parent)
+    if Path(path).is_file() and folder not in sys.path:
+        sys.path.append(folder)
+    return runpy.run_path(path).get(name)
 
 
 def _load_from_module(module: str, name: str) -> Any:

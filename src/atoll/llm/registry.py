@@ -28,6 +28,7 @@ NAME_FORMS = (
     "recorded:FILE",
 )
 SCHEMES = (*SERVICES, "none", "local", "cli", "mailbox", "python", "recorded")
+_ARGUMENTS = {"mailbox": "DIR", "python": "FILE.py:FUNCTION", "recorded": "FILE"}  # others: NAME
 
 _log = logging.getLogger(__name__)
 _SUPPORTED_NAMES = f"Use {', '.join(NAME_FORMS[:-1])} or {NAME_FORMS[-1]}, or several with commas"
@@ -169,7 +170,7 @@ def _suggest_name(scheme: str, argument: str, text: str) -> str:
     elif matches and matches[0] in ("none", "local"):
         suggestion = matches[0]
     elif matches:
-        suggestion = f"{matches[0]}:{argument or ('FILE' if matches[0] == 'recorded' else 'NAME')}"
+        suggestion = f"{matches[0]}:{argument or _ARGUMENTS.get(matches[0], 'NAME')}"
     elif not argument:
         suggestion = f"openai:{scheme}"
     else:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from atoll import errors, function, llm, noise, strategies, system
 from atoll.candidate import JSON
+from atoll.mutation.text_blocks import START_MARKER
 from atoll.programs import llm_build, program_search
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluation import folder_text, llm_review, scoring
@@ -80,11 +81,13 @@ def _build_report(
     task, options, parts = search.inputs.task, search.inputs.options, search.inputs.parts
     num_islands, make_population = search.num_islands, search.make_population
     interval = program_search.get_migrate_every(options, num_islands)
+    is_marked = START_MARKER in search.inputs.text
     islands: JSON = num_islands
     if search.policy and options.max_islands and options.max_islands > num_islands:
         islands = f"{num_islands}; config.yaml allows {options.max_islands}, more pay only in longer runs"
     return {
         "program": task.program,
+        "scope": "" if is_marked or not search.inputs.is_python else f"the whole program: it has no {START_MARKER}",
         "description": task.description,
         "engine": _describe_mutator(options, parts.llm),
         "islands": islands,

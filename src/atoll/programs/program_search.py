@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from atoll import archipelago, cluster, errors, function, gate, llm, mutation, strategies, system
+from atoll.mutation.text_blocks import END_MARKER, START_MARKER
 from atoll.programs import llm_build, prompt
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluation import folder_text
@@ -253,14 +254,22 @@ def _make_mutator(inputs: SearchInputs, program_index: ProgramIndex | None) -> m
             return llm_build.mix_mutators(wrapped, task, text, options, inputs.language, parts, inputs.max_trials)
         return mutation.add_mutators(wrapped, text, llm_mutator.mode, options.engine_weights)
     if not inputs.is_python or not (mutation.is_mutable(text) or mutation.find_choices(text)):
-        try:
-            compile(text if inputs.is_python else "", task.program, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            raise errors.SetupError(f"{task.program} is not valid Python: {error}. Fix it.") from error
-        raise errors.SetupError(
-            f"{task.program} is not Python that the syntax mutator can change: pass an LLM with --llm."
-        )
+        raise _explain_immutable(text, task.program, is_python=inputs.is_python)
     return mutation.make_default_mutator(text, weights=options.engine_weights)
+
+
+def _explain_immutable(text: str, name: str, *, is_python: bool) -> errors.SetupError:
+    """Returns the error for a program that the syntax mutator cannot change."""
+    if not is_python:
+        return errors.LLMRequired(f"{name} is not Python that the syntax mutator can change: pass an LLM with --llm.")
+    try:
+        compile(text, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        return errors.SetupError(f"{name} is not valid Python: {error}. Fix it.")
+    if (num_starts := text.count(START_MARKER)) != (num_ends := text.count(END_MARKER)):
+        counts = f"{START_MARKER} ({num_starts}) and {END_MARKER} ({num_ends})"
+        return errors.SetupError(f"The numbers of {counts} in {name} differ. Close every block.")
+    return errors.LLMRequired(f"{name} is not Python that the syntax mutator can change: pass an LLM with --llm.")
 
 
 def _make_population_factory(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from atoll import config, errors, noise, sandbox, store, system
+from atoll import config, errors, llm, noise, sandbox, store, system
 from atoll.evaluation import Evaluation
 from atoll.runs import executor_config
 from atoll.runs.session import Session
@@ -32,6 +32,7 @@ class TaskCheck:
         seconds: Time of each evaluation.
         failure: Why the initial candidate has no score; empty if it has one.
         missing: Modules that the task imports and that are not installed.
+        needs_llm: Whether a run of the task needs an LLM.
     """
 
     task: str
@@ -42,6 +43,7 @@ class TaskCheck:
     failure: str
     missing: Sequence[str]
     workers: int
+    needs_llm: bool = False
 
     @property
     def is_noisy(self) -> bool:
@@ -116,7 +118,14 @@ class TaskCheck:
             without += f", up to {_round(seconds * self.workers / mean)} evaluations with {workers}"
         wait = _LLM_CALLS * mean / self.workers
         wait_note = f" ({wait:,.0f} s of evaluations)" if wait >= 1 else ""
-        return f"{without}; --budget {_LLM_CALLS}calls with an LLM{wait_note}"
+        with_llm = f"--budget {_LLM_CALLS}calls with an LLM{wait_note}"
+        return f"{with_llm}, which this task needs" if self.needs_llm else f"{without}; {with_llm}"
+
+    def suggest_options(self) -> str:
+        """Returns options for a first run; empty if the system needs none."""
+        if not self.is_ok or self.system not in _MEASURED_SYSTEMS:
+            return ""
+        return f" --llm LLM --budget {_LLM_CALLS}calls" if self.needs_llm else f" --budget {self.suggest_seconds()}s"
 
 
 def _round(count: float) -> str:
@@ -137,9 +146,15 @@ def check_task(
     """
     missing = _find_missing(run_config)
     built_systems = list[system.BuiltSystem]()
+    needs_llm = False
 
     def build(context: system.BuildContext) -> system.BuiltSystem:
-        built_systems.append(run_config.build(context))
+        nonlocal needs_llm
+        try:
+            built_systems.append(run_config.build(context))
+        except errors.LLMRequired:  # the check proposes nothing, so any LLM will do
+            needs_llm = True
+            built_systems.append(run_config.build(context._replace(llm=llm.FunctionLLM(_refuse))))
         return built_systems[0]
 
     def make_result(level: str, results: Sequence[tuple[Evaluation, float]], failure: str) -> TaskCheck:
@@ -147,7 +162,8 @@ def check_task(
         failure = failure or next((result.failure for result, _ in results if result.failure), "")
         seconds = [seconds for _, seconds in results]
         task = str(run_config.folder)
-        return TaskCheck(task, run_config.system, level, scores, seconds, failure, missing, run_config.run.workers)
+        workers = run_config.run.workers
+        return TaskCheck(task, run_config.system, level, scores, seconds, failure, missing, workers, needs_llm)
 
     with tempfile.TemporaryDirectory() as folder, store.Store(str(Path(folder, "check.db"))) as run_store:
         try:
@@ -166,6 +182,10 @@ def check_task(
             except errors.SetupError as error:
                 return make_result(session.sandbox, results, str(error))
             return make_result(session.sandbox, results, "")
+
+
+def _refuse(prompt: str) -> str:
+    raise errors.SetupError("A check calls no LLM.")
 
 
 def _evaluate(initial: Any) -> tuple[Evaluation, float]:

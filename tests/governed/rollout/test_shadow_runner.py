@@ -223,3 +223,13 @@ def test_shadow_run_reads_sqlite_store():
     )
     assert runner.run_shadow("rate", 3.0).verdict == "promote"
     assert len(store.history("rate")) == 1
+
+
+def test_score_that_always_raises_is_named():
+    def score(candidate):
+        raise KeyError("words")
+
+    result = make_runner(evaluators.FuncEvaluator(score)).run_shadow("rate", 2.0)
+    assert (result.verdict, result.reason) == ("extend", "no sample was scored by both arms: KeyError: 'words'")
+    result = make_runner(evaluators.FuncEvaluator(lambda candidate: "good")).run_shadow("rate", 2.0)
+    assert result.reason.startswith("no sample was scored by both arms: the score is 'good', not a finite number")

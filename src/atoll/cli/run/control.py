@@ -182,15 +182,15 @@ def mailbox(
             terminal.print_result(text)
         return 0
     write_reply(letter, read_reply(reply))
-    outcome = wait_for_scores(store, folder, letter, wait)
+    rows, note = wait_for_scores(store, folder, letter, wait)
     if as_json:
-        terminal.print_json({"name": letter.name, "candidates": outcome})
+        terminal.print_json({"name": letter.name, "candidates": rows, "note": note})
         return 0
-    for row in outcome:
+    for row in rows:
         result = row["failure"] or f"score {row['score']:.6g}{', the best so far' if row['is_best'] else ''}"
         terminal.print_result(f"{row['id']}: {result}")
-    if not outcome:
-        terminal.print_result(f"Answered {letter.name}. No candidate was evaluated yet.")
+    if not rows:
+        terminal.print_result(f"Answered {letter.name}. {note}")
     return 0
 
 
@@ -253,26 +253,48 @@ def write_reply(letter: Letter, text: str) -> None:
     write_file(letter.path.with_name(f"{letter.name}{_REPLY}"), text)
 
 
-def wait_for_scores(store_url: str, folder: Path, letter: Letter, seconds: float) -> list[dict[str, object]]:
-    """Waits for the candidates of a letter's iteration and returns their scores; empty if none came in time."""
+def wait_for_scores(
+    store_url: str, folder: Path, letter: Letter, seconds: float
+) -> tuple[list[dict[str, object]], str]:
+    """Waits for the candidates of a letter's iteration.
+
+    Returns:
+        Their scores, and a note that says why there are none.
+    """
     from atoll.store.database import dialect
 
     deadline = time.monotonic() + seconds
+    unknown = f"{store_url} has no run with this mailbox, so the score is not shown here."
     if letter.iteration is None or (dialect.is_file_path(store_url) and not Path(dialect.get_path(store_url)).exists()):
-        return []
+        return [], unknown
     with options.open_existing_store(store_url) as run_store:
         run_id = _find_run(run_store, folder)
         while run_id is not None:
             rows = [row for row in run_store.candidates(run_id) if row.step == letter.iteration and row.verdict]
-            if rows or time.monotonic() >= deadline:
+            if rows:
                 best = run_store.candidates(run_id).list_best()
                 best_id = best[0].id if best else None
                 return [
                     {"id": row.id, "score": row.score, "failure": row.failure, "is_best": row.id == best_id}
                     for row in rows
-                ]
+                ], ""
+            if note := _explain_end(run_store, run_id, folder, letter):
+                return [], note
+            if time.monotonic() >= deadline:
+                return [], "No candidate was evaluated yet."
             time.sleep(_POLL_SECONDS)
-    return []
+    return [], unknown
+
+
+def _explain_end(run_store: "stores.Store", run_id: str, folder: Path, letter: Letter) -> str:
+    """Returns why an answer has no candidate and will have none; empty if it still may."""
+    for item in read_letters(folder):
+        if item.iteration == letter.iteration and not item.is_answered:
+            return f"The response was not usable. The next prompt says why: atoll mailbox {folder} next"
+    for record in run_store.journal(run_id).read_kinds("applied"):
+        if record.step == letter.iteration:
+            return f"It brought no candidate: {str(record.data.get('failure') or 'none was new').rstrip('.')}."
+    return ""
 
 
 def _find_run(run_store: "stores.Store", folder: Path) -> str | None:

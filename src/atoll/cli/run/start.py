@@ -311,6 +311,5 @@ def check(
         terminal.print_result(f"{title:{width}}  {fact}")
     if result.is_ok:
         words = " ".join(terminal.format_path(path) for path in (task, evaluator) if path is not None)
-        budget = f" --budget {result.suggest_seconds()}s" if "budget" in facts else ""
-        terminal.print_result(f"Next: {terminal.get_program_name()} run {words}{budget}")
+        terminal.print_result(f"Next: {terminal.get_program_name()} run {words}{result.suggest_options()}")
     return 0 if result.is_ok else 1

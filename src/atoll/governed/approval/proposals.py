@@ -306,7 +306,7 @@ class Proposals:
         try:
             value, version = self._store.get(PREFIX + proposal_id)
         except ParameterNotFound:
-            raise errors.NotFound(f"Proposal {proposal_id} not found.") from None
+            raise errors.NotFound(f"Proposal {proposal_id} not found. 'atoll proposals list' shows all.") from None
         try:
             proposal = from_json(value)
         except ValueError as error:

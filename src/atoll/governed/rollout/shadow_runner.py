@@ -129,6 +129,8 @@ class ShadowRunner:
             verdict, reason = decide_verdict(arms.comparison.get_evidence(), rules)
             if verdict != "extend" and self._stop_early:
                 break
+        if verdict == "extend" and arms.first_failure and FITNESS not in arms.comparison.get_evidence():
+            reason = f"{reason}: {arms.first_failure.rstrip('.')}"
         num_planned = 2 * len(samples) if isinstance(samples, Sized) else arms.num_calls
         ratio = self._check_share(samples, traffic)
         if ratio is not None and ratio.is_off and verdict == "promote":
@@ -155,6 +157,7 @@ class ArmScores:
         self.comparison, self._evaluator, self._applier = comparison, evaluator, applier
         self._values = (current_value, candidate_value)
         self.num_calls = self._num_samples = self._num_differing = 0
+        self.first_failure = ""
         self._failed = {"baseline": 0, "candidate": 0}
         self._noise = Moments()
 
@@ -178,6 +181,7 @@ class ArmScores:
         scored = baseline.score is not None, candidate.score is not None
         for arm, is_scored in zip(self._failed, scored, strict=True):
             self._failed[arm] += not is_scored
+        self.first_failure = self.first_failure or baseline.failure or candidate.failure or ""
         metrics = [{SCORED_METRIC: float(was_scored)} for was_scored in scored]
         if baseline.score is not None and candidate.score is not None:
             for evaluation, values in zip((baseline, candidate), metrics, strict=True):

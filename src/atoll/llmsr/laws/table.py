@@ -22,6 +22,8 @@ TRAIN_FILE, TEST_STEMS = "train.csv", ("test_id", "test_ood")
 SUFFIXES = (".csv", ".parquet")
 MIN_ROWS = 8  # most laws have about as many constants
 
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
 MAX_VALUE = 1e100  # maximal value; its inverse is the minimal range
 
 
@@ -181,7 +183,8 @@ def check_data(names: Sequence[str], x: Array, y: Array, label: str) -> None:
         if np.abs(column).max(initial=0.0) > MAX_VALUE or 0.0 < np.ptp(column) < 1.0 / MAX_VALUE:
             raise errors.SetupError(f"{label}: {name} has values whose squares overflow. Use other units.")
         if len(y) >= MIN_ROWS and np.ptp(column) == 0.0:
-            raise errors.SetupError(f"{label}: {name} is {column[0]} in every row. Remove the column.")
+            remedy = "Choose another target." if name == "the target" else "Remove the column."
+            raise errors.SetupError(f"{label}: {name} is {column[0]} in every row. {remedy}")
     if len(y) < MIN_ROWS:
         rows = "1 row" if len(y) == 1 else f"{len(y)} rows"
         raise errors.SetupError(f"{label} has {rows}, fewer than a law has constants. Use at least {MIN_ROWS}.")
@@ -218,6 +221,9 @@ def _read_csv(path: Path) -> tuple[list[str], Array]:
     if len(lines) < 2:
         raise errors.SetupError(f"{path} has no rows. Write a header and one row of numbers per data point.")
     header = [name.strip() for name in lines[0]]
+    if len(header) == 1 and (separator := next((mark for mark in _OTHER_SEPARATORS if mark in header[0]), None)):
+        name = _OTHER_SEPARATORS[separator]
+        raise errors.SetupError(f"The columns of {path} are separated by {name}. Use commas, and decimal points.")
     if all(_is_number(name) for name in header):
         raise errors.SetupError(f"{path} has no header. Name the columns in the first line, the target last.")
     values = [_parse_row(path, line_number, line, header) for line_number, line in enumerate(lines[1:], 2)]
@@ -262,7 +268,10 @@ def _parse_row(path: Path, line_number: int, line: Sequence[str], header: Sequen
         )
     for name, cell in zip(header, line, strict=True):
         if not _is_number(cell):
-            raise errors.SetupError(f"{path}, line {line_number}: {name} is {cell!r:.40}, not a number. Correct it.")
+            part = "column" if cell.strip() else "row"
+            raise errors.SetupError(
+                f"{path}, line {line_number}: {name} is {cell!r:.40}, not a number. Correct it, or remove the {part}."
+            )
     return [float(cell) for cell in line]
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 SINGLE_STAGE = ("evaluate",)
 COMBINED_METRIC = "combined_score"
@@ -49,6 +50,18 @@ class ScoreFunction:
             return metrics[COMBINED_METRIC]
         values = [value for name, value in metrics.items() if name not in self.features and not math.isnan(value)]
         return fmean(values) if values else None
+
+
+def describe_missing_score(artifacts: Mapping[str, Any]) -> str:
+    """Returns the failure of an evaluator without a number.
+
+    Args:
+        artifacts: Values of the evaluator that are no numbers; those that are no text are JSON.
+    """
+    value = next((artifacts[name] for name in (COMBINED_METRIC, "score") if name in artifacts), None)
+    if value is None:
+        return "the evaluator returned no number"
+    return f"the evaluator returned {'None' if value == 'null' else repr(value)[:80]}, not a number"
 
 
 def passes_threshold(metrics: Mapping[str, float], threshold: float) -> bool:

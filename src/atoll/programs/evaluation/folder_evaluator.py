@@ -9,7 +9,7 @@ from atoll import errors, evaluation, function, noise, sandbox, system
 from atoll.candidate import EMPTY, JSON, clean_text
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
 from atoll.programs.evaluation import failures
-from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, passes_threshold
+from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, describe_missing_score, passes_threshold
 from atoll.sandbox import missing_modules
 
 _MAX_FEEDBACK_CHARS, _MAX_ARTIFACT_CHARS = 4000, 2000  # in total, and of one artifact
@@ -134,7 +134,7 @@ class FolderEvaluator:
 
     def _make_evaluation(self, results: StageResults, *, is_initial: bool) -> Evaluation:
         score = self.score_function.score(results.metrics)
-        failure = results.failure or (None if score is not None else self._describe_missing_score(results.metrics))
+        failure = results.failure or (None if score is not None else self._describe_missing_score(results))
         if failure is not None and self.hint and "KeyError" in failure:
             failure = f"{failure} ({self.hint})"
         scores = tuple(results.scores) or ((score,) if score is not None else ())
@@ -161,10 +161,10 @@ class FolderEvaluator:
             return result
         return replace(result, score=None, scores=(), failure=error)
 
-    def _describe_missing_score(self, metrics: Mapping[str, float]) -> str:
+    def _describe_missing_score(self, results: StageResults) -> str:
         if self.score_function.metric is None:
-            return "the evaluator returned no number"
-        returned = ", ".join(metrics) or "no number"
+            return describe_missing_score(results.artifacts)
+        returned = ", ".join(results.metrics) or "no number"
         return f"the evaluator returned no {self.score_function.metric}; it returned {returned}"
 
 

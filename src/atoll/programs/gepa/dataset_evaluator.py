@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from atoll import evaluation, function, journal, sandbox
 from atoll.candidate import EMPTY, JSON, content_hash, normalize_json
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
-from atoll.programs.evaluation.cascade import COMBINED_METRIC, ScoreFunction
+from atoll.programs.evaluation.cascade import COMBINED_METRIC, ScoreFunction, describe_missing_score
 from atoll.programs.gepa.instance_job import InstanceJob
 
 _MAX_CLOSE_SECONDS = 5.0
@@ -281,7 +281,7 @@ def _parse_entry(entry: Mapping[str, Any], score_function: ScoreFunction) -> _Ca
         score = -metrics["score"] if score_function.minimize else metrics["score"]
     cost = Cost(*entry["cost"]) if "cost" in entry else ZERO_COST
     if score is None or not math.isfinite(score):
-        failure = "the evaluator returned no number" if score is None else f"the score is {score}"
+        failure = describe_missing_score(entry["artifacts"]) if score is None else f"the score is {score}"
         return _CallResult(math.nan, (), EMPTY, feedback, failure, cost)
     return _CallResult(score, entry["scores"], metrics, feedback, None, cost)
 

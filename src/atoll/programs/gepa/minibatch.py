@@ -1,7 +1,7 @@
 """Splits of a data set (training, validation, sealed test), and minibatches as in GEPA, which a child must pass."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from threading import Lock
@@ -82,8 +82,10 @@ def split_dataset(
         seed: Random seed of the split.
 
     Raises:
-        SetupError: A share is not between 0 and 1, or a part is empty.
+        SetupError: The data is not a sequence, a share is not between 0 and 1, or a part is empty.
     """
+    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
+        raise errors.SetupError(f"data is {data!r:.60}. Pass a list of instances.")
     remaining = list(data)
     if any(isinstance(part, float) for part in (validation, test)):
         Random(f"{seed}/split").shuffle(remaining)

@@ -40,7 +40,7 @@ class ParameterNotFound(errors.NotFound):
     """A key does not exist."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"Parameter {key} not found.")
+        super().__init__(f"Parameter {key} not found. 'atoll params list' shows all.")
         self.key = key
 
 
