@@ -1,6 +1,5 @@
 """Configuration of a run: sections, layers, bound parameters, and the systems that are installed."""
 
-from atoll.config.no_task import CONFIG_FILE
 from atoll.config.parameter_binding import BoundParameter
 from atoll.config.run_config import (
     DETERMINISTIC_WINDOW,
@@ -34,6 +33,7 @@ from atoll.config.systems import (
     iter_systems,
     list_systems,
 )
+from atoll.config.task_errors import CONFIG_FILE
 
 # fmt: off
 __all__ = [

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
-from atoll.config import no_task, parameter_binding, systems
-from atoll.config.no_task import CONFIG_FILE
+from atoll.config import parameter_binding, systems, task_errors
 from atoll.config.settings import (
     COMMON_SECTIONS,
     NO_SECTION,
@@ -34,6 +33,7 @@ from atoll.config.settings import (
     parse_budget,
     replace_iterations,
 )
+from atoll.config.task_errors import CONFIG_FILE
 from atoll.system import (
     BuildContext,
     BuiltSystem,
@@ -187,7 +187,7 @@ def load(
     if folder.is_file():
         if implied_sections := systems.discover_sections(folder, None):
             return _build_config(folder.parent, [implied_sections, *changes])
-        raise errors.SetupError(no_task.explain_file(task, folder))
+        raise errors.SetupError(task_errors.explain_file(task, folder))
     if not folder.is_dir():
         hint = "a table or a program" if folder.suffix else f"a task folder, or make one: 'atoll init function {task}'"
         raise errors.SetupError(f"{task} does not exist. Name {hint}.")
@@ -200,7 +200,7 @@ def load(
     elif settings is not None:
         raise errors.SetupError(f"-c {settings} is for OpenEvolve folders, and {task} is not one. Use --set.")
     if not file_sections and not implied_sections:
-        raise errors.SetupError(no_task.explain_folder(task, folder))
+        raise errors.SetupError(task_errors.explain_folder(task, folder))
     return _build_config(folder, [implied_sections, file_sections, *changes])
 
 

@@ -1,4 +1,4 @@
-"""Why a file or folder is not a task, and what to do."""
+"""Explains why a file or folder is not a task, and what to do."""
 
 from pathlib import Path
 
