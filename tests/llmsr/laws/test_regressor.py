@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from atoll import errors, llmsr
+from atoll.llmsr.laws import result, table, view_law
 from atoll.llmsr.laws.regressor import Extrapolation
 
 X = np.random.default_rng(0).uniform([-2.0, 0.5], [2.0, 4.0], (200, 2))
@@ -103,3 +104,29 @@ def test_predict_checks_law_and_columns(fitted):
         llmsr.Regressor().predict(X)
     with pytest.raises(errors.SetupError, match=r"3 columns\. The law needs 2"):
         fitted.predict(np.ones((2, 3)))
+
+
+def test_noise_that_grows_with_the_target_is_not_fitted():
+    rng = np.random.default_rng(5)
+    x = np.column_stack([rng.uniform(1, 10, 120), rng.uniform(1, 20, 120), rng.uniform(0.5, 5, 120)])
+    y = x[:, 0] * x[:, 1] ** 2 / x[:, 2] * (1 + 0.02 * rng.standard_normal(120))
+    fitted = llmsr.regress(x, y, steps=40, names=["mass", "speed", "radius"])
+    assert fitted.law in ("mass*speed**2/radius", "speed**2*mass/radius")
+
+
+@pytest.mark.parametrize(("power", "offset"), [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.0, -400.0)])
+def test_noise_is_estimated_by_its_growth(power, offset):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(1.0, 30.0, 200)
+    right = x * x
+    y = right + 0.03 * right**power * rng.standard_normal(200) + offset
+    data = table.Table(["x"], "y", x[:, None], y)
+    x_tree = ("x", 0)
+    laws = [
+        view_law.TreeLaw(item)
+        for item in (("+", ("*", x_tree, x_tree), ("c", offset)), ("+", ("*", x_tree, ("c", 20.0)), ("c", offset)))
+    ]
+    candidates = [result.LawCandidate(item, data.rows.error(y - item.predict(data.rows.columns))) for item in laws]
+    found_power, rows = result.estimate_noise(candidates, data)
+    assert found_power == power
+    assert (rows.noise is None) == (power == 0.0)

@@ -1,7 +1,7 @@
 """Constants of a law as a tree, with error bars, and the doubt about a law: noise, laws nearly as good."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ class ConstantsFit:
     def __init__(self, law_tree: Tree, rows: Rows) -> None:
         sample = terms_fit.Sample(rows.columns, rows.target, np.ones(len(rows)), rows.variance)
         self._program = terms_fit.Program((law_tree,), sample)
-        self._rows = rows
+        self._rows, self.weights = rows, rows.weights
         self.initial = np.array(self._program.constants)
         self.is_free: Mask = self.initial != -1.0
 
@@ -50,7 +50,7 @@ class ConstantsFit:
 
     def predict_error(self, index: int, value: float, is_free: Mask) -> float:
         """Returns the error (NMSE) if one constant is set and the other free ones are fitted again, to second order."""
-        jacobian = self.compute_jacobian(self.initial)[is_free]
+        jacobian = self.compute_jacobian(self.initial)[is_free] * np.sqrt(self.weights)
         if not np.isfinite(jacobian).all():
             return math.inf
         position = int(np.count_nonzero(is_free[:index]))
@@ -59,7 +59,7 @@ class ConstantsFit:
         if len(others):
             own = own - others.T @ np.linalg.lstsq(others.T, own, rcond=1e-12)[0]
         step = value - self.initial[index]
-        loss = self.compute_loss(self.initial, np.ones(len(self._rows))) + step * step * float(own @ own)
+        loss = self.compute_loss(self.initial, self.weights) + step * step * float(own @ own)
         return float(loss) / len(self._rows) / self._rows.variance
 
     def fit(self, start: Array, is_free: Mask, weights: Array, steps: int = _STEPS) -> tuple[Array, float]:
@@ -93,22 +93,6 @@ class ConstantsFit:
         return values, loss
 
 
-def iter_simple_numbers(value: float) -> Iterator[float]:
-    """Yields simple numbers near a constant: zero, whole numbers, fractions, multiples of pi, then decimals.
-
-    The first ones can change the form of a law.
-    """
-    if not math.isfinite(value):
-        return
-    yield 0.0
-    for denominator in (1, 2, 3, 4):
-        yield round(value * denominator) / denominator
-    for denominator in (1, 2, 4):
-        yield round(value / math.pi * denominator) / denominator * math.pi
-    for digits in range(1, 13):
-        yield float(f"{value:.{digits}g}")
-
-
 def _draw_weights(rng: np.random.Generator, count: int) -> Array:
     """Returns how often each row is drawn, with replacement."""
     return np.bincount(rng.integers(count, size=count), minlength=count).astype(np.float64)
@@ -123,10 +107,9 @@ def compute_error_bars(law_tree: Tree, rows: Rows) -> list[tuple[float, float]]:
         if not fit.is_free.any():
             return []
         rng = np.random.default_rng(0)
-        fitted, _ = fit.fit(fit.initial, fit.is_free, np.ones(count))
-        resampled = [
-            fit.fit(fitted, fit.is_free, _draw_weights(rng, count), _RESAMPLE_STEPS)[0] for _ in range(_NUM_RESAMPLES)
-        ]
+        fitted, _ = fit.fit(fit.initial, fit.is_free, fit.weights)
+        draws = (_draw_weights(rng, count) * fit.weights for _ in range(_NUM_RESAMPLES))
+        resampled = [fit.fit(fitted, fit.is_free, weights, _RESAMPLE_STEPS)[0] for weights in draws]
         low, high = np.quantile(resampled, [0.1587, 0.8413], axis=0)  # one standard deviation, without outliers
         errors = 0.5 * (high - low) * math.sqrt(count / len(rows))
     pairs = zip(fit.initial.tolist(), errors.tolist(), fit.is_free, strict=True)
@@ -243,10 +226,20 @@ class Doubt(NamedTuple):
     runners_up: list[RunnerUp]
 
 
-def describe_doubt(law: AnyLaw, error: float, others: Sequence[tuple[AnyLaw, float]], train: table.Table) -> Doubt:
-    """Returns the doubt about a law. The others are its runners-up with their errors, best first."""
+def describe_doubt(
+    law: AnyLaw, error: float, others: Sequence[tuple[AnyLaw, float]], train: table.Table, rows: Rows | None = None
+) -> Doubt:
+    """Returns the doubt about a law.
+
+    Args:
+        law: The law.
+        error: Its error.
+        others: Its runners-up with their errors, best first.
+        train: The table.
+        rows: The rows of the table with their noise; None: it is the same in all rows.
+    """
     law_tree = constraints.to_tree(law, len(train.names))
-    bars = [] if law_tree is None else compute_error_bars(law_tree, train.rows)
+    bars = [] if law_tree is None else compute_error_bars(law_tree, train.rows if rows is None else rows)
     freedom = max(train.num_independent - len(bars), 1)
     noise = math.sqrt(error * float(train.y.var()) * train.num_independent / freedom)
     runners_up = [

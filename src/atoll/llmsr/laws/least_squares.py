@@ -24,23 +24,34 @@ _MAX_TRIES = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Data points: variables by row, the target, and its variance as the scale of errors."""
+    """Data points: variables by row, the target, and its variance as the scale of errors.
+
+    Attributes:
+        noise: Relative deviation of the noise of each row, with a geometric mean of 1; None: the same in all rows.
+    """
 
     columns: Columns
     target: Array
     variance: float
+    noise: Array | None = None
 
     def __len__(self) -> int:
         return len(self.target)
 
+    @property
+    def weights(self) -> Array:
+        return np.ones(len(self.target)) if self.noise is None else self.noise**-2.0
+
     def error(self, residual: Array) -> float:
-        """Returns the mean square of a residual divided by the variance of the target (NMSE)."""
+        """Returns the weighted mean square of a residual divided by the variance of the target (NMSE)."""
         with np.errstate(all="ignore"):
+            residual = residual if self.noise is None else residual / self.noise
             return float(residual @ residual) / len(self.target) / self.variance
 
     def select(self, indices: npt.NDArray[np.intp]) -> "Rows":
         """Returns some of the data points. Errors keep the scale of all."""
-        return Rows(np.ascontiguousarray(self.columns[:, indices]), self.target[indices], self.variance)
+        noise = None if self.noise is None else self.noise[indices]
+        return Rows(np.ascontiguousarray(self.columns[:, indices]), self.target[indices], self.variance, noise)
 
 
 class Fit(NamedTuple):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
-from atoll.llmsr.laws import constants, constraints, engine, population, search, table, tree, view_law
+from atoll.llmsr.laws import constraints, engine, population, rounding, search, table, tree, view_law
 from atoll.llmsr.laws.constants import Doubt, describe_doubt, find_extrapolation
 from atoll.llmsr.laws.domain import Domain
 from atoll.llmsr.laws.law import Array, Law
@@ -26,8 +27,6 @@ _NUM_FOLDS = 4
 _EXACT_ERROR = 1e-20  # smaller errors on training data show an exact law
 _MAX_COUNTED_ROWS = 1000  # more rows would make any better error worth any size
 _NATS_PER_NODE = math.log(10.0)
-_MAX_ROUNDING_NATS = 2.0  # likelihood that rounding one constant may cost
-_NUM_REFITTED, _REFIT_STEPS, _MAX_EXCESS = 3, 5, 1.5  # simple numbers for which the other constants are fitted again
 _MIN_ERROR = 1e-28  # smaller errors are rounding
 _MAX_ERROR = 10.0  # times the variance: larger errors are equal
 _MAX_ERROR_RATIO = 100.0  # of the error on a sample of rows and that on all
@@ -35,6 +34,11 @@ _MAX_TIDIED, _MAX_CANDIDATES = 12, 8  # with the shortest description by trainin
 _MAX_TIDY_ROWS = 2000
 _MAX_RUNNERS_UP, _MAX_CLOSE_NATS = 3, 12.0  # laws whose description is at most this much longer
 _MAX_ROUNDING_GAIN = 30.0  # nats by which rounding may shorten a description: about ten nodes
+# Size of the noise by the power of the target that it grows with.
+_NOISE_SIZES = {0.0: "equal in all rows", 0.5: "grows with the root of the target", 1.0: "proportional to the target"}
+_MIN_TARGET = 0.01  # of its root mean square; the noise of smaller values is that of this one
+_MIN_NOISE_GAIN = 10.0  # nats that noise which grows must save
+_MAX_NOISY_ERROR = 0.05  # of the law that shows such noise: larger errors are those of a wrong law
 
 
 class LawCandidate(NamedTuple):
@@ -52,21 +56,58 @@ class ChosenLaw(NamedTuple):
     length: float
 
 
+def estimate_noise(candidates: Sequence[LawCandidate], train: table.Table) -> tuple[float, Rows]:
+    """Returns the noise that gives the shortest description of the data by a law: its power, and the rows with it.
+
+    Either all rows have the same noise, or it grows with the target, like that of a device with a relative error. With
+    the first assumption, a few rows with large values decide alone, and laws that fit their noise seem better.
+    """
+    rows, sample = train.rows, _select_rows(train.rows, _MAX_ROWS)
+    has_one_sign = bool(rows.target.min() > 0.0 or rows.target.max() < 0.0)
+    if not has_one_sign or min(item.error for item in candidates) < max(_EXACT_ERROR, train.floor):
+        return 0.0, rows
+    with np.errstate(all="ignore"):
+        residuals = [sample.target - item.law.predict(sample.columns) for item in candidates]
+
+    def compute_shortest(power: float) -> float:
+        noisy = replace(sample, noise=_compute_noise(sample.target, power))
+        lengths = []
+        for item, residual in zip(candidates, residuals, strict=True):
+            error = noisy.error(residual)
+            if math.isfinite(error) and (not power or item.error < _MAX_NOISY_ERROR):
+                lengths.append(_compute_length(item.law, error, train))
+        return min(lengths, default=math.inf) + (_MIN_NOISE_GAIN if power else 0.0)
+
+    power = min(_NOISE_SIZES, key=compute_shortest)
+    return power, replace(rows, noise=_compute_noise(rows.target, power)) if power else rows
+
+
+def _compute_noise(target: Array, power: float) -> Array:
+    sizes = np.maximum(np.abs(target), _MIN_TARGET * math.sqrt(float(np.mean(target * target)))) ** power
+    return sizes / math.exp(float(np.mean(np.log(sizes))))
+
+
 def rank_laws(
-    candidates: Sequence[LawCandidate], train: table.Table, accepts: Callable[[AnyLaw], bool]
+    candidates: Sequence[LawCandidate], train: table.Table, rows: Rows, accepts: Callable[[AnyLaw], bool]
 ) -> list[ChosenLaw]:
     """Returns the laws by the length of their description, of errors on held-out rows, constants and tree.
 
     Constants and tree are those after rounding. Errors below the floor of the table are equal.
+
+    Args:
+        candidates: The laws.
+        train: The table.
+        rows: Its rows, with their noise.
+        accepts: Returns whether a law may be chosen.
     """
-    shortlisted = _shortlist(candidates, train)
-    tidied = [ChosenLaw(item, _tidy(item, train), 0.0) for item in shortlisted]
+    shortlisted = _shortlist(candidates, train, rows)
+    tidied = [ChosenLaw(item, _round(item, train, rows), 0.0) for item in shortlisted]
     tidied = [item if accepts(item.tidy.law) else item._replace(tidy=item.original) for item in tidied]
-    tidied = [item._replace(length=_compute_length(item.tidy.law, item.tidy.error, train)) for item in tidied]
+    tidied = [item._replace(length=_compute_length(item.tidy.law, _measure(item.tidy, rows), train)) for item in tidied]
     tidied.sort(key=lambda item: item.length)
     if tidied[0].tidy.error < max(_EXACT_ERROR, train.floor):
         return tidied
-    sample = _select_rows(train.rows, _MAX_ROWS)
+    sample = _select_rows(rows, _MAX_ROWS)
     splits = [*_iter_folds(sample), *_iter_edges(sample)]
 
     def compute_length(item: ChosenLaw) -> float:
@@ -77,9 +118,26 @@ def rank_laws(
     return sorted(validated, key=lambda item: item.length)
 
 
-def _shortlist(candidates: Sequence[LawCandidate], train: table.Table) -> list[LawCandidate]:
+def _round(candidate: LawCandidate, train: table.Table, rows: Rows) -> LawCandidate:
+    sample = _select_rows(rows, _MAX_TIDY_ROWS)
+    rounded = rounding.round_constants(candidate.law, sample, train.floor, train.num_independent)
+    if rounded is candidate.law:
+        return candidate
+    return LawCandidate(rounded, train.rows.error(train.y - rounded.predict(train.rows.columns)))
+
+
+def _measure(candidate: LawCandidate, rows: Rows) -> float:
+    """Returns the error of a law, weighted by the noise of the rows."""
+    if rows.noise is None:
+        return candidate.error
+    with np.errstate(all="ignore"):
+        error = rows.error(rows.target - candidate.law.predict(rows.columns))
+    return error if math.isfinite(error) else _MAX_ERROR
+
+
+def _shortlist(candidates: Sequence[LawCandidate], train: table.Table, rows: Rows) -> list[LawCandidate]:
     """Returns the candidates with the shortest description by their error on the training rows, shortest first."""
-    lengths = [_compute_length(item.law, item.error, train) for item in candidates]
+    lengths = [_compute_length(item.law, _measure(item, rows), train) for item in candidates]
     order = sorted(range(len(candidates)), key=lengths.__getitem__)[:_MAX_TIDIED]
     return [candidates[index] for index in order if lengths[index] <= lengths[order[0]] + _MAX_ROUNDING_GAIN]
 
@@ -169,11 +227,13 @@ class SearchResult(NamedTuple):
         chosen: The recommended law and its training error.
         front: The best law of every size, smallest first.
         doubt: Noise, error bars and runners-up of the recommended law.
+        noise_size: Which rows have how much noise, in words.
     """
 
     chosen: LawCandidate
     front: list[LawCandidate]
     doubt: Doubt
+    noise_size: str
 
 
 def conclude(
@@ -189,12 +249,14 @@ def conclude(
     sample = _select_rows(rows, _MAX_ROWS)
     candidates = [constant_law]
     candidates += [item for item in iter_candidates(evolver, train.names) if _has_error(item, sample)]
-    unique = {id(item): item for item in compute_front(candidates, share, train.floor) + _shortlist(candidates, train)}
+    power, noisy_rows = estimate_noise(candidates, train)
+    best = compute_front(candidates, share, train.floor) + _shortlist(candidates, train, noisy_rows)
+    unique = {id(item): item for item in best}
     polished = [
         polished_item if accepts((polished_item := _polish(candidate, rows, domain)).law) else candidate
         for candidate in unique.values()
     ]
-    ranked = rank_laws(polished, train, accepts)
+    ranked = rank_laws(polished, train, noisy_rows, accepts)
     original, chosen, length = ranked[0]
     close_laws = {
         item.tidy.law.to_text(train.names): item for item in ranked if item.length <= length + _MAX_CLOSE_NATS
@@ -205,7 +267,8 @@ def conclude(
     if chosen not in front:  # a smaller law has nearly the same error
         front = sorted([*front, chosen], key=lambda candidate: candidate.law.size)
     runners_up = [item.tidy for item in list(close_laws.values())[:_MAX_RUNNERS_UP]]
-    return SearchResult(chosen, front, describe_doubt(chosen.law, chosen.error, runners_up, train))
+    doubt = describe_doubt(chosen.law, chosen.error, runners_up, train, noisy_rows)
+    return SearchResult(chosen, front, doubt, _NOISE_SIZES[power])
 
 
 def _has_error(candidate: LawCandidate, sample: Rows) -> bool:
@@ -222,75 +285,6 @@ def _polish(candidate: LawCandidate, rows: Rows, domain: Domain) -> LawCandidate
     if isinstance(fitted.law, Law) and not domain.accepts(fitted.law.terms):
         return candidate
     return LawCandidate(*fitted)
-
-
-def _tidy(candidate: LawCandidate, train: table.Table) -> LawCandidate:
-    """Rounds constants of a tree to simple numbers as far as the data supports it, which also removes terms."""
-    rows = _select_rows(train.rows, _MAX_TIDY_ROWS)
-    known_tree = constraints.to_tree(candidate.law, len(rows.columns))
-    if known_tree is None:
-        return candidate
-
-    def compute_error(law_tree: tree.Tree) -> float:
-        return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
-
-    best = tree.simplify(known_tree)
-    worst = compute_error(known_tree) * math.exp(_MAX_ROUNDING_NATS / train.num_independent)
-    limit = max(worst, _EXACT_ERROR * 1e-2, train.floor)
-    rounded_tree = _round_constants(best, rows, limit)
-    simple_tree = tree.merge_factors(tree.simplify(rounded_tree))
-    if not set(tree.collect_constants(simple_tree)) <= set(tree.collect_constants(rounded_tree)):
-        merged = _round_constants(simple_tree, rows, limit)  # a product of two rounded constants is a new constant
-        simple_tree = tree.merge_factors(tree.simplify(merged))
-    if not compute_error(simple_tree) <= 2.0 * limit:  # not a number: constants overflow
-        return candidate
-    simple_law = TreeLaw(simple_tree)
-    return LawCandidate(simple_law, train.rows.error(train.y - simple_law.predict(train.rows.columns)))
-
-
-def _round_constants(best: tree.Tree, rows: Rows, limit: float) -> tree.Tree:
-    """Replaces one constant after the other by the simplest number with which the error stays below a limit."""
-
-    def compute_error(law_tree: tree.Tree) -> float:
-        return rows.error(rows.target - TreeLaw(law_tree).predict(rows.columns))
-
-    rounded: set[int] = set()  # constants that keep their value when others are fitted again
-    for index in range(tree.count_constants(best)):
-        for position, simple in enumerate(constants.iter_simple_numbers(tree.collect_constants(best)[index])):
-            trial = _replace_constant(best, index, simple)
-            error = compute_error(trial)
-            if error > limit and position < _NUM_REFITTED:
-                trial = _refit_others(best, index, simple, rounded, rows, _MAX_EXCESS * limit)
-                error = compute_error(trial)
-            if error <= limit:
-                best = trial
-                rounded.add(index)
-                break
-    return best
-
-
-def _replace_constant(law_tree: tree.Tree, index: int, value: float) -> tree.Tree:
-    values = tree.collect_constants(law_tree)
-    values[index] = value
-    return tree.with_constants(law_tree, iter(values))
-
-
-def _refit_others(
-    law_tree: tree.Tree, index: int, value: float, fixed: set[int], rows: Rows, max_error: float
-) -> tree.Tree:
-    """Sets one constant and fits the others but some, if the error can stay below a limit to second order."""
-    with np.errstate(all="ignore"):
-        fitter = constants.ConstantsFit(law_tree, rows)
-        is_free = fitter.is_free.copy()
-        is_free[list(fixed)] = False
-        start = fitter.initial.copy()
-        start[index] = value
-        start_tree = tree.with_constants(law_tree, iter(start.tolist()))
-        if not is_free[index] or fitter.predict_error(index, value, is_free) > max_error:
-            return start_tree
-        is_free[index] = False
-        values, _ = fitter.fit(start, is_free, np.ones(len(rows)), _REFIT_STEPS)
-    return tree.with_constants(law_tree, iter(values.tolist()))
 
 
 def iter_candidates(evolver: cluster.Evolver, names: Sequence[str]) -> Iterator[LawCandidate]:
@@ -328,7 +322,7 @@ def to_json(
         {"size": item.law.size, "nmse": item.error, "law": item.law.to_text(train.names), "decide": item.decide}
         for item in doubt.runners_up
     ]
-    noise = {"deviation": doubt.noise, "relative": doubt.noise / float(train.y.std())}
+    noise: JSON = {"deviation": doubt.noise, "relative": doubt.noise / float(train.y.std()), "size": result.noise_size}
     tests = {path.stem: reader.read(path) for path in _find_test_files(folder)}
     extrapolation = {
         name: f"outside of the training range, by variable: {_format_shares(shares)}"
