@@ -226,7 +226,7 @@ def throughput_table(num_skeletons: int) -> tuple[outcome.Tables, list[str]]:
         sources = [source_of(made_skeleton(rng, 3, rng.randint(2, 5)), 3) for _ in range(num_skeletons)]
         theirs = [published(source, data) for source in sources]
         full = [ours(source, data, 0) for source in sources]
-        quick = [ours(source, data, 0, starts=2, rounds=1) for source in sources]
+        quick = [ours(source, data, 0, num_starts=2, rounds=1) for source in sources]
         rates = [1e3 * len(item) / sum(one.milliseconds for one in item) for item in (theirs, full, quick)]
         rows.append([size, *rates, *(f"{num_no_worse(item, theirs)} of {num_skeletons}" for item in (full, quick))])
     return {"Skeletons fitted per CPU second (2 to 5 random terms, fitted once each)": (columns, rows)}, []

@@ -12,6 +12,7 @@ import atoll
 from atoll import cluster, config, llm, playbook, runs, store, testing
 from atoll.evaluation import Cost
 from atoll.llm import budget as llm_budget
+from atoll.runs import baselines
 from tests.cli import tasks
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -110,6 +111,6 @@ def test_each_baseline_has_the_budget_of_the_run(tmp_path, monkeypatch):
         run_id = run_session(Path("task"), server, f"{MAX_CALLS}calls")
         for name in ("best_of_n", "sequential"):
             before = server.num_requests
-            with store.Store("atoll.db") as run_store, runs.baselines.start(run_store, run_id, name) as session:
+            with store.Store("atoll.db") as run_store, baselines.start(run_store, run_id, name) as session:
                 session.run()
             assert server.num_requests - before <= MAX_CALLS

@@ -432,11 +432,12 @@ def test_seconds_are_counted_from_run_start() -> None:
     assert 40.0 <= evolver.usage.seconds < 100.0
 
 
-def test_trials_end_with_the_seconds() -> None:
-    now, records = [0.0], memory.MemoryJournal()
+@pytest.mark.parametrize(("later_seconds", "end"), [(10.0, 640.0), (100.0, 800.0)])
+def test_trials_end_with_the_seconds(later_seconds: float, end: float) -> None:
+    now, records, count = [0.0], memory.MemoryJournal(), itertools.count()
 
     def evaluate_slowly(skeleton: Any) -> evaluation.Evaluation:
-        now[0] += 10.0
+        now[0] += 10.0 if next(count) < 20 else later_seconds
         return fixtures.evaluate(skeleton)
 
     class Tuning:
@@ -457,7 +458,7 @@ def test_trials_end_with_the_seconds() -> None:
     )
     evolver.run()
     assert evolver.reason == "budget of 600 seconds used"
-    assert 600.0 <= now[0] <= 640.0  # 400 seconds per iteration without the limit
+    assert 600.0 <= now[0] <= end  # without the limit, 400 or 4,000 seconds per iteration
 
 
 def test_initial_function_is_evaluated_again_with_llm_calls() -> None:

@@ -20,8 +20,8 @@ from atoll.cluster.iteration import EvaluationCache, IterationOutcome, Iteration
 from atoll.cluster.recovery import JournalRecovery
 from atoll.cluster.schedules import RoundRobin
 
-MAX_IDLE_ITERATIONS = 2000  # without an evaluation: then a run with an evaluation budget ends
-MAX_IDLE_LLM_ITERATIONS = 100  # the same for a run that calls an LLM, since each of them may cost two calls
+# Iterations without an evaluation that end a run with an evaluation budget. With an LLM each may cost two calls.
+MAX_IDLE_ITERATIONS, MAX_IDLE_LLM_ITERATIONS = 2000, 100
 
 
 class Evolver:
@@ -39,7 +39,7 @@ class Evolver:
         self._state = ArchipelagoState(config, self._events, self._run_iteration_on)
         self._control_state = ControlState(config, self._state, self._stop_signal)
         proposer = function.as_proposer(island_config.mutation_engine)
-        self._tools = WorkerTools(config, proposer, self._journal, self._cache)
+        self._tools = WorkerTools(config, proposer, self._journal, self._cache, self._is_time_over)
         self._threads: list[Thread] = []
         self._active_workers, self._last_iteration, self._is_loaded = config.num_parallel, 0, False
         self._ready: deque[archipelago.PendingIteration] = deque()
@@ -321,6 +321,10 @@ class Evolver:
         remaining = 0 if limit is None else max(0, limit - used)
         return None if limit is None else min(remaining, max(min_share, remaining // self._window))
 
+    def _is_time_over(self) -> bool:
+        seconds = self._control_state.budget.seconds
+        return seconds is not None and self._config.clock() - self._started_at >= seconds
+
     def _get_stop_reason(self) -> str | None:
         if self._stop_signal.is_set():
             return self._stop_signal.reason
@@ -330,8 +334,9 @@ class Evolver:
         progress = control.RunProgress(state.applied_count, best.score if best else None, state.last_improved)
         max_idle = MAX_IDLE_LLM_ITERATIONS if usage.cost.calls else MAX_IDLE_ITERATIONS
         if self._control_state.budget.evaluations is not None and state.idle_iterations >= max_idle:
-            reason = f"no new candidate to evaluate in {max_idle} iterations"
-            return f"{reason}; {state.last_failure}" if state.last_failure else reason
+            return f"no new candidate to evaluate in {max_idle} iterations; {state.last_failure or ''}".removesuffix(
+                "; "
+            )
         reasons = (rule(progress) for rule in self._config.stop_rules)
         return self._control_state.budget.find_exhausted_limit(usage) or next(filter(None, reasons), None)
 

@@ -69,12 +69,13 @@ class StoredCalls:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTools:
-    """Objects that all iterations share."""
+    """Objects that all iterations share. After the time of the run, they evaluate no further trials."""
 
     config: EvolverConfig
     proposer: function.Proposer
     journal: Journal
     cache: EvaluationCache
+    is_time_over: Callable[[], bool]
 
 
 class IterationWorker:
@@ -93,11 +94,8 @@ class IterationWorker:
     def run(self) -> IterationOutcome:
         """Runs the iteration; exceptions of mutators, evaluators and gates become failures or rejections."""
         proposals, cost = self._call_with_cache("", self._propose)
-        failure, children = None, list[records.Child]()
-        if isinstance(proposals, errors.CaughtException):
-            failure = f"the mutator raised {proposals}"
-        else:
-            children = [self._process_child(*proposal) for proposal in proposals]
+        failure = f"the mutator raised {proposals}" if isinstance(proposals, errors.CaughtException) else None
+        children = [self._process_child(*item) for item in proposals] if isinstance(proposals, list) else []
         pending = self._pending._replace(selection=self._pending.selection._replace(parents=self._parents))
         return IterationOutcome(pending, children, failure, self._observed, self._evaluation_count, self._cost + cost)
 
@@ -123,7 +121,7 @@ class IterationWorker:
         """Evaluates a parent without an evaluation: a version that was set from outside the run."""
         if parent.evaluation is not None:
             return parent
-        result = self._evaluate_trials([parent])[0]
+        result = self._evaluate_trial(parent) or evaluation.failed(NO_EVALUATIONS_LEFT)
         self._observe(parent, result)
         fitness = self._island_config.compute_fitness(self._pending.island, result)
         return parent.with_evaluation(
@@ -131,9 +129,11 @@ class IterationWorker:
         )
 
     def _evaluate_trials(self, trials: Sequence[function.Function]) -> Sequence[Evaluation]:
-        labeled = zip(trials, self._trial_labels, strict=False)
-        results = [self._get_evaluation(label, self._make_candidate(label, fn), fn) for fn, label in labeled]
+        results = (None if self._tools.is_time_over() else self._evaluate_trial(fn) for fn in trials)
         return [result or evaluation.failed(NO_EVALUATIONS_LEFT) for result in results]
+
+    def _evaluate_trial(self, fn: function.Function) -> Evaluation | None:
+        return self._get_evaluation(label := next(self._trial_labels), self._make_candidate(label, fn), fn)
 
     def _observe(self, fn: function.Function, result: Evaluation) -> None:
         self._observed.append((records.require_candidate(fn).id, evaluation.validate(result)))
