@@ -62,7 +62,8 @@ class Atoll:
 
     def start(self, folder: Path, url: str, iterations: int, workers: int) -> Sequence[str]:
         amounts = ["--iterations", str(iterations), "--workers", str(workers), "--seed", str(end_to_end.SEED)]
-        return ["./atoll", "run", f"{folder}/task", "--llm", f"openai:{MODEL}@{url}", *amounts, *_store_options(folder)]
+        options = [*amounts, *end_to_end.ONE_EVALUATION, *_store_options(folder)]
+        return ["./atoll", "run", f"{folder}/task", "--llm", f"openai:{MODEL}@{url}", *options]
 
     def resume(self, folder: Path, url: str, iterations: int, workers: int) -> Sequence[str]:
         return ["./atoll", "resume", "latest", *_store_options(folder)]

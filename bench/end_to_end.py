@@ -118,10 +118,13 @@ class Run:
 type Results = Mapping[System, Sequence[Run]]
 
 
+# One evaluation per response, as in the peer; the model server cannot write notes.
+ONE_EVALUATION = ("--set", "programs.engine_weights={tuner = 0.0}", "--set", "programs.run_notes=built")
+
+
 def atoll_command(url: str, iterations: int, folder: str, options: Sequence[str] = ()) -> Sequence[str]:
     model, amounts = f"openai:bench@{url}", ["--iterations", str(iterations), "--workers", "2", "--seed", str(SEED)]
-    # One evaluation per response, as in the peer; the model server cannot write notes.
-    amounts += ["--set", "programs.engine_weights={tuner = 0.0}", "--set", "programs.run_notes=built"]
+    amounts += ONE_EVALUATION
     return [
         "./atoll",
         "run",
