@@ -15,6 +15,7 @@ type Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]]
 
 RESULTS_VARIABLE = "ATOLL_BENCH_RESULTS"  # names another folder, for runs that must not replace saved results
 RESULTS_DIR = Path(os.environ.get(RESULTS_VARIABLE) or Path(__file__).parent / "results")
+RESULTS_DIR.mkdir(parents=True, exist_ok=True)  # benchmarks save finished parts there
 
 
 def machine() -> Mapping[str, Any]:
@@ -65,7 +66,6 @@ def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", 
         results[title] = [dict(zip(columns, row, strict=True)) for row in rows]
     if notes:
         results["notes"] = list(notes)
-    RESULTS_DIR.mkdir(parents=True, exist_ok=True)
     (RESULTS_DIR / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes, bench) + "\n")
 

@@ -170,7 +170,6 @@ def main() -> None:
         key = f"{name}/{budget}/{args.seed}"
         if key not in parts:
             parts[key] = run(name, budget, args.seed)
-            PARTS.parent.mkdir(parents=True, exist_ok=True)
             PARTS.write_text(json.dumps(parts) + "\n")
             print(key, parts[key]["initial"], parts[key]["best"], parts[key]["seconds"], file=sys.stderr, flush=True)
         parts[name] = parts[key]
