@@ -105,7 +105,7 @@ def test_llm_sees_scores_and_a_tuner_improves_its_functions(tmp_path):
 
     built = build(tmp_path, llm=respond, settings="engine_weights = {tuner = 1.0}\n")
     try:
-        evolver = cluster.Evolver(replace(built.config, budget=control.Budget(iterations=12), seed=1))
+        evolver = cluster.Evolver(replace(built.config, budget=control.Budget(iterations=30), seed=1))
         evolver.run()
         assert '"""Score -3."""' in prompts[0]
         assert any("not only the numbers: " in prompt for prompt in prompts)  # a hint
