@@ -28,9 +28,20 @@ def _pipes():
             if os.fstat(fd).st_mode & 0o170000 == 0o010000: found.append(fd)
         except OSError: pass
     return found
+def _find_server():
+    return [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
 def _message(number, value):
     text = json.dumps(value).encode()
     return struct.pack("!QII", number, len(text), 0) + text
+"""
+_SEND_BAD = """
+_count = [0]
+def _send(f, *args, **options):
+    server = _find_server()
+    _count[0] += 1
+    os.write(server._pipes.write_fd, _message(server._call, {"t": ["ok", _bad[_count[0] % len(_bad)]]}))
+    return f(*args, **options)
+wrap(_send)
 """
 
 # Changes of a program that need no attack: it fails, or returns large numbers.
@@ -185,14 +196,8 @@ for _fd in _pipes():
 _bad = [{"a": ["<f8", [10**9], [0, 8]]}, {"h": [0, {"of": 0}]}, {"m": "os"}, {"m": "atoll.sandbox"},
         {"nt": ["x(", [], []]}, {"dc": ["A", {"__class__": 1}]}, {"x": 1}, {"t": 5}, {"i": "z"},
         {"a": ["O", [1], [0, 8]]}, {"fn": 1}]
-_count = [0]
-def _send(f, *args, **options):
-    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
-    _count[0] += 1
-    os.write(server._pipes.write_fd, _message(server._call, {"t": ["ok", _bad[_count[0] % len(_bad)]]}))
-    return f(*args, **options)
-wrap(_send)
-""",
+"""
+    + _SEND_BAD,
     "functions of the evaluator that it did not pass": _WRAP
     + """
 import gc
@@ -340,19 +345,13 @@ wrap(lambda f, *args, **options: np.zeros((3, 2), dtype=[("x", "O"), ("y", "f8")
 _bad = [{"a": ["<U0", [3, 2], [0, 0]]}, {"n": ["<S0", [0, 0]]}, {"a": ["<U1", [1], [0, 4]]},
         {"a": ["<f3", [1], [0, 3]]}, {"nt": ["X", ["\ufb01", "fi"], [1, 2]]},
         {"dc": ["X", {"_\uff3fclass__": 1}]}, {"r": [0, 10**300, 1]}]
-_count = [0]
-def _send(f, *args, **options):
-    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
-    _count[0] += 1
-    os.write(server._pipes.write_fd, _message(server._call, {"t": ["ok", _bad[_count[0] % len(_bad)]]}))
-    return f(*args, **options)
-wrap(_send)
-""",
+"""
+    + _SEND_BAD,
     "half a reply": _WRAP
     + _LINK
     + """
 def _send(f, *args, **options):
-    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    server = _find_server()
     reply = _message(server._call, {"t": ["ok", 987654321.0]})
     os.write(server._pipes.write_fd, reply[: len(reply) // 2])
     return f(*args, **options)
@@ -362,7 +361,7 @@ wrap(_send)
     + _LINK
     + """
 def _send(f, *args, **options):
-    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    server = _find_server()
     for number in range(5):
         os.write(server._pipes.write_fd, _message(server._call + number, {"t": ["ok", 987654321.0]}))
     return f(*args, **options)
@@ -372,7 +371,7 @@ wrap(_send)
     + _LINK
     + """
 def _send(f, *args, **options):
-    server = [item for item in __import__("gc").get_objects() if type(item).__name__ == "_Server"][0]
+    server = _find_server()
     os.write(server._pipes.write_fd, struct.pack("!QII", server._call, 2**32 - 1, 2**32 - 1))
     return f(*args, **options)
 wrap(_send)

@@ -56,7 +56,7 @@ def describe_missing_score(artifacts: Mapping[str, Any]) -> str:
     """Returns the failure of an evaluator without a number.
 
     Args:
-        artifacts: Values of the evaluator that are no numbers; those that are no text are JSON.
+        artifacts: Values of the evaluator other than numbers; those other than text are JSON.
     """
     value = next((artifacts[name] for name in (COMBINED_METRIC, "score") if name in artifacts), None)
     if value is None:
