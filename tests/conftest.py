@@ -76,13 +76,7 @@ TIERS = {
             for name in ("edit_mutator", "syntax_mutator", "syntax_search", "syntax_validity")
         ),
         *("cluster/test_populations.py", "programs/test_population.py", "programs/test_minibatch.py"),
-        *(
-            "fuzz/",
-            *(f"llmsr/laws/test_{name}.py" for name in ("regressor", "run", "scikit_learn", "tables")),
-            "llmsr/test_presets.py",
-            "llmsr/test_spawn_evolver.py",
-            "mutation/tuner/",
-        ),
+        *("fuzz/", "llmsr/laws/", "llmsr/test_presets.py", "llmsr/test_spawn_evolver.py", "mutation/tuner/"),
     ),
 }
 # Files and folders whose tests share expensive fixtures or caches: one process runs all of them.
