@@ -284,6 +284,30 @@ def test_a_sentence_of_the_instruction_is_not_an_idea():
     assert response_text.find_idea(response, prompt=prompt) == {"idea": "sort the items first"}
 
 
+@pytest.mark.parametrize(
+    ("docstring", "idea"),
+    [
+        ("Sort the items first.\n\n    More.", "Sort the items first."),
+        ("Fast.\n\n    Changes: Sort the items first.\n    ", "Sort the items first."),
+        ("Sums the items.", ""),  # as in the parent
+        ("Improved version of the sum.", ""),
+        ("A sum.", ""),
+    ],
+)
+def test_new_docstring_is_an_idea_if_it_says_something(docstring: str, idea: str) -> None:
+    response = f'```python\n"""{docstring}"""\nx = 1\n```'
+    parent = '"""Sums the items."""\nx = 0\n'
+    assert response_text.find_idea(response, parent) == ({"idea": idea} if idea else {})
+
+
+@pytest.mark.parametrize(
+    "line", ["sort the items first.", "New score: 1.585", "Improved program: score 1.500, the best"]
+)
+def test_idea_of_a_program_in_the_prompt_and_a_claim_are_no_ideas(line: str) -> None:
+    prompt = "# Program to improve\n# IDEA: Sort the items first\n" + "x\n" * 1000
+    assert response_text.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
+
+
 def test_the_suffix_of_tuned_programs_is_not_part_of_an_idea():
     assert response_text.find_idea("# IDEA: sort first (constants tuned)") == {"idea": "sort first"}
 
@@ -300,3 +324,16 @@ def test_summary_of_a_change_has_statements_first():
         "+ return math.exp(x)",
         "+ import math",
     ]
+
+
+def test_summary_of_a_change_pairs_lines_and_shows_where_long_ones_differ() -> None:
+    terms = " + ".join(f"params[{number}] * x ** {number}" for number in range(5))
+    parent = f"def f(x, params):\n    return {terms} + params[5]\n"
+    child = f"def f(x, params):\n    y = params[6] - 1\n    return {terms} + np.sin(params[5] * x)\n"
+    assert text_blocks.summarize_change(parent, child).splitlines() == [
+        "1 lines removed, 2 added",
+        "- ... params[5]",
+        "+ ... np.sin(params[5] * x)",
+        "+ y = params[6] - 1",
+    ]
+    assert text_blocks.summarize_change("", "z = " + "1 + " * 100).endswith(" ...")

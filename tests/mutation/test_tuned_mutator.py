@@ -91,6 +91,7 @@ def test_other_child_is_replaced_by_its_tuned_version():
     assert tuned.candidate is not None
     assert tuned.candidate.content == str(tuned.skeleton())
     assert (tuned.candidate.meta["engine"], tuned.candidate.meta["untuned_score"]) == ("fixed", -9.0)
+    assert str(tuned.candidate.meta["change"]).splitlines()[1:] == ["- return x", f"+ return {factor} * x"]
 
 
 @pytest.mark.parametrize("limits", [{"max_evaluations": 100}, {"seconds": 2.0}])

@@ -89,3 +89,25 @@ def test_notes_count_an_error_in_any_line_and_list_no_change_without_a_gain():
     assert isinstance(helped, dict)
     assert helped["difference"] == 1.0
     assert failed == {"note": "failed", "reason": "IndexError: out of range", "count": 2}
+
+
+def test_attempts_compare_no_score_with_a_failure_and_ignore_rounding():
+    memory, parent = AttemptMemory(), make_child(1.0)
+    memory.add_child(parent, make_child(93.0), "", is_parent_valid=False)
+    memory.add_child(parent, make_child(1.0 + 1e-13), "", best_gain=1e-13)
+    scored, equal = memory.list_latest()
+    assert isinstance(scored, dict)
+    assert isinstance(equal, dict)
+    assert (scored["outcome"], scored["difference"]) == ("scored", None)
+    assert (equal["outcome"], equal["difference"]) == ("equal", 0.0)
+    assert memory.list_notes() == []
+
+
+def test_equal_errors_in_other_lines_are_one_attempt():
+    memory, parent = AttemptMemory(), make_child(1.0)
+    for line in (3, 9):
+        error = f'Traceback\n  File "program.py", line {line}, in f\n    y = values[{line}]\nIndexError: out of range'
+        memory.add_child(parent, make_child(None), error)
+    [attempt] = memory.choose_attempts(str(parent.candidate.id if parent.candidate else ""))
+    assert isinstance(attempt, dict)
+    assert attempt["reason"] == "IndexError: out of range (line 9: y = values[9])"

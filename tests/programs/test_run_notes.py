@@ -76,6 +76,7 @@ def test_notes_are_counted_shown_and_their_directions_are_followed(tmp_path):
     assert len(asked) == 3  # after 20, 40 and 60 programs
     assert asked[0] == 21
     assert "Change: number 20" in script.prompts[21, "0"]
+    assert "- Helped (+" in script.prompts[asked[1], "0"]  # measured gains stay beside the notes of the LLM
     assert "- Proposed, " in script.prompts[asked[1], "0"]  # the next notes see the earlier directions
     later = [prompt for (iteration, _), prompt in script.prompts.items() if iteration > 21]
     assert all("Helped: numbers near twelve" in prompt for prompt in later if "# Notes" in prompt)
@@ -176,6 +177,20 @@ def test_notes_are_read_leniently(response):
     assert [text.lower() for text in notes.helped] == ["numbers near twelve"]
     assert [text.lower() for text in notes.failed] == ["zero, because the caller divides by it"]
     assert list(notes.directions) == ["powers of two", "primes", "sums", "roots", "logarithms"]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("`np.sin` and `np.cos` help", "`np.sin` and `np.cos` help"),
+        ("**`sort()`**", "sort()"),
+        ("`sort() first", "sort() first"),
+    ],
+)
+def test_backticks_stay_in_pairs(text, note):
+    notes = parse_notes(f"HELPED: {text}\n")
+    assert notes is not None
+    assert notes.helped == (note,)
 
 
 @pytest.mark.parametrize(

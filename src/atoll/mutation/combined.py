@@ -282,7 +282,9 @@ class ChildTuner:
         idea = old.meta.get("idea")
         meta: dict[str, JSON] = {"trials": trials} | ({"idea": f"{idea}{TUNED_SUFFIX}"} if idea else {})
         if not is_best:
+            parent = next((fn for fn in context.parents if _get_candidate(fn).id in old.parents), context.parents[-1])
             meta = {**old.meta, **meta, UNTUNED_KEY: result.score}
+            meta |= {"change": summarize_change(str(parent.skeleton()), str(skeleton))}
             return [child.clone(skeleton).with_evaluation(replace(old, content=str(skeleton), meta=meta))]
         meta |= {"engine": "tuner", "from_score": result.score, **_get_operator(child)}
         meta |= {"change": summarize_change(str(child.skeleton()), str(skeleton))}

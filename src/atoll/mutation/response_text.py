@@ -336,15 +336,20 @@ _IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY|NEXT)[*_`]
 _FIRST_COMMENT = re.compile(
     r"```\w*[ \t]*\n\s*(?P<line>(?:#|//)[ \t]*(?:(?:Your )?[Cc]hange: ?)?(?P<text>[A-Za-z][^\n]* [^\n]*))"
 )
+_FIRST_DOCSTRING = re.compile(r"```\w*[ \t]*\n\s*(?P<quotes>\"{3}|'{3})(?P<text>.*?)(?P=quotes)", re.S)
+_CHANGE = re.compile(r"^[ \t]*changes?: *(?P<text>\S[^\n]*)", re.I | re.M)
+_VAGUE = re.compile(r"(?:improved|better|new|updated|modified|enhanced|optimized)\b", re.I)
+_SCORE = re.compile(r"\bscore\b\D{0,9}\d", re.I)
 _MAX_IDEA_CHARS, _MAX_DIRECTIONS = 200, 3
-_MAX_INSTRUCTION_CHARS, _MIN_COPIED_WORDS = 800, 3  # at the end of a prompt
+_MAX_INSTRUCTION_CHARS, _MIN_COPIED_WORDS, _MIN_DOCSTRING_WORDS = 800, 2, 3  # the first at the end of a prompt
 
 
 def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, str | list[str]]:
     """Returns `idea`, `why` and `next` of a change, in the words of the LLM, as far as the response has them.
 
-    Without a line `IDEA:` the idea is the comment on the first line of the program, unless the parent has it too. A
-    sentence of the instruction at the end of the prompt is not an idea: small LLMs copy it. Each line `NEXT:` is a
+    Without a line `IDEA:` the idea is the comment on the first line of the program, or the first line of its docstring,
+    unless the parent has it too. Small LLMs copy what they see, so these are no ideas: a sentence of the instruction at
+    the end of the prompt, the idea of a program in the prompt, and a claim about a score. Each line `NEXT:` is a
     direction for a later change.
     """
     idea, directions = dict[str, str | list[str]](), list[str]()
@@ -359,10 +364,30 @@ def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, st
     first = _FIRST_COMMENT.search(response)
     if "idea" not in idea and first and first["line"].strip() not in map(str.strip, parent.splitlines()):
         idea["idea"] = " ".join(first["text"].split())[:_MAX_IDEA_CHARS]
-    sentence = str(idea.get("idea", "")).rstrip(". ").lower()
-    if len(sentence.split()) >= _MIN_COPIED_WORDS and sentence in prompt[-_MAX_INSTRUCTION_CHARS:].lower():
+    if "idea" not in idea and (text := _read_docstring(response, parent)):
+        idea["idea"] = text
+    if _is_copied(str(idea.get("idea", "")), prompt):
         del idea["idea"]
     return idea
+
+
+def _read_docstring(response: str, parent: str) -> str:
+    """Returns what the first docstring of a program says about its change, or its first sentence if that is new."""
+    match = _FIRST_DOCSTRING.search(response)
+    if match is None:
+        return ""
+    docstring = match["text"].strip()
+    change = _CHANGE.search(docstring)
+    line = change["text"] if change else docstring.partition("\n")[0]
+    text = " ".join(line.split())[:_MAX_IDEA_CHARS]
+    is_useless = text.rstrip(".") in parent or len(text.split()) < _MIN_DOCSTRING_WORDS or _VAGUE.match(text)
+    return "" if is_useless else text
+
+
+def _is_copied(idea: str, prompt: str) -> bool:
+    sentence, text = idea.rstrip(". ").lower(), prompt.lower()
+    is_instruction = len(sentence.split()) >= _MIN_COPIED_WORDS and sentence in text[-_MAX_INSTRUCTION_CHARS:]
+    return bool(sentence) and (is_instruction or f"idea: {sentence}" in text or bool(_SCORE.search(idea)))
 
 
 def remove_idea(program: str, response: str = "") -> str:

@@ -145,14 +145,48 @@ def cut_middle(text: str, max_size: int) -> str:
 
 
 _MAX_LINE_LENGTH, _MAX_LINES = 70, 2
+_MAX_COMPARED, _SIMILAR = 20, 0.5  # lines, and their smallest share of equal words
+_WORD = re.compile(r"\w+|[^\w\s]")
+_CUT = " ..."
 _DOCSTRING = re.compile(r"^[ \t]*(\"{3}|'{3}).*?\1", re.M | re.S)
 
 
 def summarize_change(parent: str, child: str) -> str:
-    """Returns the number of removed and added lines, and two of each. Moved lines do not count."""
+    """Returns the number of removed and added lines, and two of each. Moved lines do not count.
+
+    The first added line is the one that replaces the first removed line, if there is one. Long lines that differ late
+    are shown from there.
+    """
     removed, added = _find_missing(parent, child), _find_missing(child, parent)
-    lines = [*(f"- {line}" for line in removed[:_MAX_LINES]), *(f"+ {line}" for line in added[:_MAX_LINES])]
-    return "\n".join([f"{len(removed)} lines removed, {len(added)} added", *lines])
+    title = f"{len(removed)} lines removed, {len(added)} added"
+    if removed and (index := _find_similar(removed[0], added[:_MAX_COMPARED])) is not None:
+        added = [added[index], *added[:index], *added[index + 1 :]]
+    counterparts = [added[:1], removed[:1]]
+    lines = [
+        f"{sign} {_cut_line(line, *(counterpart if index == 0 else ()))}"
+        for sign, texts, counterpart in zip("-+", (removed, added), counterparts, strict=True)
+        for index, line in enumerate(texts[:_MAX_LINES])
+    ]
+    return "\n".join([title, *lines])
+
+
+def _find_similar(line: str, others: Sequence[str]) -> int | None:
+    """Returns the index of the line that shares most words; None if none shares many."""
+    words, *other_words = (set(_WORD.findall(text)) for text in (line, *others))
+    shares = [len(words & other) / len(words | other) for other in other_words]
+    best = max(range(len(shares)), key=shares.__getitem__, default=None)
+    return best if best is not None and shares[best] >= _SIMILAR else None
+
+
+def _cut_line(line: str, other: str = "") -> str:
+    """Returns a line, or of a long one the part from the first difference to another line."""
+    if len(line) <= _MAX_LINE_LENGTH:
+        return line
+    pairs = enumerate(zip(line, other, strict=False))
+    same = next((index for index, (char, other_char) in pairs if char != other_char), min(len(line), len(other)))
+    first = re.search(r"\S*\Z", line[: min(same, len(line) - 1)]) if same > _MAX_LINE_LENGTH // 2 else None
+    rest = line[first.start() :] if first else line
+    return f"{'... ' if first else ''}{rest[:_MAX_LINE_LENGTH].rstrip()}{_CUT if len(rest) > _MAX_LINE_LENGTH else ''}"
 
 
 def _find_missing(text: str, other_text: str) -> Sequence[str]:
@@ -160,7 +194,7 @@ def _find_missing(text: str, other_text: str) -> Sequence[str]:
     other_lines = set(other_text.split("\n"))
     statements = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text).split("\n")
     missing = [
-        (bool(_PASSIVE_LINE.match(statement)), line.strip()[:_MAX_LINE_LENGTH])
+        (bool(_PASSIVE_LINE.match(statement)), line.strip())
         for line, statement in zip(text.split("\n"), statements, strict=True)
         if line not in other_lines and line.strip()
     ]

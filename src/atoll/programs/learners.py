@@ -99,8 +99,9 @@ class CombinedLearner:
 MAX_ERROR_CHARS = 300
 _MAX_ATTEMPTS, _MAX_STORED_ATTEMPTS, _MAX_GAINS = 6, 12, 3
 _MAX_LATEST = 25  # attempts, for notes on the run
-_MAX_IDEA_CHARS, _MAX_WHY_CHARS, _MAX_ERROR_KEY_CHARS = 160, 200, 120
+_MAX_IDEA_CHARS, _MAX_WHY_CHARS, _MAX_ERROR_KEY_CHARS, _MAX_CHANGE_TEXT = 160, 200, 120, 400
 _PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
+_NOISE = 1e-9  # relative difference of scores that is a rounding error
 _ERROR_PLACE = re.compile(r" \(line \d+.*\)$")  # the same error in another line counts as the same
 
 
@@ -121,7 +122,13 @@ class AttemptMemory:
         self._add(parent_id, {"outcome": "unusable", "reason": " ".join(reason.split())[:MAX_ERROR_CHARS]})
 
     def add_child(
-        self, parent: function.Function, fn: function.Function, error: str, *, best_gain: float | None = None
+        self,
+        parent: function.Function,
+        fn: function.Function,
+        error: str,
+        *,
+        best_gain: float | None = None,
+        is_parent_valid: bool = True,
     ) -> None:
         """Adds an evaluated or rejected child.
 
@@ -130,30 +137,32 @@ class AttemptMemory:
             fn: The child.
             error: Reason for its failure; empty if it has a valid score.
             best_gain: Gain of a new best program over the one before; None if it is not the best.
+            is_parent_valid: Whether the parent succeeded. The score of a failed one is compared with none.
         """
         meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
         score, parent_score = (program.score() if program.evaluation else None for program in (fn, parent))
         attempt: dict[str, JSON] = {"id": fn.candidate.id if fn.candidate else ""}
         attempt["idea"] = str(meta.get("idea") or "")[:_MAX_IDEA_CHARS]
         attempt |= {"why": str(meta["why"])[:_MAX_WHY_CHARS]} if meta.get("why") else {}
-        attempt |= {"change": str(meta.get("change") or "")[:MAX_ERROR_CHARS]} if not attempt["idea"] else {}
+        attempt |= {"change": str(meta.get("change") or "")[:_MAX_CHANGE_TEXT]} if not attempt["idea"] else {}
         if error:
             summary = summarize_error(error)
             reason = summary[:MAX_ERROR_CHARS]
             attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": reason}
             self._errors[_ERROR_PLACE.sub("", summary)[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
         else:
-            difference = score - parent_score if score is not None and parent_score is not None else None
+            difference = _subtract(score, parent_score) if is_parent_valid else None
             attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}
-        if best_gain and best_gain > 0 and (attempt["idea"] or attempt.get("change")):
+        if best_gain and best_gain > _NOISE * abs(score or 0.0) and (attempt["idea"] or attempt.get("change")):
             self._gains.append({**attempt, "difference": best_gain})
             self._gains = sorted(self._gains, key=lambda gain: -_to_number(gain["difference"]))[:_MAX_GAINS]
         self._add(str(parent.candidate.id if parent.candidate else ""), attempt)
 
     def _add(self, parent_id: str, attempt: dict[str, JSON]) -> None:
-        """Adds an attempt; of equal failures only the last one stays."""
+        """Adds an attempt; of equal failures only the last one stays, also if their lines differ."""
         attempts = self._attempts.setdefault(parent_id, deque(maxlen=_MAX_STORED_ATTEMPTS))
-        for old in [old for old in attempts if old.get("reason") and old.get("reason") == attempt.get("reason")]:
+        reason = _ERROR_PLACE.sub("", str(attempt.get("reason") or ""))
+        for old in [old for old in attempts if reason and _ERROR_PLACE.sub("", str(old.get("reason"))) == reason]:
             attempts.remove(old)
         attempts.append(attempt)
         self._latest.append(attempt)
@@ -189,6 +198,13 @@ def summarize_error(error: str) -> str:
     frames = _PROGRAM_FRAME.findall(error)
     place = f" (line {frames[-1][0]}: {frames[-1][1].strip()})" if frames else ""
     return " ".join(f"{lines[-1]}{place}".split())
+
+
+def _subtract(score: float | None, other: float | None) -> float | None:
+    """Returns a difference of scores; 0 if it is only a rounding error."""
+    if score is None or other is None:
+        return None
+    return 0.0 if math.isclose(score, other, rel_tol=_NOISE) else score - other
 
 
 def _classify(difference: float | None) -> str:

@@ -213,10 +213,10 @@ def _describe_limits(task: Task, options: Options, language: str, parts: system.
     """Describes time, memory, network, packages and length."""
     limits = parts.executor_config.limits
     memory = f" and {limits.memory_mb:g} MB of memory" if limits.memory_mb else ""
-    sentences = [f"One evaluation has {limits.seconds:g} seconds{memory}. The network is blocked."]
+    sentences = [f"One evaluation has at most {limits.seconds:g} seconds{memory}. The network is blocked."]
     if language == "python":
         versions = [f"{name} {version}" for name in _PACKAGES if (version := _find_version(name))]
-        sentences.append(f"Packages: {', '.join([*versions, 'the standard library'])}.")
+        sentences.append(f"Installed: {', '.join([*versions, 'the standard library'])}. The task may forbid some.")
     if options.max_code_length:
         sentences.append(f"At most {options.max_code_length:,} characters.")
     if options.include_artifacts and language == "python":

@@ -185,7 +185,7 @@ _NAMES = {"helped": "HELPED|HELPS|WORKED", "failed": "FAILED|FAILS|FAILURES?", "
 _LINE = re.compile(  # possessive repeats: a long line of marks would take hours otherwise
     r"[\s>#*_`-]*+(?:\d++[.):]\s*+)?[*_`]*+(?:WHAT (?:HAS )?)?"
     rf"(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _NAMES.items())})\b"
-    r"(?: (?:LINES|CHANGES|DIRECTIONS|IDEAS))?[*_` ]*(?:\d+[*_` ]*)?(?::|-|$)[*_` ]*(?P<text>.*)",
+    r"(?: (?:LINES|CHANGES|DIRECTIONS|IDEAS))?[*_` ]*(?:\d+[*_` ]*)?(?::|-|$)[*_ ]*(?P<text>.*)",
     re.I,
 )
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.):])\s+(?P<text>.*)")
@@ -215,6 +215,14 @@ def _normalize(text: str) -> str:
     return " ".join(text.split()).rstrip(".").lower()
 
 
+def _strip_marks(text: str) -> str:
+    """Returns a note without marks of emphasis around it, and without a backtick that quotes nothing."""
+    text = text.strip(" *_")
+    if text.startswith("`") and text.find("`", 1) == len(text) - 1:
+        return text[1:-1].strip(" *_")
+    return text.replace("`", "") if text.count("`") % 2 else text
+
+
 def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:
     """Reads notes: lines that begin with HELPED, FAILED or TRY, or lists below such lines. Returns None without notes.
 
@@ -236,7 +244,7 @@ def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:
             continue
         if len(texts[heading]) == limits[heading]:
             continue
-        text = sections.shorten(text.strip(" *_`"), _MAX_LINE_CHARS)
+        text = _strip_marks(sections.shorten(text, _MAX_LINE_CHARS))
         is_known = _normalize(text) in _EXAMPLES or (heading == "directions" and _normalize(text) in tried)
         if not is_known and not _EMPTY.fullmatch(text) and text not in texts[heading]:
             texts[heading].append(text)

@@ -175,6 +175,14 @@ def test_instruction_depends_on_the_operator(operator, mode, texts):
     assert ("The rest is the complete new program." in prompt) == (mode != "diff")
 
 
+def test_repair_shows_only_the_best_program_and_compares_no_scores():
+    parent = make_parent(artifacts={"traceback": BLOBS.save_blob(b"ValueError: x is negative")})
+    prompt = build(context=make_context("fix", parents=[parent]))
+    assert "# Program to repair: score 0.5, it fails" in prompt
+    assert "# Best program so far: score 0.75\n" in prompt
+    assert "x = 3" not in prompt
+
+
 def test_new_program_follows_a_direction_or_comes_with_some():
     asked = build(context=make_context("new", advice={"operator": "new", "asks_directions": True}), mode="rewrite")
     assert "two more comments that begin with `# NEXT:`" in asked

@@ -222,7 +222,8 @@ class LeaderSearch:
         return advice
 
     def _list_notes(self) -> Sequence[JSON]:
-        return self._notes.list_rows() if self._notes.has_notes else self._memory.list_notes()
+        """Returns the notes from the records, which are true, and then those of the LLM."""
+        return [*self._memory.list_notes(), *self._notes.list_rows()]
 
     def starts_notes(self) -> bool:
         """Returns whether the next iteration asks the LLM for notes on the run."""
@@ -375,7 +376,7 @@ class LeaderSearch:
         error = (result.failure or self._find_error(result)) if result else decision.reason
         is_best = not error and decision.verdict == "accept" and self._is_best(fn)
         gain = self._compute_gain(fn) if is_best else None
-        self._memory.add_child(parent, fn, error, best_gain=gain)
+        self._memory.add_child(parent, fn, error, best_gain=gain, is_parent_valid=not self._is_failure(parent))
         if is_best:
             self._best = fn
         self._fruitless[get_id(parent)] += bool(error) or function.get_fitness(fn) <= function.get_fitness(parent)

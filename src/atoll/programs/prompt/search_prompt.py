@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from atoll import errors, function, llm, mutation, system
+from atoll.programs.evaluation import failures
 from atoll.programs.prompt import sections as prompt_sections
 from atoll.programs.prompt.sections import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 from atoll.programs.prompt.templates import Templates
@@ -162,6 +163,8 @@ class SearchPromptBuilder:
         """Returns the other programs, the most important first: a partner, the best, and the rest."""
         parent, parts, shown_texts = request.parent, list[PromptPart](), {str(request.parent.skeleton())}
         roles, other_parts = context.inspirations, context.advice.get("other_parts")
+        if context.advice.get("operator") == "fix":  # others would distract, and small LLMs copy them
+            roles = {"best": roles.get("best", ())}
         for name, text in other_parts.items() if isinstance(other_parts, Mapping) else ():
             title = f"Other part `{prompt_sections.format_label(name)}`, which does not change"
             render = partial(self._render_program, {"title": title, "language": self.language})
@@ -176,7 +179,7 @@ class SearchPromptBuilder:
             if text in shown_texts or fn.evaluation is None:
                 continue
             shown_texts.add(text)
-            difference = _describe_difference(fn.score(), parent.score() if parent.evaluation else None, format_score)
+            difference = _describe_difference(fn, parent, format_score)
             label = label.replace("program", self._unit)
             values = {"title": f"{label}: score {format_score(fn.score())}{difference}", "language": self.language}
             render = partial(self._render_program, values)
@@ -187,9 +190,10 @@ class SearchPromptBuilder:
         """Returns a program without markers, with its idea as the first comment, as in the requested answer."""
         meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
         text = mutation.hide_markers(str(fn.skeleton()))
-        if not meta.get("idea") or self.language not in _COMMENTS:
+        idea = str(meta.get("idea") or "")
+        if not idea or self.language not in _COMMENTS or idea in text:
             return text
-        return f"{_COMMENTS[self.language]} IDEA: {prompt_sections.shorten(str(meta['idea']), 160)}\n{text}"
+        return f"{_COMMENTS[self.language]} IDEA: {prompt_sections.shorten(idea, 160)}\n{text}"
 
     def _render_program(self, values: Mapping[str, str], text: str) -> str:
         return self.templates.fill("search_program", {**values, "program_snippet": text})
@@ -285,6 +289,8 @@ class SearchPromptBuilder:
         format_score = prompt_sections.make_score_format(_list_scores(context, request))
         is_best = bool(fn.candidate) and state.get("best_id") == (fn.candidate.id if fn.candidate else "")
         score = format_score(fn.score() if fn.evaluation else None)
+        if fn.evaluation is not None and failures.find_error(fn.evaluation):
+            score = f"{score}, it fails"
         if operator == "new":
             name = f"Best {self._unit} so far" if is_best else f"Initial {self._unit}"
         else:
@@ -368,7 +374,11 @@ def _list_scores(context: function.ProposalContext, request: mutation.EditReques
     return scores + [row.get("score") for row in rows if isinstance(row, Mapping)]
 
 
-def _describe_difference(score: float | None, other: float | None, format_score: Callable[[Any], str]) -> str:
+def _describe_difference(fn: function.Function, parent: function.Function, format_score: Callable[[Any], str]) -> str:
+    """Compares the score of a program with the one to improve, unless one of them failed."""
+    if any(program.evaluation is None or failures.find_error(program.evaluation) for program in (fn, parent)):
+        return ""
+    score, other = fn.score(), parent.score()
     if score is None or other is None or score == other:
         return ""
     return f" ({'+' if score > other else ''}{score - other:.6g} against the one to improve)"
