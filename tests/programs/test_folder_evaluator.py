@@ -102,6 +102,16 @@ class TestArtifacts:
         assert len(result.feedback) < 5000
 
 
+class TestPlace:
+    SOURCE = "import json\n\ndef evaluate(path):\n    x = open(path).read()\n    return {'score': json.loads(x)}\n"
+
+    def test_initial_program_fails_with_the_line_of_the_evaluator(self, make_evaluator):
+        evaluate, _ = make_evaluator(self.SOURCE, initial="no")
+        assert "JSONDecodeError" in evaluate("no").failure
+        assert evaluate("no").failure.endswith("(evaluator0.py, line 5)")
+        assert "evaluator0.py" not in evaluate("not").failure  # prompts have its traceback
+
+
 class TestScore:
     def test_nan_score_is_a_failure(self, make_evaluator):
         evaluate, _ = make_evaluator("def evaluate(path): return {'combined_score': float(open(path).read())}")

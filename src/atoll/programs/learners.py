@@ -102,7 +102,7 @@ _MAX_LATEST = 25  # attempts, for notes on the run
 _MAX_IDEA_CHARS, _MAX_WHY_CHARS, _MAX_ERROR_KEY_CHARS, _MAX_CHANGE_TEXT = 160, 200, 120, 400
 _PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
 _NOISE = 1e-9  # relative difference of scores that is a rounding error
-_ERROR_PLACE = re.compile(r" \(line \d+.*\)$")  # the same error in another line counts as the same
+_ERROR_PLACE = re.compile(r" \((?:[\w.-]+, )?line \d+.*\)$")  # the same error in another line counts as the same
 
 
 class AttemptMemory:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from atoll import sandbox
@@ -17,6 +18,10 @@ _TRACEBACK_START = re.compile(r"^(?:  \+ Exception Group )?Traceback \(most rece
 _CHAIN_END = re.compile(
     r"(?:direct cause of the following exception|another exception occurred):\n\n\Z"
 )  # before a traceback that belongs to the one above it
+_PLACE = re.compile(r'^ +File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+_LIBRARY = re.compile(
+    rf"/(?:site|dist)-packages/|/lib/python3|^<|^{re.escape(str(Path(sandbox.__file__).parents[1]))}/"
+)
 _LIMIT_NOTE = re.compile(r"^\[sandbox\] limit of .*\Z", re.MULTILINE)
 _STACK_START = re.compile(
     r"^(?:Fatal Python error: .*\n\n)?Current thread .*\(most recent call first\):\n", re.MULTILINE
@@ -80,6 +85,12 @@ def make_failure_artifacts(
     if error_type == TIMEOUT and (limit := _TOO_LONG.match(failure)):
         artifacts |= {"timeout": _FLAG, "timeout_duration": limit["seconds"]}
     return {name: clean_text(text) for name, text in artifacts.items() if text}, output.printed
+
+
+def find_place(traceback: str) -> str:
+    """Returns the last line of the evaluator or the program in a traceback, as ` (evaluator.py, line 3)`."""
+    frames = [match for match in _PLACE.finditer(traceback) if not _LIBRARY.search(match["path"])]
+    return f" ({Path(frames[-1]['path']).name}, line {frames[-1]['line']})" if frames else ""
 
 
 def name_stage(function_name: str) -> str:

@@ -137,6 +137,8 @@ class FolderEvaluator:
         failure = results.failure or (None if score is not None else self._describe_missing_score(results))
         if failure is not None and self.hint and "KeyError" in failure:
             failure = f"{failure} ({self.hint})"
+        if failure is not None and is_initial:  # the person who wrote the evaluator reads it
+            failure += failures.find_place(results.failure_artifacts.get("traceback", ""))
         scores = tuple(results.scores) or ((score,) if score is not None else ())
         result = Evaluation(
             score if failure is None else None,

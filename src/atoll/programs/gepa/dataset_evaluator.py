@@ -271,7 +271,7 @@ class _CallResult(NamedTuple):
 
 def _parse_entry(entry: Mapping[str, Any], score_function: ScoreFunction) -> _CallResult:
     if "failure" in entry:
-        return _CallResult(math.nan, (), EMPTY, "", entry["failure"])
+        return _CallResult(math.nan, (), EMPTY, str(entry.get("feedback", "")), entry["failure"])
     metrics: Mapping[str, float] = entry["metrics"]
     feedback = str(entry["feedback"])
     artifact_lines = [f"{name}: {body}" for name, body in entry["artifacts"].items()]

@@ -1,7 +1,9 @@
 """Job that calls an evaluator with candidates and instances. Imported by worker processes, so imports are few."""
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from atoll import errors
@@ -9,6 +11,9 @@ from atoll.candidate import EMPTY, JSON
 from atoll.evaluation import ZERO_COST, Evaluation
 from atoll.programs.evaluation.cascade import COMBINED_METRIC
 from atoll.programs.evaluation.evaluator_job import to_plain_result
+
+_PACKAGE = str(Path(errors.__file__).parent)
+_MAX_TRACEBACK_CHARS = 3000
 
 type DecodeCandidate = Callable[[str], Any]  # from the text to the evaluator's argument
 
@@ -30,7 +35,7 @@ class InstanceJob:
         self._evaluator, self._decode, self._parts = evaluator, decode, parts
 
     def __call__(self, request: Mapping[str, Any]) -> list[JSON]:
-        """Returns the result of each call as plain data, or `{"failure": "ValueError: ..."}`."""
+        """Returns the result of each call as plain data; of a failed one `failure` and the traceback as `feedback`."""
         return self.run(request, run_coroutine, lambda call, items: [call(item) for item in items])
 
     def run(self, request: Mapping[str, Any], await_result: Callable[[Any], Any], map_calls: Any) -> list[JSON]:
@@ -47,10 +52,20 @@ class InstanceJob:
         def call(index: int) -> JSON:
             arguments = [self._parts[request["part"]][index]] if self._parts else []
             result = errors.capture(lambda: self._call_evaluator(await_result, candidate, *arguments), reraise=())
-            return {"failure": str(result)} if isinstance(result, errors.CaughtException) else result
+            return self._describe_failure(result) if isinstance(result, errors.CaughtException) else result
 
         results: list[JSON] = map_calls(call, request["at"])
         return results
+
+    def _describe_failure(self, caught: errors.CaughtException) -> JSON:
+        """Returns the exception with its line of the evaluator, and its traceback without Atoll's own frames."""
+        report = traceback.TracebackException.from_exception(caught.error, limit=-20, compact=True)
+        frames = [frame for frame in report.stack if not frame.filename.startswith(_PACKAGE)]
+        report.stack = traceback.StackSummary.from_list(frames)
+        file = getattr(getattr(inspect.unwrap(self._evaluator), "__code__", None), "co_filename", "")
+        lines = [frame.lineno for frame in frames if frame.filename == file]
+        place = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+        return {"failure": f"{caught}{place}", "feedback": "".join(report.format())[-_MAX_TRACEBACK_CHARS:].strip()}
 
     def _call_evaluator(self, await_result: Callable[[Any], Any], *arguments: Any) -> dict[str, Any]:
         result = self._evaluator(*arguments)
