@@ -224,6 +224,19 @@ class TestLLMThinker:  # B4, B12, B23
         turns, _, _ = self.run_llm(follow_last_way)
         assert [list(map(str, turn.plan.actions)) for turn in turns] == ways
 
+    def test_answer_of_the_example_follows_the_first_way(self):
+        ways = list[list[str]]()
+
+        def copy_example(step, call, prompt):
+            if "is over" in prompt:
+                return json.dumps(REFLECTION)
+            lines = re.findall(r"^- (.*): (.*) \(chance of damage", prompt.partition("WAYS (")[2], re.MULTILINE)
+            ways.append(lines[0][1].split(", "))
+            return prompt.partition("To follow it, answer:\n")[2].partition("\n")[0]
+
+        turns, _, _ = self.run_llm(copy_example)
+        assert [list(map(str, turn.plan.actions)) for turn in turns] == ways
+
     def test_prompt_has_all_sections_and_no_placeholders(self):
         prompts = list[str]()
 

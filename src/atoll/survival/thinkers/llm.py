@@ -3,6 +3,7 @@
 A command-line agent works too: `--llm cli:claude`. The option that skips its permission checks is never set.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,7 +95,13 @@ PLAYBOOK (lessons from earlier episodes; how often each helped and did harm)
 {playbook}
 
 LAST REFLECTION
-{previous}"""
+{previous}{example}"""
+
+# Without an example a small LLM answers in prose, or plans past the water that it needs.
+_EXAMPLE = """
+
+Most often the first of the WAYS is a good plan. To follow it, answer:
+{answer}"""
 
 _REFLECT_TASK = """A turn of an agent whose first goal is to stay alive is over. Reflect on the turn in one or two
 sentences. If the turn brought damage, give an alert per cause: when it happens and what to do. Say how much to explore
@@ -135,6 +142,7 @@ class LLMThinker:
             "memory": "\n".join(context.memory) or "nothing yet",
             "playbook": "\n".join(context.playbook) or "empty",
             "previous": context.previous.text if context.previous else "none",
+            "example": _EXAMPLE.replace("{answer}", _format_answer(ways[0])) if ways else "",
         }
         try:
             prompt = _make_prompt(_PLAN_TASK, _PLAN_REQUEST, values)
@@ -170,6 +178,12 @@ class LLMThinker:
 
 def _describe_way(way: ActionPlan) -> str:
     return f"- {way.goal}: {', '.join(map(str, way.actions))} (chance of damage {way.risk:.2f})"
+
+
+def _format_answer(way: ActionPlan) -> str:
+    name = way.goal[:MAX_CHARS]
+    answer = {"goal": name, "actions": [{"name": name}], "risk": round(way.risk, 2)}
+    return json.dumps(answer, ensure_ascii=False)
 
 
 def _find_way(name: str, ways: Sequence[ActionPlan], candidates: Sequence[Action]) -> ActionPlan | None:
