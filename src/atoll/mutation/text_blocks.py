@@ -144,7 +144,7 @@ def cut_middle(text: str, max_size: int) -> str:
     return text[:half] + CUT_MARKER + text[-half:] if half > 0 else ""
 
 
-_MAX_LINE_LENGTH, _MAX_LINES = 70, 2
+_MAX_LINE_LENGTH, _MAX_LINES, _MAX_READ_LENGTH = 70, 2, 2000
 _MAX_COMPARED, _SIMILAR = 20, 0.5  # lines, and their smallest share of equal words
 _WORD = re.compile(r"\w+|[^\w\s]")
 _CUT = " ..."
@@ -184,8 +184,8 @@ def _cut_line(line: str, other: str = "") -> str:
         return line
     pairs = enumerate(zip(line, other, strict=False))
     same = next((index for index, (char, other_char) in pairs if char != other_char), min(len(line), len(other)))
-    first = re.search(r"\S*\Z", line[: min(same, len(line) - 1)]) if same > _MAX_LINE_LENGTH // 2 else None
-    rest = line[first.start() :] if first else line
+    first = line.rfind(" ", 0, min(same, len(line) - 1)) + 1 if same > _MAX_LINE_LENGTH // 2 else 0
+    rest = line[first:]
     return f"{'... ' if first else ''}{rest[:_MAX_LINE_LENGTH].rstrip()}{_CUT if len(rest) > _MAX_LINE_LENGTH else ''}"
 
 
@@ -194,7 +194,7 @@ def _find_missing(text: str, other_text: str) -> Sequence[str]:
     other_lines = set(other_text.split("\n"))
     statements = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text).split("\n")
     missing = [
-        (bool(_PASSIVE_LINE.match(statement)), line.strip())
+        (bool(_PASSIVE_LINE.match(statement)), line.strip()[:_MAX_READ_LENGTH])
         for line, statement in zip(text.split("\n"), statements, strict=True)
         if line not in other_lines and line.strip()
     ]
