@@ -15,7 +15,8 @@ def explain_file(task: Path, file: Path) -> str:
         return f"{task} calls atoll.evolve. Run it with Python: 'python {task}'."
     if "def inputs(" in text and "def evaluate(" in text:
         return f"{task} is a task file, but no {CONFIG_FILE} is beside it. {_TASK_SETTINGS}"
-    return f"{task} is a program file. Name its evaluator too: 'atoll run {task} EVALUATOR'."
+    kind = "a text" if file.suffix in (".md", ".txt", ".rst") else "a program"
+    return f"{task} is {kind}. Name its evaluator too: 'atoll run {task} EVALUATOR'."
 
 
 def explain_folder(task: Path, folder: Path) -> str:
