@@ -308,6 +308,14 @@ def test_idea_of_a_program_in_the_prompt_and_a_claim_are_no_ideas(line: str) -> 
     assert response_text.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
 
 
+@pytest.mark.parametrize("marks", ["`" * 300_000, "# IDEA" + "*" * 300_000, "#" + " " * 300_000, "```\n" * 70_000])
+def test_reading_the_idea_of_a_long_line_takes_no_long_time(marks: str) -> None:
+    start = time.process_time()
+    assert response_text.find_idea(f"```python\nx = 1\n```\n{marks}") == {}
+    assert response_text.remove_idea("x = 1\n", marks) == "x = 1\n"
+    assert time.process_time() - start < 5  # without possessive repeats: hours
+
+
 def test_the_suffix_of_tuned_programs_is_not_part_of_an_idea():
     assert response_text.find_idea("# IDEA: sort first (constants tuned)") == {"idea": "sort first"}
 

@@ -329,8 +329,8 @@ def _find_between(parent_lines: Sequence[str], before: str | None, after: str | 
     return parent_lines[first:end]
 
 
-_IDEA_LINE = re.compile(
-    r"^[ \t>*_`-]*(?:#|//|--|%)?[ \t*_`]*(?P<name>IDEA|WHY|NEXT)[*_`]*[ \t]*:[*_` \t]*(?P<text>[^\n]*)", re.M
+_IDEA_LINE = re.compile(  # possessive repeats: a long line of marks would take hours otherwise
+    r"^[ \t>*_`-]*+(?:#|//|%)?+[ \t*_`]*+(?P<name>IDEA|WHY|NEXT)[*_`]*+[ \t]*+:[*_` \t]*+(?P<text>[^\n]*)", re.M
 )
 _IDEA_COMMENT = re.compile(r"^[ \t]*(?:#|//|--|%)[ \t*_`]*(?:IDEA|WHY|NEXT)[*_`]*[ \t]*:[^\n]*\n?", re.M)
 _FIRST_COMMENT = re.compile(
