@@ -144,6 +144,17 @@ class TestEvaluators:
         with pytest.raises(errors.SetupError, match=place):
             atoll.evolve("some words", lambda text: 1 / 0, budget="3evals")
 
+    @pytest.mark.parametrize("arguments", [("m", ("f", 1, 5, 7)), ("m", ("f", 1, "a", None))])
+    def test_exception_that_cannot_be_formatted_is_a_failure(self, arguments):
+        def evaluate(text: str) -> float:
+            if text != "some words":
+                raise SyntaxError(*arguments)
+            return 1.0
+
+        result = atoll.evolve("some words", evaluate, budget="5evals", llm=lambda prompt: f"words {len(prompt)}")
+        assert result.score == 1.0
+        assert all(str(row["failure"]).startswith(("SyntaxError", "None")) for row in result.candidates)
+
     def test_failing_child_does_not_end_run(self):
         def evaluate(text: str) -> float:
             if text != "some words":

@@ -308,6 +308,24 @@ def test_idea_of_a_program_in_the_prompt_and_a_claim_are_no_ideas(line: str) -> 
     assert response_text.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
 
 
+@pytest.mark.parametrize(
+    ("line", "is_idea"),
+    [
+        ("IDEA: Use numpy", True),  # the prompt has a longer idea that begins so
+        ("IDEA: Use numpy arrays for distances", False),
+        ("IDEA: simulated annealing", True),  # the requested direction
+        ("IDEA: rank by score, 2 best first", True),
+        ("Your change", False),
+    ],
+)
+def test_only_whole_ideas_of_the_prompt_are_copies(line: str, is_idea: bool) -> None:
+    prompt = "# IDEA: Use numpy arrays for distances\n" + "x = 1\n" * 200
+    prompt += "\n# Your change\nTry this: simulated annealing. Make one change.\n"
+    response = f"```python\n# {line}\nx = 1\n```"
+    assert bool(response_text.find_idea(response, prompt=prompt)) == is_idea
+    assert response_text.find_idea("# IDEA: Use numpy arrays for distances", prompt=prompt, keeps_idea=True)
+
+
 @pytest.mark.parametrize("marks", ["`" * 300_000, "# IDEA" + "*" * 300_000, "#" + " " * 300_000, "```\n" * 70_000])
 def test_reading_the_idea_of_a_long_line_takes_no_long_time(marks: str) -> None:
     start = time.process_time()
@@ -344,4 +362,7 @@ def test_summary_of_a_change_pairs_lines_and_shows_where_long_ones_differ() -> N
         "+ ... np.sin(params[5] * x)",
         "+ y = params[6] - 1",
     ]
+    numbers = "1.5," * 40
+    change = text_blocks.summarize_change(f"p=[{numbers}1.5]", f"p=[{numbers}1.6]").splitlines()
+    assert [line[-4:] for line in change[1:]] == ["1.5]", "1.6]"]
     assert text_blocks.summarize_change("", "z = " + "1 + " * 100).endswith(" ...")

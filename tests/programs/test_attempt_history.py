@@ -103,6 +103,13 @@ def test_attempts_compare_no_score_with_a_failure_and_ignore_rounding():
     assert memory.list_notes() == []
 
 
+def test_error_named_none_replaces_no_scored_attempt():
+    memory, parent = AttemptMemory(), make_child(1.0)
+    memory.add_child(parent, make_child(2.0), "")
+    memory.add_child(parent, make_child(None), "ValueError: x\nNone")
+    assert len(memory.choose_attempts(str(parent.candidate.id if parent.candidate else ""))) == 2
+
+
 def test_equal_errors_in_other_lines_are_one_attempt():
     memory, parent = AttemptMemory(), make_child(1.0)
     for line in (3, 9):

@@ -343,7 +343,8 @@ def _build_function(
     parents = [parent, request.partner] if request.partner else [parent]
     engine: Mode = "diff" if program.form == "edits" else "cross" if request.mode == "cross" else "rewrite"
     meta: dict[str, JSON] = {"engine": engine, "model": response.model, "change": summarize_change(base, program.text)}
-    meta |= find_idea(response.text, base, prompt.text)
+    keeps_idea = bool(first_fault) or context.advice.get("operator") == "fix"
+    meta |= find_idea(response.text, base, prompt.text, keeps_idea=keeps_idea)
     meta |= {"operator": context.advice["operator"]} if "operator" in context.advice else {}
     meta |= {"from_score": parent.score()} if parent.evaluation is not None else {}
     meta |= {"is_repaired": True, "first_fault": first_fault} if first_fault else {}

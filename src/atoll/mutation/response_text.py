@@ -339,18 +339,20 @@ _FIRST_COMMENT = re.compile(
 _FIRST_DOCSTRING = re.compile(r"```\w*[ \t]*\n\s*(?P<quotes>\"{3}|'{3})(?P<text>.*?)(?P=quotes)", re.S)
 _CHANGE = re.compile(r"^[ \t]*changes?: *(?P<text>\S[^\n]*)", re.I | re.M)
 _VAGUE = re.compile(r"(?:improved|better|new|updated|modified|enhanced|optimized)\b", re.I)
-_SCORE = re.compile(r"\bscore\b\D{0,9}\d", re.I)
+_SCORE = re.compile(r"\bscore[:= ]+-?\d", re.I)
 _MAX_IDEA_CHARS, _MAX_DIRECTIONS = 200, 3
-_MAX_INSTRUCTION_CHARS, _MIN_COPIED_WORDS, _MIN_DOCSTRING_WORDS = 800, 2, 3  # the first at the end of a prompt
+_MAX_INSTRUCTION_CHARS, _MIN_WORDS = 800, 3  # the first at the end of a prompt
 
 
-def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, str | list[str]]:
+def find_idea(
+    response: str, parent: str = "", prompt: str = "", *, keeps_idea: bool = False
+) -> dict[str, str | list[str]]:
     """Returns `idea`, `why` and `next` of a change, in the words of the LLM, as far as the response has them.
 
     Without a line `IDEA:` the idea is the comment on the first line of the program, or the first line of its docstring,
     unless the parent has it too. Small LLMs copy what they see, so these are no ideas: a sentence of the instruction at
-    the end of the prompt, the idea of a program in the prompt, and a claim about a score. Each line `NEXT:` is a
-    direction for a later change.
+    the end of the prompt, the idea of a program in the prompt (unless `keeps_idea`), and a claim about a score. Each
+    line `NEXT:` is a direction for a later change.
     """
     idea, directions = dict[str, str | list[str]](), list[str]()
     for match in _IDEA_LINE.finditer(response):
@@ -366,7 +368,7 @@ def find_idea(response: str, parent: str = "", prompt: str = "") -> dict[str, st
         idea["idea"] = " ".join(first["text"].split())[:_MAX_IDEA_CHARS]
     if "idea" not in idea and (text := _read_docstring(response, parent)):
         idea["idea"] = text
-    if _is_copied(str(idea.get("idea", "")), prompt):
+    if _is_copied(str(idea.get("idea", "")), prompt, keeps_idea):
         del idea["idea"]
     return idea
 
@@ -380,14 +382,20 @@ def _read_docstring(response: str, parent: str) -> str:
     change = _CHANGE.search(docstring)
     line = change["text"] if change else docstring.partition("\n")[0]
     text = " ".join(line.split())[:_MAX_IDEA_CHARS]
-    is_useless = text.rstrip(".") in parent or len(text.split()) < _MIN_DOCSTRING_WORDS or _VAGUE.match(text)
+    is_useless = text.rstrip(".") in parent or len(text.split()) < _MIN_WORDS or _VAGUE.match(text)
     return "" if is_useless else text
 
 
-def _is_copied(idea: str, prompt: str) -> bool:
-    sentence, text = idea.rstrip(". ").lower(), prompt.lower()
-    is_instruction = len(sentence.split()) >= _MIN_COPIED_WORDS and sentence in text[-_MAX_INSTRUCTION_CHARS:]
-    return bool(sentence) and (is_instruction or f"idea: {sentence}" in text or bool(_SCORE.search(idea)))
+def _is_copied(idea: str, prompt: str, keeps_idea: bool) -> bool:
+    sentence, text = idea.rstrip(". ").lower(), f"{prompt.lower()}\n"
+    if not sentence or _SCORE.search(idea):
+        return bool(sentence)
+    if any(f"idea: {sentence}{mark}\n" in text for mark in ("", ".", " ...", TUNED_SUFFIX)):
+        return not keeps_idea
+    end = text[-_MAX_INSTRUCTION_CHARS:]
+    is_direction = any(f"{words}: {sentence}" in end for words in ("try this", "this method"))
+    is_instruction = len(sentence.split()) >= _MIN_WORDS and sentence in end and not is_direction
+    return is_instruction or f"\n# {sentence}\n" in text
 
 
 def remove_idea(program: str, response: str = "") -> str:

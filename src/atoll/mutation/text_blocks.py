@@ -144,8 +144,8 @@ def cut_middle(text: str, max_size: int) -> str:
     return text[:half] + CUT_MARKER + text[-half:] if half > 0 else ""
 
 
-_MAX_LINE_LENGTH, _MAX_LINES, _MAX_READ_LENGTH = 70, 2, 2000
-_MAX_COMPARED, _SIMILAR = 20, 0.5  # lines, and their smallest share of equal words
+_MAX_LINE_LENGTH, _MAX_LINES, _MAX_READ_LENGTH = 70, 2, 20_000
+_MAX_COMPARED, _MAX_COMPARED_LENGTH, _SIMILAR = 20, 2000, 0.5  # lines, and their smallest share of equal words
 _WORD = re.compile(r"\w+|[^\w\s]")
 _CUT = " ..."
 _DOCSTRING = re.compile(r"^[ \t]*(\"{3}|'{3}).*?\1", re.M | re.S)
@@ -172,7 +172,7 @@ def summarize_change(parent: str, child: str) -> str:
 
 def _find_similar(line: str, others: Sequence[str]) -> int | None:
     """Returns the index of the line that shares most words; None if none shares many."""
-    words, *other_words = (set(_WORD.findall(text)) for text in (line, *others))
+    words, *other_words = (set(_WORD.findall(text[:_MAX_COMPARED_LENGTH])) for text in (line, *others))
     shares = [len(words & other) / len(words | other) for other in other_words]
     best = max(range(len(shares)), key=shares.__getitem__, default=None)
     return best if best is not None and shares[best] >= _SIMILAR else None
@@ -184,7 +184,8 @@ def _cut_line(line: str, other: str = "") -> str:
         return line
     pairs = enumerate(zip(line, other, strict=False))
     same = next((index for index, (char, other_char) in pairs if char != other_char), min(len(line), len(other)))
-    first = line.rfind(" ", 0, min(same, len(line) - 1)) + 1 if same > _MAX_LINE_LENGTH // 2 else 0
+    end = min(same, len(line) - 1)
+    first = max(line.rfind(" ", 0, end) + 1, end - _MAX_LINE_LENGTH // 2) if same > _MAX_LINE_LENGTH // 2 else 0
     rest = line[first:]
     return f"{'... ' if first else ''}{rest[:_MAX_LINE_LENGTH].rstrip()}{_CUT if len(rest) > _MAX_LINE_LENGTH else ''}"
 

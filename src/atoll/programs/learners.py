@@ -101,6 +101,7 @@ _MAX_ATTEMPTS, _MAX_STORED_ATTEMPTS, _MAX_GAINS = 6, 12, 3
 _MAX_LATEST = 25  # attempts, for notes on the run
 _MAX_IDEA_CHARS, _MAX_WHY_CHARS, _MAX_ERROR_KEY_CHARS, _MAX_CHANGE_TEXT = 160, 200, 120, 400
 _PROGRAM_FRAME = re.compile(r'File "[^"\n]*program\.\w+", line (\d+)[^\n]*\n[ \t]*(?![ \t]|File )([^\n]*)')
+_MAX_READ_CHARS = 2000  # of an error
 _NOISE = 1e-9  # relative difference of scores that is a rounding error
 _ERROR_PLACE = re.compile(r" \((?:[\w.-]+, )?line \d+.*\)$")  # the same error in another line counts as the same
 
@@ -149,7 +150,7 @@ class AttemptMemory:
             summary = summarize_error(error)
             reason = summary[:MAX_ERROR_CHARS]
             attempt |= {"outcome": "failed" if fn.evaluation else "rejected", "reason": reason}
-            self._errors[_ERROR_PLACE.sub("", summary)[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
+            self._errors[_ERROR_PLACE.sub("", summary[:_MAX_READ_CHARS])[:_MAX_ERROR_KEY_CHARS]] += bool(fn.evaluation)
         else:
             difference = _subtract(score, parent_score) if is_parent_valid else None
             attempt |= {"outcome": _classify(difference), "score": score, "difference": difference}
@@ -162,7 +163,7 @@ class AttemptMemory:
         """Adds an attempt; of equal failures only the last one stays, also if their lines differ."""
         attempts = self._attempts.setdefault(parent_id, deque(maxlen=_MAX_STORED_ATTEMPTS))
         reason = _ERROR_PLACE.sub("", str(attempt.get("reason") or ""))
-        for old in [old for old in attempts if reason and _ERROR_PLACE.sub("", str(old.get("reason"))) == reason]:
+        for old in [old for old in attempts if reason and _ERROR_PLACE.sub("", str(old.get("reason") or "")) == reason]:
             attempts.remove(old)
         attempts.append(attempt)
         self._latest.append(attempt)

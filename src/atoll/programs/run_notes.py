@@ -220,7 +220,7 @@ def _strip_marks(text: str) -> str:
     text = text.strip(" *_")
     if text.startswith("`") and text.find("`", 1) == len(text) - 1:
         return text[1:-1].strip(" *_")
-    return text.replace("`", "") if text.count("`") % 2 else text
+    return text.replace("`", "").strip(" *_") if text.count("`") % 2 else text
 
 
 def parse_notes(response: str, tried: Collection[str] = ()) -> Notes | None:

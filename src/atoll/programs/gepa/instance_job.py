@@ -58,14 +58,22 @@ class InstanceJob:
         return results
 
     def _describe_failure(self, caught: errors.CaughtException) -> JSON:
-        """Returns the exception with its line of the evaluator, and its traceback without Atoll's own frames."""
+        """Returns the exception with its line of the evaluator, and its traceback as feedback."""
+        result = errors.capture(lambda: self._format_failure(caught), reraise=())
+        # The exception of a candidate may fail when it is formatted.
+        return {"failure": type(caught.error).__name__} if isinstance(result, errors.CaughtException) else result
+
+    def _format_failure(self, caught: errors.CaughtException) -> JSON:
         report = traceback.TracebackException.from_exception(caught.error, limit=-20, compact=True)
         frames = [frame for frame in report.stack if not frame.filename.startswith(_PACKAGE)]
         report.stack = traceback.StackSummary.from_list(frames)
+        text = "".join(report.format())[-_MAX_TRACEBACK_CHARS:].strip()
+        for path in {frame.filename for frame in frames}:
+            text = text.replace(f'File "{path}"', f'File "{Path(path).name}"')
         file = getattr(getattr(inspect.unwrap(self._evaluator), "__code__", None), "co_filename", "")
         lines = [frame.lineno for frame in frames if frame.filename == file]
         place = f" ({Path(file).name}, line {lines[-1]})" if lines else ""
-        return {"failure": f"{caught}{place}", "feedback": "".join(report.format())[-_MAX_TRACEBACK_CHARS:].strip()}
+        return {"failure": f"{caught}{place}", "feedback": text}
 
     def _call_evaluator(self, await_result: Callable[[Any], Any], *arguments: Any) -> dict[str, Any]:
         result = self._evaluator(*arguments)
