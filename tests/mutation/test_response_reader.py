@@ -7,7 +7,7 @@ import time
 import pytest
 
 from atoll import mutation
-from atoll.mutation import response_text, text_blocks
+from atoll.mutation import response_idea, text_blocks
 
 PARENT = '''# EVOLVE-BLOCK-START
 """Packs circles."""
@@ -270,18 +270,18 @@ def test_block_inside_of_a_function_keeps_the_function() -> None:
 
 def test_idea_and_directions_are_read_and_leave_the_program():
     response = "```python\n# IDEA: sort first\n# NEXT: Use a heap.\n# NEXT:\n# NEXT: A table of results.\nx = 1\n```"
-    idea = response_text.find_idea(response)
+    idea = response_idea.find_idea(response)
     assert idea == {"idea": "sort first", "next": ["Use a heap.", "A table of results."]}
     program = response.partition("\n")[2].removesuffix("```")
-    assert response_text.remove_idea(program, response) == "x = 1\n"
+    assert response_idea.remove_idea(program, response) == "x = 1\n"
 
 
 def test_a_sentence_of_the_instruction_is_not_an_idea():
     prompt = "# Your change\nReplace the weakest step by a better algorithm. Make one change.\n"
     for line in ("Replace the weakest step by a better algorithm", "IDEA: Make one change."):
-        assert response_text.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
+        assert response_idea.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
     response = "```python\n# Your change: sort the items first\nx = 1\n```"
-    assert response_text.find_idea(response, prompt=prompt) == {"idea": "sort the items first"}
+    assert response_idea.find_idea(response, prompt=prompt) == {"idea": "sort the items first"}
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_sentence_of_the_instruction_is_not_an_idea():
 def test_new_docstring_is_an_idea_if_it_says_something(docstring: str, idea: str) -> None:
     response = f'```python\n"""{docstring}"""\nx = 1\n```'
     parent = '"""Sums the items."""\nx = 0\n'
-    assert response_text.find_idea(response, parent) == ({"idea": idea} if idea else {})
+    assert response_idea.find_idea(response, parent) == ({"idea": idea} if idea else {})
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_new_docstring_is_an_idea_if_it_says_something(docstring: str, idea: str
 )
 def test_idea_of_a_program_in_the_prompt_and_a_claim_are_no_ideas(line: str) -> None:
     prompt = "# Program to improve\n# IDEA: Sort the items first\n" + "x\n" * 1000
-    assert response_text.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
+    assert response_idea.find_idea(f"```python\n# {line}\nx = 1\n```", prompt=prompt) == {}
 
 
 @pytest.mark.parametrize(
@@ -322,20 +322,20 @@ def test_only_whole_ideas_of_the_prompt_are_copies(line: str, is_idea: bool) -> 
     prompt = "# IDEA: Use numpy arrays for distances\n" + "x = 1\n" * 200
     prompt += "\n# Your change\nTry this: simulated annealing. Make one change.\n"
     response = f"```python\n# {line}\nx = 1\n```"
-    assert bool(response_text.find_idea(response, prompt=prompt)) == is_idea
-    assert response_text.find_idea("# IDEA: Use numpy arrays for distances", prompt=prompt, keeps_idea=True)
+    assert bool(response_idea.find_idea(response, prompt=prompt)) == is_idea
+    assert response_idea.find_idea("# IDEA: Use numpy arrays for distances", prompt=prompt, keeps_idea=True)
 
 
 @pytest.mark.parametrize("marks", ["`" * 300_000, "# IDEA" + "*" * 300_000, "#" + " " * 300_000, "```\n" * 70_000])
 def test_reading_the_idea_of_a_long_line_takes_no_long_time(marks: str) -> None:
     start = time.process_time()
-    assert response_text.find_idea(f"```python\nx = 1\n```\n{marks}") == {}
-    assert response_text.remove_idea("x = 1\n", marks) == "x = 1\n"
+    assert response_idea.find_idea(f"```python\nx = 1\n```\n{marks}") == {}
+    assert response_idea.remove_idea("x = 1\n", marks) == "x = 1\n"
     assert time.process_time() - start < 5  # without possessive repeats: hours
 
 
 def test_the_suffix_of_tuned_programs_is_not_part_of_an_idea():
-    assert response_text.find_idea("# IDEA: sort first (constants tuned)") == {"idea": "sort first"}
+    assert response_idea.find_idea("# IDEA: sort first (constants tuned)") == {"idea": "sort first"}
 
 
 def test_summary_of_a_change_has_statements_first():

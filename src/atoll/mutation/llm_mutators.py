@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from atoll import errors, function
 from atoll.candidate import JSON
+from atoll.mutation.response_idea import find_idea, remove_idea
 from atoll.mutation.response_reader import DEFAULT_READER, ReadProgram, ResponseReader, UnusableResponse
-from atoll.mutation.response_text import find_idea, remove_idea
 from atoll.mutation.text_blocks import cut_middle, fence, summarize_change, with_text
 
 _MAX_INSPIRATIONS = 2

@@ -246,8 +246,8 @@ class DatasetEvaluator:
 
 def _format_example(instance: Any, result: "_CallResult", max_chars: int) -> str:
     score = f"Score: {result.score:.6g}" if result.failure is None else f"Failed: {result.failure}"
-    shown = result.feedback[:max_chars] if result.failure is None else result.feedback[-max_chars:]  # of a traceback
-    feedback = f"\nFeedback: {shown}" if shown else ""
+    text = result.feedback[:max_chars] if result.failure is None else result.feedback[-max_chars:]  # of a traceback
+    feedback = f"\nFeedback: {text}" if text else ""
     name = "" if isinstance(instance, Mapping) else "Input: "  # the keys of a dict are its names
     return f"{name}{format_instance(instance)[:max_chars]}\n{score}{feedback}"
 
