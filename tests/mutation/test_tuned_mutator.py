@@ -100,6 +100,14 @@ def test_other_child_is_not_tuned_with_few_or_slow_evaluations(limits):
     assert "4.0" in str(child.skeleton())
 
 
+def test_child_without_an_expression_is_not_lost():
+    text = 'def f(x):\n    """Returns nothing."""\n'
+    context = task(fn("def f(x):\n    return x\n", -1.0))
+    context = context._replace(evaluate=lambda fns: [evaluation.Evaluation(0.5) for _ in fns])
+    [child] = mutation.ChildTuner.timed(FixedProposer(text)).propose(context)
+    assert str(child.skeleton()) == text
+
+
 def test_child_that_stays_far_behind_gets_few_trials():
     trials = list[str]()
 

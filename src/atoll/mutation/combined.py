@@ -320,7 +320,7 @@ class ChildTuner:
         tuner = Tuner(budget=num_trials, patience=_PATIENCE if goal is None else _OTHER_PATIENCE, with_literals=True)
         try:
             return tuner.tune(context, child, first_score, is_hopeless)
-        except (NotApplicable, errors.SetupError):
+        except (ValueError, errors.SetupError):
             return None, 0  # nothing to tune, or an LLM declared an impossible range
 
 

@@ -271,8 +271,9 @@ class SearchPromptBuilder:
             return ""
         format_score = prompt_sections.make_score_format([state.get("best"), state.get("initial"), self.target])
         sentences = [f"Iteration {context.iteration}."]
-        if (budget := state.get("budget")) is not None:
-            sentences.append(f"{max(0, budget - state.get('calls', 0))} of {budget} calls left.")
+        budget, calls = state.get("budget"), state.get("calls", 0)
+        if budget is not None and calls < budget:  # a resumed run may have more calls than the first budget
+            sentences.append(f"{budget - calls} of {budget} calls left.")
         if state.get("best") is not None:
             sentences.append(f"Best score so far: {format_score(state['best'])}.")
         if state.get("initial") is not None:
