@@ -285,7 +285,7 @@ def format_attempts(advice: object, format_score: Callable[[Any], str]) -> Seque
         elif reason:
             outcome = f"{outcome}: {reason}"
         lines.append(f"- {outcome.rstrip('.')}. Change: {idea}{why}" if idea else f"- {outcome}")
-    return lines
+    return list(dict.fromkeys(lines))  # different changes may have the same first lines
 
 
 def _describe_change(change: str) -> str:
