@@ -11,6 +11,7 @@ import pytest
 import atoll
 from atoll import control, errors, evaluation, function, store
 from atoll.evolve import result as result_module
+from atoll.programs.gepa import instance_job
 from atoll.runs import summary
 
 
@@ -155,6 +156,17 @@ class TestEvaluators:
         assert result.score == 1.0
         failures = {row["failure"].partition(":")[0] for row in result.candidates if row["failure"]}
         assert failures == {"SyntaxError"}
+
+    def test_traceback_is_kept_for_training_instances_only(self):
+        def evaluate(text: str, number: int) -> float:
+            return 1 / number
+
+        job = instance_job.InstanceJob(evaluate, str, {"train": [0], "validation": [0]})
+        for part, has_traceback in (("train", True), ("validation", False)):
+            [row] = job({"content": "some words", "part": part, "at": [0]})
+            assert isinstance(row, dict)
+            assert "test_evolve.py, line" in str(row["failure"])
+            assert ("feedback" in row) == has_traceback
 
     def test_failing_child_does_not_end_run(self):
         def evaluate(text: str) -> float:

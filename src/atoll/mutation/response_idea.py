@@ -49,7 +49,7 @@ def find_idea(
 
 
 def _read_docstring(response: str, parent: str) -> str:
-    """Returns what the first docstring of a program says about its change, or its first sentence if that is new."""
+    """Returns what the first docstring of a program says about its change, or its first line if that is new."""
     match = _FIRST_DOCSTRING.search(response)
     if match is None:
         return ""

@@ -14,6 +14,7 @@ from atoll.programs.evaluation.evaluator_job import to_plain_result
 
 _PACKAGE = str(Path(errors.__file__).parent)
 _MAX_TRACEBACK_CHARS = 3000
+_TRAIN = "train"  # as in `dataset_evaluator`, which imports this module
 
 type DecodeCandidate = Callable[[str], Any]  # from the text to the evaluator's argument
 
@@ -35,7 +36,7 @@ class InstanceJob:
         self._evaluator, self._decode, self._parts = evaluator, decode, parts
 
     def __call__(self, request: Mapping[str, Any]) -> list[JSON]:
-        """Returns the result of each call as plain data; of a failed one `failure` and the traceback as `feedback`."""
+        """Returns the result of each call as plain data; of a failed one `failure`, and the traceback as `feedback`."""
         return self.run(request, run_coroutine, lambda call, items: [call(item) for item in items])
 
     def run(self, request: Mapping[str, Any], await_result: Callable[[Any], Any], map_calls: Any) -> list[JSON]:
@@ -52,18 +53,23 @@ class InstanceJob:
         def call(index: int) -> JSON:
             arguments = [self._parts[request["part"]][index]] if self._parts else []
             result = errors.capture(lambda: self._call_evaluator(await_result, candidate, *arguments), reraise=())
-            return self._describe_failure(result) if isinstance(result, errors.CaughtException) else result
+            if not isinstance(result, errors.CaughtException):
+                return result
+            failure = self._describe_failure(result)
+            # Prompts show only training instances; tracebacks of a large validation set would fill the store.
+            is_hidden = bool(self._parts) and request["part"] != _TRAIN
+            return {"failure": failure["failure"]} if is_hidden else failure
 
         results: list[JSON] = map_calls(call, request["at"])
         return results
 
-    def _describe_failure(self, caught: errors.CaughtException) -> JSON:
+    def _describe_failure(self, caught: errors.CaughtException) -> dict[str, JSON]:
         """Returns the exception with its line of the evaluator, and its traceback as feedback."""
         result = errors.capture(lambda: self._format_failure(caught), reraise=())
         # The exception of a candidate may fail when it is formatted.
         return {"failure": type(caught.error).__name__} if isinstance(result, errors.CaughtException) else result
 
-    def _format_failure(self, caught: errors.CaughtException) -> JSON:
+    def _format_failure(self, caught: errors.CaughtException) -> dict[str, JSON]:
         report = traceback.TracebackException.from_exception(caught.error, limit=-20, compact=True)
         frames = [frame for frame in report.stack if not frame.filename.startswith(_PACKAGE)]
         report.stack = traceback.StackSummary.from_list(frames)
