@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atoll import cluster, control, evaluation, function, store
+from atoll import cluster, control, evaluation, function, gate, store
 from atoll.evaluation import BlobRef, Evaluation
 from atoll.programs import learners
 from atoll.programs.evaluation.failures import find_error
@@ -44,10 +44,21 @@ def evaluate(skeleton: function.AnySkeleton) -> Evaluation:
     return evaluation.failed("it raised") if label == "crash" else Evaluation(float(score))
 
 
-def run(world: World, num_calls: int, window: int, seed: int = 0, *, iterations: int | None = None, journal=None):
+def run(
+    world: World,
+    num_calls: int,
+    window: int,
+    seed: int = 0,
+    *,
+    iterations: int | None = None,
+    journal=None,
+    prefilter: gate.Gate | None = None,
+):
     search = LeaderSearch(num_calls, find_error=find_error)
     props = function.DefaultFunctionProps(function.Text("0 start"), candidate_evaluator=evaluate)
-    islands = cluster.IslandConfig(1, 1, function.DefaultFunction(props), world, make_population=search.make_population)
+    islands = cluster.IslandConfig(
+        1, 1, function.DefaultFunction(props), world, make_population=search.make_population, prefilter=prefilter
+    )
     evolver = cluster.Evolver(
         cluster.EvolverConfig(
             islands,
@@ -245,6 +256,20 @@ def test_failed_programs_are_never_shown_or_refined_and_one_iteration_may_repair
         shown = [fn for fns in context.inspirations.values() for fn in fns]
         shown += [] if context in repairs else context.parents
         assert not [fn for fn in shown if "broken" in str(fn.skeleton()) or "crash" in str(fn.skeleton())]
+
+
+def test_repairs_that_the_prefilter_rejects_do_not_end_the_run():
+    def change(context: function.ProposalContext, score: float) -> str:
+        return "0 duplicate" if context.advice["operator"] == "fix" else f"{context.iteration} crash"
+
+    def reject_duplicates(proposal: gate.Proposal) -> gate.Decision:
+        is_duplicate = "duplicate" in str(proposal.candidate.content)
+        return gate.Decision("reject" if is_duplicate else "accept", "known program", "novelty")
+
+    world = World(change)
+    run(world, 60, 1, prefilter=reject_duplicates)
+    assert len(world.contexts) == 60
+    assert "fix" in {context.advice["operator"] for context in world.contexts}
 
 
 def test_program_with_an_error_is_not_the_best_although_its_score_is_higher():

@@ -342,7 +342,7 @@ class LeaderSearch:
         """Counts a repair as useful if its child beats the program that the failed one was made from."""
         id = get_id(result.parents[-1])
         goal = self._repair_goals.pop(id, -math.inf)
-        scores = [function.get_fitness(fn) for fn, _ in result.children if not self._is_failure(fn)]
+        scores = [function.get_fitness(fn) for fn, _ in result.children if fn.evaluation and not self._is_failure(fn)]
         self._num_repairs += 1
         self._num_useful_repairs += max(scores, default=-math.inf) > goal
         if population is not None:
