@@ -56,7 +56,7 @@ FAMILIES: Mapping[str, Family] = {
         ("OR1", "OR2", "OR3", "OR4"),
         3000,
     ),
-    "weibull": Family(task.weibull(seed=0), task.weibull(seed=1), ("Weibull 5k",), 1200),
+    "weibull": Family(task.weibull(seed=0), task.weibull(seed=1), ("Weibull 5k",), 6000),
 }
 
 
@@ -226,7 +226,7 @@ def _notes(rows: Rows, spread: Mapping[str, Any], chosen: Mapping[str, str], val
     return [
         "Trained on generated lists alone: uniform 20 lists of 250 items, Weibull 5 of 5000. Chosen by "
         "other generated lists, uniform 60 of 120, 30 of 250 and 20 of 500, Weibull 5 of 5000: below best fit on each "
-        "of these, then the lowest mean. 3000 and 1200 evaluations for each search, from best fit on.",
+        "of these, then the lowest mean. 3000 and 6000 evaluations for each search, from best fit on.",
         *baselines.tally(spread, is_lower_better=True),
         *_by_choice(rows, value),
         "A rule sees the size of the item and the free space of a bin, and nothing else.",
