@@ -125,6 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench all", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="run small versions; write tables to .bench/quick")
     parser.add_argument(
+        "--commits", action="store_true", help="list the saved tables with command and commit, as in docs/results.md"
+    )
+    parser.add_argument(
         "--data", type=Path, help="folder with llmsr/, laws/, binpacking/, natural_plan/, ace_formula/ and replies/"
     )
     parser.add_argument("--folders", type=Path, help="examples folder of an OpenEvolve checkout")
@@ -132,6 +135,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[bench.name for bench in BENCHES], help="run only these")
     parser.add_argument("--fresh", action="store_true", help="run everything again")
     args = parser.parse_args()
+    if args.commits:
+        print(list_tables())
+        return
     results = STATE_DIR / "quick" if args.quick else outcome.RESULTS_DIR
     results.mkdir(parents=True, exist_ok=True)
     done_list = DoneList(STATE_DIR / ("quick.json" if args.quick else "whole.json"), results, is_fresh=args.fresh)
@@ -142,6 +148,17 @@ def main() -> None:
             print(f"{rows[-1][0]}: {rows[-1][1]}, {rows[-1][2]} minutes", file=sys.stderr, flush=True)
     print(outcome.table(("benchmark", "ended", "minutes", "arguments"), rows))
     sys.exit(1 if any(row[1] == "FAILED" for row in rows) else 0)
+
+
+def list_tables() -> str:
+    """Returns a Markdown table of the saved results with command and commit."""
+    rows = list[Sequence[object]]()
+    for path in sorted(outcome.RESULTS_DIR.glob("*.json")):
+        results = json.loads(path.read_text())
+        if "machine" in results:
+            link = f"[{path.stem}](../bench/results/{path.stem}.md)"
+            rows.append((link, f"`{results['command']}`", results["machine"]["commit"]))
+    return outcome.table(("table", "command", "commit"), rows)
 
 
 class DoneList:

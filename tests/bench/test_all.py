@@ -21,6 +21,11 @@ def test_readme_lists_every_benchmark():
     assert [each.name for each in every.BENCHES if f"| `{each.name}` |" not in text] == []
 
 
+def test_results_list_every_table_with_command_and_commit():
+    text = (BENCH.parent / "docs" / "results.md").read_text()
+    assert every.list_tables() in text, "replace the table by the output of `scripts/bench all --commits`"
+
+
 def test_extras_of_benchmarks_are_extras_of_atoll():
     extras = tomllib.loads((BENCH.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     found = {path.stem: re.findall(r'^EXTRA = "(.*)"$', path.read_text(), re.MULTILINE) for path in BENCH.glob("*.py")}

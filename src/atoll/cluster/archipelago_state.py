@@ -238,7 +238,7 @@ class ArchipelagoState:
         """Logs the first failure of a mutator or a gate, since all later ones may be like it."""
         if failure and not self.last_failure:
             text = failure.removeprefix("the mutator raised UnusableResponse: ")
-            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, text)
+            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, text.rstrip("."))
         self.last_failure = failure or self.last_failure
 
     def _make_island(self, index: int, epoch: int) -> Island:
