@@ -9,6 +9,7 @@ sequential and the engine without an LLM. Finished folders are kept in `results/
 """
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -32,6 +33,7 @@ PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 PARTS = outcome.RESULTS_DIR / "folders.parts.json"
 LIMIT_SECONDS = 2400.0
 TIMES = 3
+NUMBER = r"(?<![\w.])\d+\.?\d*"
 LIBRARIES = ("bs4", "soupsieve")  # imported by the folders but not by Atoll; copied from the peers' environment
 FOLDERS = (
     "function_minimization",
@@ -153,17 +155,43 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
 
 
 def scripted(prompt: str, number: int) -> str:
-    """Responds with the longest program of the prompt and one number changed, as a diff if the prompt asks for one."""
+    """Responds with the longest program of the prompt and one editable number changed, as a diff if asked for one."""
     program = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
-    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", program, re.DOTALL)
-    lines = (inside[1] if inside else program).split("\n")
+    lines = _find_editable(program, prompt)
     rng = Random(f"scripted {number}")
-    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and program.count(line) == 1]
+    numbered = [line for line in lines if re.search(NUMBER, line) and program.count(line) == 1]
     old = rng.choice(numbered or [line for line in lines if line.strip() and program.count(line) == 1] or [""])
-    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda match: _changed(match[0], rng), old) if numbered else f"{old}  # kept"
+    new = re.sub(NUMBER, lambda match: _changed(match[0], rng), old) if numbered else f"{old}  # kept"
     if "SEARCH" in prompt:
         return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
     return f"```\n{program.replace(old, new, 1)}```\n"
+
+
+def _find_editable(program: str, prompt: str) -> list[str]:
+    """Returns the lines that the prompt allows to edit, without docstrings and comments; all if it names none."""
+    lines = program.split("\n")
+    names = re.findall(r"`(\w+)`", "".join(re.findall(r"Edit only (.*?)\. ", prompt)))
+    try:
+        nodes = ast.parse(program).body
+    except SyntaxError:
+        return lines
+    parts = [node for node in nodes if not names or set(names) & _get_names(node)]
+    texts = [
+        node
+        for part in parts
+        for node in ast.walk(part)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    hidden = {number for node in texts for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    numbers = {number for part in parts for number in range(part.lineno, (part.end_lineno or part.lineno) + 1)}
+    return [lines[number - 1] for number in sorted(numbers - hidden) if not lines[number - 1].lstrip().startswith("#")]
+
+
+def _get_names(node: ast.stmt) -> set[str]:
+    """Returns the names that a statement defines."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 def _changed(text: str, rng: Random) -> str:

@@ -4,19 +4,26 @@ import pytest
 
 from bench import folders
 
-PROGRAM = "import math\n# EVOLVE-BLOCK-START\nX = 0.5\nY = 'word'\n# EVOLVE-BLOCK-END\nZ = 3\n"
+PROGRAM = "import math\n\n\ndef f():\n    '''At most 9.'''\n    # 8\n    x = 0.5\n    return x\n\n\nZ = 3\n"
+FIXED = "Edit only `f`. The rest stays as it is.\n"
 
 
-def test_scripted_rewrite_changes_a_number_between_the_markers():
-    reply = folders.scripted(f"Improve it.\n```python\n{PROGRAM}```\n", 3)
+@pytest.mark.parametrize("number", range(5))
+def test_scripted_rewrite_changes_an_editable_number(number):
+    reply = folders.scripted(f"```python\n{PROGRAM}```\n{FIXED}", number)
     assert reply.startswith("```\nimport math\n")
-    assert "X = 0.5\n" not in reply
-    assert "Z = 3\n" in reply
+    assert "x = 0.5\n" not in reply
+    assert all(text in reply for text in ("At most 9.", "# 8\n", "Z = 3\n"))
+
+
+def test_scripted_rewrite_may_change_the_whole_program():
+    replies = [folders.scripted(f"```python\n{PROGRAM}```\n", number) for number in range(20)]
+    assert {"x = 0.5\n" in reply for reply in replies} == {"Z = 3\n" not in reply for reply in replies} == {True, False}
 
 
 def test_scripted_llm_answers_with_a_diff_if_asked():
-    reply = folders.scripted(f"Answer with SEARCH/REPLACE blocks.\n```python\n{PROGRAM}```\n", 3)
-    assert reply.startswith("<<<<<<< SEARCH\nX = 0.5\n=======\nX = ")
+    reply = folders.scripted(f"Answer with SEARCH/REPLACE blocks.\n```python\n{PROGRAM}```\n{FIXED}", 3)
+    assert reply.startswith("<<<<<<< SEARCH\n    x = 0.5\n=======\n    x = ")
 
 
 @pytest.mark.parametrize(("found", "said"), [([0.5, 0.5], "0.5"), ([0.25, 0.5], "0.25 to 0.5")])
