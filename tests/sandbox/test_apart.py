@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from atoll import executor, function, sandbox
+from atoll.programs.evaluation import failures
 from atoll.programs.evaluation.evaluator_job import ApartFunctionJob
 from atoll.programs.gepa.instance_job import InstanceJob
 from atoll.sandbox import Limits, Permissions, SandboxResult
@@ -288,6 +289,17 @@ def test_failures_of_programs(open_box: Callable[..., Any], program: str, failur
     result = evaluate(box, program)
     assert failure in str(result.failure), result
     assert get_score(evaluate(box, "def solve(x): return 2 * x")) == 2.0
+
+
+def test_a_traceback_has_the_line_of_the_program_and_none_of_the_sandbox(open_box: Callable[..., Any]) -> None:
+    box = open_box("def evaluate(path): return float(load(path).solve(1))")
+    program = "def solve(x):\n    return undefined + x\n"
+    artifacts, printed = failures.make_failure_artifacts(evaluate(box, program), program, "evaluate", 1)
+    places = [line.split(", line")[0].split("/")[-1] for line in artifacts["traceback"].splitlines() if "File " in line]
+    assert places == ['evaluator.py"', 'program.py"'], artifacts["traceback"]
+    assert "\n    return undefined + x\n" in artifacts["traceback"]
+    assert printed == ""
+    assert failures.find_place(artifacts["traceback"]) == " (program.py, line 2)"
 
 
 def test_a_program_sees_neither_the_evaluator_nor_its_data(open_box: Callable[..., Any]) -> None:

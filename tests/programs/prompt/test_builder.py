@@ -220,6 +220,22 @@ class TestArtifacts:
         assert "### picture\n```\n[6 bytes]\n```" in text
         assert len(text) < 25_000
 
+    def test_a_failure_is_told_once(self):
+        failure, traceback = "it raised ValueError: 1 and 2 overlap", b"Traceback ...\nValueError: 1 and 2 overlap"
+        bodies = {"error_type": b"ValueError", "failure_stage": b"evaluation", "stderr": b"1 and 2 overlap"}
+        bodies |= {"traceback": traceback, "attempt": b"1", "width": b"2"}
+        artifacts = {name: BLOBS.save_blob(body) for name, body in bodies.items()}
+        feedback = f"evaluate failed: {failure}\nRow 1 and row 2.\nwidth: 2\n{traceback.decode()}"
+        base = fn("x = 1\n", None, failure=failure, feedback=feedback, artifacts=artifacts)
+        text = BUILDER(task(base), mutation.EditRequest(base, "diff")).text
+        shown = re.findall(r"^### (\w+)\n```\n(.*?)\n```", text, re.MULTILINE | re.DOTALL)
+        assert shown == [
+            ("failure", failure),
+            ("feedback", "Row 1 and row 2."),
+            ("traceback", traceback.decode()),
+            ("width", "2"),
+        ]
+
     def test_missing_blob_shows_its_head(self):
         lost = evaluation.BlobRef("0" * 64, 9000, "it began so")
         base = fn("x = 1\n", 0.5, artifacts={"log": lost})

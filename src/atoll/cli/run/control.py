@@ -270,6 +270,7 @@ def wait_for_scores(
     with options.open_existing_store(store_url) as run_store:
         run_id = _find_run(run_store, folder)
         while run_id is not None:
+            note = _explain_end(run_store, run_id, folder, letter)  # before the rows: they are saved with the record
             rows = [row for row in run_store.candidates(run_id) if row.step == letter.iteration and row.verdict]
             if rows:
                 best = run_store.candidates(run_id).list_best()
@@ -278,7 +279,7 @@ def wait_for_scores(
                     {"id": row.id, "score": row.score, "failure": row.failure, "is_best": row.id == best_id}
                     for row in rows
                 ], ""
-            if note := _explain_end(run_store, run_id, folder, letter):
+            if note:
                 return [], note
             if time.monotonic() >= deadline:
                 return [], "No candidate was evaluated yet."

@@ -16,7 +16,7 @@ _MAX_STACK_FRAMES = 20
 
 _TRACEBACK_START = re.compile(r"^(?:  \+ Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE)
 _CHAIN_END = re.compile(
-    r"(?:direct cause of the following exception|another exception occurred):\n\n\Z"
+    r"(?:(?:direct cause of the following exception|another exception occurred):\n|^In the program:)\n\Z", re.MULTILINE
 )  # before a traceback that belongs to the one above it
 _PLACE = re.compile(r'^ +File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 _LIBRARY = re.compile(
@@ -30,7 +30,9 @@ _STACK_FRAME = re.compile(r'  File "(?P<path>[^"\n]*)", line (?P<line>\d+) in (?
 _FRAME = re.compile(r'^  File "[^"\n]*", line \d+, in ', re.MULTILINE)
 _PROGRAM_PATH = re.compile(r"(?:\.|/atoll-scratch)/program\.\w+")  # in the scratch folder
 _JOB_FILE = "evaluator_job.py"  # its frames and those that call it are Atoll's
-_JOB_FRAME = re.compile(r'^  File "[^"\n]*evaluator_job\.py", line \d+, in .*\n(?:    .*\n)*', re.MULTILINE)
+_JOB_FRAME = re.compile(
+    r'^  File "[^"\n]*(?:evaluator_job|apart/stand_in)\.py", line \d+, in .*\n(?:    .*\n)*', re.MULTILINE
+)
 _RAISED = re.compile(r"(?:it raised|the sandbox does not allow it:) (?P<type>\w+)(?:: (?P<message>.*))?", re.DOTALL)
 _EXCEPTION_LINE = re.compile(r"^(?:\w+\.)*(?P<type>[A-Za-z_]\w*)(?::|$)")
 _TOO_LONG = re.compile(r"it (?:took longer|used more) than (?P<seconds>\S+) s\b")

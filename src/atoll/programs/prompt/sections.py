@@ -17,6 +17,7 @@ type SectionTexts = Mapping[str, Sequence[str]]
 
 _TOKEN_PATTERN = re.compile(r"[A-Za-z]+|[0-9]|\n[ \t]*|[ \t]+|[\x21-\x7e]|[^\x00-\x7f]")
 _LETTERS_PER_TOKEN = 3  # a low estimate
+_MAX_COMPARED = 2000  # characters of an artifact that are looked up in the feedback
 _MIN_DIGITS, _MAX_DIGITS = 6, 12
 
 
@@ -178,12 +179,11 @@ def make_artifact_parts(
     if result is None:
         return []
     texts = {name: _read_artifact(blobs, ref) for name, ref in list(result.artifacts.items())[:_MAX_ARTIFACTS]}
-    feedback = _strip_artifacts(result.feedback, texts)
-    texts_by_name = {
-        **({"failure": result.failure} if result.failure else {}),
-        **({"feedback": feedback} if feedback else {}),
-        **texts,
-    }
+    failure = {"failure": result.failure} if result.failure else {}
+    feedback = _strip_artifacts(result.feedback, {**failure, **texts})
+    if result.failure:
+        texts = {name: text for name, text in texts.items() if not _repeats_failure(name, text.strip(), result.failure)}
+    texts_by_name = {**failure, **({"feedback": feedback} if feedback else {}), **texts}
     return [
         PromptPart(
             text_blocks.cut_middle(text, max_chars),
@@ -208,12 +208,21 @@ def _read_artifact(blobs: system.BlobStore, ref: evaluation.BlobRef) -> str:
     return text_blocks.cut_middle(body.decode("utf-8", "replace"), _MAX_READ_CHARS)
 
 
+def _repeats_failure(name: str, text: str, failure: str) -> bool:
+    """Says whether an artifact of a failure adds nothing to its text."""
+    if name in ("error_type", "stderr"):
+        return text in failure
+    return name == "attempt" or (name, text) == ("failure_stage", "evaluation")
+
+
 def _strip_artifacts(feedback: str, texts: Mapping[str, str]) -> str:
     """Returns the feedback without artifacts and output that are shown separately."""
     for name, text in texts.items():
         for repeated in (f"{name}: {text}", text):
-            if repeated.strip():
-                feedback = feedback.replace(repeated.strip()[:2000], "", 1)
+            start = repeated.strip()[:_MAX_COMPARED]
+            end = "$" if len(start) < _MAX_COMPARED else ""
+            lines = re.compile(rf"^(?:\w+ failed: )?{re.escape(start)}{end}", re.MULTILINE)  # never a part of a line
+            feedback = lines.sub("", feedback, count=1) if start else feedback
     return "\n".join(line for line in feedback.splitlines() if line.strip())
 
 

@@ -15,6 +15,7 @@ from atoll.sandbox.apart import codec
 
 MODULE_NAME = "program"
 _FILE_NAME = "program.py"
+_ATOLL = os.path.abspath(f"{__file__}/../../..") + os.sep  # a program may lie in a folder named after Atoll
 _WARMUP_SOURCE = 'import sys\n\ndef f(x):\n    """Doc."""\n    return [x]\n'
 _CALLS, _REPLIES = "calls", "replies"  # as in `stand_in`, which this process does not need
 _LINK_VARIABLE = "ATOLL_LINK"
@@ -159,7 +160,7 @@ class _Server:
         except BaseException as str_error:
             message = f"(its __str__ raised {type(str_error).__name__})"
         tb = error.__traceback__
-        while tb and "atoll" in tb.tb_frame.f_code.co_filename:
+        while tb and tb.tb_frame.f_code.co_filename.startswith(_ATOLL):
             tb = tb.tb_next
         with contextlib.suppress(BaseException):
             trace = "".join(traceback.format_exception(kind, error, tb, limit=-10))
