@@ -26,7 +26,7 @@ class Rota:
 
     def parse(self, text: str) -> str:
         """Returns the plan in a response, one line per day. Raises ValueError if there is none."""
-        shifts = dict(re.findall(r"\b([A-Z][a-z]{2})[a-z]*\W{1,4}([A-Z][a-z]+)", text))
+        shifts = dict(re.findall(r"\b([A-Z][a-z]{2})[a-z]*[^\w\n]{1,4}([A-Z][a-z]+)", text))
         lines = [f"{day}: {shifts[day]}" for day in self.row["days"] if day in shifts]
         if not lines:
             raise ValueError("It has no line such as Mon: Ann.")

@@ -44,6 +44,16 @@ def test_llm_solves_own_problem_after_a_repair(folder, capsys):
         assert (result["solved"], result["total"]) == (2, 2)
 
 
+def test_a_plan_below_a_heading_is_read(folder, capsys):
+    def reply(prompt, number):
+        return f"# Answer\n{PLANS['week_1'] if 'Cleo is off on Fri.' in prompt else PLANS['week_2']}"
+
+    with testing.ModelServer(reply) as server:
+        assert cli.main(["run", "my_plans", "--llm", f"openai:test@{server.url}", "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["solved"], result["calls"]) == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

@@ -70,7 +70,7 @@ class OwnProblem:
 
     @cached_property
     def questions(self) -> Sequence[str]:
-        return tuple(getattr(self.own, "questions", ("Which requirement does the plan break?",)))
+        return tuple(getattr(self.own, "questions", ("Which requirement is easy to miss?",)))
 
     @cached_property
     def moves(self) -> Sequence[Action]:
