@@ -2,6 +2,9 @@
 
     scripts/bench survival_llm --llm openai:local@http://127.0.0.1:8100/v1 --jobs 20
 
+"First way" is a stand-in for an LLM: it always answers with the example of the prompt, the agent's own favorite. It
+shows what the prompt can do without any thought.
+
 Each seed is one run of a few episodes, in the same worlds for every contender. The table uses the mean of each run,
 with 95 % bootstrap intervals over seeds. Finished runs are lines of `--out` and are not run again. Rules plan a
 turn for which the LLM gives no valid plan; the table says how many.
@@ -9,6 +12,7 @@ turn for which the LLM gives no valid plan; the table says how many.
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +23,7 @@ from threading import Lock
 from typing import Any
 
 from atoll.survival import grid
+from atoll.testing import server
 from bench import outcome
 from bench.baselines import interval
 
@@ -28,11 +33,19 @@ WORLDS = tuple(grid.PRESETS)
 CONTENDERS: Mapping[str, Sequence[str]] = {
     "LLM": ("thinker=llm",),
     "LLM, playbook off": ("thinker=llm", "playbook=off"),
+    "first way": ("thinker=llm",),
     "rules": ("thinker=native",),
     "greedy": ("thinker=greedy",),
     "random": ("thinker=random",),
 }
 COLUMNS = ("contender", "seeds", "ticks, 95 %", "reward, 95 %", "planned by rules, %", "LLM calls")
+_EXAMPLE = re.compile(r"To follow it, answer:\n(\{.*\})")
+
+
+def follow_example(prompt: str, number: int) -> str:
+    """Responds with the example of a prompt; to a request for a reflection, with an empty one."""
+    example = _EXAMPLE.search(prompt)
+    return example[1] if example else '{"text": ""}'
 
 
 def run(contender: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
@@ -42,8 +55,9 @@ def run(contender: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     command += ["--episodes", str(args.episodes), *(part for setting in settings for part in ("--set", setting))]
     if contender.startswith("LLM"):
         command += ["--llm", args.llm]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, server.ModelServer(follow_example) as example:
         command += ["--store", f"{folder}/atoll.db"]
+        command += ["--llm", f"openai:example@{example.url}"] if contender == "first way" else []
         ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=RUN_SECONDS)
     row = json.loads(ended.stdout.strip().splitlines()[-1]) if ended.returncode == 0 else {"error": ended.stderr[-500:]}
     return {"contender": contender, "seed": seed, "llm_option": args.llm, "num_episodes": args.episodes, **row}

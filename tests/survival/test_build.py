@@ -199,6 +199,13 @@ class TestLLMThinker:  # B4, B12, B23
         totals = episode_reports.sum_episodes([summary])
         assert (totals["rule_plans"], totals["turns"]) == (4, 4)
 
+    def test_reflection_with_a_high_exploration_and_empty_fields_is_used(self):
+        alert = {"what": "Damage", "cause": None, "condition": None, "remedy": None}
+        changed = json.dumps({**REFLECTION, "exploration": 4.0, "alerts": [alert]})
+        turns, _, model = self.run_llm(lambda step, call, prompt: changed if "is over" in prompt else json.dumps(PLAN))
+        assert model.num_requests == 8  # no question is repeated
+        assert {turn.reflection.exploration for turn in turns} == {2.0}
+
     def test_plans_by_rules_of_several_agents_are_added(self):
         self.run_llm(lambda step, call, prompt: "I would rather not.", 2)
         (summary,) = self.summaries

@@ -25,6 +25,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 type _Text = Annotated[str, pydantic.BeforeValidator(lambda value: "" if value is None else value)]
+type _Exploration = Annotated[float, pydantic.AfterValidator(lambda value: min(max(value, 0.0), 2.0))]
 
 
 class PlannedAction(pydantic.BaseModel):
@@ -47,10 +48,10 @@ class PlanResponse(pydantic.BaseModel):
 class AlertResponse(pydantic.BaseModel):
     """Requested remark about damage of this turn. Remarks about other things are ignored."""
 
-    what: str = ""
-    cause: str = ""
-    condition: str = ""
-    remedy: str = ""
+    what: _Text = ""
+    cause: _Text = ""
+    condition: _Text = ""
+    remedy: _Text = ""
 
 
 class ReflectionResponse(pydantic.BaseModel):
@@ -58,7 +59,7 @@ class ReflectionResponse(pydantic.BaseModel):
 
     text: str
     alerts: list[AlertResponse] = pydantic.Field(default_factory=list)
-    exploration: float = pydantic.Field(default=1.0, ge=0, le=2)
+    exploration: _Exploration = pydantic.Field(default=1.0, allow_inf_nan=False)
     lessons: list[str] = pydantic.Field(default_factory=list)
 
 
