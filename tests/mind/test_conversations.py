@@ -1,5 +1,6 @@
 """Conversations of author and critic, with a scripted LLM."""
 
+import re
 from collections.abc import Callable
 from random import Random
 
@@ -203,6 +204,21 @@ def test_sequential_prompts_contain_earlier_attempts(trips):
 
     make_engine(trips[0], model, method="sequential", num_threads=1, num_plans=4).run()
     assert ["Your earlier attempts" in prompt for prompt in prompts_seen] == [False, False, True, True]
+
+
+def test_the_last_plan_of_a_prompt_is_the_best_of_the_conversation(trips):
+    scores, shown = list[float](), list[list[float]]()
+
+    def model(prompt: str) -> str:
+        shown.append([float(score) for score in re.findall(r"^## Plan \d+, score (\S+)$", prompt, re.MULTILINE)])
+        plan = random_plan(trips[0], len(shown))
+        scores.append(trips[0].evaluate(plan).score)
+        return f"<plan>\n{plan}\n</plan>"
+
+    make_engine(trips[0], model, method="sequential", num_threads=1, num_plans=12).run()
+    assert [listed[-1] for listed in shown[1:]] == [max(scores[:number]) for number in range(1, len(shown))]
+    assert [listed[0] for listed in shown[1:]] == scores[:-1]  # the last turn is shown, too
+    assert {len(listed) for listed in shown[1:]} == {1, 2}
 
 
 def test_search_without_llm_solves_trips(trips):

@@ -36,6 +36,15 @@ class ConversationTurn(NamedTuple):
         return PromptPlan(self.plan, score, self.result.feedback)
 
 
+def list_shown_plans(parents: Sequence[PromptPlan], turns: Sequence[ConversationTurn]) -> Sequence[PromptPlan]:
+    """Returns the plan of the last turn, and behind it the best plan so far if that is better. At first the parents."""
+    if not turns:
+        return parents
+    plans = [turn.to_prompt_plan() for turn in reversed(turns)]
+    best = max([*plans, *parents], key=lambda plan: (plan.score is not None, plan.score))
+    return plans[:1] if best is plans[0] else [plans[0], best]
+
+
 class AuthorReply(NamedTuple):
     """Plan of an author, with the critique before it, the claim that it is optimal, and the results of its tools."""
 
@@ -177,8 +186,8 @@ class ConversationMutator:
             builder = replace(self.prompt_builder, attempt=attempt, notes=note_texts)
             writer = replace(self, model=counter, prompt_builder=builder)
             visible_turns = [] if self.config.is_memoryless else turns
-            shown_plans = [turn.to_prompt_plan() for turn in visible_turns[-1:]] or parent_plans
-            reply = writer._request_plan(problem, parent_plans, visible_turns, dialogue)
+            shown_plans = list_shown_plans(parent_plans, visible_turns)
+            reply = writer._request_plan(problem, shown_plans, visible_turns, dialogue)
             if reply.plan is None and (self.config.is_memoryless or not self.config.num_retries):
                 continue  # the next turn is independent, or a retry itself
             if reply.plan is None:
@@ -279,14 +288,9 @@ class ConversationMutator:
         return forks
 
     def _request_plan(
-        self,
-        problem: Problem,
-        parent_plans: Sequence[PromptPlan],
-        turns: Sequence[ConversationTurn],
-        dialogue: list[str],
+        self, problem: Problem, plans: Sequence[PromptPlan], turns: Sequence[ConversationTurn], dialogue: list[str]
     ) -> "AuthorReply":
         """Returns a readable plan and the critique before it. Repeats the request if no plan can be read."""
-        plans = [turn.to_prompt_plan() for turn in turns[-1:]] or parent_plans
         remembered = [RememberedTurn(turn.to_prompt_plan(), turn.critique) for turn in turns]
         has_feedback = self.prompt_builder.has_feedback
         memory = prompts.format_memory(remembered[:-1], self.config.memory_tokens, has_feedback=has_feedback)
