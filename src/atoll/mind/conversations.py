@@ -37,11 +37,11 @@ class ConversationTurn(NamedTuple):
 
 
 def list_shown_plans(parents: Sequence[PromptPlan], turns: Sequence[ConversationTurn]) -> Sequence[PromptPlan]:
-    """Returns the plan of the last turn, and behind it the best plan so far if that is better. At first the parents."""
-    if not turns:
-        return parents
+    """Returns the plan of the last turn, and behind it that of the best turn if it is better. At first the parents."""
     plans = [turn.to_prompt_plan() for turn in reversed(turns)]
-    best = max([*plans, *parents], key=lambda plan: (plan.score is not None, plan.score))
+    if not plans:
+        return parents
+    best = max(plans, key=lambda plan: (plan.score is not None, plan.score))
     return plans[:1] if best is plans[0] else [plans[0], best]
 
 
