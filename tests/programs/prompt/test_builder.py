@@ -226,7 +226,7 @@ class TestArtifacts:
         bodies |= {"traceback": traceback, "attempt": b"1", "width": b"2"}
         artifacts = {name: BLOBS.save_blob(body) for name, body in bodies.items()}
         feedback = f"evaluate failed: {failure}\nRow 1 and row 2.\nwidth: 2\n{traceback.decode()}"
-        base = fn("x = 1\n", None, failure=failure, feedback=feedback, artifacts=artifacts)
+        base = fn("x = 1\n", 0.0, failure=failure, feedback=feedback, artifacts=artifacts)
         text = BUILDER(task(base), mutation.EditRequest(base, "diff")).text
         shown = re.findall(r"^### (\w+)\n```\n(.*?)\n```", text, re.MULTILINE | re.DOTALL)
         assert shown == [
