@@ -2,8 +2,8 @@
 
     scripts/bench survival_llm --llm openai:local@http://127.0.0.1:8100/v1 --jobs 20
 
-"First way" is a stand-in for an LLM: it always answers with the example of the prompt, the agent's own favorite. It
-shows what the prompt can do without any thought.
+"First way" is a stand-in for an LLM: it always answers with the example of the prompt, which is the plan that rules
+prefer. An LLM that lives shorter changes plans for the worse.
 
 Each seed is one run of a few episodes, in the same worlds for every contender. The table uses the mean of each run,
 with 95 % bootstrap intervals over seeds. Finished runs are lines of `--out` and are not run again. Rules plan a
