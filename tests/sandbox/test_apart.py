@@ -4,6 +4,7 @@ import functools
 import math
 import random
 import textwrap
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,68 @@ def test_a_traceback_has_the_line_of_the_program_and_none_of_the_sandbox(open_bo
     assert "\n    return undefined + x\n" in artifacts["traceback"]
     assert printed == ""
     assert failures.find_place(artifacts["traceback"]) == " (program.py, line 2)"
+
+
+def test_an_evaluator_that_catches_an_error_sees_the_line_of_the_program(open_box: Callable[..., Any]) -> None:
+    source = """
+    import os, traceback
+    def evaluate(path):
+        read_fd, write_fd = os.pipe()
+        if os.fork() == 0:  # many evaluators measure in a process of their own
+            os.write(write_fd, repr(measure(path)).encode())
+            os._exit(0)
+        os.wait()
+        return eval(os.read(read_fd, 100_000))
+    def measure(path):
+        try:
+            load(path).solve(1)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == path]
+            return {"combined_score": 0.0, "error": f"{error} (line {lines[-1]})", "trace": traceback.format_exc()}
+    """
+    program = "def solve(x):\n    return help(x)\n\n\ndef help(x):\n    return [x][5]\n"
+    value: Any = evaluate(open_box(source), program).value
+    artifacts = value["artifacts"]
+    assert artifacts["error"] == "list index out of range (line 6)"
+    lines = [line.split(", line ")[-1].strip() for line in artifacts["trace"].splitlines()]
+    assert lines[-5:] == [
+        "2, in solve",
+        "return help(x)",
+        "6, in help",
+        "return [x][5]",
+        "IndexError: list index out of range",
+    ]
+
+
+def test_an_error_that_is_reported_without_its_traceback_gets_it(open_box: Callable[..., Any]) -> None:
+    source = """
+    def evaluate(path):
+        try:
+            return load(path).solve(1)
+        except Exception as error:
+            return {"combined_score": 0.0, "error": str(error)}
+    """
+    program = "def solve(x):\n    return [x][5]\n"
+    value: Any = evaluate(open_box(source), program).value
+    assert value["artifacts"] == {
+        "error": "list index out of range",
+        "traceback": "Traceback (most recent call last):\n"
+        '  File "program.py", line 2, in solve\n    return [x][5]\nIndexError: list index out of range\n',
+    }
+    fine = "def evaluate(path):\n    try: load(path).solve(1)\n    except Exception as error: return 0.7, str(error)"
+    value = evaluate(open_box(fine), program).value
+    assert (value["feedback"], value["artifacts"]) == ("list index out of range", {}), (
+        "a traceback would mean a failure"
+    )
+
+
+def test_a_forged_traceback_is_only_text() -> None:
+    frames: list[Any] = [[3, "solve", "a = 1\nFile"], [0, "f", ""], [2**40, "f", ""], "x", [4, 'f", line 9', "b"], None]
+    tb = codec.make_traceback(frames, "/nowhere/program.py")
+    found = [(item.lineno, item.name, item.line) for item in traceback.extract_tb(tb)]
+    assert found == [(3, "solve", "a = 1"), (4, "<module>", "b")]
+    assert codec.make_traceback([], "/nowhere/program.py") is None
 
 
 def test_a_program_sees_neither_the_evaluator_nor_its_data(open_box: Callable[..., Any]) -> None:

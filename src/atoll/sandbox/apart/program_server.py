@@ -65,6 +65,7 @@ class _Program:
             file.write(self._source)
 
     def load(self, server: "_Server") -> Any:
+        server.path = self._path
         loader = importlib.machinery.SourceFileLoader(MODULE_NAME, self._path)
         spec = importlib.util.spec_from_file_location(MODULE_NAME, self._path, loader=loader)
         assert spec is not None
@@ -102,6 +103,7 @@ class _Server:
         self._objects = list[Any]()
         self._numbers = dict[int, int]()  # of an object, by its id; `_objects` keeps it alive
         self._call = 0
+        self.path = ""  # of the program, if it is a file
 
     def answer_next(self) -> None:
         """Waits for an operation, runs it and sends its result."""
@@ -159,13 +161,16 @@ class _Server:
             message = str(error)
         except BaseException as str_error:
             message = f"(its __str__ raised {type(str_error).__name__})"
-        tb = error.__traceback__
+        tb, frames, trace = error.__traceback__, list[Any](), ""
         while tb and tb.tb_frame.f_code.co_filename.startswith(_ATOLL):
             tb = tb.tb_next
         with contextlib.suppress(BaseException):
-            trace = "".join(traceback.format_exception(kind, error, tb, limit=-10))
-            return ["error", kind.__name__, message[:_MAX_TEXT], trace[-_MAX_TEXT:], number]
-        return ["error", kind.__name__, message[:_MAX_TEXT], "", number]
+            stack = traceback.extract_tb(tb)
+            frames = [[item.lineno, item.name, item.line or ""] for item in stack if item.filename == self.path]
+            frames = frames[-codec.MAX_FRAMES :]
+            if not frames or error.__cause__ or error.__context__:  # these are not in the frames
+                trace = "".join(traceback.format_exception(kind, error, tb, limit=-10))[-_MAX_TEXT:]
+        return ["error", kind.__name__, message[:_MAX_TEXT], trace, frames, number]
 
     def _export(self, value: Any) -> Any:
         """Replaces an object that stays here by its number and a description."""

@@ -70,6 +70,7 @@ class _Link:
         self._classes, self._objects = dict[int, type](), dict[int, Any]()
         self._seeds = list[tuple[str, Any]]()
         self.version = 0  # changes with every call, which may change the state of the program
+        self.path = ""  # of the file that the evaluator loaded
 
     def note_seed(self, name: str, seed: Any) -> None:
         """Seeds the program's generator before its next call, as if it shared this process."""
@@ -105,8 +106,11 @@ class _Link:
             if type(reply) is list and len(reply) == 2 and reply[0] == "ok":
                 return reply[1]
             match reply:
-                case ["error", str() as kind, str() as message, str() as trace, int() | None as class_number]:
-                    raise self._make_error(kind, message, trace, class_number)
+                case ["error", str(kind), str(message), str(trace), list(frames), int() | None as class_number]:
+                    error = self._make_error(kind, message, trace, class_number)
+                    error.__traceback__ = codec.make_traceback(frames, self.path)
+                    codec.save_error(error, self.path)
+                    raise error
                 case ["back", int() as callback, tuple() as args, dict() as options] if callback in self._callbacks:
                     self._pipes.send(codec.pack(number, self._run_callback(callback, args, options), self._export))
                 case _:
@@ -352,7 +356,7 @@ def load(names: dict[str, Any]) -> None:
     if names.get("__name__") == "__main__":
         raise LinkError("a program in another sandbox cannot be run as a process; use --scoring together")
     _link = link = _link or _Link()
-    link.version += 1
+    link.version, link.path = link.version + 1, names.get("__file__") or link.path
     number, members = link.request("load")
     cache: dict[str, tuple[int, Any]] = {}
 
