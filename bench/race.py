@@ -231,8 +231,8 @@ def show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], notes: 
         "over runs. Yield is the number of distinct evaluated programs per call, valid the number of those that did "
         "not fail; programs of Atoll's tuner, which need no call, only count as evaluations. From the best and from "
         "the initial are shares of the children with such a parent. The first mean share compares the median of each "
-        "task with the best median, the share by run compares every run with the best one. A higher score is better on "
-        "every task.",
+        "task with the best median, the share by run compares every run with the best one. The last table compares two "
+        "systems by the seeds that both have. A higher score is better on every task.",
         *notes,
     ]
     if options.write:

@@ -135,7 +135,7 @@ def make_table(parts: Mapping[str, Mapping[str, Any]]) -> outcome.Tables:
 
 
 NOTES = (
-    "One seed per problem, one core of a busy machine, no LLM. A negative gap is better than the published figure.",
+    "One seed per problem, one core, no LLM. A negative gap is better than the published figure.",
     "The initial programs were written by trial on these same problems. They are generic: random starts, linear "
     "programs that improve all coordinates at once, moves of single points, symmetry, and constants that the search "
     "may tune. They contain no coordinates. One of the constants chooses the random numbers: for a construction, "
