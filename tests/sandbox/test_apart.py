@@ -335,26 +335,46 @@ def test_an_evaluator_that_catches_an_error_sees_the_line_of_the_program(open_bo
     ]
 
 
-def test_an_error_that_is_reported_without_its_traceback_gets_it(open_box: Callable[..., Any]) -> None:
+def test_a_caught_error_keeps_nothing_alive_and_has_its_cause(open_box: Callable[..., Any]) -> None:
     source = """
+    import gc
+    def evaluate(path):
+        program = load(path)
+        gc.collect()
+        gc.disable()
+        for _ in range(20):
+            try:
+                program.solve(1)
+            except ValueError as error:
+                notes = error.__notes__
+        return {"combined_score": float(gc.collect()), "notes": "".join(notes)}
+    """
+    program = """
+    def solve(x):
+        try:
+            return [x][5]
+        except IndexError as error:
+            raise ValueError(x) from error
+    """
+    value: Any = evaluate(open_box(source), textwrap.dedent(program)).value
+    assert value["metrics"]["combined_score"] < 5, "objects in reference cycles"
+    assert "IndexError: list index out of range" in value["artifacts"]["notes"]
+
+
+def test_a_program_cannot_replace_the_source_of_its_evaluator(open_box: Callable[..., Any]) -> None:
+    source = """
+    import linecache
     def evaluate(path):
         try:
-            return load(path).solve(1)
-        except Exception as error:
-            return {"combined_score": 0.0, "error": str(error)}
+            exec(compile(open(path).read(), path, "exec"), names := {"__file__": __file__, "__name__": "program"})
+            names["solve"](1)
+        except Exception:
+            pass
+        return {"combined_score": 1.0, "line": linecache.getline(__file__, 3)}
     """
-    program = "def solve(x):\n    return [x][5]\n"
-    value: Any = evaluate(open_box(source), program).value
-    assert value["artifacts"] == {
-        "error": "list index out of range",
-        "traceback": "Traceback (most recent call last):\n"
-        '  File "program.py", line 2, in solve\n    return [x][5]\nIndexError: list index out of range\n',
-    }
-    fine = "def evaluate(path):\n    try: load(path).solve(1)\n    except Exception as error: return 0.7, str(error)"
-    value = evaluate(open_box(fine), program).value
-    assert (value["feedback"], value["artifacts"]) == ("list index out of range", {}), (
-        "a traceback would mean a failure"
-    )
+    value: Any = evaluate(open_box(source), "def solve(x):\n    x = 'forged'\n    return [x][5]\n").value
+    assert "forged" not in str(value)
+    assert "[x][5]" not in str(value)
 
 
 def test_a_forged_traceback_is_only_text() -> None:

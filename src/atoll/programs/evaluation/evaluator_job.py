@@ -11,11 +11,10 @@ from typing import Any
 
 from atoll.programs.evaluation import folder_text
 from atoll.sandbox import module_loader
-from atoll.sandbox.apart import codec, seeds, stand_in
+from atoll.sandbox.apart import seeds, stand_in
 
 MODULE_NAME = "evaluation_module"  # OpenEvolve's name; some evaluators look themselves up by it
 PROGRAM_PLACEHOLDER = "{program}"  # in a command: the program's path
-ERROR_NAMES = ("error", "error_message", "exception")  # artifacts with the message of an error
 _RESULT_FIELDS = ("metrics", "artifacts", "feedback", "scores")
 
 
@@ -80,16 +79,6 @@ class ApartFunctionJob(FunctionJob):
 
     def _write(self, request: Mapping[str, Any]) -> str:
         return _write_program(stand_in.SOURCE, self._suffix)
-
-    def _call(self, name: str, path: str) -> dict[str, Any]:
-        """Calls the evaluator. If it reports the error of a program without the traceback, this is added."""
-        result = super()._call(name, path)
-        artifacts = {name: str(text) for name, text in result["artifacts"].items()}
-        message, trace = codec.load_error(path)
-        is_reported = any(message in artifacts.get(name, "") for name in ERROR_NAMES)
-        if message and is_reported and not any("Traceback (" in text for text in artifacts.values()):
-            result["artifacts"].setdefault("traceback", trace)
-        return result
 
 
 class FileWatch:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from atoll import sandbox
 from atoll.candidate import clean_text
 from atoll.evaluation import BlobRef, Evaluation
-from atoll.programs.evaluation.evaluator_job import ERROR_NAMES
 
 TIMEOUT, CRASH = "timeout", "crash"  # error types without an exception
 MAX_STDOUT_CHARS = 4000
@@ -39,7 +38,8 @@ _EXCEPTION_LINE = re.compile(r"^(?:\w+\.)*(?P<type>[A-Za-z_]\w*)(?::|$)")
 _TOO_LONG = re.compile(r"it (?:took longer|used more) than (?P<seconds>\S+) s\b")
 _TOO_MUCH_MEMORY = re.compile(r"it used more than \d+ MiB")
 
-_ERROR_NAMES = (*ERROR_NAMES, "timeout", "error_type", "traceback", "failure_stage")
+_MESSAGE_NAMES = ("error", "error_message", "exception")
+_ERROR_NAMES = (*_MESSAGE_NAMES, "timeout", "error_type", "traceback", "failure_stage")
 _FLAG = "true"
 # An evaluator may store the text of a missing exception: `traceback.format_exc()` without one is "NoneType: None".
 _NO_ERROR = frozenset(["", "null", "none", "false", "[]", "{}", '""', "n/a", "no error", "no errors", "nonetype: none"])
@@ -153,7 +153,7 @@ def find_error(evaluation: Evaluation) -> str:
 
 def _describe_error(errors: Mapping[str, str], artifacts: Mapping[str, BlobRef]) -> str:
     """Returns the most specific error, without the stage."""
-    message = next((errors[name] for name in ERROR_NAMES if errors.get(name, _FLAG).lower() != _FLAG), "")
+    message = next((errors[name] for name in _MESSAGE_NAMES if errors.get(name, _FLAG).lower() != _FLAG), "")
     if not message and "stderr" in artifacts:
         message = artifacts["stderr"].head.strip()
     kind = errors.get("error_type", "")

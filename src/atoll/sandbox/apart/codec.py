@@ -8,7 +8,6 @@ Processes that an evaluator starts load this file by its path, so it uses only t
 """
 
 import collections
-import contextlib
 import dataclasses
 import importlib
 import json
@@ -18,8 +17,6 @@ import math
 import os
 import re
 import struct
-import sys
-import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -44,10 +41,10 @@ _INVALID = (
     ValueError,
 )
 _MAX_DIMENSIONS = 32
-_PROGRAM_FILE, _ERROR_SUFFIX = "program.py", ".error"  # as in `evaluator_job`; the last error of a program
-MAX_FRAMES, _MAX_LINE, _MAX_LINE_CHARS = 10, 100_000, 300  # of a traceback
+MAX_FRAMES, _MAX_LINE, _MAX_LINE_CHARS = 10, 5000, 300  # of a traceback
 _FUNCTION = re.compile(r"<?[^\W\d]\w{0,99}>?")
-_FRAME_CODE = compile("frame = get()", "", "exec")
+_FRAME_CODE = (lambda: (yield)).__code__  # of a generator: its frame keeps no caller alive
+_source_lines = dict[str, dict[int, str]]()  # lines of programs that are in a traceback, by path
 _classes = dict[tuple[str, str, tuple[str, ...]], Any]()  # classes made for named tuples and dataclasses
 
 
@@ -308,34 +305,15 @@ def make_traceback(frames: list[Any], path: str) -> types.TracebackType | None:
     Args:
         frames: Line number, function and source line of each frame, outermost first. Others are left out.
     """
-    tb, lines = None, dict[int, str]()
+    tb, lines = None, _source_lines.setdefault(path, {})
     for frame in reversed(frames[-MAX_FRAMES:]):
         match frame:
             case [int() as number, str() as name, str() as line] if 0 < number <= _MAX_LINE:
                 lines[number] = line.partition("\n")[0][:_MAX_LINE_CHARS] + "\n"
                 code = _FRAME_CODE.replace(co_filename=path, co_name=name if _FUNCTION.fullmatch(name) else "<module>")
-                scope: dict[str, Any] = {"get": sys._getframe}
-                exec(code, scope)
-                tb = types.TracebackType(tb, scope.pop("frame"), -1, number)  # -1: the number is used, not the code's
-    if lines:
+                generator = types.FunctionType(code, {"__name__": "program"})()
+                tb = types.TracebackType(tb, generator.gi_frame, -1, number)  # -1: of the number, not of the code
+    if tb is not None:
         source = [lines.get(number, "\n") for number in range(1, max(lines) + 1)]
         linecache.cache[path] = (1, None, source, path)  # without a time it is not compared with the file
     return tb
-
-
-def save_error(error: BaseException, path: str) -> None:
-    """Saves message and traceback of an error beside the program: the evaluator may report the message alone.
-
-    Nothing is saved beside a copy of the program, whose folder is the evaluator's.
-    """
-    if os.path.basename(path) == _PROGRAM_FILE:
-        with contextlib.suppress(Exception), open(path + _ERROR_SUFFIX, "w", encoding="utf-8") as file:
-            json.dump([str(error), "".join(traceback.format_exception(error)).replace(path, _PROGRAM_FILE)], file)
-
-
-def load_error(path: str) -> tuple[str, str]:
-    """Returns message and traceback of the program's last error; empty texts without one."""
-    with contextlib.suppress(Exception), open(path + _ERROR_SUFFIX, encoding="utf-8") as file:
-        message, trace = json.load(file)
-        return str(message), str(trace)
-    return "", ""

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.machinery
 import importlib.util
+import linecache
 import os
 import sys
 import traceback
@@ -165,10 +166,12 @@ class _Server:
         while tb and tb.tb_frame.f_code.co_filename.startswith(_ATOLL):
             tb = tb.tb_next
         with contextlib.suppress(BaseException):
-            stack = traceback.extract_tb(tb)
-            frames = [[item.lineno, item.name, item.line or ""] for item in stack if item.filename == self.path]
-            frames = frames[-codec.MAX_FRAMES :]
-            if not frames or error.__cause__ or error.__context__:  # these are not in the frames
+            places = [(frame.f_code, line) for frame, line in traceback.walk_tb(tb)]
+            own = [place for place in places if place[0].co_filename == self.path][-codec.MAX_FRAMES :]
+            frames = [[line, code.co_name, linecache.getline(self.path, line).strip()] for code, line in own]
+            text = "".join(traceback.format_exception_only(error)).strip()
+            is_told = text in (kind.__name__, f"{kind.__name__}: {message}") and own[-1:] == places[-1:]
+            if not is_told or error.__cause__ or error.__context__:
                 trace = "".join(traceback.format_exception(kind, error, tb, limit=-10))[-_MAX_TEXT:]
         return ["error", kind.__name__, message[:_MAX_TEXT], trace, frames, number]
 

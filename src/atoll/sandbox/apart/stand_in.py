@@ -107,10 +107,7 @@ class _Link:
                 return reply[1]
             match reply:
                 case ["error", str(kind), str(message), str(trace), list(frames), int() | None as class_number]:
-                    error = self._make_error(kind, message, trace, class_number)
-                    error.__traceback__ = codec.make_traceback(frames, self.path)
-                    codec.save_error(error, self.path)
-                    raise error
+                    raise self._make_error(kind, message, trace, frames, class_number)
                 case ["back", int() as callback, tuple() as args, dict() as options] if callback in self._callbacks:
                     self._pipes.send(codec.pack(number, self._run_callback(callback, args, options), self._export))
                 case _:
@@ -216,7 +213,9 @@ class _Link:
                 raise
             raise RuntimeError("the program raised StopIteration") from error
 
-    def _make_error(self, kind: str, message: str, trace: str, class_number: int | None) -> BaseException:
+    def _make_error(
+        self, kind: str, message: str, trace: str, frames: list[Any], class_number: int | None
+    ) -> BaseException:
         error_type = self._objects.get(class_number) if class_number is not None else getattr(builtins, kind, None)
         if not (isinstance(error_type, type) and issubclass(error_type, BaseException)):
             error_type = type(kind if codec.is_public_name(kind) else "ProgramError", (Exception,), {})
@@ -227,7 +226,7 @@ class _Link:
             error = RuntimeError(f"{kind}: {message}")
         if trace:
             error.add_note(f"In the program:\n{trace[-_MAX_TEXT:]}")
-        return error
+        return error.with_traceback(codec.make_traceback(frames, self.path))
 
 
 class _StandInClass(type):
@@ -356,7 +355,8 @@ def load(names: dict[str, Any]) -> None:
     if names.get("__name__") == "__main__":
         raise LinkError("a program in another sandbox cannot be run as a process; use --scoring together")
     _link = link = _link or _Link()
-    link.version, link.path = link.version + 1, names.get("__file__") or link.path
+    filename = sys._getframe(1).f_code.co_filename  # `__file__` may be another file
+    link.version, link.path = link.version + 1, "program.py" if filename.startswith("<") else filename
     number, members = link.request("load")
     cache: dict[str, tuple[int, Any]] = {}
 
