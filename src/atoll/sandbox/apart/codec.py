@@ -312,7 +312,7 @@ def make_traceback(frames: list[Any], path: str) -> types.TracebackType | None:
                 lines[number] = line.partition("\n")[0][:_MAX_LINE_CHARS] + "\n"
                 code = _FRAME_CODE.replace(co_filename=path, co_name=name if _FUNCTION.fullmatch(name) else "<module>")
                 generator = types.FunctionType(code, {"__name__": "program"})()
-                tb = types.TracebackType(tb, generator.gi_frame, -1, number)  # -1: of the number, not of the code
+                tb = types.TracebackType(tb, generator.gi_frame, -1, number)  # -1: Python then shows `number`
     if tb is not None:
         source = [lines.get(number, "\n") for number in range(1, max(lines) + 1)]
         linecache.cache[path] = (1, None, source, path)  # without a time it is not compared with the file
