@@ -150,7 +150,8 @@ NOTES = (
     "The linear programs do much of the work: for the ratios of distances, some other starts of the initial program "
     "reach the same figure at once.",
     "The runs had the option `--seconds 7200`, which is the default since. Every run ended by its evaluations. Until "
-    "c693f6c7 it had 240 or 600 seconds; the overlap then had 0.380926 after 42 evaluations. Haugland's earlier bound for it is 0.380927.",
+    "c693f6c7 it had 240 or 600 seconds; the overlap then had 0.380926 after 42 evaluations. "
+    "Haugland's earlier bound for it is 0.380927.",
 )
 
 
