@@ -1,5 +1,7 @@
 """Candidates: content hash, plain data and defaults."""
 
+import hashlib
+
 import pytest
 
 from atoll import candidate
@@ -8,6 +10,15 @@ from atoll import candidate
 def test_content_hash_is_sha_256_of_utf_8() -> None:
     assert candidate.content_hash("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert candidate.content_hash("ä") == "33e6d73fee82904c8d7afb78de1154d1e8dc2a0edb08120e63df5b9385c2d9cc"
+
+
+def test_content_hash_accepts_lone_surrogates() -> None:
+    assert candidate.content_hash("\ud800") == hashlib.sha256(b"\xed\xa0\x80").hexdigest()
+
+
+def test_clean_text_replaces_what_no_store_accepts() -> None:
+    assert candidate.clean_text("a\0b\ud800c\udfff") == "a\ufffdb\ufffdc\ufffd"
+    assert candidate.clean_text("\N{GRINNING FACE} \ue000") == "\N{GRINNING FACE} \ue000"
 
 
 def test_plain_data_matches_journal_round_trip() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -282,3 +283,20 @@ def test_evaluation_data_keys() -> None:
         "failure": "it timed out",
         "cost": (2.0, 0, 0, 0.0, 0),
     }
+
+
+@pytest.mark.parametrize(("repeats", "expected"), [(3, 3), (2.0, 2), (-1, 0), (math.nan, 0), ("4", 0)])
+def test_repeats_are_a_number_from_0_on(repeats: Any, expected: int) -> None:
+    assert evaluation.validate(Evaluation(1.0, repeats=repeats)).repeats == expected
+
+
+def test_repeats_and_metrics_survive_the_journal() -> None:
+    result = evaluation.validate(Evaluation(1.0, (1.0,), MappingProxyType({"size": 2.0}), repeats=3))
+    data = json.loads(json.dumps(evaluation.to_data(result)))
+    assert data == {"score": 1.0, "scores": [1.0], "metrics": {"size": 2.0}, "repeats": 3}
+    assert evaluation.from_data(data) == result
+    assert evaluation.to_data(Evaluation(1.0, metrics=MappingProxyType({"size": 2.0})))["metrics"] == {"size": 2.0}
+
+
+def test_feedback_without_note_is_unchanged() -> None:
+    assert evaluation.validate(Evaluation(1.0, feedback=" a line\n")).feedback == " a line\n"

@@ -124,3 +124,24 @@ def test_null_journal_accepts_everything() -> None:
     nowhere = journal.NullJournal()
     nowhere.write(Record("begun", 1, 0, {}))
     assert list(nowhere.read()) == []
+
+
+def test_limit_of_calls_stops_new_requests_but_no_stored_response() -> None:
+    records, calls = memory.MemoryJournal(), CountedCalls()
+    CallCache(3, 1, records, {}).get_or_call("first", calls.offer("one"))
+    resumed = CallCache(3, 1, records, stored(records), limit=journal.CallLimit(0))
+    assert resumed.get_or_call("first", calls.offer("again"))["text"] == "one"
+    message = r"^The LLM calls of this iteration are used up: the budget in calls is divided\.$"
+    with pytest.raises(errors.BudgetUsed, match=message):
+        resumed.get_or_call("second", calls.offer("two"))
+    assert calls.sold == ["one"]
+
+
+def test_limit_counts_requests_sent_together() -> None:
+    limit = journal.CallLimit(3)
+    limit.count(2)
+    with pytest.raises(errors.BudgetUsed):
+        limit.count(2)
+    limit.count()
+    with pytest.raises(errors.BudgetUsed):
+        limit.count()

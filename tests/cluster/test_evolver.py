@@ -4,11 +4,13 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal, llm
+from atoll.cluster import evolver as evolver_module
 from atoll.store import memory
 from tests import fixtures
 
@@ -66,6 +68,13 @@ def test_initial_function_without_score_fails_run() -> None:
 
     with pytest.raises(errors.RunFailed, match="ValueError: no such file"):
         fixtures.make_evolver(start=fixtures.make_initial(evaluator=refuse)).run()
+
+
+def test_initial_failure_is_one_sentence_before_the_advice() -> None:
+    start = fixtures.make_initial(evaluator=lambda skeleton: evaluation.failed("..it does not load."))
+    with pytest.raises(errors.RunFailed) as caught:
+        fixtures.make_evolver(start=start).run()
+    assert str(caught.value) == ("The initial candidate has no score: ..it does not load. Correct it or its evaluator.")
 
 
 def test_engine_exception_fails_only_its_iteration() -> None:
@@ -346,6 +355,113 @@ def test_evaluation_budget_is_used_and_never_exceeded(num_parallel: int, childre
     evolver.run()
     assert len(calls) == evolver.usage.evaluations == 50
     assert evolver.reason == "budget of 50 evaluations used"
+
+
+def test_repeats_count_as_evaluations_of_the_budget() -> None:
+    records, limits = memory.MemoryJournal(), list[int | None]()
+
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        calls = journal.CallCache.current.get()
+        assert calls is not None
+        limits.append(calls.max_evaluations)
+        return replace(fixtures.evaluate(skeleton), repeats=min(2, (calls.max_evaluations or 99) - 1))
+
+    start, budget = fixtures.make_initial(evaluator=evaluate), control.Budget(evaluations=10)
+    engine = fixtures.Walker(children=3)
+    evolver = fixtures.make_evolver(engine, start=start, records=records, budget=budget, num_parallel=1)
+    evolver.run()
+    assert evolver.usage.evaluations == 10
+    assert limits == [10, 7, 4, 1]
+    assert [record.data["evaluations"] for record in fixtures.list_records(records, "applied")] == [7]
+
+
+def test_time_budget_limits_the_evaluations_of_an_iteration() -> None:
+    """At most the rate so far times the seconds left and one more, and one evaluation in any case."""
+    now = 0.0
+
+    def evaluate(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        nonlocal now
+        now += 2.0
+        return fixtures.evaluate(skeleton)
+
+    def list_limits(window: int, **budget: Any) -> list[int]:
+        nonlocal now
+        now, records = 100.0, memory.MemoryJournal()
+        start = fixtures.make_initial(evaluator=evaluate)
+        options: dict[str, Any] = {"clock": lambda: now, "window": window, "budget": control.Budget(**budget)}
+        fixtures.make_evolver(start=start, records=records, schedule=cluster.RoundRobin(3), **options).run()
+        return [record.data["allowance"] for record in fixtures.list_records(records, "begun")]
+
+    assert list_limits(1, seconds=10.0) == [5, 4, 3, 2]
+    assert list_limits(2, seconds=10.0) == [3, 3, 2, 2, 1]
+    assert list_limits(1, seconds=10.0, evaluations=4) == [3, 2, 1]
+
+
+def test_evaluations_end_a_row_of_idle_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rarely(fixtures.Walker):
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            return super().propose(context) if context.iteration % 3 == 0 else []
+
+    monkeypatch.setattr(evolver_module, "MAX_IDLE_ITERATIONS", 3)
+    evolver = fixtures.make_evolver(Rarely(), budget=control.Budget(evaluations=5))
+    evolver.run()
+    assert evolver.reason == "budget of 5 evaluations used"
+
+
+def test_learner_sees_failure_and_cost() -> None:
+    results = list[function.IterationResult]()
+
+    class Learner(fixtures.Bandit):
+        def learn(self, result: function.IterationResult) -> None:
+            results.append(result)
+
+    class Paying:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            llm.JournaledLLM(fixtures.CountingLLM())("a question")
+            raise RuntimeError("no answer")
+
+    fixtures.make_evolver(Paying(), iterations=1, learner=Learner()).run()
+    assert [(result.failure, result.cost.calls) for result in results] == [
+        ("the mutator raised RuntimeError: no answer", 1)
+    ]
+
+
+def test_warning_about_the_first_failure_names_no_class_of_an_unusable_response(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class UnusableResponse(ValueError):
+        pass
+
+    class Unreadable:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            raise UnusableResponse("..the response has no program.")
+
+    fixtures.make_evolver(Unreadable(), iterations=2).run()
+    assert [record.getMessage() for record in caplog.records] == [
+        "iteration 1: ..the response has no program; later failures are only recorded"
+    ]
+
+
+def test_populations_learn_why_a_candidate_is_added() -> None:
+    decisions = list[tuple[int, str, str]]()
+
+    make_default = cluster.funsearch_population(2)
+
+    def make_population(index: int, rng: Any, profilers: Any) -> archipelago.Population:
+        population = make_default(index, rng, profilers)
+        add_fn = population.add_fn
+
+        def observe(fn: function.Function, decision: gate.Decision) -> gate.Decision:
+            decisions.append((index, decision.reason, decision.decided_by))
+            return add_fn(fn, decision)
+
+        population.add_fn = observe  # type: ignore[method-assign]
+        return population
+
+    fixtures.make_evolver(num_islands=2, iterations=21, islands={"make_population": make_population}).run()
+    assert decisions[:2] == [(0, "founded", "atoll"), (1, "founded", "atoll")]
+    assert decisions.count((0, "migrated", "atoll")) + decisions.count((1, "migrated", "atoll")) > 0
+    assert sum(reason == "founded" for _, reason, _ in decisions) > 2
 
 
 def test_evaluated_content_is_not_evaluated_again() -> None:
