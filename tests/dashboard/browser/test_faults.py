@@ -150,6 +150,8 @@ def test_rows_of_events_do_not_move(wide: Page, filled: Stage):
     row = wide.get_by_role("list", name="Events, newest first").get_by_role("listitem").nth(5)
     fresh = wide.get_by_role("button", name=re.compile(r"\d+ new events? . show"))
     expect(fresh).to_be_visible()
+    # A row has an estimated height until the browser first draws it, which takes a while on a busy machine.
+    row.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     text, box = row.text_content(), row.bounding_box()
     announced = fresh.text_content() or ""
     expect(fresh).not_to_have_text(announced)  # more events came
